@@ -5,8 +5,8 @@
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 /* One word if the bit is set; false when there is none left. */
-static bool take_word(uint32_t props, uint32_t bit, const uint64_t **at, const uint64_t *end,
-                      uint64_t *out)
+static bool read_optional_word(uint32_t props, uint32_t bit, const uint64_t **at,
+                               const uint64_t *end, uint64_t *out)
 {
     if (!(props & bit))
         return true;
@@ -16,8 +16,8 @@ static bool take_word(uint32_t props, uint32_t bit, const uint64_t **at, const u
     return true;
 }
 
-static bool take_name(const kf_input *input, const uint64_t **at, const uint64_t *end,
-                      kineto_string *name)
+static bool read_part_name(const kf_input *input, const uint64_t **at, const uint64_t *end,
+                           kineto_string *name)
 {
     uint32_t left = (uint32_t)(end - *at);
     if (kf_value_words(KINETO_ARG_STRING, *at, left) == 0)
@@ -35,10 +35,10 @@ bool kf_parts_parse(kf_sites *sites, const uint64_t *record, uint32_t words, uin
     *out = (kf_parts_view){.site = site, .name = site->name};
     if (props == 0)
         return first == words;
-    if (!take_word(props, KF_PROP_CORRELATION, &at, end, &out->correlation_id) ||
-        !take_word(props, KF_PROP_EXTERNAL, &at, end, &out->external_id))
+    if (!read_optional_word(props, KF_PROP_CORRELATION, &at, end, &out->correlation_id) ||
+        !read_optional_word(props, KF_PROP_EXTERNAL, &at, end, &out->external_id))
         return false;
-    if ((props & KF_PROP_NAME) && !take_name(sites->input, &at, end, &out->name))
+    if ((props & KF_PROP_NAME) && !read_part_name(sites->input, &at, end, &out->name))
         return false;
     if (props & KF_PROP_FUNCTION) {
         uint32_t part = kf_function_check(at, (uint32_t)(end - at));
@@ -92,7 +92,7 @@ void kf_halves_free(kf_halves *halves)
 
 #define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
 
-static int compare_keys(const kf_half *a, const kf_half *b)
+static int compare_half_keys(const kf_half *a, const kf_half *b)
 {
     int order = COMPARE(a->pid, b->pid);
     if (!order)
@@ -103,7 +103,7 @@ static int compare_keys(const kf_half *a, const kf_half *b)
 static int compare_halves(const void *left, const void *right)
 {
     const kf_half *a = left, *b = right;
-    int order = compare_keys(a, b);
+    int order = compare_half_keys(a, b);
     if (!order)
         order = COMPARE(a->ticks, b->ticks);
     if (!order)
@@ -123,7 +123,7 @@ static bool parse_half(joiner *j, const kf_half *half, kf_parts_view *parts)
 }
 
 /* Either may be NULL. Both were validated when they were read. */
-static kineto_status emit_pair(joiner *j, const kf_half *begin, const kf_half *end)
+static kineto_status emit_async_pair(joiner *j, const kf_half *begin, const kf_half *end)
 {
     const kf_half *half = begin ? begin : end;
     kf_parts_view parts = {.site = &kf_site_unknown}, end_parts = {.site = &kf_site_unknown};
@@ -153,7 +153,7 @@ static kineto_status emit_pair(joiner *j, const kf_half *begin, const kf_half *e
 }
 
 /* Halves of one id in time order: each end belongs to the oldest begin that has none. */
-static kineto_status emit_group(joiner *j, const kf_half *half, size_t count)
+static kineto_status emit_async_group(joiner *j, const kf_half *half, size_t count)
 {
     size_t oldest = 0;
     kineto_status status = KINETO_OK;
@@ -162,11 +162,11 @@ static kineto_status emit_group(joiner *j, const kf_half *half, size_t count)
             continue;
         while (oldest < i && half[oldest].is_end)
             oldest++;
-        status = emit_pair(j, oldest < i ? &half[oldest++] : NULL, &half[i]);
+        status = emit_async_pair(j, oldest < i ? &half[oldest++] : NULL, &half[i]);
     }
     for (; oldest < count && !status; oldest++)
         if (!half[oldest].is_end)
-            status = emit_pair(j, &half[oldest], NULL);
+            status = emit_async_pair(j, &half[oldest], NULL);
     return status;
 }
 
@@ -179,9 +179,9 @@ kineto_status kf_halves_emit(kf_halves *halves, kf_sites *sites, const kf_visito
     if (count)
         qsort(all, count, sizeof *all, compare_halves);
     for (size_t first = 0, next; first < count; first = next) {
-        for (next = first + 1; next < count && compare_keys(&all[first], &all[next]) == 0;)
+        for (next = first + 1; next < count && compare_half_keys(&all[first], &all[next]) == 0;)
             next++;
-        kineto_status status = emit_group(&j, all + first, next - first);
+        kineto_status status = emit_async_group(&j, all + first, next - first);
         if (status)
             return status;
     }

@@ -40,7 +40,7 @@ void kf_follow_wait(kf_control *control, uint32_t seen)
 
 /* ---- who follows ----------------------------------------------------------------------------- */
 
-static bool follower_take(kf_follower *f, uint32_t owner, uint32_t pid)
+static bool claim_follower(kf_follower *f, uint32_t owner, uint32_t pid)
 {
     if (!kb_cas_acqrel(&f->pid, &owner, pid))
         return false;
@@ -53,14 +53,14 @@ kf_follower *kf_follow_begin(kf_control *control, uint32_t pid)
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
         kf_follower *f = &control->followers[i];
         uint32_t owner = kb_load_acquire(&f->pid);
-        if (owner == pid || (owner == 0 && follower_take(f, 0, pid)))
+        if (owner == pid || (owner == 0 && claim_follower(f, 0, pid)))
             return f;
     }
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
         kf_follower *f = &control->followers[i];
         uint32_t owner = kb_load_acquire(&f->pid);
         if (kf_owner_is_dead(owner, kb_load_relaxed(&f->start_time)) &&
-            follower_take(f, owner, pid))
+            claim_follower(f, owner, pid))
             return f;
     }
     return NULL;
@@ -91,29 +91,29 @@ void kf_followers_collect(kf_control *control)
 
 /* ---- waiting for them ------------------------------------------------------------------------ */
 
-static bool is_behind(const kf_follower *f, uint32_t change)
+static bool is_follower_late(const kf_follower *f, uint32_t change)
 {
     uint32_t pid = kb_load_acquire(&f->pid);
     return pid && (int32_t)(kb_load_acquire(&f->seen) - change) < 0 &&
            !kf_owner_is_dead(pid, kb_load_relaxed(&f->start_time));
 }
 
-static uint32_t count_behind(const kf_control *control, uint32_t change)
+static uint32_t count_late_followers(const kf_control *control, uint32_t change)
 {
     uint32_t behind = 0;
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++)
-        behind += is_behind(&control->followers[i], change);
+        behind += is_follower_late(&control->followers[i], change);
     return behind;
 }
 
 /* One that does not come is not waited for again until it says something: its program is stopped,
  * or another one by now. */
-static void forget_behind(kf_control *control, uint32_t change)
+static void drop_late_followers(kf_control *control, uint32_t change)
 {
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
         kf_follower *f = &control->followers[i];
         uint32_t pid = kb_load_acquire(&f->pid);
-        if (is_behind(f, change))
+        if (is_follower_late(f, change))
             (void)kb_cas_acqrel(&f->pid, &pid, 0u);
     }
 }
@@ -124,10 +124,10 @@ uint32_t kf_followers_wait(kf_control *control, uint64_t patience_ns)
     uint64_t until = kb_clock_ns(CLOCK_MONOTONIC) + patience_ns;
     for (;;) {
         uint32_t said = kb_load_acquire(&control->followed);
-        uint32_t behind = count_behind(control, change);
+        uint32_t behind = count_late_followers(control, change);
         uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
         if (behind && now >= until)
-            forget_behind(control, change);
+            drop_late_followers(control, change);
         if (behind == 0 || now >= until)
             return behind;
         struct timespec limit = {0, (long)KB_MIN(until - now, SLICE_NS)};

@@ -15,8 +15,8 @@ const uint8_t kf_min_words_of[64] = {
     [KF_SHED] = 3,
 };
 
-static bool begin_segment(kf_segments *segments, const uint64_t *record, uint32_t chunk,
-                          uint32_t offset)
+static bool append_segment(kf_segments *segments, const uint64_t *record, uint32_t chunk,
+                           uint32_t offset)
 {
     return kb_vec_push(segments, (kf_segment){.cursor = kf_header_id(record[0]),
                                               .seq = (uint32_t)(record[3] >> 32),
@@ -25,7 +25,7 @@ static bool begin_segment(kf_segments *segments, const uint64_t *record, uint32_
 }
 
 /* The last one since `first`, if there is one, ends here. */
-static void end_segment(kf_segments *segments, size_t first, uint32_t at)
+static void end_last_segment(kf_segments *segments, size_t first, uint32_t at)
 {
     kf_segment *last = segments->count > first ? &segments->data[segments->count - 1] : NULL;
     if (last)
@@ -33,8 +33,8 @@ static void end_segment(kf_segments *segments, size_t first, uint32_t at)
 }
 
 /* Returns false when out of memory. Records before the first keyframe make the chunk bad. */
-static bool scan_chunk(const uint64_t *words, uint32_t count, uint32_t chunk, kf_segments *segments,
-                       kf_decode_result *result)
+static bool scan_chunk_segments(const uint64_t *words, uint32_t count, uint32_t chunk,
+                                kf_segments *segments, kf_decode_result *result)
 {
     size_t first = segments->count;
     uint32_t at = 0;
@@ -50,13 +50,13 @@ static bool scan_chunk(const uint64_t *words, uint32_t count, uint32_t chunk, kf
             break;
         }
         if (KINETO_UNLIKELY(type == KF_KEYFRAME)) {
-            end_segment(segments, first, at);
-            if (!begin_segment(segments, words + at, chunk, at))
+            end_last_segment(segments, first, at);
+            if (!append_segment(segments, words + at, chunk, at))
                 return false;
         }
         at += n;
     }
-    end_segment(segments, first, at);
+    end_last_segment(segments, first, at);
     return true;
 }
 
@@ -76,7 +76,7 @@ static int compare_segments(const void *left, const void *right)
     return order ? order : COMPARE(a->offset, b->offset);
 }
 
-static void drop_copies(kf_segments *segments)
+static void drop_segment_copies(kf_segments *segments)
 {
     size_t kept = 0;
     for (size_t i = 0; i < segments->count; i++) {
@@ -100,12 +100,12 @@ kineto_status kf_scan(const kf_input *input, kf_segments *segments, kf_decode_re
         if (!words)
             return kb_fail(err, why.code ? why.code : KINETO_E_IO, "chunk %u cannot be read: %s", i,
                            why.code ? why.message : "no reason given");
-        if (!scan_chunk(words, KB_MIN(count, KF_CHUNK_WORDS), i, segments, result))
+        if (!scan_chunk_segments(words, KB_MIN(count, KF_CHUNK_WORDS), i, segments, result))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory for the index of segments");
     }
     if (segments->count)
         qsort(segments->data, segments->count, sizeof *segments->data, compare_segments);
-    drop_copies(segments);
+    drop_segment_copies(segments);
     result->segments = segments->count;
     return KINETO_OK;
 }

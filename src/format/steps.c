@@ -5,13 +5,13 @@
 
 /* ---- who stepped ----------------------------------------------------------------------------- */
 
-static bool is_gone(const kf_steps *s, uint32_t pid)
+static bool is_steps_owner_gone(const kf_steps *s, uint32_t pid)
 {
     return kf_owner_is_dead(pid, kb_load_relaxed(&s->start_time));
 }
 
 /* Its contents are of another process until the count is stored. */
-static void slot_begin(kf_steps *s, uint32_t pid)
+static void begin_steps_slot(kf_steps *s, uint32_t pid)
 {
     kb_store_relaxed(&s->count, UINT64_C(0));
     kb_store_release(&s->start_time, kb_os_start_time(pid));
@@ -25,15 +25,15 @@ kf_steps *kf_steps_claim(kf_control *control, uint32_t pid)
         if (owner == pid) /* an exec: the program before it is gone */
             return s;
         if (owner == 0 && kb_cas_acqrel(&s->pid, &owner, pid)) {
-            slot_begin(s, pid);
+            begin_steps_slot(s, pid);
             return s;
         }
     }
     for (uint32_t i = 0; i < KF_STEP_SLOTS; i++) {
         kf_steps *s = &control->steps[i];
         uint32_t owner = kb_load_acquire(&s->pid);
-        if (is_gone(s, owner) && kb_cas_acqrel(&s->pid, &owner, pid)) {
-            slot_begin(s, pid);
+        if (is_steps_owner_gone(s, owner) && kb_cas_acqrel(&s->pid, &owner, pid)) {
+            begin_steps_slot(s, pid);
             return s;
         }
     }
@@ -47,7 +47,7 @@ kf_steps *kf_steps_of(kf_control *control, uint32_t pid)
         uint32_t owner = kb_load_acquire(&s->pid);
         if (owner == 0 || kb_load_acquire(&s->count) == 0)
             continue;
-        if (pid ? owner == pid : !is_gone(s, owner))
+        if (pid ? owner == pid : !is_steps_owner_gone(s, owner))
             return s;
     }
     return NULL;
@@ -81,7 +81,7 @@ void kf_window_limit(kf_control *control, uint32_t slot, uint32_t pid, uint64_t 
 
 /* Returns whether steps matter to it from now on; *changed: its kinds have. Several threads of a
  * program may step at once: one of them moves the window on. */
-static bool window_step(kf_window *w, uint64_t step, uint64_t ticks, bool *changed)
+static bool step_window(kf_window *w, uint64_t step, uint64_t ticks, bool *changed)
 {
     uint32_t state = kb_load_acquire(&w->step_state);
     uint64_t until = kb_load_relaxed(&w->until_step);
@@ -117,7 +117,7 @@ void kf_windows_step(kf_control *control, uint32_t pid, uint64_t step, uint64_t 
         bool open = kb_load_acquire(&w->state) == KF_WINDOW_OPEN;
         if (open && kb_load_relaxed(&w->step_pid) != pid)
             continue;
-        if (!open || !window_step(w, step, ticks, &changed))
+        if (!open || !step_window(w, step, ticks, &changed))
             kb_and_acqrel(&control->step_limits, ~(UINT32_C(1) << i));
     }
     if (changed)

@@ -9,7 +9,7 @@
 /** Count, and say no. */
 int kr_refuse(const kr_builder *b, kf_reason reason);
 /** Begin a call of the builder; NULL: it is over (counted as `when_late`). End it with
- *  kr_inside_leave. */
+ *  kr_plugin_exit. */
 kr_cursor *kr_builder_enter(kr_builder *b, kf_reason when_late);
 /** Kind of a type that is enabled; 0xff: counted. */
 uint8_t kr_builder_kind(const kr_builder *b, uint32_t type_index);

@@ -22,7 +22,7 @@ typedef struct kr_self {
 static kr_self *kr_self_page;
 
 /* Its pids would be taken for others', or for those of the dead. */
-static bool is_foreign(const kf_control *control)
+static bool is_in_other_pid_namespace(const kf_control *control)
 {
     uint64_t own[2];
     const uint64_t *its = control->pid_namespace;
@@ -39,7 +39,7 @@ bool kr_process_is_foreign(void)
     if (!pool || !self)
         return false;
     if (!kb_load_acquire(&self->place))
-        kb_store_release(&self->place, is_foreign(pool->control) ? 2u : 1u);
+        kb_store_release(&self->place, is_in_other_pid_namespace(pool->control) ? 2u : 1u);
     bool foreign = kb_load_relaxed(&self->place) == 2;
     if (foreign)
         kb_store_release(&kineto_gate, &kr_closed_gate);
@@ -53,7 +53,7 @@ void kr_process_forget(void)
 }
 
 /* In a fork's child this is part of its first record: errno stays the program's. */
-static uint32_t process_register(const kf_pool *pool, char kept[KB_OS_THREAD_NAME_BYTES])
+static uint32_t add_process_entry(const kf_pool *pool, char kept[KB_OS_THREAD_NAME_BYTES])
 {
     int saved = errno;
     char name[64], command[1024];
@@ -91,7 +91,7 @@ KINETO_API uint32_t kineto_rt_process(void)
         return 0;
     if (!kb_cas_acqrel(&self->state, &state, 1))
         return 0; /* another thread is at it; segments carry the pid as well */
-    self->id = process_register(pool, self->name);
+    self->id = add_process_entry(pool, self->name);
     kb_store_release(&self->state, 2);
     return self->id;
 }
@@ -105,10 +105,10 @@ bool kr_process_has_name(const char *name, size_t size)
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-static void replay_names(void);
+static void add_kept_names(void);
 
 /* The control page last: other threads look for it without a lock. */
-static void pool_publish(const kf_pool *pool)
+static void publish_pool(const kf_pool *pool)
 {
     kr_pool.descriptors = pool->descriptors;
     kr_pool.free_map = pool->free_map;
@@ -143,10 +143,10 @@ KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *
     }
     kr_self_page = kb_os_map_wiped_on_fork(sizeof *kr_self_page);
     kr_cost_calibrate(pool.control);
-    pool_publish(&pool);
+    publish_pool(&pool);
     kr_types_adopted();
     (void)kineto_rt_process();
-    replay_names();
+    add_kept_names();
 done:
     kb_lock_drop(&lock);
     return status;
@@ -155,7 +155,7 @@ done:
 /* A pool that nobody collects from is not worth filling. */
 static kineto_status check_collector(kf_control *control, kineto_error *err)
 {
-    if (is_foreign(control))
+    if (is_in_other_pid_namespace(control))
         return kb_fail(err, KINETO_E_NOT_FOUND, "its recorder is in another pid namespace");
     if (kb_os_alive(control->collector_pid, control->collector_start_time))
         return KINETO_OK;
@@ -166,7 +166,7 @@ static kineto_status check_collector(kf_control *control, kineto_error *err)
 
 /* What this library cannot read may be a pool of another layout. After its end no layout has anything: a
  * recorder of any version finds there which processes are not recorded. */
-static void leave_note(const char *path, const void *map, size_t bytes)
+static void append_unreadable_note(const char *path, const void *map, size_t bytes)
 {
     char line[96], name[64] = "";
     uint32_t pid = kb_os_pid();
@@ -189,7 +189,7 @@ KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
     void *map = kb_os_map_open(path, &bytes, &why);
     kineto_status status = map ? kf_pool_open(map, bytes, &pool, &why) : why.code;
     if (map && status)
-        leave_note(path, map, bytes);
+        append_unreadable_note(path, map, bytes);
     if (!status)
         status = check_collector(pool.control, &why);
     if (!status)
@@ -245,16 +245,16 @@ static kb_lock kr_names_lock;
 static char kr_process_name[256];
 
 /* A handler that interrupts its own thread here goes on without the lock: it may not drop it. */
-static bool names_lock(void) { return kr_lock_take(&kr_names_lock); }
-static void names_unlock(bool taken)
+static bool lock_names(void) { return kr_lock_take(&kr_names_lock); }
+static void unlock_names(bool taken)
 {
     if (taken)
         kb_lock_drop(&kr_names_lock);
 }
 
 /* `head` has room for the process in front; the texts follow, each behind its size. */
-static uint32_t entry_put(kf_entry_type type, void *head, size_t head_bytes,
-                          const char *const *texts, uint32_t count)
+static uint32_t add_entry_with_texts(kf_entry_type type, void *head, size_t head_bytes,
+                                     const char *const *texts, uint32_t count)
 {
     enum { MOST = 3 };
     uint32_t sizes[MOST], n = 1, process = kineto_rt_process();
@@ -271,8 +271,8 @@ static uint32_t entry_put(kf_entry_type type, void *head, size_t head_bytes,
     return id;
 }
 
-static kr_kept *kept_make(kf_entry_type type, const void *head, size_t head_bytes,
-                          const char *const *texts, uint32_t count)
+static kr_kept *make_kept_entry(kf_entry_type type, const void *head, size_t head_bytes,
+                                const char *const *texts, uint32_t count)
 {
     size_t size = head_bytes;
     for (uint32_t i = 0; i < count; i++)
@@ -294,33 +294,33 @@ static kr_kept *kept_make(kf_entry_type type, const void *head, size_t head_byte
 }
 
 /* False: there is a pool by now, and what was kept has been said. */
-static bool kept_add(kr_kept *kept)
+static bool keep_entry(kr_kept *kept)
 {
-    bool taken = names_lock(), keep = !kr_pool_get();
+    bool taken = lock_names(), keep = !kr_pool_get();
     kr_kept **last = &kr_kept_entries;
     while (keep && *last)
         last = &(*last)->next;
     if (keep)
         *last = kept;
-    names_unlock(taken);
+    unlock_names(taken);
     return keep;
 }
 
-static kineto_status entry_say(kf_entry_type type, void *head, size_t head_bytes,
-                               const char *const *texts, uint32_t count)
+static kineto_status add_or_keep_entry(kf_entry_type type, void *head, size_t head_bytes,
+                                       const char *const *texts, uint32_t count)
 {
     if (!kr_pool_get()) {
-        kr_kept *kept = kept_make(type, head, head_bytes, texts, count);
+        kr_kept *kept = make_kept_entry(type, head, head_bytes, texts, count);
         if (!kept)
             return KINETO_E_MEMORY;
-        if (kept_add(kept))
+        if (keep_entry(kept))
             return KINETO_OK;
         free(kept);
     }
-    return entry_put(type, head, head_bytes, texts, count) ? KINETO_OK : KINETO_E_LIMIT;
+    return add_entry_with_texts(type, head, head_bytes, texts, count) ? KINETO_OK : KINETO_E_LIMIT;
 }
 
-static void replay_kept(void)
+static void add_kept_entries(void)
 {
     uint32_t process = kineto_rt_process();
     for (kr_kept *k = kr_kept_entries; k; k = k->next) {
@@ -331,65 +331,66 @@ static void replay_kept(void)
     }
 }
 
-static void process_name_put(void)
+static void add_process_name(void)
 {
     uint32_t head;
     const char *name = kr_process_name;
-    (void)entry_put(KF_ENTRY_PROCESS_NAME, &head, sizeof head, &name, 1);
+    (void)add_entry_with_texts(KF_ENTRY_PROCESS_NAME, &head, sizeof head, &name, 1);
 }
 
-static void replay_names(void)
+static void add_kept_names(void)
 {
-    bool taken = names_lock();
+    bool taken = lock_names();
     if (kr_process_name[0])
-        process_name_put();
-    replay_kept();
-    names_unlock(taken);
+        add_process_name();
+    add_kept_entries();
+    unlock_names(taken);
 }
 
 void kineto_process_set_name(const char *name)
 {
     if (!name)
         name = "";
-    bool taken = names_lock();
+    bool taken = lock_names();
     size_t n = KB_MIN(strlen(name), sizeof kr_process_name - 1);
     memcpy(kr_process_name, name, n);
     kr_process_name[n] = 0;
     if (kr_pool_get())
-        process_name_put();
-    names_unlock(taken);
+        add_process_name();
+    unlock_names(taken);
 }
 
-static kineto_status metadata_say(const char *key, const char *json_value, uint64_t ticks)
+static kineto_status add_metadata_entry(const char *key, const char *json_value, uint64_t ticks)
 {
     kf_meta_entry entry = {.ticks = ticks};
     const char *texts[] = {key, json_value};
-    return entry_say(KF_ENTRY_META, &entry, sizeof entry, texts, 2);
+    return add_or_keep_entry(KF_ENTRY_META, &entry, sizeof entry, texts, 2);
 }
 
 kineto_status kineto_metadata_add(const char *key, const char *json_value)
 {
     bool has = key && json_value;
-    return has ? metadata_say(key, json_value, kb_ticks(kb_ticks_clock())) : KINETO_E_ARGUMENT;
+    return has ? add_metadata_entry(key, json_value, kb_ticks(kb_ticks_clock()))
+               : KINETO_E_ARGUMENT;
 }
 
 kineto_status kineto_process_set_metadata(const char *key, const char *json_value)
 {
-    return key && json_value ? metadata_say(key, json_value, 0) : KINETO_E_ARGUMENT;
+    return key && json_value ? add_metadata_entry(key, json_value, 0) : KINETO_E_ARGUMENT;
 }
 
-static kineto_status note(const char *source, const char *reason, uint64_t count, bool is_loss,
-                          const char *detail, uint64_t ticks)
+static kineto_status add_ledger_entry(const char *source, const char *reason, uint64_t count,
+                                      bool is_loss, const char *detail, uint64_t ticks)
 {
     kf_ledger_entry entry = {0, is_loss, count, ticks};
     const char *texts[] = {source, reason, detail ? detail : ""};
-    return entry_say(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
+    return add_or_keep_entry(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
 }
 
 bool kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
              const char *detail, uint64_t ticks)
 {
-    return note(source, reason, count, is_loss, detail, ticks) == KINETO_OK;
+    return add_ledger_entry(source, reason, count, is_loss, detail, ticks) == KINETO_OK;
 }
 
 kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
@@ -397,7 +398,7 @@ kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t
 {
     /* What is lost is lost to those who record then; a statement holds for the process. */
     uint64_t ticks = is_loss ? kb_ticks(kb_ticks_clock()) : 0;
-    return source && reason ? note(source, reason, count, is_loss, detail, ticks)
+    return source && reason ? add_ledger_entry(source, reason, count, is_loss, detail, ticks)
                             : KINETO_E_ARGUMENT;
 }
 

@@ -13,33 +13,33 @@ KINETO_SITE_ARGS(args_site, KINETO_KIND_CPU_OP, "", {"a", KINETO_ARG_INT}, {"b",
                  {"c", KINETO_ARG_INT}, {"d", KINETO_ARG_INT});
 #define ARGS 4u
 
-static void pairs(void)
+static void run_pairs(void)
 {
     for (uint32_t i = 0; i < EACH; i++)
         kineto_record_end(kineto_record_begin(&plain_site));
 }
 
-static void pairs_with_args(void)
+static void run_pairs_with_args(void)
 {
     const kineto_value values[ARGS] = {{.i = 1}, {.i = 2}, {.i = 3}, {.i = 4}};
     for (uint32_t i = 0; i < EACH; i++)
         kineto_record_end(kineto_record_begin_args(&args_site, values));
 }
 
-static void singles(void)
+static void run_singles(void)
 {
     for (uint32_t i = 0; i < EACH; i++)
         kineto_record_instant(&plain_site, NULL);
 }
 
-static int smaller_first(const void *left, const void *right)
+static int compare_durations(const void *left, const void *right)
 {
     const uint64_t *a = left, *b = right;
     return (*a > *b) - (*a < *b);
 }
 
 /* The median of some rounds, the first of which meets cold caches. */
-static uint32_t measure(kr_cursor *c, void (*run)(void), uint64_t *words, uint32_t count)
+static uint32_t measure_unit_cost(kr_cursor *c, void (*run)(void), uint64_t *words, uint32_t count)
 {
     uint64_t took[ROUNDS];
     for (uint32_t i = 0; i < ROUNDS; i++) {
@@ -49,7 +49,7 @@ static uint32_t measure(kr_cursor *c, void (*run)(void), uint64_t *words, uint32
         run();
         took[i] = kr_ticks(c) - begun;
     }
-    qsort(took, ROUNDS, sizeof *took, smaller_first);
+    qsort(took, ROUNDS, sizeof *took, compare_durations);
     uint64_t parts = took[ROUNDS / 2] * KF_UNIT_PARTS / EACH;
     return (uint32_t)KB_MIN(parts + parts / COLD_PART, (uint64_t)UINT32_MAX);
 }
@@ -73,9 +73,9 @@ void kr_cost_calibrate(kf_control *control)
     args_site.flags = KR_SITE_FIXED;
     c.epoch = kr_epoch_of(kr_ticks(&c));
     kr_me = &c;
-    uint32_t pair = measure(&c, pairs, words, KB_COUNT(words));
-    uint32_t args = measure(&c, pairs_with_args, words, KB_COUNT(words));
-    uint32_t single = measure(&c, singles, words, KB_COUNT(words));
+    uint32_t pair = measure_unit_cost(&c, run_pairs, words, KB_COUNT(words));
+    uint32_t args = measure_unit_cost(&c, run_pairs_with_args, words, KB_COUNT(words));
+    uint32_t single = measure_unit_cost(&c, run_singles, words, KB_COUNT(words));
     kr_me = mine;
     kb_store_relaxed(&control->unit_costs[KF_UNIT_PAIR], pair);
     kb_store_relaxed(&control->unit_costs[KF_UNIT_SINGLE], single);

@@ -55,7 +55,7 @@ uint64_t kineto_function_thread_id(void)
 }
 
 /* What those who record want of this operator on this thread; 0: nothing. */
-KB_INLINE uint32_t wanted(const kr_cursor *c, uint32_t of_scope)
+KB_INLINE uint32_t wanted_parts(const kr_cursor *c, uint32_t of_scope)
 {
     const kf_control *control = kb_load_acquire(&kr_pool.control);
     uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
@@ -68,7 +68,7 @@ KB_INLINE uint32_t wanted(const kr_cursor *c, uint32_t of_scope)
 
 /* What nearly all inputs are: tensors of up to four small sizes, contiguous. They take two words
  * each, or one. NULL: it is not such. */
-static KB_NOINLINE uint64_t *small_write(uint64_t *at, const kineto_tensor *t)
+static KB_NOINLINE uint64_t *write_small_tensor(uint64_t *at, const kineto_tensor *t)
 {
     if (t->rank > 4)
         return NULL;
@@ -88,7 +88,7 @@ static KB_NOINLINE uint64_t *small_write(uint64_t *at, const kineto_tensor *t)
 }
 
 /* The same for a matrix; branches that always go the same way cost less than sums. */
-KB_INLINE bool matrix_is_odd(const kineto_tensor *t, uint64_t rows, uint64_t columns)
+KB_INLINE bool is_matrix_unpackable(const kineto_tensor *t, uint64_t rows, uint64_t columns)
 {
     const int64_t *strides = t->strides;
     return (rows | columns) > 0xffff ||
@@ -96,7 +96,7 @@ KB_INLINE bool matrix_is_odd(const kineto_tensor *t, uint64_t rows, uint64_t col
 }
 
 /* A number, or what has no value that is recorded. NULL: it is a list. */
-KB_INLINE uint64_t *scalar_write(uint64_t *at, const kineto_input *input, uint32_t wants)
+KB_INLINE uint64_t *write_scalar_input(uint64_t *at, const kineto_input *input, uint32_t wants)
 {
     uint32_t type = input->type, value = wants & KF_WANT_VALUES;
     bool is_number = type >= KINETO_INPUT_INT && type <= KINETO_INPUT_BOOL;
@@ -108,13 +108,13 @@ KB_INLINE uint64_t *scalar_write(uint64_t *at, const kineto_input *input, uint32
 }
 
 /* Tensors and numbers. NULL: there is something else, or a tensor that is not small. */
-KB_INLINE uint64_t *small_inputs_write(uint64_t *at, const kineto_input *inputs, size_t count,
+KB_INLINE uint64_t *write_small_inputs(uint64_t *at, const kineto_input *inputs, size_t count,
                                        uint32_t wants)
 {
     for (const kineto_input *end = inputs + count; inputs < end; inputs++) {
         const kineto_tensor *t = inputs->tensor;
         if (inputs->type != KINETO_INPUT_TENSOR) {
-            at = scalar_write(at, inputs, wants);
+            at = write_scalar_input(at, inputs, wants);
             if (KINETO_UNLIKELY(!at))
                 return NULL;
             continue;
@@ -122,13 +122,13 @@ KB_INLINE uint64_t *small_inputs_write(uint64_t *at, const kineto_input *inputs,
         if (KINETO_UNLIKELY(!t))
             return NULL;
         if (KINETO_UNLIKELY(t->rank != 2)) {
-            at = small_write(at, t);
+            at = write_small_tensor(at, t);
             if (!at)
                 return NULL;
             continue;
         }
         uint64_t rows = (uint64_t)t->sizes[0], columns = (uint64_t)t->sizes[1];
-        if (KINETO_UNLIKELY(matrix_is_odd(t, rows, columns)))
+        if (KINETO_UNLIKELY(is_matrix_unpackable(t, rows, columns)))
             return NULL;
         at[0] = kr_tensor_word(t, KF_INPUT_SMALL);
         at[1] = rows | columns << 16;
@@ -141,15 +141,15 @@ KB_INLINE uint64_t *small_inputs_write(uint64_t *at, const kineto_input *inputs,
 #define FEW_WORDS  (7u + 2 * FEW_INPUTS)
 
 /* Behind the head of a part; *head receives its lower half. NULL: there is no room. */
-KB_INLINE uint64_t *few_write(const kr_cursor *c, uint64_t *at, const kineto_input *inputs,
-                              size_t count, uint32_t wants, uint32_t *head)
+KB_INLINE uint64_t *write_few_inputs(const kr_cursor *c, uint64_t *at, const kineto_input *inputs,
+                                     size_t count, uint32_t wants, uint32_t *head)
 {
     *head = 0;
     if (!(wants & KF_WANT_INPUTS) || !inputs)
         return at;
     *head = (uint32_t)count << 12 | (wants & KF_WANT_IDS ? KF_FUNCTION_IDS : 0) |
             KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES) * (KF_FUNCTION_VALUES / KF_WANT_VALUES);
-    uint64_t *end = wants & KF_WANT_IDS ? NULL : small_inputs_write(at, inputs, count, wants);
+    uint64_t *end = wants & KF_WANT_IDS ? NULL : write_small_inputs(at, inputs, count, wants);
     return KINETO_LIKELY(end != NULL)
                ? end
                : kr_inputs_write(at, kr_record_limit(c, c->at) - 1, inputs, (uint32_t)count, wants);
@@ -164,7 +164,7 @@ typedef struct few_parts {
 } few_parts;
 
 /* The words between the head of a part and its inputs: see KF_FUNCTION_… in format.h. */
-KB_INLINE uint64_t *graph_write(uint64_t *at, const few_parts *few, uint32_t *head)
+KB_INLINE uint64_t *write_graph_words(uint64_t *at, const few_parts *few, uint32_t *head)
 {
     if (few->sequence_number >= 0) {
         *head |= KF_FUNCTION_SEQUENCE;
@@ -178,8 +178,8 @@ KB_INLINE uint64_t *graph_write(uint64_t *at, const few_parts *few, uint32_t *he
 }
 
 /* A frequent operator: its site is known, it has few parts, there is room. 0: not so. */
-KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
-                                  const few_parts *few, uint32_t wants)
+KB_INLINE kineto_range begin_operator_fast(kr_cursor *c, kineto_site *site, uint64_t id,
+                                           const few_parts *few, uint32_t wants)
 {
     uint32_t site_id = kb_load_acquire(&site->id), head, graph = 0, depth = c->depth;
     if (KINETO_UNLIKELY(!site_id || !kr_room_for(c, FEW_WORDS) || depth >= KF_MAX_DEPTH ||
@@ -188,8 +188,8 @@ KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
     uint64_t *at = c->at;
     at[1] = kb_ticks_hw();
     at[2] = id;
-    uint64_t *end = graph_write(at + 4, few, &graph);
-    end = few_write(c, end, few->inputs, few->count, wants, &head);
+    uint64_t *end = write_graph_words(at + 4, few, &graph);
+    end = write_few_inputs(c, end, few->inputs, few->count, wants, &head);
     if (KINETO_UNLIKELY(!end)) {
         kr_undo(c);
         return 0;
@@ -205,8 +205,8 @@ KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
 }
 
 /* [ticks, async id, id, name, part] behind the header; NULL: they do not fit. */
-static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function *f,
-                              const kr_operator *op, uint32_t wants, uint32_t *props)
+static uint64_t *write_operator_record(kr_cursor *c, uint64_t *at, const kineto_function *f,
+                                       const kr_operator *op, uint32_t wants, uint32_t *props)
 {
     const uint64_t *limit = kr_record_limit(c, at) - 1;
     if (!kr_fits(at, limit, 4))
@@ -225,41 +225,42 @@ static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function 
 }
 
 /* At once, else where there is most room, else without inputs. */
-static uint64_t *record_place(kr_cursor *c, const kineto_function *f, const kr_operator *op,
-                              uint32_t wants, uint32_t *props)
+static uint64_t *place_operator_record(kr_cursor *c, const kineto_function *f,
+                                       const kr_operator *op, uint32_t wants, uint32_t *props)
 {
     if (!kr_room(c, 10))
         return NULL;
-    uint64_t *end = record_write(c, c->at, f, op, wants, props);
+    uint64_t *end = write_operator_record(c, c->at, f, op, wants, props);
     if (end)
         return end;
     kr_undo(c);
     if (!kr_room_for_longest(c))
         return NULL;
-    end = record_write(c, c->at, f, op, wants, props);
+    end = write_operator_record(c, c->at, f, op, wants, props);
     if (end)
         return end;
     kr_undo(c);
     kr_count(c->source, KF_REASON_ARGS_LOST, 1);
-    end = record_write(c, c->at, f, op, 0, props);
+    end = write_operator_record(c, c->at, f, op, 0, props);
     *props |= KF_PROP_ARGS_LOST;
     return end;
 }
 
-static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site, const kr_operator *op,
-                                      uint32_t wants)
+static KB_NOINLINE void begin_operator_general(kineto_function *f, kineto_site *site,
+                                               const kr_operator *op, uint32_t wants)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
     bool async = f->state & KR_FUNCTION_ASYNC;
-    uint32_t site_id = async ? kr_site_id(site) : kr_site_id_or_shed(c, site), props;
-    if (KINETO_UNLIKELY(site_id == KR_SITE_SHED)) {
-        kr_shed_count(c);
+    uint32_t site_id = async ? kr_site_id(site) : kr_site_id_or_throttled(c, site), props;
+    if (KINETO_UNLIKELY(site_id == KR_SITE_THROTTLED)) {
+        kr_throttle_count(c);
         kr_leave(c);
         return;
     }
-    uint64_t *end = !async && kr_too_deep(c) ? NULL : record_place(c, f, op, wants, &props);
+    uint64_t *end =
+        !async && kr_too_deep(c) ? NULL : place_operator_record(c, f, op, wants, &props);
     if (end) {
         uint64_t *at = c->at;
         uint32_t words = (uint32_t)(end - at), depth = 0;
@@ -275,7 +276,7 @@ static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site, con
     kr_leave(c);
 }
 
-KB_INLINE void push_id(kineto_function *f, const kineto_site *site, uint32_t wants)
+KB_INLINE void push_operator_id(kineto_function *f, const kineto_site *site, uint32_t wants)
 {
     /* What ends elsewhere cannot be popped where it was pushed. */
     if (!(wants & KF_WANT_CORRELATION) || !kineto__heard() || (f->state & KR_FUNCTION_ASYNC))
@@ -297,9 +298,9 @@ uint64_t kr_function_id_slow(void)
 
 /* ---- recording, the whole -------------------------------------------------------------------- */
 
-static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
-                                       const kineto_function_info *info, uint32_t wants,
-                                       const kr_place *place)
+static KB_NOINLINE void record_operator_general(kineto_function *f, kineto_site *site,
+                                                const kineto_function_info *info, uint32_t wants,
+                                                const kr_place *place)
 {
     kr_operator op = {.info = *info};
     uint64_t room[KR_STACK_MAX];
@@ -308,8 +309,8 @@ static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
     if ((wants & KF_WANT_STACK) && (!info->stack || (wants & KF_WANT_BOTH)))
         kr_stack_take(&op, place, room);
     if (!(f->state & KR_FUNCTION_PUSHED))
-        push_id(f, site, wants);
-    begin_general(f, site, &op, wants);
+        push_operator_id(f, site, wants);
+    begin_operator_general(f, site, &op, wants);
     if ((wants & KF_WANT_COUNTERS) && !(f->state & KR_FUNCTION_ASYNC))
         kr_counters_begin(f);
 }
@@ -317,22 +318,22 @@ static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
 bool kr_function_recorded(uint32_t scope)
 {
     uint32_t kind = KINETO_SCOPE_KIND(scope);
-    return kineto_enabled(kind) && wanted(kr_me, scope);
+    return kineto_enabled(kind) && wanted_parts(kr_me, scope);
 }
 
 void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info,
                         const kr_place *place)
 {
-    uint32_t wants = wanted(kr_me, site->scope);
+    uint32_t wants = wanted_parts(kr_me, site->scope);
     if (wants && kineto_enabled(site->kind))
-        record_general(f, site, info, wants, place);
+        record_operator_general(f, site, info, wants, place);
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
 /* A record of args by name: "Outputs", a part of its own kind. */
-static uint64_t *outputs_write(kr_cursor *c, uint64_t *at, const kineto_input *outputs,
-                               uint32_t count, uint32_t wants)
+static uint64_t *write_outputs_part(kr_cursor *c, uint64_t *at, const kineto_input *outputs,
+                                    uint32_t count, uint32_t wants)
 {
     const uint64_t *limit = kr_record_limit(c, at);
     if (!kr_fits(at, limit, 4))
@@ -351,15 +352,16 @@ void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, 
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
-    uint32_t wants = wanted(c, f->site->scope), n = (uint32_t)KB_MIN(count, (size_t)KF_MAX_INPUTS);
+    uint32_t wants = wanted_parts(c, f->site->scope),
+             n = (uint32_t)KB_MIN(count, (size_t)KF_MAX_INPUTS);
     uint32_t depth = f->range & (KR_RANGE_SIGNAL - 1);
     bool ours = depth != 0 && depth <= c->depth && !(f->range & KR_RANGE_SIGNAL) == !c->is_second;
     if (ours && (wants & KF_WANT_IDS) && kr_room(c, 5)) {
-        uint64_t *end = outputs_write(c, c->at, outputs, n, wants);
+        uint64_t *end = write_outputs_part(c, c->at, outputs, n, wants);
         if (!end) {
             kr_undo(c);
             if (kr_room_for_longest(c))
-                end = outputs_write(c, c->at, outputs, n, wants);
+                end = write_outputs_part(c, c->at, outputs, n, wants);
         }
         if (end)
             kr_commit(c, c->at, kf_header(KF_OUTPUTS, (uint32_t)(end - c->at), depth - 1, 0),
@@ -372,7 +374,7 @@ void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, 
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-KB_INLINE void function_init(kineto_function *f, kineto_site *site)
+KB_INLINE void init_function(kineto_function *f, kineto_site *site)
 {
     f->range = 0;
     f->id = 0;
@@ -381,8 +383,9 @@ KB_INLINE void function_init(kineto_function *f, kineto_site *site)
 
 /* `caller`: where the program called kineto_function_start, which jumped here, or called: the
  * compiler's choice, so that its own frame cannot be handed on. */
-static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
-                                   const kineto_input *inputs, size_t count, const void *caller)
+static KB_NOINLINE void start_function_slow(kineto_function *f, kineto_site *site,
+                                            const kineto_input *inputs, size_t count,
+                                            const void *caller)
 {
     kr_place place = {__builtin_frame_address(0), caller};
     kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
@@ -395,11 +398,11 @@ static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
 }
 
 /* Record a frequent operator. False: it needs the general way; `f` is initialised. */
-KB_INLINE bool start_fast(kineto_function *f, kineto_site *site, const few_parts *few)
+KB_INLINE bool start_function_fast(kineto_function *f, kineto_site *site, const few_parts *few)
 {
     kr_cursor *c = kr_me;
     const kf_control *control = kb_load_acquire(&kr_pool.control);
-    function_init(f, site);
+    init_function(f, site);
     uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
     uint32_t must = KF_WANT_SCOPE(site->scope & 15u) | (c->joined ? 0 : KF_WANT_ALL_THREADS);
     if (KINETO_UNLIKELY((wants & (must | KF_WANT_SLOW)) != must || c->busy || !c->functions_fast ||
@@ -409,9 +412,9 @@ KB_INLINE bool start_fast(kineto_function *f, kineto_site *site, const few_parts
     f->id = kr_function_id(c);
     kr_leave(c);
     if (KINETO_LIKELY(wants & KF_WANT_CORRELATION) && kineto__heard())
-        push_id(f, site, wants);
+        push_operator_id(f, site, wants);
     kr_enter(c);
-    kineto_range range = begin_fast(c, site, f->id, few, wants);
+    kineto_range range = begin_operator_fast(c, site, f->id, few, wants);
     kr_leave(c);
     f->range = range;
     if (KINETO_LIKELY(range))
@@ -423,14 +426,15 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
                            size_t count)
 {
     few_parts few = {inputs, count, -1, 0};
-    if (KINETO_UNLIKELY(!start_fast(f, site, &few)))
-        start_slow(f, site, inputs, count, KR_CALLER);
+    if (KINETO_UNLIKELY(!start_function_fast(f, site, &few)))
+        start_function_slow(f, site, inputs, count, KR_CALLER);
 }
 
 static const kineto_function_info no_info = KINETO_FUNCTION_INFO_INIT;
 
-static KB_NOINLINE void start_info_slow(kineto_function *f, kineto_site *site,
-                                        const kineto_function_info *given, const void *caller)
+static KB_NOINLINE void start_function_info_slow(kineto_function *f, kineto_site *site,
+                                                 const kineto_function_info *given,
+                                                 const void *caller)
 {
     kineto_function_info info = no_info;
     if (given)
@@ -460,12 +464,12 @@ void kineto_function_start_info(kineto_function *f, kineto_site *site,
     if (KINETO_LIKELY(has_few_parts(info))) {
         few_parts few = {info->inputs, info->input_count, info->sequence_number,
                          info->forward_thread_id};
-        if (KINETO_LIKELY(start_fast(f, site, &few)))
+        if (KINETO_LIKELY(start_function_fast(f, site, &few)))
             return;
     } else {
-        function_init(f, site);
+        init_function(f, site);
     }
-    start_info_slow(f, site, info, KR_CALLER);
+    start_function_info_slow(f, site, info, KR_CALLER);
 }
 
 /* The low bits of both are the same. */
@@ -481,7 +485,7 @@ uint32_t kineto_function_wants(void)
     return wants & (KF_WANT_INPUTS | KF_WANT_VALUES | KF_WANT_IDS | KF_WANT_STACK);
 }
 
-static KB_NOINLINE void finish_async(kineto_function *f)
+static KB_NOINLINE void finish_async_operator(kineto_function *f)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
@@ -502,7 +506,7 @@ void kineto_function_finish(kineto_function *f)
     f->state = 0;
     if (KINETO_UNLIKELY(state & KR_FUNCTION_ASYNC)) {
         if (state & KR_FUNCTION_RECORDED)
-            finish_async(f);
+            finish_async_operator(f);
     } else if (KINETO_LIKELY(f->range)) {
         if (KINETO_UNLIKELY(state & KR_FUNCTION_COUNTED))
             kr_counters_end(f);

@@ -20,7 +20,7 @@ typedef struct mapping {
 } mapping;
 
 /* What is left of a line, taken from the left. */
-static uint64_t take_hex(char **at)
+static uint64_t parse_maps_hex(char **at)
 {
     uint64_t value = 0;
     for (;; ++*at) {
@@ -34,7 +34,7 @@ static uint64_t take_hex(char **at)
     }
 }
 
-static bool take(char **at, char c)
+static bool skip_maps_char(char **at, char c)
 {
     if (**at != c)
         return false;
@@ -42,7 +42,7 @@ static bool take(char **at, char c)
     return true;
 }
 
-static void skip_word(char **at)
+static void skip_maps_word(char **at)
 {
     while (**at && **at != ' ')
         ++*at;
@@ -51,22 +51,22 @@ static void skip_word(char **at)
 }
 
 /* "start-end perm offset device inode path" */
-static bool parse_line(char *line, mapping *m)
+static bool parse_maps_line(char *line, mapping *m)
 {
     char *at = line;
-    m->start = take_hex(&at);
-    if (!take(&at, '-'))
+    m->start = parse_maps_hex(&at);
+    if (!skip_maps_char(&at, '-'))
         return false;
-    m->end = take_hex(&at);
-    if (!take(&at, ' ') || strlen(at) < 5)
+    m->end = parse_maps_hex(&at);
+    if (!skip_maps_char(&at, ' ') || strlen(at) < 5)
         return false;
     m->is_code = at[2] == 'x';
-    skip_word(&at);
-    m->offset = take_hex(&at);
-    if (!take(&at, ' '))
+    skip_maps_word(&at);
+    m->offset = parse_maps_hex(&at);
+    if (!skip_maps_char(&at, ' '))
         return false;
-    skip_word(&at);
-    skip_word(&at);
+    skip_maps_word(&at);
+    skip_maps_word(&at);
     m->path = at;
     return true;
 }
@@ -81,7 +81,7 @@ typedef struct listing {
 } listing;
 
 /* Take what comes next; false at the end. */
-static bool read_more(listing *l)
+static bool read_maps_text(listing *l)
 {
     ssize_t got;
     do
@@ -94,14 +94,14 @@ static bool read_more(listing *l)
 }
 
 /* Show the lines that are whole, and one that is longer than the buffer. */
-static bool show_lines(listing *l, bool (*look)(void *context, mapping *m), void *context)
+static bool visit_maps_lines(listing *l, bool (*look)(void *context, mapping *m), void *context)
 {
     char *line = l->text, *end;
     bool done = false;
     mapping m;
     while (!done && (end = memchr(line, '\n', l->have - (size_t)(line - l->text))) != NULL) {
         *end = '\0';
-        done = !l->in_rest && parse_line(line, &m) && look(context, &m);
+        done = !l->in_rest && parse_maps_line(line, &m) && look(context, &m);
         l->in_rest = false;
         line = end + 1;
     }
@@ -109,7 +109,7 @@ static bool show_lines(listing *l, bool (*look)(void *context, mapping *m), void
     memmove(l->text, line, l->have);
     if (!done && l->have == l->size - 1) {
         l->text[l->have] = '\0';
-        done = !l->in_rest && parse_line(l->text, &m) && look(context, &m);
+        done = !l->in_rest && parse_maps_line(l->text, &m) && look(context, &m);
         l->in_rest = true;
         l->have = 0;
     }
@@ -117,14 +117,14 @@ static bool show_lines(listing *l, bool (*look)(void *context, mapping *m), void
 }
 
 /* Show each mapping until `look` is satisfied. System calls only. @return an errno. */
-static int each_mapping(char *text, size_t size, bool (*look)(void *context, mapping *m),
-                        void *context)
+static int visit_mappings(char *text, size_t size, bool (*look)(void *context, mapping *m),
+                          void *context)
 {
     listing l = {.text = text, .size = size};
     l.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (l.fd < 0)
         return errno;
-    while (read_more(&l) && !show_lines(&l, look, context))
+    while (read_maps_text(&l) && !visit_maps_lines(&l, look, context))
         ;
     close(l.fd);
     return l.error;
@@ -134,7 +134,7 @@ typedef struct wanted {
     uint64_t address, start, end;
 } wanted;
 
-static bool look_for(void *context, mapping *m)
+static bool match_address(void *context, mapping *m)
 {
     wanted *w = context;
     if (w->address < m->start || w->address >= m->end)
@@ -149,7 +149,7 @@ bool kr_mapping_of(uint64_t address, uint64_t *start, uint64_t *end)
     int before = errno;
     wanted w = {.address = address};
     char text[256]; /* in a signal handler there may be little room */
-    each_mapping(text, sizeof text, look_for, &w);
+    visit_mappings(text, sizeof text, match_address, &w);
     errno = before;
     *start = w.start;
     *end = w.end;
@@ -159,7 +159,7 @@ bool kr_mapping_of(uint64_t address, uint64_t *start, uint64_t *end)
 /* ---- build ids ------------------------------------------------------------------------------- */
 
 /* Own memory, without a fault where a file was cut off since it was mapped. */
-static bool peek(uint64_t address, void *to, size_t bytes)
+static bool read_own_memory(uint64_t address, void *to, size_t bytes)
 {
     struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
@@ -171,14 +171,14 @@ static uint32_t find_build_id(uint64_t at, uint64_t bytes, uint8_t *id)
     uint64_t end = at + KB_MIN(bytes, (uint64_t)4096);
     ElfW(Nhdr) note;
     char name[4];
-    while (end - at >= sizeof note && peek(at, &note, sizeof note)) {
+    while (end - at >= sizeof note && read_own_memory(at, &note, sizeof note)) {
         at += sizeof note;
         uint64_t names = kb_align(note.n_namesz, 4), body = kb_align(note.n_descsz, 4);
         if (names > end - at || body > end - at - names)
             return 0;
-        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && peek(at, name, 4) &&
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && read_own_memory(at, name, 4) &&
             memcmp(name, "GNU", 4) == 0 && note.n_descsz > 0 &&
-            note.n_descsz <= KR_BUILD_ID_BYTES && peek(at + names, id, note.n_descsz))
+            note.n_descsz <= KR_BUILD_ID_BYTES && read_own_memory(at + names, id, note.n_descsz))
             return note.n_descsz;
         at += names + body;
     }
@@ -192,11 +192,11 @@ static void read_build_id(uint64_t image, kr_module *module)
     ElfW(Phdr) segment;
     uint64_t base = 0;
     bool has_base = false;
-    if (!peek(image, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (!read_own_memory(image, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
         head.e_phentsize != sizeof segment)
         return;
     for (uint32_t i = 0; i < head.e_phnum && !module->build_id_bytes; i++) {
-        if (!peek(image + head.e_phoff + i * sizeof segment, &segment, sizeof segment))
+        if (!read_own_memory(image + head.e_phoff + i * sizeof segment, &segment, sizeof segment))
             return;
         if (segment.p_type == PT_LOAD && !has_base) {
             base = image - (segment.p_vaddr - segment.p_offset);
@@ -227,7 +227,7 @@ static uint32_t stale;
 bool kr_modules_are_stale(void) { return kb_load_relaxed(&stale) != 0; }
 void kr_modules_set_stale(void) { kb_store_relaxed(&stale, 1); }
 
-static kr_module_is search(const struct known_ranges *k, uint64_t address)
+static kr_module_is find_known_range(const struct known_ranges *k, uint64_t address)
 {
     uint32_t low = 0, high = KB_MIN(kb_load_acquire(&k->count), RANGES);
     while (low < high) {
@@ -249,7 +249,7 @@ kr_module_is kr_module_of(uint64_t address)
     if (!k)
         return KR_MODULE_UNKNOWN;
     uint32_t turn = kb_load_acquire(&k->turn);
-    kr_module_is is = search(k, address);
+    kr_module_is is = find_known_range(k, address);
     if ((turn & 1) || kb_load_relaxed(&k->turn) != turn)
         return KR_MODULE_CODE;
     return is;
@@ -257,7 +257,7 @@ kr_module_is kr_module_of(uint64_t address)
 
 /* Of the C library and those in which threads start: what calls a program's code there is not of
  * interest, and was rarely compiled with frame pointers. */
-static bool is_runtime(const char *path)
+static bool is_runtime_library(const char *path)
 {
     static const char *const names[] = {"libc.so",    "libc-",        "ld-linux",  "ld-musl",
                                         "libpthread", "libstdc++.so", "libc++.so", "libgomp.so",
@@ -279,7 +279,7 @@ typedef struct noting {
     uint64_t hash;
 } noting;
 
-static bool ends_with_deleted(char *path)
+static bool strip_deleted_mark(char *path)
 {
     static const char mark[] = " (deleted)";
     size_t size = strlen(path);
@@ -290,7 +290,7 @@ static bool ends_with_deleted(char *path)
 }
 
 /* The kernel writes a line break in a path as \012. */
-static void unescape(char *path)
+static void unescape_newlines(char *path)
 {
     char *to = path;
     for (const char *at = path; *at; to++) {
@@ -301,7 +301,7 @@ static void unescape(char *path)
     *to = '\0';
 }
 
-static uint64_t hash_of(const char *text)
+static uint64_t hash_module_path(const char *text)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (; *text; text++)
@@ -309,7 +309,7 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-static void know_range(uint32_t index, const mapping *m, bool runtime)
+static void store_known_range(uint32_t index, const mapping *m, bool runtime)
 {
     if (index >= RANGES)
         return;
@@ -321,7 +321,7 @@ static bool note_mapping(void *context, mapping *m)
 {
     noting *n = context;
     kr_module module = {.start = m->start, .end = m->end, .file_offset = m->offset};
-    uint64_t hash = hash_of(m->path);
+    uint64_t hash = hash_module_path(m->path);
     if (m->offset == 0) {
         n->image = m->start;
         n->image_hash = hash;
@@ -329,10 +329,10 @@ static bool note_mapping(void *context, mapping *m)
     if (!m->is_code)
         return false;
     n->hash = (n->hash ^ m->start ^ (m->end << 20) ^ hash) * UINT64_C(0x100000001b3);
-    module.is_gone = ends_with_deleted(m->path);
-    unescape(m->path);
+    module.is_gone = strip_deleted_mark(m->path);
+    unescape_newlines(m->path);
     module.path = m->path;
-    know_range(n->count++, m, is_runtime(m->path));
+    store_known_range(n->count++, m, is_runtime_library(m->path));
     if (n->visit) {
         if (m->path[0] && n->image_hash == hash)
             read_build_id(n->image, &module);
@@ -358,7 +358,7 @@ kineto_status kr_modules_note(kr_module_visit visit, void *context, kineto_error
         if (visit)
             kb_store_relaxed(&stale, 0);
         kb_store_relaxed(&known->turn, known->turn + 1);
-        error = each_mapping(text, sizeof text, note_mapping, &n);
+        error = visit_mappings(text, sizeof text, note_mapping, &n);
         kb_store_release(&known->count, KB_MIN(n.count, RANGES));
         kb_store_release(&known->turn, known->turn + 1);
         /* Other code may have come to lie where addresses are believed in. */

@@ -15,7 +15,7 @@
 #define FULL_NAME  "libckineto.so." TEXT(KINETO_VERSION_MAJOR)
 #define RT_STEM    "libckineto-rt.so"
 
-static bool is_asked_for(void)
+static bool is_control_requested(void)
 {
     static const char *const names[] = {"CKINETO_CONTROL", "CKINETO_RING"};
     for (size_t i = 0; i < KB_COUNT(names); i++) {
@@ -34,7 +34,7 @@ static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *info)
     return NULL;
 }
 
-static bool needs_us(const struct dl_phdr_info *info)
+static bool needs_recorder(const struct dl_phdr_info *info)
 {
     const ElfW(Dyn) *first = dynamic_of(info);
     ElfW(Addr) strings = 0;
@@ -55,7 +55,7 @@ typedef struct search {
     bool is_there; /* libckineto, too */
 } search;
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *context)
+static int inspect_loaded_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     search *s = context;
     (void)size;
@@ -63,12 +63,12 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *context)
     s->is_there |= strncmp(name, "libckineto.so", strlen("libckineto.so")) == 0;
     if (strncmp(name, "libckineto", strlen("libckineto")) != 0 &&
         strncmp(name, "ckineto-", strlen("ckineto-")) != 0)
-        s->chosen |= needs_us(info);
+        s->chosen |= needs_recorder(info);
     return 0;
 }
 
 /* Beside this library, wherever that is. */
-static void open_full(void)
+static void open_full_library(void)
 {
     Dl_info info;
     char path[1024] = FULL_NAME;
@@ -87,9 +87,9 @@ static void open_full(void)
 void kr_control_open(void)
 {
     search s = {false, false};
-    if (!is_asked_for())
+    if (!is_control_requested())
         return;
-    (void)dl_iterate_phdr(look_at, &s);
+    (void)dl_iterate_phdr(inspect_loaded_object, &s);
     if (s.chosen && !s.is_there)
-        open_full();
+        open_full_library();
 }

@@ -2,7 +2,7 @@
 #include "record/stack.h"
 
 #include <dlfcn.h>
-#include <unwind.h>
+#include <unwind_by_tables.h>
 
 #if defined(__x86_64__)
 #define FRAME_REGISTER 6
@@ -25,14 +25,14 @@ static struct unwinder {
     const void *(*entry)(void *, struct entry_bases *); /* NULL: has none */
 } unwinder;
 
-static _Unwind_Reason_Code look_once(struct _Unwind_Context *context, void *argument)
+static _Unwind_Reason_Code visit_once(struct _Unwind_Context *context, void *argument)
 {
     (void)argument;
     (void)unwinder.cfa(context);
     return _URC_NO_REASON;
 }
 
-static bool unwinder_load(void)
+static bool load_unwinder(void)
 {
     if (unwinder.backtrace)
         return true;
@@ -52,7 +52,7 @@ static bool unwinder_load(void)
         return false;
     unwinder = found;
     /* What it prepares at its first use is prepared now, not in a signal handler. */
-    unwinder.backtrace(look_once, NULL);
+    unwinder.backtrace(visit_once, NULL);
     return true;
 }
 
@@ -77,14 +77,14 @@ enum { BAD = 0, GOOD = 1, SIZED = 2, END = 3 };
 static uint64_t (*known)[WAYS];
 static uint32_t known_turn; /* which way gives way next */
 
-static uint64_t *set_of(uint64_t address)
+static uint64_t *address_set(uint64_t address)
 {
     return known[(address * UINT64_C(0x9e3779b97f4a7c15)) >> 53];
 }
 
-static uint32_t known_of(uint64_t address)
+static uint32_t lookup_address(uint64_t address)
 {
-    const uint64_t *set = set_of(address);
+    const uint64_t *set = address_set(address);
     for (uint32_t i = 0; i < WAYS; i++) {
         uint64_t word = kb_load_relaxed(&set[i]);
         if (word >> 16 == address)
@@ -93,9 +93,9 @@ static uint32_t known_of(uint64_t address)
     return UNMET;
 }
 
-static void know(uint64_t address, uint32_t what)
+static void remember_address(uint64_t address, uint32_t what)
 {
-    uint64_t *set = set_of(address);
+    uint64_t *set = address_set(address);
     uint32_t way = WAYS;
     if (address >> 48)
         return; /* no program's */
@@ -156,13 +156,13 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
         return kb_fail(err, KINETO_E_BUSY, "call stacks are being prepared");
     if (!known)
         known = kb_os_map(SETS * sizeof *known);
-    bool can_unwind = by != KR_STACK_FRAMES && unwinder_load();
+    bool can_unwind = by != KR_STACK_FRAMES && load_unwinder();
 #ifdef FRAME_REGISTER
     if (!can_unwind && by == KR_STACK_AUTO)
         by = KR_STACK_FRAMES;
 #else
     by = KR_STACK_TABLES;
-    can_unwind = unwinder_load();
+    can_unwind = load_unwinder();
 #endif
     if (!known)
         status = kb_fail(err, KINETO_E_MEMORY, "no memory for call stacks");
@@ -209,7 +209,7 @@ static ANY_STACK uint64_t return_address(const frame_record *frame)
 
 /* Where the stack that `frame` lies on ends. Looked up once for a thread, and when it goes on on
  * another stack (a signal's, a coroutine's). */
-static void find_bounds(kr_stack_thread *thread, uint64_t frame)
+static void find_stack_bounds(kr_stack_thread *thread, uint64_t frame)
 {
     if (!kr_mapping_of(frame, &thread->low, &thread->high)) {
         thread->low = frame;
@@ -218,7 +218,7 @@ static void find_bounds(kr_stack_thread *thread, uint64_t frame)
 }
 
 /* By frame pointers alone, an address outside all code is where they went astray. */
-static bool is_code(uint64_t address, uint32_t what)
+static bool is_code_address(uint64_t address, uint32_t what)
 {
     if (what != UNMET)
         return true;
@@ -227,27 +227,27 @@ static bool is_code(uint64_t address, uint32_t what)
         return false;
     }
     if (kb_load_relaxed(&mode) == KR_STACK_FRAMES)
-        know(address, GOOD); /* not to ask again */
+        remember_address(address, GOOD); /* not to ask again */
     return true;
 }
 
-static bool is_above(const kr_stack_thread *thread, uint64_t next, uint64_t frame)
+static bool is_frame_above(const kr_stack_thread *thread, uint64_t next, uint64_t frame)
 {
     return next > frame && next % sizeof(uint64_t) == 0 &&
            next <= thread->high - sizeof(frame_record);
 }
 
-static ANY_STACK uint32_t walk_all(const kr_stack_thread *thread, uint64_t frame,
-                                   uint64_t *addresses, uint32_t limit)
+static ANY_STACK uint32_t walk_frame_pointers(const kr_stack_thread *thread, uint64_t frame,
+                                              uint64_t *addresses, uint32_t limit)
 {
     uint32_t n = 0;
     while (n < limit) {
         const frame_record *at = (const frame_record *)(uintptr_t)frame;
         uint64_t address = return_address(at);
-        if (!is_code(address, known_of(address)))
+        if (!is_code_address(address, lookup_address(address)))
             break;
         addresses[n++] = address;
-        if (!is_above(thread, at->caller, frame))
+        if (!is_frame_above(thread, at->caller, frame))
             break;
         frame = at->caller;
     }
@@ -261,7 +261,7 @@ typedef struct position {
 
 static ANY_STACK bool step_by_frame(const kr_stack_thread *thread, position *p)
 {
-    if (!is_above(thread, p->frame, p->stack - 1))
+    if (!is_frame_above(thread, p->frame, p->stack - 1))
         return false;
     const frame_record *at = (const frame_record *)(uintptr_t)p->frame;
     p->address = return_address(at);
@@ -284,13 +284,13 @@ static ANY_STACK bool step_by_size(const kr_stack_thread *thread, uint32_t what,
 
 /* As long as it is known how, at each address; else USE_TABLES. */
 #define USE_TABLES UINT32_MAX
-static ANY_STACK uint32_t walk_known(const kr_stack_thread *thread, uint64_t frame,
-                                     uint64_t *addresses, uint32_t limit)
+static ANY_STACK uint32_t walk_known_addresses(const kr_stack_thread *thread, uint64_t frame,
+                                               uint64_t *addresses, uint32_t limit)
 {
     const frame_record *at = (const frame_record *)(uintptr_t)frame;
     position p = {return_address(at), frame + sizeof *at, at->caller};
     for (uint32_t n = 0; n < limit;) {
-        uint32_t what = known_of(p.address);
+        uint32_t what = lookup_address(p.address);
         addresses[n++] = p.address;
         if (what == UNMET || KIND(what) == BAD)
             return USE_TABLES;
@@ -337,7 +337,7 @@ static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
 }
 
 /* Do the unwinder's own tables say that the caller is at a constant distance, and is it there? */
-static ANY_STACK uint32_t size_of(const unwound *f, const unwound *caller)
+static ANY_STACK uint32_t constant_frame_size(const unwound *f, const unwound *caller)
 {
     struct entry_bases bases = {NULL, NULL, NULL};
     kr_frame_size size = {0, 0};
@@ -358,17 +358,17 @@ static ANY_STACK uint32_t size_of(const unwound *f, const unwound *caller)
 }
 
 /* Remember what was found at the address of frame i; `may_end`: the stack ends close behind it. */
-static void learn(const unwinding *u, uint32_t i, bool may_end)
+static void learn_address(const unwinding *u, uint32_t i, bool may_end)
 {
     const unwound *f = &u->last[i % WINDOW];
     /* An interrupted instruction is no return address, though it may look like one. */
-    if (f->is_exact || known_of(f->address) != UNMET)
+    if (f->is_exact || lookup_address(f->address) != UNMET)
         return;
     kr_module_is module = kr_module_of(f->address);
     if (module == KR_MODULE_UNKNOWN)
         kr_modules_set_stale();
     bool ends = may_end && module == KR_MODULE_RUNTIME;
-    know(f->address, ends ? END : f->what);
+    remember_address(f->address, ends ? END : f->what);
 }
 
 static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *argument)
@@ -389,49 +389,49 @@ static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *a
 #endif
     if (u->count > 0) {
         unwound *before = &u->last[(u->count - 1) % WINDOW];
-        if (!before->is_exact && known_of(before->address) == UNMET)
-            before->what = frame_leads_to(before, &f) ? GOOD : size_of(before, &f);
+        if (!before->is_exact && lookup_address(before->address) == UNMET)
+            before->what = frame_leads_to(before, &f) ? GOOD : constant_frame_size(before, &f);
     }
     if (u->count < u->limit)
         u->addresses[u->count] = f.address;
     u->last[u->count++ % WINDOW] = f;
     if (u->count >= WINDOW)
-        learn(u, u->count - WINDOW, false);
+        learn_address(u, u->count - WINDOW, false);
     return _URC_NO_REASON;
 }
 
 /* The frames that are left in the window. The last one of a stack that was cut off says nothing. */
-static void learn_rest(const unwinding *u)
+static void learn_remaining(const unwinding *u)
 {
     uint32_t first = u->count >= WINDOW ? u->count - WINDOW + 1 : 0;
     for (uint32_t i = first; i < u->count; i++)
         if (u->is_whole || i + 1 < u->count)
-            learn(u, i, u->is_whole);
+            learn_address(u, i, u->is_whole);
 }
 
 /* Code that was made in memory has no tables: the unwinder ends at it. It often keeps frame
  * pointers. */
-static uint32_t go_on(const unwinding *u, const kr_stack_thread *thread)
+static uint32_t continue_by_frames(const unwinding *u, const kr_stack_thread *thread)
 {
     const unwound *last = &u->last[(u->count - 1) % WINDOW];
     if (kr_module_of(last->address) == KR_MODULE_RUNTIME ||
-        !is_above(thread, last->frame, last->stack - 1))
+        !is_frame_above(thread, last->frame, last->stack - 1))
         return 0;
-    return walk_all(thread, last->frame, u->addresses + u->count, u->limit - u->count);
+    return walk_frame_pointers(thread, last->frame, u->addresses + u->count, u->limit - u->count);
 }
 
-static KB_NOINLINE uint32_t unwind(const kr_stack_thread *thread, uint64_t frame,
-                                   uint64_t *addresses, uint32_t limit)
+static KB_NOINLINE uint32_t unwind_by_tables(const kr_stack_thread *thread, uint64_t frame,
+                                             uint64_t *addresses, uint32_t limit)
 {
     unwinding u = {.above = frame, .addresses = addresses, .limit = limit, .is_whole = true};
     unwinder.backtrace(unwind_frame, &u);
-    learn_rest(&u);
+    learn_remaining(&u);
     uint32_t n = KB_MIN(u.count, limit);
     for (uint32_t i = 0; i < n; i++)
-        if (KIND(known_of(addresses[i])) == END && known_of(addresses[i]) != UNMET)
+        if (KIND(lookup_address(addresses[i])) == END && lookup_address(addresses[i]) != UNMET)
             return i + 1;
     if (u.is_whole && u.count > 0 && u.count < limit)
-        n += go_on(&u, thread);
+        n += continue_by_frames(&u, thread);
     return n;
 }
 
@@ -444,11 +444,11 @@ uint32_t kr_stack_capture(kr_stack_thread *thread, const void *frame, uint64_t *
     if (by == NOT_PREPARED || !frame || limit == 0)
         return 0;
     if (from < thread->low || from >= thread->high)
-        find_bounds(thread, from);
+        find_stack_bounds(thread, from);
     if (by == KR_STACK_TABLES)
-        return unwind(thread, from, addresses, limit);
+        return unwind_by_tables(thread, from, addresses, limit);
     if (by == KR_STACK_FRAMES)
-        return walk_all(thread, from, addresses, limit);
-    uint32_t n = walk_known(thread, from, addresses, limit);
-    return n != USE_TABLES ? n : unwind(thread, from, addresses, limit);
+        return walk_frame_pointers(thread, from, addresses, limit);
+    uint32_t n = walk_known_addresses(thread, from, addresses, limit);
+    return n != USE_TABLES ? n : unwind_by_tables(thread, from, addresses, limit);
 }

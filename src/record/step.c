@@ -22,7 +22,7 @@ static kf_steps kr_no_slot; /* the pool's are all taken */
 static kr_step_hook *kr_hook;
 static uint32_t kr_marked; /* profiles that mark iterations themselves */
 
-static KB_COLD kr_steps *steps_make(void)
+static KB_COLD kr_steps *make_steps_page(void)
 {
     kr_steps *made = kb_os_map_wiped_on_fork(sizeof *made), *known = NULL;
     if (made && !kb_cas_acqrel(&kr_steps_page, &known, made)) {
@@ -35,7 +35,7 @@ static KB_COLD kr_steps *steps_make(void)
 void kr_steps_forget(void) { kb_store_release(&kr_steps_page, (kr_steps *)NULL); }
 
 /* What was counted before there was a pool is said there, too. Asks the system who we are. */
-static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
+static KB_COLD kf_steps *claim_steps_slot(kr_steps *s, const kf_pool *pool)
 {
     int saved = errno;
     s->pid = kb_os_pid();
@@ -50,7 +50,7 @@ static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
 }
 
 /* Those who wait for a window may be asked after. */
-static KB_COLD void windows_step(const kr_steps *s, kf_control *control, uint64_t step,
+static KB_COLD void step_windows(const kr_steps *s, kf_control *control, uint64_t step,
                                  uint64_t ticks)
 {
     int saved = errno;
@@ -60,7 +60,7 @@ static KB_COLD void windows_step(const kr_steps *s, kf_control *control, uint64_
 
 /* "ProfilerStep#12" as one record: a range that was opened a step ago could cross the program's
  * own, and would have to end on the thread it began on. */
-static KB_NOINLINE void iteration_mark(uint64_t step, uint64_t from, uint64_t to)
+static KB_NOINLINE void mark_iteration(uint64_t step, uint64_t from, uint64_t to)
 {
     KINETO_SITE(site, KINETO_KIND_USER_ANNOTATION, "ProfilerStep");
     char name[48] = "ProfilerStep#", digits[20];
@@ -87,25 +87,25 @@ static KB_NOINLINE void iteration_mark(uint64_t step, uint64_t from, uint64_t to
 }
 
 /* The iteration before is marked while the window that it may be the last of is still open. */
-static void pool_step(kr_steps *s, const kf_pool *pool, uint64_t step, uint64_t before,
-                      uint64_t ticks)
+static void step_in_pool(kr_steps *s, const kf_pool *pool, uint64_t step, uint64_t before,
+                         uint64_t ticks)
 {
     kf_steps *slot = kb_load_acquire(&s->slot);
     if (KINETO_UNLIKELY(!slot))
-        slot = slot_make(s, pool);
+        slot = claim_steps_slot(s, pool);
     kb_store_relaxed(&slot->ticks[step % KF_STEP_TIMES], ticks);
     kb_store_release(&slot->count, kb_load_relaxed(&s->count));
     if (step > 0 && before <= ticks && kineto_enabled(KINETO_KIND_USER_ANNOTATION) &&
         !kb_load_relaxed(&kr_marked))
-        iteration_mark(step - 1, before, ticks);
+        mark_iteration(step - 1, before, ticks);
     if (KINETO_UNLIKELY(kb_load_relaxed(&pool->control->step_limits) != 0))
-        windows_step(s, pool->control, step, ticks);
+        step_windows(s, pool->control, step, ticks);
 }
 
 void kineto_step(void)
 {
     kr_steps *s = kb_load_acquire(&kr_steps_page);
-    if (KINETO_UNLIKELY(!s) && !(s = steps_make()))
+    if (KINETO_UNLIKELY(!s) && !(s = make_steps_page()))
         return;
     uint64_t ticks = kb_ticks(kb_ticks_clock());
     uint64_t before = kb_load_relaxed(&s->last_ticks);
@@ -114,7 +114,7 @@ void kineto_step(void)
     kb_store_relaxed(&s->ticks[step % KF_STEP_TIMES], ticks);
     const kf_pool *pool = kr_pool_get();
     if (pool)
-        pool_step(s, pool, step, before, ticks);
+        step_in_pool(s, pool, step, before, ticks);
     kr_step_hook *hook = kb_load_acquire(&kr_hook);
     if (hook)
         hook(step, ticks);

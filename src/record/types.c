@@ -33,16 +33,16 @@ static kb_lock types_lock;      /* guards both tables against those who add */
 
 static kf_own_kind kinds_without_pool[KINETO_KIND_OWN_COUNT];
 
-static kf_own_kind *own_kinds(void)
+static kf_own_kind *own_kind_table(void)
 {
     const kf_pool *pool = kr_pool_get();
     return pool ? pool->control->own_kinds : kinds_without_pool;
 }
 
-KINETO_API const kf_own_kind *kineto_rt_own_kinds(void) { return own_kinds(); }
+KINETO_API const kf_own_kind *kineto_rt_own_kinds(void) { return own_kind_table(); }
 
 /* Words that lists of kinds understand already. */
-static bool name_is_taken(kineto_string name)
+static bool is_reserved_name(kineto_string name)
 {
     return kb_string_equal(name, kb_string("all")) || kb_string_equal(name, kb_string("default")) ||
            kb_kind_row(name) >= 0;
@@ -51,9 +51,9 @@ static bool name_is_taken(kineto_string name)
 KINETO_API uint32_t kineto_rt_own_kind(const char *name, uint32_t like, bool by_default)
 {
     kineto_string text = kb_string(name);
-    if (name_is_taken(text) || !kr_lock_take(&types_lock))
+    if (is_reserved_name(text) || !kr_lock_take(&types_lock))
         return 0;
-    uint32_t kind = kf_own_kind_add(own_kinds(), text, like, by_default);
+    uint32_t kind = kf_own_kind_add(own_kind_table(), text, like, by_default);
     kb_lock_drop(&types_lock);
     return kind;
 }
@@ -65,7 +65,7 @@ void kr_types_adopted(void)
     for (uint32_t i = 0; i < KINETO_KIND_OWN_COUNT; i++) {
         const kf_own_kind *k = kf_own_kind_at(kinds_without_pool, KINETO_KIND_OWN_FIRST + i);
         if (k)
-            (void)kf_own_kind_add(own_kinds(), kb_string(k->name), k->like, k->by_default);
+            (void)kf_own_kind_add(own_kind_table(), kb_string(k->name), k->like, k->by_default);
     }
     kb_lock_drop(&types_lock);
 }
@@ -73,7 +73,7 @@ void kr_types_adopted(void)
 /* ---- numbers ------------------------------------------------------------------------------------ */
 
 /* The review snapshot of the interface had fewer kinds, and these in another place. */
-static uint32_t early_index(int32_t type)
+static uint32_t index_of_early_type(int32_t type)
 {
     if (type == 13)
         return KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC;
@@ -89,7 +89,7 @@ uint32_t kr_type_index(kr_revision revision, int32_t type)
         return own < kb_load_acquire(&own_type_count) ? OWN_INDEX + own : NO_TYPE;
     }
     if (revision == KR_REVISION_EARLY)
-        return early_index(type);
+        return index_of_early_type(type);
     return type > 0 && type < KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT ? (uint32_t)type : NO_TYPE;
 }
 
@@ -169,7 +169,7 @@ const char *kineto_plugin_type_name(int32_t type)
 
 /* ---- announcing --------------------------------------------------------------------------------- */
 
-static bool name_is_valid(kineto_string name)
+static bool is_kind_name_valid(kineto_string name)
 {
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i];
@@ -180,10 +180,10 @@ static bool name_is_valid(kineto_string name)
            !kb_string_equal(name, kb_string("default"));
 }
 
-static bool info_check(const KinetoPlugin_ActivityTypeInfo *info)
+static bool check_type_info(const KinetoPlugin_ActivityTypeInfo *info)
 {
     kineto_string name = kb_string(info->pName);
-    if (!name_is_valid(name)) {
+    if (!is_kind_name_valid(name)) {
         kb_log(KINETO_LOG_WARNING,
                "a plug-in announced a kind named '%.*s': names are 1 to %u of a-z, 0-9 and _, but "
                "not all or default",
@@ -198,19 +198,19 @@ static bool info_check(const KinetoPlugin_ActivityTypeInfo *info)
     return true;
 }
 
-static bool infos_check(const KinetoPlugin_RegisterActivityTypes_Params *p)
+static bool check_type_infos(const KinetoPlugin_RegisterActivityTypes_Params *p)
 {
     if (!p || !KINETO_PLUGIN_HAS(p, KinetoPlugin_RegisterActivityTypes_Params, firstEventType) ||
         !p->pTypes || p->count == 0 || p->count > OWN_TYPES)
         return false;
     for (size_t i = 0; i < p->count; i++)
-        if (!info_check(&p->pTypes[i]))
+        if (!check_type_info(&p->pTypes[i]))
             return false;
     return true;
 }
 
 /* Where the table has just these names in this order; `own_type_count` if nowhere. */
-static uint32_t find_run(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
+static uint32_t find_type_run(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
 {
     for (uint32_t first = 0; first + count <= own_type_count; first++) {
         uint32_t i = 0;
@@ -222,7 +222,7 @@ static uint32_t find_run(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t co
     return own_type_count;
 }
 
-static void own_type_fill(own_type *type, const KinetoPlugin_ActivityTypeInfo *info)
+static void fill_own_type(own_type *type, const KinetoPlugin_ActivityTypeInfo *info)
 {
     kineto_string name = kb_string(info->pName);
     memset(type, 0, sizeof *type);
@@ -233,14 +233,14 @@ static void own_type_fill(own_type *type, const KinetoPlugin_ActivityTypeInfo *i
 }
 
 /* The number of the first, or -1: no numbers are left. */
-static int32_t types_add(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
+static int32_t add_own_types(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
 {
-    uint32_t first = find_run(infos, count);
+    uint32_t first = find_type_run(infos, count);
     if (first == own_type_count) {
         if (count > OWN_TYPES - own_type_count)
             return -1;
         for (uint32_t i = 0; i < count; i++)
-            own_type_fill(&own_types[first + i], &infos[i]);
+            fill_own_type(&own_types[first + i], &infos[i]);
         kb_store_release(&own_type_count, first + count);
     }
     return OWN_NUMBER + (int32_t)first;
@@ -248,10 +248,10 @@ static int32_t types_add(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t co
 
 int kr_types_register(KinetoPlugin_RegisterActivityTypes_Params *params)
 {
-    if (!infos_check(params) || !kr_lock_take(&types_lock))
+    if (!check_type_infos(params) || !kr_lock_take(&types_lock))
         return 1;
     uint32_t count = (uint32_t)params->count;
-    int32_t first = types_add(params->pTypes, count);
+    int32_t first = add_own_types(params->pTypes, count);
     kb_lock_drop(&types_lock);
     if (first < 0) {
         kb_log(KINETO_LOG_WARNING, "a plug-in's kinds were refused: all %u numbers are taken",
@@ -271,7 +271,7 @@ int kr_types_register(KinetoPlugin_RegisterActivityTypes_Params *params)
 
 static uint64_t own_kind_bit(kineto_string name)
 {
-    uint32_t kind = kf_own_kind_find(own_kinds(), name);
+    uint32_t kind = kf_own_kind_find(own_kind_table(), name);
     return kind ? KINETO_KIND_BIT(kind) : 0;
 }
 
