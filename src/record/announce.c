@@ -1,5 +1,7 @@
-/* What plug-ins say that is not an event: devices and their queues, clocks, counters, the header.
- * It goes into the dictionary; samples of clocks and counters are records. */
+/* Announcements of plug-ins, that is everything that is not an event: devices and their queues,
+ * clocks, counters, the header. They become dictionary entries (layouts: kf_…_entry in format.h);
+ * samples of clocks and counters become records. Each function of the table is a wrapper that enters
+ * the builder (kr_builder_enter) and leaves it. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
@@ -15,9 +17,9 @@ static int add_dictionary_entry(const kr_builder *b, kf_entry_type type, const k
     return kr_refuse(b, KF_REASON_DICTIONARY_FULL);
 }
 
-/* ---- once ------------------------------------------------------------------------------------
- * The dictionary only grows, and plug-ins say the same in every session: it is written again only
- * when it has changed. */
+/* ---- announcing once -------------------------------------------------------------------------
+ * The dictionary only grows, and plug-ins announce the same in every session: an announcement is
+ * written again only when it has changed. */
 
 static uint64_t extend_hash(uint64_t hash, const void *data, size_t bytes)
 {
@@ -35,7 +37,8 @@ static uint64_t hash_parts(const kf_part *parts, uint32_t count)
     return hash;
 }
 
-/* Its place, or where it may go; NULL: there is none. */
+/* The slot of this key, or a free one for it; NULL: neither, then it is announced each time. With the
+ * builder's lock. */
 static kr_announced *find_announcement(kr_builder *b, uint64_t key)
 {
     for (uint64_t i = 0; i < 8; i++) {
@@ -46,13 +49,14 @@ static kr_announced *find_announcement(kr_builder *b, uint64_t key)
     return NULL;
 }
 
-/* Put what is said of (device, resource), unless it is what was said last. */
+/* Add the entry about (type, device, resource), unless it equals the last one about it. */
 static int announce_if_changed(kr_builder *b, kf_entry_type type, int64_t device, int32_t resource,
                                const kf_part *parts, uint32_t count)
 {
     int64_t about[] = {(int64_t)type, device, resource};
     uint64_t key = extend_hash(KR_HASH_SEED, about, sizeof about) | 1,
              content = hash_parts(parts, count);
+    KB_ASSERT(type > KF_ENTRY_NONE && type < KF_ENTRY_TYPE_COUNT);
     if (!kr_lock_take(&b->lock))
         return add_dictionary_entry(b, type, parts, count);
     kr_announced *last = find_announcement(b, key);
@@ -145,17 +149,17 @@ static int add_device_properties(handle *b, int64_t device, const KinetoPlugin_M
 
 /* ---- clocks ----------------------------------------------------------------------------------- */
 
-/* Numbers of this process: clocks are told apart by (process, number). A profiler that announces
- * its clock in every session gets the same number; a fork's child has to say it again. */
+/* Clocks are identified by (process, number). A profiler that announces its clock in every session
+ * gets the same number; a fork's child has to announce it again. */
 typedef struct kr_clock {
     uint32_t source, process;
     bool taken;
-    char name[47]; /* what tells them apart: its beginning */
+    char name[47]; /* its beginning, by which clocks of one source are distinguished */
 } kr_clock;
 
 static kr_clock clocks[KR_LAST_CLOCK + 1];
 
-/* Its number, KR_LAST_CLOCK + 1 when there is none left. */
+/* The number of this clock or a free one; KR_LAST_CLOCK + 1 when no number is left. */
 static uint32_t find_clock_number(uint32_t source, const char *name)
 {
     uint32_t n = KINETO_PLUGIN_CLOCK_DEVICE;
@@ -178,7 +182,7 @@ static int announce_clock(kr_builder *b, kr_clock *clock, uint32_t number, const
     memcpy(clock->name, name, KB_MIN(size, sizeof clock->name - 1));
     clock->process = entry.process;
     kb_store_relaxed(&clock->source, b->source);
-    kb_store_release(&clock->taken, true); /* who states samples reads without the lock */
+    kb_store_release(&clock->taken, true); /* add_clock_sample reads without the lock */
     return 0;
 }
 
@@ -206,13 +210,15 @@ static int register_clock(handle *b, const char *name, int32_t *clock)
     return result;
 }
 
-/* A record of the calling thread: words from 1 on. False: no room. */
+/* A record of `words` words on the calling thread's cursor; `payload` has those after the header.
+ * False: no room (counted for the builder's source). */
 static bool write_builder_record(const kr_builder *b, uint64_t header, uint32_t words,
                                  const uint64_t *payload)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return false;
+    KB_ASSERT(kf_header_words(header) == words);
     c->source = b->source;
     uint64_t *at = kr_room(c, words);
     c->source = KF_SOURCE_API;
@@ -224,7 +230,7 @@ static bool write_builder_record(const kr_builder *b, uint64_t header, uint32_t 
     return at != NULL;
 }
 
-/* Samples move all events of a clock: nobody states them of another's. */
+/* Samples shift all events of a clock, so only the source that announced it may add some. */
 static bool is_own_clock(const kr_builder *b, int32_t clock)
 {
     return clock >= KINETO_PLUGIN_CLOCK_DEVICE && clock <= KR_LAST_CLOCK &&
@@ -287,7 +293,7 @@ static bool is_counter_set_valid(const KinetoPlugin_CounterSet *set)
     return whole;
 }
 
-/* The unit stands in the name of the series: "power [W]". */
+/* The series' name with its unit, cut to KR_SERIES_NAME - 1 bytes: "power [W]". @return its size. */
 static uint32_t format_series_name(char *out, const KinetoPlugin_CounterSet *set, uint32_t i)
 {
     const char *unit = set->pUnits ? set->pUnits[i] : NULL;
@@ -296,7 +302,7 @@ static uint32_t format_series_name(char *out, const KinetoPlugin_CounterSet *set
     return KB_MIN((uint32_t)n, KR_SERIES_NAME - 1);
 }
 
-/* A site whose arguments are the series. 0: the dictionary is full (counted). */
+/* Add the set as a site whose arguments are the series. 0: the dictionary is full (counted). */
 static uint32_t announce_counter_set(kr_builder *b, const KinetoPlugin_CounterSet *set)
 {
     const kf_pool *pool = kr_pool_get();
@@ -321,7 +327,7 @@ static uint32_t announce_counter_set(kr_builder *b, const KinetoPlugin_CounterSe
     return site;
 }
 
-/* Slot of a set that is known, or a free one. KR_MAX_SETS: none. */
+/* The slot of a registered set, or a free one; KR_MAX_SETS: neither. With the builder's lock. */
 static uint32_t find_counter_slot(const kr_builder *b, uint64_t hash)
 {
     uint32_t i = 0;
@@ -330,7 +336,7 @@ static uint32_t find_counter_slot(const kr_builder *b, uint64_t hash)
     return i;
 }
 
-/* Neutral, or a plug-in's own that is like it. */
+/* Is it the neutral kind of counters, or a plug-in's own kind that is like it? */
 static bool is_counter_kind(uint8_t kind)
 {
     const kf_own_kind *own = kf_own_kind_at(kineto_rt_own_kinds(), kind);
@@ -378,6 +384,7 @@ static int register_counters(handle *b, const KinetoPlugin_CounterSet *set, int3
 static int write_counter_samples(const kr_builder *b, const kr_set *set,
                                  const KinetoPlugin_CounterSamples *s, uint8_t kind)
 {
+    KB_ASSERT(set->site && set->series_count <= KINETO_PLUGIN_MAX_SERIES);
     uint32_t series = set->series_count, words = 6 + series;
     uint32_t aux = kf_device_aux(kind, (uint32_t)s->clock, KF_DEVICE_SITE);
     uint64_t payload[5 + KINETO_PLUGIN_MAX_SERIES],
@@ -409,7 +416,7 @@ static int accept_counter_samples(kr_builder *b, const KinetoPlugin_CounterSampl
     uint8_t kind = kr_builder_kind(b, set->type_index);
     if (kind != 0xff)
         return write_counter_samples(b, set, s, kind);
-    if (s->count > 1) /* one is counted already */
+    if (s->count > 1) /* kr_builder_kind has counted one */
         kr_count(b->source, KF_REASON_WRONG_KIND, s->count - 1);
     return 1;
 }

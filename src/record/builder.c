@@ -1,12 +1,16 @@
-/* The builder that plug-ins deliver through: events become DEVICE records in the pool at once, so
- * that they survive whatever happens to the program. Everything given is copied. What is not an
- * event (devices, clocks, counters, header) is in announce.c. */
+/* The builder through which plug-ins deliver events. An event becomes a DEVICE record in the pool at
+ * once, so that it survives a crash of the program; everything given is copied. What is not an event
+ * (devices, clocks, counters, header) is in announce.c.
+ *
+ * Every call of the builder is between kr_builder_enter, which marks the thread as inside (quiesce.c)
+ * and refuses calls after the session, and kr_plugin_exit. Events that are built in steps (addEvent,
+ * setLast…, addLast…) wait in a kr_pending of the calling thread until the next event. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
 #define KR_DEVICE_WORDS 6u
-#define KR_LONGEST_TEXT (1u << 20) /* of a name without an end */
+#define KR_LONGEST_TEXT (1u << 20) /* bytes to search for a name's NUL */
 
 int kr_refuse(const kr_builder *b, kf_reason reason)
 {
@@ -16,9 +20,9 @@ int kr_refuse(const kr_builder *b, kf_reason reason)
 
 static KB_COLD void refuse_late_call(kr_builder *b, kf_reason reason)
 {
-    kr_count(kb_load_relaxed(&b->source), reason, 1); /* the slot may get another owner now */
+    kr_count(kb_load_relaxed(&b->source), reason, 1); /* the slot may change its owner meanwhile */
     if (!kb_exchange_acqrel(&b->late, 1u))
-        kb_log(KINETO_LOG_WARNING, "plug-in '%s' calls the builder when its session is over",
+        kb_log(KINETO_LOG_WARNING, "plug-in '%s' calls the builder after the end of its session",
                b->name);
 }
 
@@ -34,12 +38,14 @@ kr_cursor *kr_builder_enter(kr_builder *b, kf_reason when_late)
 
 /* ---- writing one event ----------------------------------------------------------------------- */
 
+/* Layout: KF_DEVICE in format.h. False: no room (counted). */
 static bool write_device_record(kr_cursor *c, const kr_builder *b, const kr_pending *p)
 {
     uint32_t words = KR_DEVICE_WORDS + (p->external_id ? 1 : 0) + (p->set ? 1 : 0) + p->loose_words;
     uint64_t *at = kr_room(c, words);
     if (!at)
         return false;
+    KB_ASSERT(p->loose_words <= KR_LOOSE_WORDS && words <= KF_MAX_RECORD_WORDS);
     uint64_t *out = at + KR_DEVICE_WORDS;
     uint32_t props = (p->external_id ? KF_DEVICE_EXTERNAL : 0) | (p->set ? KF_DEVICE_SET : 0) |
                      (p->loose_words ? KF_DEVICE_LOOSE : 0);
@@ -65,7 +71,7 @@ static int write_pending_event(const kr_builder *b, const kr_pending *p)
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return 1;
-    c->source = b->source; /* what finds no room is this plug-in's loss */
+    c->source = b->source; /* an event without room is this plug-in's loss */
     bool written = write_device_record(c, b, p);
     c->source = KF_SOURCE_API;
     kr_leave(c);
@@ -74,7 +80,6 @@ static int write_pending_event(const kr_builder *b, const kr_pending *p)
     return !written;
 }
 
-/* Kind of a type that is enabled; 0xff: counted. */
 uint8_t kr_builder_kind(const kr_builder *b, uint32_t index)
 {
     if (KINETO_LIKELY(index < KR_MAX_TYPES && b->kind_of[index]))
@@ -84,14 +89,14 @@ uint8_t kr_builder_kind(const kr_builder *b, uint32_t index)
     return 0xff;
 }
 
-/* The gate is closed for it while its source goes on. */
+/* Throttled kinds are dropped here while their source goes on delivering. */
 static bool is_kind_throttled(uint8_t kind)
 {
     const kf_pool *pool = kr_pool_get();
     return pool && (kb_load_relaxed(&pool->control->shed.kinds) & KINETO_KIND_BIT(kind));
 }
 
-/* Check and take over an event. False: counted. */
+/* Check an event and copy its members to *p, all others are reset. False: refused (counted). */
 static bool accept_event(const kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_pending *p)
 {
     if (!e || !KINETO_PLUGIN_HAS(e, KinetoPlugin_ProfileEvent, resourceId)) {
@@ -122,7 +127,7 @@ static bool accept_event(const kr_builder *b, const KinetoPlugin_ProfileEvent *e
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* The name table is everybody's: who fills it is told. */
+/* String id; 0: the dictionary, which all sources share, is full: counted for this source. */
 static uint32_t intern_for_source(const kr_builder *b, const char *text, size_t bytes)
 {
     uint32_t id = kr_intern_quiet(text, bytes);
@@ -138,6 +143,7 @@ static bool is_metadata_valid(const KinetoPlugin_Metadata *m)
            m->valueType <= KINETO_PLUGIN_VALUE_JSON && (!by_pointer || m->pointer || !m->count);
 }
 
+/* The value of a loose arg, packed as in format.h. NULL: it does not fit. */
 static uint64_t *write_loose_value(uint64_t *at, const uint64_t *limit,
                                    const KinetoPlugin_Metadata *m)
 {
@@ -157,14 +163,15 @@ static uint64_t *write_loose_value(uint64_t *at, const uint64_t *limit,
     }
 }
 
-/* Values whose size goes into the word of their key. */
+/* Is this a type whose size can go into the word of its key ("Loose args" in format.h)? */
 static bool has_inline_size(int32_t type)
 {
     return type == KINETO_PLUGIN_VALUE_STRING || type == KINETO_PLUGIN_VALUE_JSON ||
            type == KINETO_PLUGIN_VALUE_INTS;
 }
 
-/* Events of a source resemble each other: the n-th key is mostly the one it was last time. */
+/* String id of a key. Events of a source resemble each other: the n-th key is mostly the same as in
+ * the event before, so that its id is tried first. */
 static uint32_t intern_key(const kr_builder *b, kr_pending *p, const char *key)
 {
     uint32_t n = p->loose_count;
@@ -212,6 +219,7 @@ bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadat
         kr_count(b->source, KF_REASON_BAD_EVENT, 1);
         return false;
     }
+    KB_ASSERT(p->loose_words <= KR_LOOSE_WORDS);
     uint64_t *at = p->loose + p->loose_words, *limit = p->loose + KR_LOOSE_WORDS;
     bool inside = has_inline_size(m->valueType) && m->count <= KF_MAX_STRING;
     uint64_t *end = NULL;
@@ -241,6 +249,7 @@ static int add_all_loose(const kr_builder *b, kr_pending *p, const KinetoPlugin_
 
 static uint64_t pending_owner(const kr_cursor *c) { return kf_pair(c->tid, c->pid); }
 
+/* The thread's own pending event; NULL: it has none yet. */
 static kr_pending *find_pending(const kr_builder *b, uint64_t owner)
 {
     for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next)
@@ -249,11 +258,13 @@ static kr_pending *find_pending(const kr_builder *b, uint64_t owner)
     return NULL;
 }
 
+/* A free one, or a new one at the head of the list; NULL: out of memory. Elements are never removed
+ * while the builder has callers, so that the list is read without a lock. */
 static kr_pending *claim_pending(kr_builder *b, uint64_t owner)
 {
     for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next) {
-        uint64_t nobody = 0;
-        if (kb_cas_acqrel(&p->owner, &nobody, owner))
+        uint64_t unowned = 0;
+        if (kb_cas_acqrel(&p->owner, &unowned, owner))
             return p;
     }
     kr_pending *p = kb_os_map(sizeof *p);
@@ -273,8 +284,9 @@ static void flush_pending(const kr_builder *b, kr_pending *p)
     p->filled = false;
 }
 
-/* Names mostly stand where they stood before: comparing them costs less than looking for them. */
-/* First of the pair that a name at this place may be in. */
+/* Names mostly have the same address as before, and comparing a name costs less than looking it up:
+ * ids are cached by address, in pairs of which the older one is replaced.
+ * @return the index of the first of the pair for this address. */
 static size_t name_hint_index(const char *name)
 {
     uint64_t hash = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);
@@ -308,7 +320,8 @@ static int set_pending_flow(const kr_builder *b, kr_pending *p, int32_t type, ui
 
 /* ---- whole events ---------------------------------------------------------------------------- */
 
-/* False: there is no such set. */
+/* The dictionary id of the activity's metadata set, 0 if it has none, goes to p->set. False: no such
+ * set was registered. */
 static bool resolve_metadata_set(const kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
 {
     if (!KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, metadataSet) || !a->metadataSet)
@@ -331,8 +344,8 @@ static int write_activity(kr_builder *b, kr_pending *p, const KinetoPlugin_Activ
     return write_pending_event(b, p);
 }
 
-/* The thread's pending event is written first, so that events stand in the order they were given;
- * and its memory serves. */
+/* The thread's pending event is written first, so that events are recorded in the order in which
+ * they were given; then its memory is used for this one. */
 static int emit_activity(handle *b, const KinetoPlugin_Activity *a)
 {
     kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);
@@ -380,8 +393,8 @@ static int add_pending_event(handle *b, const KinetoPlugin_ProfileEvent *e)
     return result;
 }
 
-/* What setLast… and addLast… do to the pending event; given, among others, what they were called
- * with. Returns 0 when done. */
+/* The arguments of a setLast… or addLast… call, and the function that applies them to the pending
+ * event. It returns 0 when done. */
 typedef struct kr_change {
     const void *a, *b;
     uint64_t n;
@@ -417,13 +430,13 @@ static int change_flow(const kr_builder *b, kr_pending *p, const kr_change *chan
     return set_pending_flow(b, p, flow->flowType, flow->flowId, flow->isStartPoint);
 }
 
-/* JSON text of an integer in its only spelling, so that writing it back gives the same text. */
+/* JSON text of an integer in its canonical spelling: writing the number back gives the same text. */
 static bool parse_plain_integer(const char *s, int64_t *out)
 {
     const char *digits = s + (*s == '-');
     int64_t value = 0;
     int n = 0;
-    while (digits[n] >= '0' && digits[n] <= '9' && n < 18) /* more may not fit */
+    while (kb_is_digit(digits[n]) && n < 18) /* more may not fit into 64 bits */
         value = value * 10 + (digits[n++] - '0');
     if (n == 0 || digits[n] || (*digits == '0' && (n > 1 || digits != s)))
         return false;
@@ -484,7 +497,8 @@ static int set_last_ids(handle *b, uint64_t correlation_id, uint64_t external_id
 
 void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revision revision)
 {
-    /* Not in one go: threads of whoever had this slot before may still call, and find it closed. */
+    /* Not by one memset: threads of the slot's previous owner may still call, and must find the
+     * builder closed. */
     kb_store_release(&b->open, 0u);
     kb_store_relaxed(&b->source, source);
     b->revision = revision;
@@ -509,6 +523,7 @@ void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revisi
 
 void kr_builder_open(kr_builder *b)
 {
+    KB_ASSERT(!b->open && b->table.unpaddedStructSize);
     kr_quiesce_init();
     kb_store_relaxed(&b->live, 0u);
     kb_store_relaxed(&b->late, 0u);
@@ -516,7 +531,7 @@ void kr_builder_open(kr_builder *b)
     kb_store_release(&b->open, 1u);
 }
 
-/* Of this process only: a fork's child has copies of its parent's. */
+/* Only what threads of this process own: a fork's child has copies of its parent's pending events. */
 static void flush_all_pending(const kr_builder *b)
 {
     uint32_t pid = kb_os_pid();
@@ -542,7 +557,7 @@ bool kr_builder_close(kr_builder *b)
 void kr_builder_thread_exit(kr_builder *b)
 {
     kr_pending *p = find_pending(b, kr_identity());
-    if (!p || !kb_load_acquire(&b->open)) /* who closed it takes care */
+    if (!p || !kb_load_acquire(&b->open)) /* kr_builder_close has flushed it, or will */
         return;
     flush_pending(b, p);
     kb_store_release(&p->owner, 0u);
@@ -554,7 +569,7 @@ void kr_builder_free(kr_builder *b)
     kr_value_sets *sets = kb_exchange_acqrel(&b->value_sets, NULL);
     kr_lines *lines = kb_exchange_acqrel(&b->lines, NULL);
     bool any = first || sets || lines;
-    /* Threads that end look at it; better lost than pulled away. */
+    /* Exiting threads may still read it: leak it rather than free it under them. */
     if (!any || !kr_wait_quiescent(KR_PLUGIN_TIMEOUT_MS))
         return;
     kr_value_sets_free(sets);

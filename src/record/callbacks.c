@@ -1,16 +1,20 @@
-/* Callbacks around operators: those of all threads, and each thread's own.
+/* Callbacks around operators: global ones, which run on all threads, and each thread's own.
  *
- * Who runs one is marked as inside (see inside.c). Who removes one takes it out of the table and
- * waits until nobody else is inside; only then is its place used again. So a place may be read
- * without a lock by whoever is inside, and what a removed callback uses may be freed. */
+ * A thread that runs a callback is marked as inside (quiesce.c). A global callback is removed in two
+ * steps: it is taken out of the table, then kr_wait_quiescent makes sure that no other thread is
+ * inside; only then is its place used again. So a thread that is inside reads places without a lock,
+ * and when the removal returns the program may free what the callback used. States of a place:
+ *
+ *   free (taken false) → taken, handle 0 → in the table (handle set) → taken, handle 0 → free
+ */
 #include "record/function.h"
 #include "record/host.h"
 
-/* A bit each: those of all threads are the low half of a step's members. */
+/* Places of a table. A step's members have a bit for each place: the low half is the global table. */
 #define KR_CALLBACKS 32u
 
 typedef struct kr_callback {
-    kineto_callback handle; /* 0: nobody; stored last, cleared first */
+    kineto_callback handle; /* 0: not in the table; stored last, cleared first */
     bool taken, disabled;
     kineto_function_callback c;
 } kr_callback;
@@ -21,12 +25,13 @@ typedef struct kr_callbacks {
     kr_callback list[KR_CALLBACKS];
 } kr_callbacks;
 
-/* What an operator with callbacks remembers until its end. */
+/* What an operator with callbacks needs at its end: which callbacks to call, and their view. Owned by
+ * the operator; afterwards it goes to `unused` of the thread that ended it. */
 typedef struct kineto_function_calls {
     struct kineto_function_calls *next; /* of the unused ones */
     struct kr_thread *thread;           /* whose own callbacks these are */
     kineto_function_view view;
-    char *name; /* one of the moment, which is gone when the operator ends */
+    char *name; /* a copy, if the operator was given a temporary name */
     const kineto_input *outputs;
     uint32_t output_count, count;
     struct {
@@ -37,24 +42,25 @@ typedef struct kineto_function_calls {
 } calls;
 
 typedef struct kr_thread {
-    struct kr_thread *next, **link; /* of all threads: cursors are where no leak checker looks */
+    /* The list of all threads exists for leak checkers, which do not search the cursors. */
+    struct kr_thread *next, **link;
     kr_callbacks own;
     calls *unused;
     uint64_t random;
-    bool running; /* a callback of this thread is */
+    bool running; /* a callback runs on this thread: operators inside it have no callbacks */
 } kr_thread;
 
 uint32_t kineto_function_watchers;
 static kr_callbacks everywhere;
 static kr_thread *threads;
 static kb_lock threads_lock;
-static kb_lock edit_lock; /* of everywhere */
+static kb_lock edit_lock; /* of `everywhere`, against other editors */
 static uint64_t last_handle;
 static int64_t node_id = -1;
 
 /* ---- this thread ----------------------------------------------------------------------------- */
 
-/* Its callbacks; NULL: it has none yet, or runs a signal handler. */
+/* The calling thread's state; NULL: it has none yet, or runs a signal handler. */
 static kr_thread *find_thread_state(void)
 {
     const kr_cursor *c = kr_me;
@@ -81,6 +87,7 @@ static void unlink_thread_state(kr_thread *t)
     kb_lock_drop(&threads_lock);
 }
 
+/* The same, made if there is none; NULL: in a signal handler, or out of memory. */
 static kr_thread *get_thread_state(void)
 {
     kr_cursor *c = kr_cursor_enter();
@@ -157,6 +164,7 @@ int64_t kineto_function_node_id(void) { return kb_load_relaxed(&node_id); }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* Recompute the masks by scope after a change; readers take the new ones with acquire. */
 static void update_scope_masks(kr_callbacks *all)
 {
     for (uint32_t scope = 0; scope < KINETO_NUM_SCOPES; scope++) {
@@ -206,6 +214,7 @@ static kineto_status add_callback(kr_callbacks *all, const kineto_function_callb
     if (!k)
         return kb_fail(err, KINETO_E_LIMIT, "there are %u callbacks of operators already",
                        KR_CALLBACKS);
+    KB_ASSERT(k->handle == 0);
     k->taken = true;
     k->disabled = false;
     k->c = *c;
@@ -243,7 +252,7 @@ kineto_status kineto_function_add_local(const kineto_function_callback *callback
     kineto_status status = check_callback_options(callback, &c, err);
     kr_thread *t = status ? NULL : get_thread_state();
     if (!status && !t)
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for callbacks of a thread");
+        status = kb_fail_memory(err, "callbacks of a thread");
     return status ? status : add_callback(&t->own, &c, out, err);
 }
 
@@ -255,9 +264,10 @@ static kr_callback *find_callback(kr_callbacks *all, kineto_callback handle)
     return NULL;
 }
 
-/* Out of the table; its place stays taken. */
+/* Take a callback out of the table; its place stays taken until no thread can be running it. */
 static void hide_callback(kr_callbacks *all, kr_callback *k)
 {
+    KB_ASSERT(k->taken && k->handle);
     if (!k->disabled)
         kb_sub_relaxed(&kineto_function_watchers, 1u);
     kb_store_release(&k->handle, 0);
@@ -276,9 +286,11 @@ static kineto_status remove_global_callback(kineto_callback handle)
     if (!k)
         return KINETO_E_NOT_FOUND;
     if (!kr_wait_quiescent(CALLBACK_TIMEOUT_MS)) {
-        kb_log(KINETO_LOG_WARNING, "a callback of operators does not return; it is left behind");
+        kb_log(KINETO_LOG_WARNING,
+               "a callback of operators does not return; its place is not used again");
         return KINETO_E_BUSY;
     }
+    KB_ASSERT(k->taken && k->handle == 0);
     kb_store_release(&k->taken, false);
     return KINETO_OK;
 }
@@ -374,7 +386,7 @@ void kineto_function_clear(void)
     kineto_function_clear_global();
 }
 
-/* ---- a step: who is called now --------------------------------------------------------------- */
+/* ---- a step: which callbacks run for an operator ---------------------------------------------- */
 
 /* xorshift64* */
 static uint64_t draw_random(kr_thread *t)
@@ -405,7 +417,7 @@ static uint64_t callbacks_of_scope(const kr_thread *t, uint32_t scope)
                                                               << KR_CALLBACKS;
 }
 
-/* Inside only. */
+/* Choose among the enabled callbacks of the scope by their probabilities. The thread is inside. */
 static void select_step_callbacks(kr_thread *t, uint32_t scope, kineto_function_step *out)
 {
     uint64_t members = callbacks_of_scope(t, scope);
@@ -424,7 +436,8 @@ static void select_step_callbacks(kr_thread *t, uint32_t scope, kineto_function_
     out->members = members;
 }
 
-/* NULL: no callbacks here and now. Else inside, to be left with *c. */
+/* The thread's state, with the thread marked as inside until kr_plugin_exit(*c). NULL: no callbacks
+ * can run now, and it is not inside. */
 static kr_thread *enter_callbacks(kr_cursor **c)
 {
     kr_thread *t = kr_me->functions_off ? NULL : get_thread_state();
@@ -489,7 +502,7 @@ static void fill_function_view(kineto_function_view *v, const kineto_function *f
     };
 }
 
-/* What this callback did not ask for, it does not see. */
+/* A view without what this callback did not request. */
 static kineto_function_view restrict_view(const kineto_function_view *whole, const kr_callback *k)
 {
     kineto_function_view v = *whole;
@@ -502,9 +515,11 @@ static kineto_function_view restrict_view(const kineto_function_view *whole, con
     return v;
 }
 
-/* Inside only. */
+/* Call the `enter` functions in the order of places, and store in *k which `exit` functions to call.
+ * The thread is inside. */
 static void run_enter_callbacks(kr_thread *t, calls *k, uint64_t members)
 {
+    KB_ASSERT(!t->running && k->count == 0);
     t->running = true;
     for (; members; members &= members - 1) {
         uint32_t place = (uint32_t)__builtin_ctzll(members);
@@ -517,6 +532,7 @@ static void run_enter_callbacks(kr_thread *t, calls *k, uint64_t members)
         void *context = callback->c.enter ? callback->c.enter(&view, callback->c.user) : NULL;
         if (!exit)
             continue;
+        KB_ASSERT(k->count < KB_COUNT(k->list));
         k->list[k->count].handle = handle;
         k->list[k->count].place = place;
         k->list[k->count++].context = context;
@@ -533,7 +549,7 @@ static void begin_callbacks(kineto_function *f, kr_thread *t, const kineto_funct
     if (step->needs_ids && !f->id)
         f->id = kr_function_id_slow();
     fill_function_view(&k->view, f, site, info);
-    /* Since the step was made, others may have come into the places of those that were removed. */
+    /* Since the step was made, places of removed callbacks may have been given to new ones. */
     run_enter_callbacks(t, k, step->members & callbacks_of_scope(t, step->scope));
     if (k->count == 0) {
         k->next = t->unused;
@@ -596,10 +612,11 @@ void kineto_function_set_outputs(kineto_function *f, const kineto_input *outputs
         kr_function_outputs(f, outputs, outputs ? count : 0);
 }
 
-/* Those that are still there. The thread's own are called on it only. */
+/* Call the `exit` functions of callbacks that are still in their table, in reverse order. Those of a
+ * thread's own table are called on that thread only. */
 static void run_exit_callbacks(kr_thread *t, calls *k)
 {
-    bool within = t->running; /* a callback ends an operator that began outside of it */
+    bool within = t->running; /* true when a callback ends an operator that began outside of it */
     t->running = true;
     for (uint32_t i = k->count; i-- > 0;) {
         uint32_t place = k->list[i].place;

@@ -1,11 +1,12 @@
-/* What recording costs the program: what a record takes, found out once when a process attaches; and
- * what is slow enough to be timed itself. The collector counts records, and puts both together. */
+/* The cost of recording to the program. What one record takes is measured once, when a process
+ * attaches; work that is slow enough is timed each time (kr_cost_add). The collector counts records
+ * and combines both (session/self_cost.c, docs/self-cost.md). */
 #include "record/encode.h"
 
 #define ROUNDS 7u
 #define EACH   16u /* records of a round: all of it takes some microseconds */
-/* Between a program's own work, and into memory that the recorder had last, records take half as much
- * again as here: see docs/self-cost.md. */
+/* Among a program's own work, and into memory that another process used last, a record takes half as
+ * much again as in this loop: see docs/self-cost.md. */
 #define COLD_PART 2u
 
 KINETO_SITE(plain_site, KINETO_KIND_CPU_OP, "");
@@ -35,10 +36,11 @@ static void run_singles(void)
 static int compare_durations(const void *left, const void *right)
 {
     const uint64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
+    return KB_COMPARE(*a, *b);
 }
 
-/* The median of some rounds, the first of which meets cold caches. */
+/* The cost of one call of what `run` does EACH times, in parts of a tick (KF_UNIT_PARTS). The median
+ * of some rounds, the first of which meets cold caches. `words` is room for one round. */
 static uint32_t measure_unit_cost(kr_cursor *c, void (*run)(void), uint64_t *words, uint32_t count)
 {
     uint64_t took[ROUNDS];
@@ -54,14 +56,15 @@ static uint32_t measure_unit_cost(kr_cursor *c, void (*run)(void), uint64_t *wor
     return (uint32_t)KB_MIN(parts + parts / COLD_PART, (uint64_t)UINT32_MAX);
 }
 
-/* A range that is left out: what is called and looked up, without a clock. */
+/* A throttled range costs the call and the lookup, but no clock reading: a fifth of a range. */
 #define MUTED_PART 5u
 
-/* The calls that programs make, on a cursor that writes into the void. The gate is still closed, so
- * that a signal handler cannot come between. */
+/* Runs the calls that programs make, on a cursor of its own that writes into a local array. The gate
+ * is still closed, so that signal handlers do not record meanwhile. */
 void kr_cost_calibrate(kf_control *control)
 {
     uint64_t words[EACH * (3 + ARGS) + 8];
+    KB_ASSERT(!kr_pool_get());
     kr_cursor *mine = kr_me, c;
     memset(&c, 0, sizeof c);
     c.in_use = 1;

@@ -1,4 +1,5 @@
-/* The dictionary from the writer's side: sites and interned strings. */
+/* The dictionary from the writer's side: registering sites, and interning strings. An entry, once
+ * added, never changes or moves (format.h), so ids may be cached for the life of the pool. */
 #include "record/cursor.h"
 
 /* ---- sites ----------------------------------------------------------------------------------- */
@@ -10,9 +11,10 @@ static bool is_single_word(uint32_t type)
     return type >= KINETO_ARG_INT && type <= KINETO_ARG_BOOL;
 }
 
+/* KR_SITE_… flags that choose the fast path for the site's args. */
 static uint8_t flags_of_site(const kineto_site *site)
 {
-    if (kb_load_relaxed(&site->flags) & KR_SITE_OVERLOAD) /* others register it at the same time */
+    if (kb_load_relaxed(&site->flags) & KR_SITE_OVERLOAD) /* set when the site was made */
         return KR_SITE_OVERLOAD;
     if (site->arg_count == 1 && site->args[0].type == KINETO_ARG_SHAPES)
         return KR_SITE_SHAPES;
@@ -41,7 +43,7 @@ uint32_t kr_site_register(kineto_site *site)
     if (muted)
         return muted;
     uint32_t args = site->args ? KB_MIN(site->arg_count, KINETO_SITE_MAX_ARGS) : 0;
-    if (args < site->arg_count) /* what is recorded is what the entry says */
+    if (args < site->arg_count) /* records must have the args of the entry, not more */
         kb_store_relaxed(&site->arg_count, (uint8_t)args);
     kf_site_entry entry = {site->kind, site->scope, (uint8_t)args, 0};
     uint8_t types[KINETO_SITE_MAX_ARGS] = {0};
@@ -62,20 +64,24 @@ uint32_t kr_site_register(kineto_site *site)
         parts[n++] = (kf_part){site->args[0].name, sizes[args + 1]};
     }
     uint32_t id = kf_dictionary_add(pool, KF_ENTRY_SITE, parts, n), first = 0;
-    if (!id) { /* recorded without a name from now on */
+    KB_ASSERT(n <= KR_SITE_PARTS);
+    if (!id) { /* its events are recorded without a name from now on */
         kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
         id = UINT32_MAX;
     }
     uint8_t flags = flags_of_site(site);
     if (kb_load_relaxed(&site->flags) != flags)
         kb_store_relaxed(&site->flags, flags);
-    /* One id for all threads: the two ends of an asynchronous range are joined by it. */
+    /* Another thread may have registered it meanwhile: the first id is used by all threads, since the
+     * two ends of an asynchronous range are joined by it. */
     return kb_cas_acqrel(&site->id, &first, id) ? id : first;
 }
 
 /* ---- strings ----------------------------------------------------------------------------------
- * A cache from content to id: hash:32|id:32 per slot, replaced when a bucket is full. Never by
- * address. Ids stay valid for the life of the pool, so a fork's child keeps the cache. */
+ * A cache from content to id: hash:32|id:32 per slot; when a bucket is full, a slot chosen by the
+ * hash is replaced. The content decides, never the address. A string that fell out of the cache is
+ * added to the dictionary again. Ids stay valid for the life of the pool, so a fork's child keeps the
+ * cache. */
 
 #define KR_INTERN_SLOTS  16384u
 #define KR_INTERN_BUCKET 8u
@@ -88,10 +94,11 @@ static uint64_t load_word_at(const char *data)
     return w;
 }
 
-/* Up to eight bytes as a number: two overlapping halves. */
+/* 0 to 8 bytes as a number: from four on two overlapping halves. */
 static uint64_t load_few_bytes(const char *data, size_t bytes)
 {
     uint32_t low = 0, high = 0;
+    KB_ASSERT(bytes <= 8);
     if (bytes == 8)
         return load_word_at(data);
     if (bytes >= 4) {
@@ -123,7 +130,7 @@ static uint32_t hash_text_bytes(const char *data, size_t bytes)
     if (bytes < 16)
         return finish_text_hash(a ^ load_few_bytes(data, bytes > 8 ? 8 : bytes),
                                 b ^ (bytes > 8 ? load_word_at(end - 8) : 0));
-    for (; end - data > 16; data += 16) { /* two sums, so that one does not wait for the other */
+    for (; end - data > 16; data += 16) { /* two independent chains, which run in parallel */
         a = mix_hash_word(a, load_word_at(data));
         b = mix_hash_word(b, load_word_at(data + 8));
     }
@@ -131,7 +138,7 @@ static uint32_t hash_text_bytes(const char *data, size_t bytes)
                             mix_hash_word(b, load_word_at(end - 8)));
 }
 
-/* Does an entry of this size end within the dictionary? Its header may be others' doing. */
+/* Does an entry of this size end within the dictionary? Other processes can write its header. */
 static bool is_entry_in_bounds(const kf_pool *pool, uint32_t id, size_t bytes)
 {
     return id < pool->dictionary_words && bytes <= (pool->dictionary_words - id - 1) * (size_t)8;
@@ -190,7 +197,7 @@ bool kr_string_is(uint32_t id, const char *s)
         return false;
     const uint64_t *entry = pool->dictionary + id;
     size_t size = kf_entry_header_size(kb_load_acquire(entry));
-    /* The bytes may hold a NUL: they do not say how far `s` may be read. */
+    /* The entry may contain a NUL, so its size is no bound for reading `s`. */
     return is_entry_in_bounds(pool, id, size) && strnlen(s, size + 1) == size &&
            memcmp(entry + 1, s, size) == 0;
 }

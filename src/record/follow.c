@@ -1,6 +1,7 @@
-/* Sources in a program that an on-demand recorder watches: one thread sleeps until windows change,
- * and has the profilers of plug-ins started or stopped then. Only in a process that has profilers,
- * and never under a recorder that records all the time. */
+/* Follows the windows of an on-demand recorder: in a process that such a recorder watches and that has
+ * plug-in profilers, one thread sleeps until windows change, and then starts or stops the profilers.
+ * Not under a recorder that records all the time. The protocol with the recorder is in
+ * format/follow.c. */
 #include "base/alone.h"
 #include "record/host.h"
 
@@ -9,7 +10,7 @@
 
 static uint32_t kr_follow_pid; /* the process whose thread runs; a fork's child has none */
 
-/* The thread runs this code for as long as the process lives. */
+/* Keep the library from being unloaded: the thread runs its code until the process ends. */
 static void pin_library(void)
 {
     Dl_info info;

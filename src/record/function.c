@@ -1,11 +1,14 @@
-/* Operators: what runs when one begins and ends. A range with a part of its own for inputs.
+/* Operators: what runs when one begins and ends. An operator is a range with a part of its own for
+ * inputs, ids and stacks (KF_PROP_FUNCTION in format.h); uncommon parts are in function_part.c,
+ * callbacks in callbacks.c, stacks and counters in function_extras.c.
  *
- * Budget: two clock reads, eight words for two matrices, and handing its id to plug-ins. */
+ * As in record.c a fast path handles frequent operators and falls back to a general one. Budget: two
+ * clock reads, eight words for two matrices, and passing the id to plug-ins. */
 #include "record/function.h"
 
-/* ---- who counts ------------------------------------------------------------------------------ */
+/* ---- ids and numbers of threads -------------------------------------------------------------- */
 
-/* Before there is a pool; far from the ids of any pool. */
+/* Used without a pool; far from the ids of any pool. */
 static uint64_t early_ids = UINT64_C(1) << 40;
 static uint32_t thread_numbers;
 
@@ -25,7 +28,7 @@ void kr_functions_update(kr_cursor *c)
 
 KB_COLD uint32_t kr_thread_number_new(kr_cursor *c)
 {
-    if (c->is_second && kr_me != c) /* a signal handler: it is the thread's */
+    if (c->is_second && kr_me != c) /* a signal handler: the number is the thread's */
         return c->number = kr_me->number ? kr_me->number : kr_thread_number_new(kr_me);
     c->number = kb_add_relaxed(&thread_numbers, 1u) + 1;
     kr_functions_update(c);
@@ -54,7 +57,7 @@ uint64_t kineto_function_thread_id(void)
     return number;
 }
 
-/* What those who record want of this operator on this thread; 0: nothing. */
+/* The KF_WANT_… bits of an operator of this scope on this thread; 0: it is not recorded. */
 KB_INLINE uint32_t wanted_parts(const kr_cursor *c, uint32_t of_scope)
 {
     const kf_control *control = kb_load_acquire(&kr_pool.control);
@@ -66,8 +69,8 @@ KB_INLINE uint32_t wanted_parts(const kr_cursor *c, uint32_t of_scope)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* What nearly all inputs are: tensors of up to four small sizes, contiguous. They take two words
- * each, or one. NULL: it is not such. */
+/* A contiguous tensor of up to four sizes below 65536, as nearly all inputs are: two words, or one
+ * without sizes. NULL: the tensor is none of these. */
 static KB_NOINLINE uint64_t *write_small_tensor(uint64_t *at, const kineto_tensor *t)
 {
     if (t->rank > 4)
@@ -87,7 +90,8 @@ static KB_NOINLINE uint64_t *write_small_tensor(uint64_t *at, const kineto_tenso
     return at + 1 + (t->rank != 0);
 }
 
-/* The same for a matrix; branches that always go the same way cost less than sums. */
+/* Does a matrix not fit the same form? Branches that always go the same way cost less here than
+ * combining the conditions. */
 KB_INLINE bool is_matrix_unpackable(const kineto_tensor *t, uint64_t rows, uint64_t columns)
 {
     const int64_t *strides = t->strides;
@@ -95,7 +99,7 @@ KB_INLINE bool is_matrix_unpackable(const kineto_tensor *t, uint64_t rows, uint6
            (strides && ((uint64_t)strides[0] != columns + !columns || strides[1] != 1));
 }
 
-/* A number, or what has no value that is recorded. NULL: it is a list. */
+/* A number, or an input without a recorded value. NULL: it is a list. */
 KB_INLINE uint64_t *write_scalar_input(uint64_t *at, const kineto_input *input, uint32_t wants)
 {
     uint32_t type = input->type, value = wants & KF_WANT_VALUES;
@@ -107,7 +111,7 @@ KB_INLINE uint64_t *write_scalar_input(uint64_t *at, const kineto_input *input, 
     return at + 1 + (is_number && value);
 }
 
-/* Tensors and numbers. NULL: there is something else, or a tensor that is not small. */
+/* Small tensors and numbers. NULL: there is another input among them. */
 KB_INLINE uint64_t *write_small_inputs(uint64_t *at, const kineto_input *inputs, size_t count,
                                        uint32_t wants)
 {
@@ -140,7 +144,7 @@ KB_INLINE uint64_t *write_small_inputs(uint64_t *at, const kineto_input *inputs,
 #define FEW_INPUTS 8u
 #define FEW_WORDS  (7u + 2 * FEW_INPUTS)
 
-/* Behind the head of a part; *head receives its lower half. NULL: there is no room. */
+/* The inputs, after the head of a part; *head receives the head's lower half. NULL: no room. */
 KB_INLINE uint64_t *write_few_inputs(const kr_cursor *c, uint64_t *at, const kineto_input *inputs,
                                      size_t count, uint32_t wants, uint32_t *head)
 {
@@ -155,7 +159,7 @@ KB_INLINE uint64_t *write_few_inputs(const kr_cursor *c, uint64_t *at, const kin
                : kr_inputs_write(at, kr_record_limit(c, c->at) - 1, inputs, (uint32_t)count, wants);
 }
 
-/* What a frequent operator says: a few inputs, and its place in the autograd graph. */
+/* The parts of a frequent operator: a few inputs, and its place in the autograd graph. */
 typedef struct few_parts {
     const kineto_input *inputs;
     size_t count;
@@ -177,7 +181,8 @@ KB_INLINE uint64_t *write_graph_words(uint64_t *at, const few_parts *few, uint32
     return at;
 }
 
-/* A frequent operator: its site is known, it has few parts, there is room. 0: not so. */
+/* Record a frequent operator: its site is registered, it has few parts, there is room. 0: otherwise,
+ * nothing was written. */
 KB_INLINE kineto_range begin_operator_fast(kr_cursor *c, kineto_site *site, uint64_t id,
                                            const few_parts *few, uint32_t wants)
 {
@@ -195,6 +200,7 @@ KB_INLINE kineto_range begin_operator_fast(kr_cursor *c, kineto_site *site, uint
         return 0;
     }
     uint32_t words = (uint32_t)(end - at);
+    KB_ASSERT(words <= KF_MAX_RECORD_WORDS && c->number);
     at[3] = head | graph | (uint64_t)(words - 3) << 24 | (uint64_t)c->number << 40;
     c->open[depth] = (uint16_t)(at - c->base);
     c->depth = depth + 1;
@@ -204,7 +210,7 @@ KB_INLINE kineto_range begin_operator_fast(kr_cursor *c, kineto_site *site, uint
     return depth + 1;
 }
 
-/* [ticks, async id, id, name, part] behind the header; NULL: they do not fit. */
+/* After the header: [ticks, async id, id, name, part]. @return the end; NULL: they do not fit. */
 static uint64_t *write_operator_record(kr_cursor *c, uint64_t *at, const kineto_function *f,
                                        const kr_operator *op, uint32_t wants, uint32_t *props)
 {
@@ -224,7 +230,8 @@ static uint64_t *write_operator_record(kr_cursor *c, uint64_t *at, const kineto_
     return end ? kr_part_write(c, end, limit, op, wants) : NULL;
 }
 
-/* At once, else where there is most room, else without inputs. */
+/* Write the record into the current chunk; if it does not fit, into a fresh one; if it does not fit
+ * there, without inputs, counting the loss. @return the end; NULL: no room (counted). */
 static uint64_t *place_operator_record(kr_cursor *c, const kineto_function *f,
                                        const kr_operator *op, uint32_t wants, uint32_t *props)
 {
@@ -278,7 +285,7 @@ static KB_NOINLINE void begin_operator_general(kineto_function *f, kineto_site *
 
 KB_INLINE void push_operator_id(kineto_function *f, const kineto_site *site, uint32_t wants)
 {
-    /* What ends elsewhere cannot be popped where it was pushed. */
+    /* An asynchronous operator may end on another thread, which cannot pop this thread's push. */
     if (!(wants & KF_WANT_CORRELATION) || !kineto__heard() || (f->state & KR_FUNCTION_ASYNC))
         return;
     bool user = site->scope == KINETO_SCOPE_USER_SCOPE;
@@ -296,7 +303,7 @@ uint64_t kr_function_id_slow(void)
     return id;
 }
 
-/* ---- recording, the whole -------------------------------------------------------------------- */
+/* ---- recording: the general path -------------------------------------------------------------- */
 
 static KB_NOINLINE void record_operator_general(kineto_function *f, kineto_site *site,
                                                 const kineto_function_info *info, uint32_t wants,
@@ -381,8 +388,8 @@ KB_INLINE void init_function(kineto_function *f, kineto_site *site)
     f->site = site;
 }
 
-/* `caller`: where the program called kineto_function_start, which jumped here, or called: the
- * compiler's choice, so that its own frame cannot be handed on. */
+/* `caller`: where the program called kineto_function_start. That function calls this one or jumps to
+ * it, as the compiler chooses, so that its own frame cannot be passed on. */
 static KB_NOINLINE void start_function_slow(kineto_function *f, kineto_site *site,
                                             const kineto_input *inputs, size_t count,
                                             const void *caller)
@@ -397,7 +404,7 @@ static KB_NOINLINE void start_function_slow(kineto_function *f, kineto_site *sit
         kr_function_record(f, site, &info, &place);
 }
 
-/* Record a frequent operator. False: it needs the general way; `f` is initialised. */
+/* Record a frequent operator. False: it needs the general path; `f` is initialised. */
 KB_INLINE bool start_function_fast(kineto_function *f, kineto_site *site, const few_parts *few)
 {
     kr_cursor *c = kr_me;
@@ -450,7 +457,8 @@ static KB_NOINLINE void start_function_info_slow(kineto_function *f, kineto_site
         f->state = 0;
 }
 
-/* Only inputs and the place in the graph, by a program that knows all members. */
+/* Does the info have nothing but inputs and the place in the graph? A program of another version,
+ * with another struct size, uses the general path. */
 KB_INLINE bool has_few_parts(const kineto_function_info *info)
 {
     return info && info->size == sizeof *info && !info->keyword_count && !info->name &&
@@ -472,7 +480,6 @@ void kineto_function_start_info(kineto_function *f, kineto_site *site,
     start_function_info_slow(f, site, info, KR_CALLER);
 }
 
-/* The low bits of both are the same. */
 _Static_assert(KF_WANT_INPUTS == KINETO_OPERATORS_INPUTS &&
                    KF_WANT_VALUES == KINETO_OPERATORS_VALUES &&
                    KF_WANT_IDS == KINETO_OPERATORS_IDS && KF_WANT_STACK == KINETO_OPERATORS_STACK,

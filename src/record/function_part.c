@@ -1,10 +1,12 @@
-/* The part of a record that makes it an operator: inputs, numbers of the graph, args by name.
- * Layout: format.h. Whatever comes; what is frequent is in function.c. Writers return the end, or
- * NULL when it would pass `limit`. */
+/* The part of a record that makes it an operator: inputs, numbers of the autograd graph, args by name.
+ * Layout: KF_FUNCTION_… in format.h. This is the general writer; function.c has a fast one for frequent
+ * inputs. Writers return the end, or NULL when it would pass `limit`; the caller then discards the
+ * record. */
 #include "record/function.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
+/* Sizes or strides: a word each, or if `small` four to a word. The caller has checked the room. */
 static uint64_t *write_dims(uint64_t *at, const int64_t *from, uint32_t count, bool small)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -26,7 +28,7 @@ static bool are_dims_small(const int64_t *from, uint32_t count)
     return all <= 0xffff;
 }
 
-/* The same as no strides. */
+/* Are its strides, if any, those that follow from its sizes? Then they are not recorded. */
 static bool is_tensor_contiguous(const kineto_tensor *t)
 {
     uint64_t step = 1;
@@ -70,25 +72,26 @@ static uint64_t *write_tensor_list(uint64_t *at, const uint64_t *limit, const ki
     uint32_t count = input->tensor ? input->count : 0;
     if (!kr_fits(at, limit, 1))
         return NULL;
-    bool told = count <= KF_MAX_INPUTS;
-    *at++ = kf_input_word(KINETO_INPUT_TENSORS, told ? 0 : KF_INPUT_UNSAID, told ? count : 0);
-    for (uint32_t i = 0; told && i < count && at; i++)
+    bool recorded = count <= KF_MAX_INPUTS;
+    *at++ =
+        kf_input_word(KINETO_INPUT_TENSORS, recorded ? 0 : KF_INPUT_UNSAID, recorded ? count : 0);
+    for (uint32_t i = 0; recorded && i < count && at; i++)
         at = write_tensor(at, limit, &input->tensor[i], wants);
     return at;
 }
 
-/* PyTorch records lists of up to this many. */
+/* Longest list whose items are recorded, as in PyTorch. */
 #define LIST_MAX 30u
 
 static uint64_t *write_scalar_list(uint64_t *at, const uint64_t *limit, const kineto_input *input,
                                    uint32_t wants)
 {
-    bool told =
+    bool recorded =
         (wants & KF_WANT_VALUES) && input->count <= LIST_MAX && (input->ints || !input->count);
-    uint32_t count = told ? input->count : 0;
+    uint32_t count = recorded ? input->count : 0;
     if (!kr_fits(at, limit, 1 + (size_t)count))
         return NULL;
-    *at++ = kf_input_word(input->type, told ? 0 : KF_INPUT_UNSAID, count);
+    *at++ = kf_input_word(input->type, recorded ? 0 : KF_INPUT_UNSAID, count);
     for (uint32_t i = 0; i < count; i++) {
         double d = input->type == KINETO_INPUT_DOUBLES ? input->doubles[i] : 0;
         memcpy(at, &d, sizeof d);
@@ -143,8 +146,8 @@ uint64_t *kr_inputs_write(uint64_t *at, const uint64_t *limit, const kineto_inpu
 
 /* ---- args by name ---------------------------------------------------------------------------- */
 
-/* 0: the dictionary has no room for it, which is counted. Then the arg is left out: in another chunk
- * it would be no better. */
+/* String id of an arg's name; 0: the dictionary is full (counted). The caller then omits the arg,
+ * since the next chunk would not help. */
 static uint32_t intern_arg_name(const char *key) { return kr_intern(key, strlen(key)); }
 
 static uint64_t *write_loose_word(uint64_t *at, const uint64_t *limit, const char *key,
@@ -202,7 +205,7 @@ static uint64_t *write_keyword(uint64_t *at, const uint64_t *limit, const kineto
                                      : kr_ints_write(at, limit, v->ints, v->ints ? v->count : 0);
 }
 
-/* A count of words, and they. */
+/* Args by name: the count of their words, then the words. The caller has checked the first word. */
 static uint64_t *write_operator_args(uint64_t *at, const uint64_t *limit,
                                      const kineto_function_info *info, uint32_t wants)
 {
@@ -224,7 +227,8 @@ typedef struct part_head {
     uint32_t parts, count;
 } part_head;
 
-/* What stands between the head and the inputs. */
+/* Everything between the head and the inputs; sets the KF_FUNCTION_… bits of what it wrote. The caller
+ * has checked PART_MIN words. */
 static uint64_t *write_optional_parts(uint64_t *at, const uint64_t *limit, const kr_operator *op,
                                       uint32_t wants, part_head *head)
 {
@@ -256,7 +260,7 @@ static uint64_t *write_optional_parts(uint64_t *at, const uint64_t *limit, const
     return at;
 }
 
-#define PART_MIN 5u /* head, and what write_optional_parts writes unasked */
+#define PART_MIN 5u /* the head, and what write_optional_parts writes without checking the room */
 
 static part_head make_part_head(const kineto_input *inputs, size_t count, uint32_t wants)
 {
@@ -270,7 +274,6 @@ static part_head make_part_head(const kineto_input *inputs, size_t count, uint32
     return head;
 }
 
-/* NULL: it does not fit. */
 uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const kr_operator *op,
                         uint32_t wants)
 {
@@ -281,6 +284,7 @@ uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const
     uint64_t *end = write_optional_parts(at + 1, limit, op, wants, &head);
     if (end)
         end = kr_inputs_write(end, limit, info->inputs, head.count, wants);
+    KB_ASSERT(!end || (end > at && end <= limit && end - at <= 0xffff));
     if (end)
         *at = kf_function_word(head.parts, head.count, (uint32_t)(end - at), kr_thread_number(c));
     return end;
@@ -288,7 +292,7 @@ uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-/* Of the time, how much the counters counted: others had them, too. */
+/* The share of the time in which the counters counted; in the rest another user had them. */
 static uint64_t *write_counted_share(uint64_t *at, const uint64_t *limit,
                                      const kr_perf_values *values)
 {

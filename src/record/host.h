@@ -28,9 +28,9 @@ struct KinetoPlugin_RegistryHandle {
     uint32_t file; /* the loader's number of the library; 0: none */
     char error[256 + 32]; /* why the last registration failed; under the host's lock */
 };
-/** Fill a registry that registers in the name of `who`. Both must stay valid as long as the library
+/** Fill a registry that registers in the name of `registrant`. Both must stay valid as long as the library
  *  is loaded. */
-void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *who);
+void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *registrant);
 
 /* ---- types.c: the plug-in's numbers of kinds -------------------------------------------------- */
 

@@ -1,11 +1,12 @@
-/* Lines of the ledger in a plug-in's own words. The dictionary only grows, so a line is written
- * when its count has doubled, and what is left when the session ends: few entries however often it
- * is said, and most of it is there if the program is killed. */
+/* Ledger lines with a plug-in's own texts. The dictionary only grows, so a line is written when its
+ * count has doubled, and the remainder when the session ends: that makes few entries however often
+ * the line is added, and most of the count is recorded if the program is killed. All under the
+ * builder's lock, except at the end of a session, when no thread is inside the builder. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
-#define MOST_LINES  32u /* of a session */
+#define MAX_LINES   32u /* of a session */
 #define REASON_SIZE 160u
 #define DETAIL_SIZE 480u
 
@@ -18,7 +19,7 @@ typedef struct line {
 struct kr_lines {
     uint32_t count;
     uint32_t pid; /* whose they are: a fork's child has copies of its parent's */
-    line lines[MOST_LINES];
+    line lines[MAX_LINES];
 };
 
 void kr_lines_free(kr_lines *lines)
@@ -33,7 +34,7 @@ void kr_lines_reset(kr_builder *b)
         b->lines->count = 0;
 }
 
-/* Its beginning, without half a character of UTF-8 at the end. */
+/* Copy as much as fits into `room` with a NUL, without cutting through a UTF-8 character. */
 static void copy_line_text(char *to, size_t room, const char *text)
 {
     size_t size = strnlen(text, room);
@@ -64,7 +65,7 @@ void kr_lines_flush(kr_builder *b)
     lines->count = 0;
 }
 
-/* NULL: there are too many. */
+/* The line with this reason, added if it is new; NULL: there are MAX_LINES already. */
 static line *find_ledger_line(kr_lines *lines, const char *reason, bool is_loss, const char *detail)
 {
     char text[REASON_SIZE];
@@ -72,7 +73,8 @@ static line *find_ledger_line(kr_lines *lines, const char *reason, bool is_loss,
     for (uint32_t i = 0; i < lines->count; i++)
         if (lines->lines[i].is_loss == is_loss && strcmp(lines->lines[i].reason, text) == 0)
             return &lines->lines[i];
-    if (lines->count == MOST_LINES)
+    KB_ASSERT(lines->count <= MAX_LINES && lines->pid == kb_os_pid());
+    if (lines->count == MAX_LINES)
         return NULL;
     line *l = &lines->lines[lines->count++];
     *l = (line){.is_loss = is_loss};
@@ -81,6 +83,7 @@ static line *find_ledger_line(kr_lines *lines, const char *reason, bool is_loss,
     return l;
 }
 
+/* The lines of this process, mapped with the first one; NULL: out of memory. */
 static kr_lines *get_ledger_lines(kr_builder *b)
 {
     if (!b->lines)

@@ -1,18 +1,21 @@
 /* Correlation ids, passed on to the plug-ins that listen.
  *
- * Pushing takes no lock: it reads the list of listeners that is valid now, marked as inside (see
- * inside.c). A list is never changed; another one takes its place, and the old one is used again
- * when nobody is inside any more. A pop goes to those listeners that were there at the push. */
+ * Pushing takes no lock: it reads the current list of listeners while the thread is marked as inside
+ * (quiesce.c). A published list is never changed; a new list replaces it, under the host's lock, and
+ * the old one is reused only after kr_wait_quiescent. A pop goes to the listeners that were in the
+ * list at the time of the push: each list has a generation, each target the generation since which
+ * its plug-in listens. */
 #include "record/host.h"
 
-#define KR_LISTS 4u /* more than two, so that a thread that never comes back does no harm */
+#define KR_LISTS                                                                                   \
+    4u /* more than two, so that a thread that never leaves does not read a reused one */
 
-/* One function to call: of one stack, push or pop. */
+/* One function to call, for push or pop on one of the two stacks. */
 typedef struct kr_listen_target {
     union {
-        int (*push_id_to_listeners)(KinetoPlugin_ProfilerPushCorrelationId_Params *);
+        int (*push)(KinetoPlugin_ProfilerPushCorrelationId_Params *);
         int (*push_user)(KinetoPlugin_ProfilerPushUserCorrelationId_Params *);
-        int (*pop_id_from_listeners)(KinetoPlugin_ProfilerPopCorrelationId_Params *);
+        int (*pop)(KinetoPlugin_ProfilerPopCorrelationId_Params *);
         int (*pop_user)(KinetoPlugin_ProfilerPopUserCorrelationId_Params *);
     };
     KinetoPlugin_ProfilerHandle *handle;
@@ -33,12 +36,12 @@ typedef struct kr_listener {
 
 typedef struct kr_listeners {
     uint32_t generation, epoch, pid, count;
-    kr_listen_targets push_id_to_listeners[2], pop_id_from_listeners[2]; /* by stack */
+    kr_listen_targets push[2], pop[2]; /* by stack */
     kr_listener list[KR_MAX_PROFILERS];
 } kr_listeners;
 
 static kr_listeners kr_lists[KR_LISTS];
-const void *kineto_listeners; /* of kr_lists; NULL: nobody listens */
+const void *kineto_listeners; /* the current one of kr_lists; NULL: there are no listeners */
 static uint32_t kr_generation, kr_epoch;
 
 /* ---- push and pop ---------------------------------------------------------------------------- */
@@ -69,7 +72,8 @@ KB_INLINE int call_pop(const kr_listen_target *target, uint32_t stack)
     return target->pop_user(&p);
 }
 
-/* What was pushed when other listeners were there, and nobody since, means nothing any more. */
+/* Forget pushes of an earlier epoch: between two epochs there were no listeners, so that nothing is
+ * left to pop. */
 KB_INLINE void sync_push_epoch(kr_cursor *c, const kr_listeners *l)
 {
     if (KINETO_LIKELY(c->pushed_epoch == l->epoch))
@@ -111,14 +115,13 @@ KB_INLINE void pop_id_from_listeners(kr_cursor *c, const kr_listeners *l, uint32
             kr_count(targets->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
 }
 
-/* A fork's child has no sessions of its own until it makes some. */
+/* In a fork's child: the list is the parent's; the child has no sessions yet. */
 static KB_COLD void drop_parent_list(const void *list)
 {
     (void)kb_cas_acqrel(&kineto_listeners, &list, NULL);
 }
 
-/* The list, with this thread marked as inside; NULL: nothing to do, nothing to leave. The caller has
- * seen that there is one. */
+/* The current list, with this thread marked as inside; NULL: nothing to do, and not inside. */
 KB_INLINE const kr_listeners *enter_listener_list(kr_cursor **c)
 {
     *c = kr_plugin_enter();
@@ -159,7 +162,7 @@ void kineto_record_pop_id(uint32_t stack)
     kr_plugin_exit(c);
 }
 
-/* What an operator pushes it pops itself: it remembers who was there, no depth is counted. */
+/* An operator pops its own push: it stores the generation itself, so that no depth is counted. */
 
 static KB_NOINLINE void push_id_to_targets(const kr_listen_targets *targets, uint32_t stack,
                                            uint64_t id)
@@ -209,7 +212,7 @@ void kr_listen_pop(uint32_t stack, uint32_t pushed_at)
     kr_plugin_exit(c);
 }
 
-/* ---- who listens: under the host's lock ------------------------------------------------------ */
+/* ---- changing the list: under the host's lock ------------------------------------------------ */
 
 static bool wants_correlation_ids(const KinetoPlugin_ProfilerInterface *i)
 {
@@ -237,8 +240,10 @@ static void add_listen_targets(kr_listeners *next, const kr_listener *l)
         add_listen_target(&next->pop[1], l)->pop_user = calls->profilerPopUserCorrelationId;
 }
 
+/* Make a list current whose `list` is complete: derive the targets, give it the next generation. */
 static void publish_listener_list(kr_listeners *next)
 {
+    KB_ASSERT(next->count <= KR_MAX_PROFILERS && next != kb_load_relaxed(&kineto_listeners));
     for (uint32_t stack = 0; stack < 2; stack++)
         next->push[stack].count = next->pop[stack].count = 0;
     for (uint32_t i = 0; i < next->count; i++)
@@ -251,7 +256,8 @@ static void publish_listener_list(kr_listeners *next)
     kb_store_release(&kineto_listeners, next->count ? (const void *)next : NULL);
 }
 
-/* The list that follows: the one of now without this profiler. Handles need not differ. */
+/* A copy of the current list without this profiler, to be changed and published. Profilers are
+ * identified by their interface, since handles need not differ. */
 static kr_listeners *make_next_list(const KinetoPlugin_ProfilerInterface *calls)
 {
     const kr_listeners *now = kb_load_acquire(&kineto_listeners);
@@ -270,6 +276,7 @@ void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_Profile
         return;
     kr_quiesce_init();
     kr_listeners *next = make_next_list(calls);
+    KB_ASSERT(next->count < KR_MAX_PROFILERS);
     next->list[next->count++] = (kr_listener){calls, handle, kr_generation + 1, source};
     publish_listener_list(next);
     (void)kr_wait_quiescent(KR_PLUGIN_TIMEOUT_MS);

@@ -1,7 +1,14 @@
-/* Loading plug-ins: libraries that enter this process, and what became of each.
+/* Loading plug-ins, and the table of what happened to each file.
  *
  * The lock guards the table and nothing else: no library is opened or closed, no function of a
- * plug-in or of the host is called under it, because constructors may load, register and record. */
+ * plug-in or of the host is called under it, because constructors may load, register and record.
+ * While a file is being opened or closed its entry is BUSY, and only the thread that made it so
+ * changes it:
+ *
+ *   free → BUSY → LOADED | SKIPPED | REFUSED        (load_plugin_file)
+ *   LOADED → BUSY → UNLOADED | LOADED               (kineto_plugin_unload)
+ *   SKIPPED, REFUSED, UNLOADED → BUSY               (the entry is reused)
+ */
 #include "record/host.h"
 
 #include <dirent.h>
@@ -12,37 +19,39 @@
 #include <unistd.h>
 
 #define KR_MAX_FILES 64u
-/* Beside the states of kineto_plugin_state: being opened or closed, by one thread of busy_pid. */
+/* In addition to kineto_plugin_state: being opened or closed by one thread of busy_pid. */
 #define KR_FILE_BUSY  100u
 #define KR_RT_LIBRARY "libckineto-rt.so"
 #define KR_INSTALLED  "ckineto/plugins"
 
-/* A library or directory that was named, by the last time it was. Its number is index + 1. */
+/* A library or directory that was to be loaded, with the result of the last time. Its number is
+ * index + 1. */
 typedef struct kr_file {
     uint32_t state;
     uint32_t busy_pid;
-    uint64_t order; /* of loading; 0: free */
+    uint64_t order; /* serial of the load; 0: the entry is free */
     dev_t device;
     ino_t inode;
     void *library;
     bool pinned; /* registered by itself while it was opened: never closed */
     char path[sizeof((kineto_plugin_info *)0)->path];
     char reason[sizeof((kineto_plugin_info *)0)->reason];
-    KinetoPlugin_RegistryHandle who;
+    KinetoPlugin_RegistryHandle registrant;
     KinetoPlugin_Registry registry;
 } kr_file;
 
 static kr_file kr_files[KR_MAX_FILES];
 static uint64_t kr_file_orders;
 static kb_lock kr_files_lock;
-static uint32_t kr_prepared; /* the environment's plug-ins are loaded, or not to be */
+static uint32_t kr_prepared; /* 1 once a thread has begun to load the environment's plug-ins */
 
 static const struct {
     const char *name;
     kr_revision revision;
 } kr_revisions[] = {{"b", KR_REVISION_B}, {"a", KR_REVISION_A}, {"early", KR_REVISION_EARLY}};
 
-/* A signal handler that interrupts its own thread here goes on without the lock. */
+/* False: this thread, interrupted by a signal handler, holds the lock already. The handler goes on
+ * without it, and must not drop it. */
 static bool lock_files(void) { return kr_lock_take(&kr_files_lock); }
 static void unlock_files(bool taken)
 {
@@ -62,7 +71,7 @@ static const char *name_of_revision(kr_revision revision)
 
 /* ---- the table: all of these under the lock --------------------------------------------------- */
 
-/* Who was at it when this process was forked is not here. */
+/* A thread that was at it when this process was forked exists only in the parent. */
 static bool is_file_busy(const kr_file *f)
 {
     return f->state == KR_FILE_BUSY && f->busy_pid == kb_os_pid();
@@ -84,8 +93,8 @@ static kr_file *find_active_file(dev_t device, ino_t inode)
     return NULL;
 }
 
-/* Where to write what happens to `path` now: over what happened to it before, in a free place, or
- * over the oldest that is not loaded. */
+/* The entry for loading `path`: its previous one, a free one, or the oldest that is not in use. NULL:
+ * all are loaded or busy. */
 static kr_file *find_file_place(const char *path)
 {
     kr_file *place = NULL, *oldest = NULL;
@@ -107,12 +116,13 @@ static kr_file *begin_file_entry(const char *path, kr_revision revision)
     kr_file *f = find_file_place(path);
     if (!f)
         return NULL;
+    KB_ASSERT(f->state != KINETO_PLUGIN_LOADED && !is_file_busy(f));
     memset(f, 0, sizeof *f);
     f->state = KR_FILE_BUSY;
     f->busy_pid = kb_os_pid();
     f->order = ++kr_file_orders;
-    f->who.revision = revision;
-    f->who.file = number_of_file(f);
+    f->registrant.revision = revision;
+    f->registrant.file = number_of_file(f);
     memcpy(f->path, path, strlen(path) + 1);
     return f;
 }
@@ -126,7 +136,7 @@ static kr_file *next_file_after(uint64_t order)
     return next;
 }
 
-/* ---- what became of a file --------------------------------------------------------------------- */
+/* ---- the result for a file --------------------------------------------------------------------- */
 
 static const char *name_without_directory(const char *path)
 {
@@ -134,7 +144,7 @@ static const char *name_without_directory(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Says it in the table, in the log and in the ledger. Returns status. */
+/* BUSY → state: stores the result in the table, logs it and adds it to the ledger. Returns status. */
 static kineto_status KINETO_PRINTF(5, 6)
     settle_file(kr_file *f, kineto_plugin_state state, kineto_status status, kineto_error *err,
                 const char *fmt, ...)
@@ -145,6 +155,7 @@ static kineto_status KINETO_PRINTF(5, 6)
     (void)vsnprintf(reason, sizeof reason, fmt, args);
     va_end(args);
     bool taken = lock_files();
+    KB_ASSERT(f->state == KR_FILE_BUSY);
     memcpy(path, f->path, sizeof path);
     memcpy(f->reason, reason, sizeof reason);
     f->state = state;
@@ -164,7 +175,8 @@ static kineto_status KINETO_PRINTF(5, 6)
 
 /* ---- loading one ------------------------------------------------------------------------------- */
 
-/* Names without a directory are looked for by the dynamic linker elsewhere than here. */
+/* Absolute, because the dynamic linker searches for a name without a directory in other places. False:
+ * it does not fit. */
 static bool make_absolute_path(const char *path, char *buf, size_t size)
 {
     char here[PATH_MAX];
@@ -175,7 +187,7 @@ static bool make_absolute_path(const char *path, char *buf, size_t size)
     return (size_t)snprintf(buf, size, "%s/%s", here, path) < size;
 }
 
-/* Profilers that are there without a registry of ours. */
+/* Profilers that were registered by the program or by a constructor, not through a file's registry. */
 static uint32_t count_built_in_profilers(void)
 {
     kineto_plugin_info info;
@@ -209,12 +221,12 @@ static kineto_status register_plugin_file(kr_file *f, kineto_error *err)
         return settle_file(f, KINETO_PLUGIN_SKIPPED, KINETO_E_FORMAT, err,
                            "exports no " KINETO_PLUGIN_REGISTER_SYMBOL "%s", kept);
     }
-    kr_registry_init(&f->registry, &f->who);
+    kr_registry_init(&f->registry, &f->registrant);
     int result = enter(&f->registry);
     if (result == 0)
         return settle_file(f, KINETO_PLUGIN_LOADED, KINETO_OK, err, "%s", "");
-    const char *why = f->who.error;
-    (void)kr_host_withdraw_file(f->who.file);
+    const char *why = f->registrant.error;
+    (void)kr_host_withdraw_file(f->registrant.file);
     close_plugin_library(f);
     return settle_file(f, KINETO_PLUGIN_REFUSED, KINETO_E_PLUGIN, err,
                        "its " KINETO_PLUGIN_REGISTER_SYMBOL " returned %d%s%s", result,
@@ -223,7 +235,7 @@ static kineto_status register_plugin_file(kr_file *f, kineto_error *err)
 
 static void *open_plugin_library(const char *path)
 {
-#ifdef KB_LINKED_STATICALLY /* such a program can load nothing */
+#ifdef KB_LINKED_STATICALLY /* such a program cannot load libraries */
     (void)path;
     return NULL;
 #else
@@ -247,8 +259,8 @@ static kineto_status open_plugin_file(kr_file *f, kineto_error *err)
     return register_plugin_file(f, err);
 }
 
-/* The entry to write into, and the file that it is already, if any: its path and whether it is
- * loaded. NULL: the table is full of loaded ones. */
+/* Begin an entry for `path` (it is BUSY). If the same file is loaded or being loaded already,
+ * known_path receives its path, else "". NULL: the table is full. */
 static kr_file *enter_plugin_file(const char *path, kr_revision revision, const struct stat *st,
                                   char *known_path, bool *known_loaded)
 {
@@ -289,14 +301,14 @@ static kineto_status load_plugin_file(const char *path, kr_revision revision, ki
                            os_error == EACCES ? KINETO_E_PERMISSION : KINETO_E_NOT_FOUND, err, "%s",
                            strerror(os_error));
     if (!S_ISREG(st.st_mode)) /* a FIFO would block */
-        return settle_file(f, KINETO_PLUGIN_SKIPPED, KINETO_E_FORMAT, err, "no regular file");
+        return settle_file(f, KINETO_PLUGIN_SKIPPED, KINETO_E_FORMAT, err, "not a regular file");
     if (known_path[0])
         return settle_file(f, KINETO_PLUGIN_SKIPPED, KINETO_E_STATE, err, "%s as %s",
                            known_loaded ? "loaded already" : "being loaded", known_path);
     return open_plugin_file(f, err);
 }
 
-/* "rev=a" and so on; false if it is something else. */
+/* "", "rev=a", "rev=b" or "rev=early"; false: something else. */
 static bool parse_plugin_options(const char *options, kr_revision *revision)
 {
     *revision = KR_REVISION_B;
@@ -318,20 +330,21 @@ KINETO_API kineto_status kineto_plugin_load(const char *path, const char *option
     kr_revision revision;
     char whole[sizeof((kr_file *)0)->path];
     if (!path || !path[0])
-        return kb_fail(err, KINETO_E_ARGUMENT, "no path of a plug-in was given");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_plugin_load: path must not be NULL or empty");
     if (!parse_plugin_options(options, &revision))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "%s: '%s' is no option of a plug-in: rev=b, rev=a or rev=early", path,
+                       "%s: unknown plug-in option '%s'; use rev=b, rev=a or rev=early", path,
                        options);
     if (!make_absolute_path(path, whole, sizeof whole))
-        return kb_fail(err, KINETO_E_ARGUMENT, "the path of a plug-in is longer than %zu bytes: %s",
-                       sizeof whole - 1, path);
+        return kb_fail(err, KINETO_E_ARGUMENT, "%s: path is longer than %zu bytes", path,
+                       sizeof whole - 1);
     return load_plugin_file(whole, revision, err);
 }
 
 /* ---- lists and directories ----------------------------------------------------------------------- */
 
-/* Cuts a trailing ",rev=…" off, unless there is a file with all of that name. */
+/* Cut a trailing ",rev=…" off the path, unless a file of the whole name exists. */
 static kr_revision split_revision(char *item)
 {
     kr_revision revision = KR_REVISION_B;
@@ -344,7 +357,8 @@ static kr_revision split_revision(char *item)
     return revision;
 }
 
-/* Next item of a list that is not empty, as an absolute path; NULL behind the last. */
+/* The next non-empty item of a list, as an absolute path. @return the rest of the list; NULL: there
+ * are no more items. */
 static const char *next_list_item(const char *list, char separator, char *path, size_t size,
                                   kr_revision *revision)
 {
@@ -361,7 +375,7 @@ static const char *next_list_item(const char *list, char separator, char *path, 
                 return next;
         }
         if (n > 0)
-            kb_log(KINETO_LOG_WARNING, "plug-ins: a path of %zu bytes is too long: left out", n);
+            kb_log(KINETO_LOG_WARNING, "plug-ins: a path of %zu bytes is too long; skipped", n);
         list = next;
     }
     return NULL;
@@ -373,7 +387,7 @@ static int is_shared_library(const struct dirent *entry)
     return n >= 3 && strcmp(entry->d_name + n - 3, ".so") == 0;
 }
 
-/* Not by the locale: the same order everywhere. */
+/* By bytes and not by the locale, so that plug-ins load in the same order everywhere. */
 static int compare_entry_names(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -389,7 +403,8 @@ static void report_unreadable_directory(const char *path, kr_revision revision, 
                           "cannot read the directory: %s", strerror(os_error));
 }
 
-/* optional: that it is missing is nothing to speak of. */
+/* Load all libraries of a directory. `optional`: a missing directory is not reported. @return how many
+ * were loaded. */
 static uint32_t load_plugin_directory(const char *directory, kr_revision revision, bool optional)
 {
     struct dirent **entries = NULL;
@@ -403,7 +418,7 @@ static uint32_t load_plugin_directory(const char *directory, kr_revision revisio
         if (n > 0 && (size_t)n < sizeof path)
             loaded += load_plugin_file(path, revision, NULL) == KINETO_OK;
         else
-            kb_log(KINETO_LOG_WARNING, "plug-ins: %s/%s is too long a path: left out", directory,
+            kb_log(KINETO_LOG_WARNING, "plug-ins: %s/%s: path is too long; skipped", directory,
                    entries[i]->d_name);
         free(entries[i]);
     }
@@ -423,6 +438,7 @@ KINETO_API uint32_t kineto_plugin_load_directories(const char *list)
 
 /* ---- unloading ----------------------------------------------------------------------------------- */
 
+/* LOADED → BUSY. NULL: no loaded file has this path or identity. */
 static kr_file *claim_loaded_file(const char *path)
 {
     struct stat st;
@@ -452,18 +468,20 @@ KINETO_API kineto_status kineto_plugin_unload(const char *path, kineto_error *er
 {
     char whole[sizeof((kr_file *)0)->path];
     if (!path || !make_absolute_path(path, whole, sizeof whole))
-        return kb_fail(err, KINETO_E_ARGUMENT, "no path of a plug-in was given");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_plugin_unload: path must not be NULL or too long");
     kr_file *f = claim_loaded_file(whole);
     if (!f)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "%s: no such plug-in is loaded", path);
-    uint32_t withdrawn = kr_me->in_plugin ? UINT32_MAX : kr_host_withdraw_file(f->who.file);
+        return kb_fail(err, KINETO_E_NOT_FOUND, "%s: not a loaded plug-in", path);
+    uint32_t withdrawn = kr_me->in_plugin ? UINT32_MAX : kr_host_withdraw_file(f->registrant.file);
     if (withdrawn == UINT32_MAX) {
         set_file_state(f, KINETO_PLUGIN_LOADED);
         return kb_fail(err, KINETO_E_STATE,
                        "%s: cannot be unloaded by a thread that is inside a plug-in", path);
     }
     if (!kr_wait_quiescent(KR_PLUGIN_TIMEOUT_MS)) {
-        kb_log(KINETO_LOG_WARNING, "plug-in %s: a thread does not leave it: not closed", f->path);
+        kb_log(KINETO_LOG_WARNING, "plug-in %s: a thread does not return from it; not closed",
+               f->path);
         f->pinned = true;
     }
     close_plugin_library(f);
@@ -472,9 +490,10 @@ KINETO_API kineto_status kineto_plugin_unload(const char *path, kineto_error *er
     return KINETO_OK;
 }
 
-/* ---- seeing what there is ------------------------------------------------------------------------ */
+/* ---- listing plug-ins ---------------------------------------------------------------------------- */
 
-/* Copies the next file that is not in motion behind *order; 0: none. */
+/* Copy the file after *order, in the order of loading, skipping busy ones. @return its number; 0:
+ * there are no more. */
 static uint32_t describe_next_file(uint64_t *order, kineto_plugin_info *info)
 {
     uint32_t number = 0;
@@ -490,13 +509,13 @@ static uint32_t describe_next_file(uint64_t *order, kineto_plugin_info *info)
         memcpy(info->path, f->path, sizeof info->path);
         memcpy(info->reason, f->reason, sizeof info->reason);
         (void)snprintf(info->revision, sizeof info->revision, "%s",
-                       name_of_revision(f->who.revision));
+                       name_of_revision(f->registrant.revision));
     }
     unlock_files(taken);
     return number;
 }
 
-/* The profilers of a library, counted up in *at. True when `index` is reached. */
+/* Walk the profilers of a library, counting in *at. True: *at reached `index`, *info is filled. */
 static bool find_profiler_of_file(uint32_t number, const kineto_plugin_info *file, uint32_t index,
                                   uint32_t *at, kineto_plugin_info *info)
 {
@@ -516,7 +535,8 @@ static bool find_profiler_of_file(uint32_t number, const kineto_plugin_info *fil
     return false;
 }
 
-/* True: the entry `index` is in *info. False: there are *count. */
+/* Entries are the profilers of each file, a file itself if it has none, then built-in profilers.
+ * True: entry `index` is in *info. False: there are only *count. */
 static bool find_plugin_entry(uint32_t index, kineto_plugin_info *info, uint32_t *count)
 {
     kineto_plugin_info file;
@@ -561,7 +581,7 @@ KINETO_API kineto_status kineto_plugin_get(uint32_t index, kineto_plugin_info *i
     return KINETO_OK;
 }
 
-/* ---- what the environment names ------------------------------------------------------------------ */
+/* ---- plug-ins of the environment and of the installation ----------------------------------------- */
 
 static bool claim_preparation(void)
 {
@@ -569,7 +589,8 @@ static bool claim_preparation(void)
     return kb_cas_acqrel(&kr_prepared, &no, 1);
 }
 
-/* Beside the library; a copy in a program or in another library goes where it was installed. */
+/* Load ckineto/plugins from the folder of this library. If this code is linked into a program or
+ * another library, use the folder where ckineto was installed. */
 static void load_installed_plugins(void)
 {
     char path[sizeof((kr_file *)0)->path];
@@ -597,7 +618,8 @@ static void load_environment_plugins(void)
     load_installed_plugins();
 }
 
-/* Did another copy of the recorder in this process attach before? It has loaded them, then. */
+/* Did another copy of the recorder in this process attach before this one? Then that copy has loaded
+ * the plug-ins. */
 static bool has_other_copy_attached(const kf_pool *pool)
 {
     uint32_t self = kineto_rt_process(), pid = kb_os_pid();

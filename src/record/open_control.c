@@ -1,9 +1,10 @@
-/* A program that uses nothing but the recording half is linked without libckineto: linkers leave out what no
- * function is called of (--as-needed). Where its environment says that it can be asked for traces, libckineto,
- * which does the answering, is opened here, from the folder of this library.
+/* Opens libckineto in programs that are linked with libckineto-rt alone. Linkers drop a library of
+ * which no function is called (--as-needed), so a program that only records has no libckineto, which
+ * serves requests for traces. If the environment makes the process traceable on demand, libckineto is
+ * opened from the folder of this library.
  *
- * Not in processes that this library came into by itself, preloaded or opened by a plug-in or by Python: those
- * have their own rules for who answers. */
+ * Not in processes that did not choose this library, where it was preloaded or opened by a plug-in or
+ * by Python: they have their own rules for which library serves requests. */
 #include "record/host.h"
 
 #include <ckineto/base.h>
@@ -34,6 +35,7 @@ static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *info)
     return NULL;
 }
 
+/* Does the object name this library among those that it needs (DT_NEEDED)? */
 static bool needs_recorder(const struct dl_phdr_info *info)
 {
     const ElfW(Dyn) *first = dynamic_of(info);
@@ -50,9 +52,10 @@ static bool needs_recorder(const struct dl_phdr_info *info)
     return false;
 }
 
+/* Result of a walk over the loaded objects. */
 typedef struct search {
-    bool chosen; /* something that is not ckineto's was linked with this library */
-    bool is_there; /* libckineto, too */
+    bool chosen;   /* an object other than ckineto's own was linked with this library */
+    bool is_there; /* libckineto is loaded, too */
 } search;
 
 static int inspect_loaded_object(struct dl_phdr_info *info, size_t size, void *context)
@@ -67,7 +70,7 @@ static int inspect_loaded_object(struct dl_phdr_info *info, size_t size, void *c
     return 0;
 }
 
-/* Beside this library, wherever that is. */
+/* From the folder of this library, wherever that is. */
 static void open_full_library(void)
 {
     Dl_info info;
@@ -79,8 +82,8 @@ static void open_full_library(void)
                  info.dli_fname);
     if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
         kb_log(KINETO_LOG_WARNING,
-               "the environment says that this process can be asked for traces, but %s: install "
-               "libckineto next to " RT_STEM,
+               "the environment makes this process traceable on demand, but %s; install libckineto "
+               "next to " RT_STEM,
                dlerror());
 }
 

@@ -1,5 +1,6 @@
-/* Sites of operators whose names are known at run time only: one for each (name, overload, scope). They
- * are never freed, as recordings refer to them until the process ends. */
+/* Sites of operators whose names are known only at run time: one for each (name, overload, scope), in
+ * a hash table with open addressing. They are never freed, since recordings refer to them until the
+ * process ends. */
 #include "record/function.h"
 
 typedef struct operator_site {
@@ -27,9 +28,11 @@ static bool is_same_operator(const operator_site *o, uint32_t hash, const char *
            strcmp(o->overload.name, overload) == 0;
 }
 
+/* The place of this operator, or the empty one where it belongs. */
 static operator_site **find_operator_place(uint32_t hash, const char *name, const char *overload,
                                            kineto_scope scope)
 {
+    KB_ASSERT(used_count < place_count); /* else the loop would not end */
     uint32_t at = hash & (place_count - 1);
     while (table[at] && !is_same_operator(table[at], hash, name, overload, scope))
         at = (at + 1) & (place_count - 1);

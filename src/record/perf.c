@@ -1,4 +1,6 @@
-/* Counters by perf_event_open, and what stands in where a program may not use it. */
+/* Counters by perf_event_open, and substitutes (getrusage, the thread's clock) where a program may not
+ * use it. A thread opens one group of counters, which is read by one system call, or without any by
+ * RDPMC through the counters' mapped pages. */
 #include "record/perf.h"
 
 #include <errno.h>
@@ -68,9 +70,9 @@ static int open_perf_event(struct perf_event_attr *attr, int group)
     return (int)syscall(SYS_perf_event_open, attr, 0, -1, group, (long)PERF_FLAG_FD_CLOEXEC);
 }
 
-/* The thread's own work in the program, as PyTorch counts it. The kernel's own counters tick inside
- * the kernel, and some stay at 0 if that is excluded: this is tried for them if it is not allowed
- * otherwise, where it does no harm. */
+/* Open a counter of the thread's work in user space, as PyTorch counts it. Software counters count
+ * inside the kernel, and some stay at 0 if that is excluded; so the kernel is excluded only where it
+ * is forbidden to include it, and only for counters that still work. @return a descriptor, or -1. */
 static int try_perf_event(const struct event *e, int group)
 {
     struct perf_event_attr attr = {.size = sizeof attr, .type = e->type, .config = e->config};
@@ -105,7 +107,7 @@ static kineto_status status_of_perf_errno(int error)
     }
 }
 
-/* What to do about it, for people. */
+/* A message: why the counter cannot be opened, and what to do. */
 static void explain_perf_errno(int error, const char *name, char *to, size_t size)
 {
     char level[16] = "";
@@ -150,9 +152,9 @@ static kineto_status choose_events(const char *const *names, size_t count, kr_pe
                                    kineto_error *err)
 {
     if (count == 0 || !names)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no counter is named");
+        return kb_fail(err, KINETO_E_ARGUMENT, "no counters given");
     if (count > KR_PERF_MAX)
-        return kb_fail(err, KINETO_E_LIMIT, "%zu counters are asked for; %u are possible", count,
+        return kb_fail(err, KINETO_E_LIMIT, "%zu counters given; at most %u are possible", count,
                        KR_PERF_MAX);
     for (size_t i = 0; i < count; i++) {
         int row = find_event_row(names[i]);
@@ -173,7 +175,7 @@ static kineto_status choose_events(const char *const *names, size_t count, kr_pe
     return KINETO_OK;
 }
 
-/* A source for each; errors[i]: why it is not the one that it should be, 0 if it is. */
+/* Choose the source of each counter. errors[i]: the errno that excluded the preferred source, or 0. */
 static void find_event_sources(kr_perf_plan *plan, int *errors)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -189,7 +191,7 @@ static void find_event_sources(kr_perf_plan *plan, int *errors)
     }
 }
 
-/* One sentence for each reason, with the names that it holds for. */
+/* One sentence for each reason, with the names of the counters that it concerns. */
 static void explain_unavailable(const kr_perf_plan *plan, const int *errors, char *why, size_t size)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -236,14 +238,14 @@ kineto_status kr_perf_prepare(const char *const *names, size_t count, kr_perf_pl
     return KINETO_OK;
 }
 
-/* ---- a thread's ------------------------------------------------------------------------------ */
+/* ---- counters of a thread -------------------------------------------------------------------- */
 
 static bool is_perf_source(uint8_t source)
 {
     return source == KR_PERF_PROCESSOR || source == KR_PERF_KERNEL;
 }
 
-/* Its page says where the processor counts, so that it can be asked directly. */
+/* Map the counter's page, which contains the number of its register, for reading by RDPMC. */
 static void map_counter_page(kr_perf_thread *t, uint32_t i)
 {
 #if defined(__x86_64__)
@@ -303,7 +305,8 @@ void kr_perf_close(kr_perf_thread *t)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-/* Volatile: the kernel writes it whenever this thread is not running. */
+/* The protocol of linux/perf_event.h: read again if `lock` has changed. Volatile, because the kernel
+ * writes the page whenever this thread is not running. */
 static bool read_in_user(const volatile struct perf_event_mmap_page *page, uint64_t *value)
 {
     uint32_t turn, index;
@@ -314,7 +317,7 @@ static bool read_in_user(const volatile struct perf_event_mmap_page *page, uint6
         int64_t offset = page->offset;
         uint32_t width = page->pmc_width;
         if (!page->cap_user_rdpmc || index == 0 || width == 0 || width > 64)
-            return false; /* it does not count just now */
+            return false; /* it does not count at present */
         uint32_t low, high;
         __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index - 1));
         uint64_t raw = ((uint64_t)high << 32 | low) << (64 - width);
@@ -329,7 +332,7 @@ static bool read_all_in_user(const kr_perf_thread *t, kr_perf_values *out)
     for (uint32_t i = 0; i < t->plan.count; i++)
         if (t->file[i] && !read_in_user(t->page[i], &out->value[i]))
             return false;
-    /* While they are read here they count: the times move alike since the last change. */
+    /* All of them count now, so the two times have grown alike since the last change. */
     const volatile struct perf_event_mmap_page *page = t->page[t->leader - 1];
     out->wanted_ns = page->time_enabled;
     out->counted_ns = page->time_running;

@@ -1,5 +1,6 @@
-/* Values that many events share. A set is one entry of the dictionary; events say its id. Plug-ins
- * know a set by a number, so that what they give with an event can be checked. */
+/* Metadata sets: values that many events share. A set is one ARGS entry of the dictionary, and the
+ * record of an event holds its id. Plug-ins refer to a set by a number, 1 + its slot in a table of
+ * the builder, so that the number given with an event can be checked. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
@@ -36,7 +37,8 @@ static uint32_t hash_set_words(const uint64_t *words, uint32_t count)
     return (uint32_t)hash;
 }
 
-/* Number of the set in `scratch`; 0: there is no room. */
+/* Number of the set in `scratch`, which is registered if it is new; 0: no room (counted). With the
+ * builder's lock; kr_set_id reads the slots without it. */
 static uint32_t find_or_add_set(const kr_builder *b, kr_value_sets *sets)
 {
     const uint64_t *words = sets->scratch.loose;
@@ -52,12 +54,13 @@ static uint32_t find_or_add_set(const kr_builder *b, kr_value_sets *sets)
         (void)kr_refuse(b, KF_REASON_DICTIONARY_FULL);
         return 0;
     }
+    KB_ASSERT(sets->count < MAX_SETS && !sets->slots[at % SLOTS]);
     sets->count++;
     kb_store_release(&sets->slots[at % SLOTS], (uint64_t)hash << 32 | id);
     return at % SLOTS + 1;
 }
 
-/* All of them or none: who is refused gives the values with each event. */
+/* Pack all values or none: a plug-in whose set is refused gives the values with each event. */
 static bool collect_set_values(const kr_builder *b, kr_pending *p,
                                const KinetoPlugin_Metadata *list, size_t count)
 {
@@ -68,7 +71,7 @@ static bool collect_set_values(const kr_builder *b, kr_pending *p,
     return true;
 }
 
-/* Mapped when the first one comes: most sources have none. */
+/* Mapped with the first set: most sources have none. NULL: out of memory, or no pool. */
 static kr_value_sets *get_value_sets(kr_builder *b)
 {
     if (!b->value_sets)

@@ -1,8 +1,10 @@
-/* Capturing call stacks: by frame pointers where they can be believed, else by the unwinder. */
+/* Capturing call stacks: by frame pointers or constant frame sizes where those are known to be right,
+ * otherwise by the unwinder. stack.h explains the method; frame_size.c reads the unwinder's tables;
+ * modules.c knows what is code. Runs in signal handlers: no heap, no locks, little stack. */
 #include "record/stack.h"
 
 #include <dlfcn.h>
-#include <unwind_by_tables.h>
+#include <unwind.h>
 
 #if defined(__x86_64__)
 #define FRAME_REGISTER 6
@@ -12,7 +14,7 @@
 
 /* ---- the unwinder ---------------------------------------------------------------------------- */
 
-/* What _Unwind_Find_FDE tells besides. */
+/* Second result of _Unwind_Find_FDE (struct dwarf_eh_bases in libgcc). */
 struct entry_bases {
     void *text, *data, *function;
 };
@@ -22,7 +24,8 @@ static struct unwinder {
     _Unwind_Ptr (*ip)(struct _Unwind_Context *, int *);
     _Unwind_Word (*cfa)(struct _Unwind_Context *);
     _Unwind_Word (*reg)(struct _Unwind_Context *, int);
-    const void *(*entry)(void *, struct entry_bases *); /* NULL: has none */
+    const void *(*entry)(void *,
+                         struct entry_bases *); /* NULL: this unwinder has no such function */
 } unwinder;
 
 static _Unwind_Reason_Code visit_once(struct _Unwind_Context *context, void *argument)
@@ -36,7 +39,7 @@ static bool load_unwinder(void)
 {
     if (unwinder.backtrace)
         return true;
-#ifdef KB_LINKED_STATICALLY /* such a program can load nothing */
+#ifdef KB_LINKED_STATICALLY /* such a program cannot load libraries */
     return false;
 #endif
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -51,31 +54,32 @@ static bool load_unwinder(void)
     if (!found.backtrace || !found.ip || !found.cfa || !found.reg)
         return false;
     unwinder = found;
-    /* What it prepares at its first use is prepared now, not in a signal handler. */
+    /* Its first use allocates memory: that is done now, not in a signal handler. */
     unwinder.backtrace(visit_once, NULL);
     return true;
 }
 
-/* ---- what is known of return addresses ------------------------------------------------------- */
+/* ---- the table of learned return addresses --------------------------------------------------- */
 
-/* How its caller is found: GOOD, by the frame pointer; SIZED, by the stack pointer, its function
- * keeps a constant distance; BAD, by the unwinder only. At END nothing but the start of the program
- * or thread follows. */
+/* How the caller of an address is found: GOOD, by the frame pointer; SIZED, at a constant distance
+ * from the stack pointer; BAD, by the unwinder only. After END there is only the start of the program
+ * or thread. */
 enum { BAD = 0, GOOD = 1, SIZED = 2, END = 3 };
-#define UNMET UINT32_MAX
-/* What is known of an address is its kind, and if SIZED two distances, in words of 8 bytes. */
+#define UNMET UINT32_MAX /* not in the table */
+/* An entry's value (`what`): kind:2 | frame_at:3 | size:11. The distances, in words of 8 bytes, are
+ * for SIZED: of the caller's frame, and of the saved frame pointer. */
 #define KIND(what)           ((what)&3u)
 #define SIZE_BYTES(what)     ((uint64_t)((what) >> 5) * 8)
 #define FRAME_AT_BYTES(what) ((uint64_t)((what) >> 2 & 7u) * 8)
 #define MAX_SIZE_WORDS       2047u
 #define MAX_FRAME_AT_WORDS   7u
 
-/* A set of 4 words for each hash: address << 16 | what is known. Lossy: what falls out is learned
- * again. */
+/* A 4-way set-associative cache: address:48 | what:16. An address that was evicted is learned again.
+ * Each word is read and written as a whole, so no lock is needed. */
 #define SETS 2048u
 #define WAYS 4u
 static uint64_t (*known)[WAYS];
-static uint32_t known_turn; /* which way gives way next */
+static uint32_t known_turn; /* the way to evict next */
 
 static uint64_t *address_set(uint64_t address)
 {
@@ -95,10 +99,11 @@ static uint32_t lookup_address(uint64_t address)
 
 static void remember_address(uint64_t address, uint32_t what)
 {
+    KB_ASSERT(what <= 0xffff);
     uint64_t *set = address_set(address);
     uint32_t way = WAYS;
     if (address >> 48)
-        return; /* no program's */
+        return; /* not a user-space address */
     for (uint32_t i = 0; i < WAYS && way == WAYS; i++) {
         uint64_t word = kb_load_relaxed(&set[i]);
         if (word == 0 || word >> 16 == address)
@@ -138,7 +143,8 @@ kr_stack_by kr_stack_by_setting(void)
     const char *word = kb_os_getenv("CKINETO_STACK_BY");
     if (word && *word && !kr_stack_by_parse(word, &by))
         kb_log(KINETO_LOG_WARNING,
-               "CKINETO_STACK_BY is %.40s; there are auto, frames and tables: auto is taken", word);
+               "CKINETO_STACK_BY: unknown value '%.40s'; use auto, frames or tables (auto is used)",
+               word);
     return by;
 }
 
@@ -153,7 +159,7 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
     static kb_lock lock; /* not broken by a fork */
     kineto_status status = KINETO_OK;
     if (!kb_lock_take(&lock, kb_os_self()))
-        return kb_fail(err, KINETO_E_BUSY, "call stacks are being prepared");
+        return kb_fail(err, KINETO_E_BUSY, "this thread is already preparing call stacks");
     if (!known)
         known = kb_os_map(SETS * sizeof *known);
     bool can_unwind = by != KR_STACK_FRAMES && load_unwinder();
@@ -165,7 +171,7 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
     can_unwind = load_unwinder();
 #endif
     if (!known)
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for call stacks");
+        status = kb_fail_memory(err, "call stacks");
     else if (by == KR_STACK_TABLES && !can_unwind)
         status =
             kb_fail(err, KINETO_E_UNSUPPORTED,
@@ -174,7 +180,7 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
     else
         status = kr_modules_note(NULL, NULL, err);
     if (status == KINETO_OK && mode != (uint32_t)by) {
-        kr_stack_forget(); /* frames mean another thing by it */
+        kr_stack_forget(); /* entries have another meaning in the other mode */
         kb_store_release(&mode, (uint32_t)by);
     }
     kb_lock_drop(&lock);
@@ -183,12 +189,12 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
 
 /* ---- frame pointers -------------------------------------------------------------------------- */
 
-/* Each frame pointer points to the caller's, beside which lies the return address. */
+/* A frame pointer points to the saved frame pointer of the caller; the return address follows. */
 typedef struct frame_record {
     uint64_t caller, address;
 } frame_record;
 
-/* The sanitizer does not know that all of the stack may be read. */
+/* Code that reads other functions' stack frames, which AddressSanitizer would report. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ANY_STACK __attribute__((no_sanitize_address))
 #else
@@ -198,7 +204,8 @@ typedef struct frame_record {
 static ANY_STACK uint64_t return_address(const frame_record *frame)
 {
 #if defined(__aarch64__)
-    /* It may be signed: XPACLRI, a hint that old processors ignore. */
+    /* The address may be signed (pointer authentication): XPACLRI strips the signature, and is a hint
+     * that old processors ignore. */
     register uint64_t x30 __asm__("x30") = frame->address;
     __asm__("hint #7" : "+r"(x30));
     return x30;
@@ -207,7 +214,7 @@ static ANY_STACK uint64_t return_address(const frame_record *frame)
 #endif
 }
 
-/* Where the stack that `frame` lies on ends. Looked up once for a thread, and when it goes on on
+/* Look up the bounds of the stack that `frame` lies on: once for a thread, and again when it runs on
  * another stack (a signal's, a coroutine's). */
 static void find_stack_bounds(kr_stack_thread *thread, uint64_t frame)
 {
@@ -217,7 +224,7 @@ static void find_stack_bounds(kr_stack_thread *thread, uint64_t frame)
     }
 }
 
-/* By frame pointers alone, an address outside all code is where they went astray. */
+/* Walking by frame pointers alone ends at an address outside all code: the chain is broken there. */
 static bool is_code_address(uint64_t address, uint32_t what)
 {
     if (what != UNMET)
@@ -227,10 +234,11 @@ static bool is_code_address(uint64_t address, uint32_t what)
         return false;
     }
     if (kb_load_relaxed(&mode) == KR_STACK_FRAMES)
-        remember_address(address, GOOD); /* not to ask again */
+        remember_address(address, GOOD); /* avoids the search next time */
     return true;
 }
 
+/* Is `next` an aligned frame record above `frame`, within the thread's stack? */
 static bool is_frame_above(const kr_stack_thread *thread, uint64_t next, uint64_t frame)
 {
     return next > frame && next % sizeof(uint64_t) == 0 &&
@@ -254,7 +262,7 @@ static ANY_STACK uint32_t walk_frame_pointers(const kr_stack_thread *thread, uin
     return n;
 }
 
-/* Where a function is: its stack pointer, the frame pointer that it has or passes on. */
+/* State while walking: a return address, the stack pointer and the frame pointer after the return. */
 typedef struct position {
     uint64_t address, stack, frame;
 } position;
@@ -282,13 +290,14 @@ static ANY_STACK bool step_by_size(const kr_stack_thread *thread, uint32_t what,
     return true;
 }
 
-/* As long as it is known how, at each address; else USE_TABLES. */
+/* Walk by what was learned for each address. USE_TABLES: an address is unknown or needs the unwinder. */
 #define USE_TABLES UINT32_MAX
 static ANY_STACK uint32_t walk_known_addresses(const kr_stack_thread *thread, uint64_t frame,
                                                uint64_t *addresses, uint32_t limit)
 {
     const frame_record *at = (const frame_record *)(uintptr_t)frame;
     position p = {return_address(at), frame + sizeof *at, at->caller};
+    KB_ASSERT(limit > 0 && thread->low < thread->high);
     for (uint32_t n = 0; n < limit;) {
         uint32_t what = lookup_address(p.address);
         addresses[n++] = p.address;
@@ -305,25 +314,25 @@ static ANY_STACK uint32_t walk_known_addresses(const kr_stack_thread *thread, ui
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-#define END_FRAMES 2u /* at most so many follow an address where a program or thread starts */
+#define END_FRAMES 2u /* at most this many follow an address where a program or thread starts */
 #define WINDOW     (END_FRAMES + 2)
 
 typedef struct unwound {
-    uint64_t address, stack, frame; /* while there: the stack pointer, the frame pointer */
+    uint64_t address, stack, frame; /* instruction, stack pointer, frame pointer */
     bool is_exact; /* interrupted by a signal at this instruction; not a return address */
-    uint32_t what; /* is to be known of its address */
+    uint32_t what; /* to learn for its address */
 } unwound;
-/* Little, since a signal's stack may be small: only the last frames are kept. */
+/* Small, since the stack of a signal handler may be small: only the last frames are stored. */
 typedef struct unwinding {
-    uint64_t above; /* frames below this are our own */
+    uint64_t above; /* frames below this are the recorder's own */
     uint64_t *addresses;
     uint32_t limit, count;
     bool is_whole;
     unwound last[WINDOW];
 } unwinding;
 
-/* Does the frame pointer, while `f` runs, lead to its caller? It is looked at only where the
- * unwinder found that caller: between their stack pointers. */
+/* Does the frame pointer, while `f` runs, lead to its caller? Memory is read only between the two
+ * stack pointers that the unwinder found. */
 static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
 {
     if (caller->is_exact || f->frame % sizeof(uint64_t) != 0 || f->frame < f->stack ||
@@ -336,7 +345,8 @@ static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
     return return_address((const frame_record *)(uintptr_t)f->frame) == caller->address;
 }
 
-/* Do the unwinder's own tables say that the caller is at a constant distance, and is it there? */
+/* The SIZED entry for `f`, if the unwinder's tables state a constant distance and the caller is really
+ * there; otherwise BAD. */
 static ANY_STACK uint32_t constant_frame_size(const unwound *f, const unwound *caller)
 {
     struct entry_bases bases = {NULL, NULL, NULL};
@@ -357,11 +367,12 @@ static ANY_STACK uint32_t constant_frame_size(const unwound *f, const unwound *c
     return frame == caller->frame ? (uint32_t)(words << 5 | frame_at << 2 | SIZED) : BAD;
 }
 
-/* Remember what was found at the address of frame i; `may_end`: the stack ends close behind it. */
+/* Store what was found for the address of frame i; `may_end`: the stack ends within END_FRAMES. */
 static void learn_address(const unwinding *u, uint32_t i, bool may_end)
 {
+    KB_ASSERT(i < u->count && i + WINDOW >= u->count);
     const unwound *f = &u->last[i % WINDOW];
-    /* An interrupted instruction is no return address, though it may look like one. */
+    /* An interrupted instruction is not a return address, though it may equal one. */
     if (f->is_exact || lookup_address(f->address) != UNMET)
         return;
     kr_module_is module = kr_module_of(f->address);
@@ -376,7 +387,7 @@ static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *a
     unwinding *u = argument;
     int exact = 0;
     unwound f = {.address = unwinder.ip(context, &exact), .stack = unwinder.cfa(context)};
-    /* A signal may have its own stack, but only outwards of the frames that are left out. */
+    /* Skip the recorder's own frames, which are below `above`. Later ones may be on another stack. */
     if ((u->count == 0 && f.stack <= u->above) || f.address == 0)
         return _URC_NO_REASON;
     if (u->count == u->limit + END_FRAMES + 1) {
@@ -400,7 +411,8 @@ static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *a
     return _URC_NO_REASON;
 }
 
-/* The frames that are left in the window. The last one of a stack that was cut off says nothing. */
+/* Learn the frames that are left in the window, except the last one of a stack that was cut off:
+ * nothing is known about its caller. */
 static void learn_remaining(const unwinding *u)
 {
     uint32_t first = u->count >= WINDOW ? u->count - WINDOW + 1 : 0;

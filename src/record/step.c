@@ -1,24 +1,24 @@
-/* Iterations of the program: counting them, marking them in the trace, and telling whoever waits
- * for one. What runs in a step is a clock reading and a few stores; the rest is for a step that
- * begins or ends a window. */
+/* Iterations of the program (kineto_step): counting them, marking them in the trace, and beginning or
+ * ending the windows that are limited by iterations (format/steps.c). An ordinary step is a clock
+ * reading and a few stores. */
 #include "record/encode.h"
 
 #include <ckineto/record.h>
 
 #include <errno.h>
 
-/* In a page that a fork's child sees zeroed: its iterations are its own. Before there is a pool
- * they are counted here alone. */
+/* In a page that a fork's child sees zeroed: it counts its own iterations. Without a pool they are
+ * counted only here. */
 typedef struct kr_steps {
     uint64_t count;
     uint64_t last_ticks;
     uint64_t ticks[KF_STEP_TIMES];
-    kf_steps *slot; /* of the pool; NULL: not looked for yet */
+    kf_steps *slot; /* of the pool; NULL: not claimed yet */
     uint32_t pid;
 } kr_steps;
 
 static kr_steps *kr_steps_page;
-static kf_steps kr_no_slot; /* the pool's are all taken */
+static kf_steps kr_no_slot; /* stands in when all slots of the pool are claimed */
 static kr_step_hook *kr_hook;
 static uint32_t kr_marked; /* profiles that mark iterations themselves */
 
@@ -34,7 +34,7 @@ static KB_COLD kr_steps *make_steps_page(void)
 
 void kr_steps_forget(void) { kb_store_release(&kr_steps_page, (kr_steps *)NULL); }
 
-/* What was counted before there was a pool is said there, too. Asks the system who we are. */
+/* Claim a slot of the pool and copy the times of earlier iterations to it. Makes system calls. */
 static KB_COLD kf_steps *claim_steps_slot(kr_steps *s, const kf_pool *pool)
 {
     int saved = errno;
@@ -49,7 +49,8 @@ static KB_COLD kf_steps *claim_steps_slot(kr_steps *s, const kf_pool *pool)
     return slot;
 }
 
-/* Those who wait for a window may be asked after. */
+/* Windows are limited by iterations: begin or end those that this one concerns. May make system
+ * calls, so errno is preserved. */
 static KB_COLD void step_windows(const kr_steps *s, kf_control *control, uint64_t step,
                                  uint64_t ticks)
 {
@@ -58,8 +59,8 @@ static KB_COLD void step_windows(const kr_steps *s, kf_control *control, uint64_
     errno = saved;
 }
 
-/* "ProfilerStep#12" as one record: a range that was opened a step ago could cross the program's
- * own, and would have to end on the thread it began on. */
+/* Record the iteration that ended as one RANGE record, "ProfilerStep#12". A range opened a step ago
+ * could cross the program's own ranges, and would have to end on the thread where it began. */
 static KB_NOINLINE void mark_iteration(uint64_t step, uint64_t from, uint64_t to)
 {
     KINETO_SITE(site, KINETO_KIND_USER_ANNOTATION, "ProfilerStep");
@@ -68,6 +69,7 @@ static KB_NOINLINE void mark_iteration(uint64_t step, uint64_t from, uint64_t to
     do
         digits[n++] = (char)('0' + step % 10);
     while (step /= 10);
+    KB_ASSERT(n <= sizeof digits && size + n <= sizeof name);
     while (n > 0)
         name[size++] = digits[--n];
     kr_cursor *c = kr_cursor_enter();
@@ -86,7 +88,7 @@ static KB_NOINLINE void mark_iteration(uint64_t step, uint64_t from, uint64_t to
     kr_leave(c);
 }
 
-/* The iteration before is marked while the window that it may be the last of is still open. */
+/* The previous iteration is marked first, while a window that ends with it is still open. */
 static void step_in_pool(kr_steps *s, const kf_pool *pool, uint64_t step, uint64_t before,
                          uint64_t ticks)
 {

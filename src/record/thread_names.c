@@ -1,12 +1,13 @@
-/* Names that threads have in the system (pthread_setname_np, prctl): those of a thread that ends, and, at the
- * end of a session or of the process, of all that have cursors. What a recorder in another process sees
- * while they run, it reads itself (session/thread_names.c).
+/* Names that threads have in the system (pthread_setname_np, prctl): recorded for a thread that ends,
+ * and at the end of a session or of the process for all threads that have cursors. A recorder in
+ * another process reads those of running threads itself (session/thread_names.c).
  *
- * A thread begins with the name of the one that made it. What the first thread has is no name of another
- * one. */
+ * A thread starts with the name of the thread that created it, so the first thread's name on another
+ * thread does not count as that thread's own. */
 #include "record/cursor.h"
 
-/* Names are the first to go when room for texts runs short: three quarters are left to others. */
+/* Thread names may use the dictionary until it is three quarters full: the rest is for sites and
+ * strings, which matter more. */
 static bool has_dictionary_room(const kf_pool *pool)
 {
     return kb_load_relaxed(&pool->control->dictionary_used) < pool->dictionary_words / 4 * 3;
@@ -52,6 +53,7 @@ typedef struct walk {
     size_t first_size;
 } walk;
 
+/* Add a THREAD_NAME entry if the thread has a name of its own that was not recorded yet. */
 static void add_thread_name(kr_cursor *c, void *context)
 {
     const walk *w = context;
