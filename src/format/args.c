@@ -1,10 +1,11 @@
-/* Packed arguments and texts: measuring, validating, walking. Everything here is bounds-checked:
- * the words come from other processes. */
+/* Packed arguments and texts: measuring, validating, walking. The layout is in format.h ("Packed args");
+ * record/encode.h is the writer. Everything is bounds-checked, since the words come from other
+ * processes. */
 #include "format/decode.h"
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Bytes of an entry of this type; empty when the id is no such entry. */
+/* Bytes of an entry of this type; empty when the id is not that of one. */
 KB_INLINE kineto_string get_entry_bytes(const uint64_t *dictionary, uint32_t words, uint32_t id,
                                         kf_entry_type type)
 {
@@ -69,7 +70,8 @@ kineto_string kf_entry_text(const uint8_t *payload, size_t size, size_t *at)
     return text;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ----------------------------------------------------------------------------------
+ * Words of a packed value that has at most `words`; 0: malformed or longer. */
 
 static uint32_t measure_strings(const uint64_t *value, uint32_t words)
 {
@@ -132,7 +134,7 @@ bool kf_site_args_valid(const kf_site *site, const uint64_t *words, uint32_t cou
     return at == count;
 }
 
-/* Words of the value behind a loose arg's word, which may be none. False: malformed. */
+/* Words of the value after a loose arg's word; there may be none. False: malformed. */
 static bool measure_loose_value(uint64_t word, const uint64_t *value, uint32_t words, uint32_t *out)
 {
     uint32_t type = kf_loose_type(word), size_1 = kf_loose_inline(word);
@@ -162,12 +164,13 @@ void kf_args_begin(kf_args_iterator *it, const kf_args *args, const kf_input *in
                              .dictionary_words = input->dictionary_words};
 }
 
-/* The value of an arg whose type is known, packed as everywhere. */
+/* Read the value of an arg whose name and type are set. False: malformed. */
 static bool read_arg_value(kf_args_iterator *it, kf_arg *arg)
 {
     const uint64_t *at = arg->value = it->args.words + it->position;
     arg->word_count = kf_value_words(arg->type, at, it->args.word_count - it->position);
     it->position += arg->word_count;
+    KB_ASSERT(it->position <= it->args.word_count);
     arg->text = (kineto_string){"", 0};
     if (arg->word_count && arg->type == KINETO_ARG_INTS) {
         arg->ints = at + 1;
@@ -194,6 +197,7 @@ static bool next_site_arg(kf_args_iterator *it, kf_arg *arg)
 
 static bool next_loose_arg(kf_args_iterator *it, kf_arg *arg)
 {
+    KB_ASSERT(it->position < it->args.word_count);
     uint64_t word = it->args.words[it->position++];
     uint32_t size_1 = kf_loose_inline(word), words;
     arg->name = kf_dictionary_string(it->dictionary, it->dictionary_words, (uint32_t)word);

@@ -1,10 +1,11 @@
-/* The optional parts of events, and asynchronous ranges, whose two ends may come from different
- * cursors and are joined when everything has been read. */
+/* The optional parts of events (KF_PROP_…), and asynchronous ranges. The two ends of such a range may be
+ * records of different cursors, so copies of both halves are collected, and joined when everything has
+ * been decoded. */
 #include "format/decode.h"
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* One word if the bit is set; false when there is none left. */
+/* Read one word if the bit is set in `props`. False: no word is left. */
 static bool read_optional_word(uint32_t props, uint32_t bit, const uint64_t **at,
                                const uint64_t *end, uint64_t *out)
 {
@@ -90,25 +91,28 @@ void kf_halves_free(kf_halves *halves)
     kb_arena_free(&halves->arena);
 }
 
-#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
-
+/* Halves with the same key belong to one range, or to successive ones. */
 static int compare_half_keys(const kf_half *a, const kf_half *b)
 {
-    int order = COMPARE(a->pid, b->pid);
-    if (!order)
-        order = COMPARE(a->site, b->site);
-    return order ? order : COMPARE(a->id, b->id);
+    if (a->pid != b->pid)
+        return KB_COMPARE(a->pid, b->pid);
+    if (a->site != b->site)
+        return KB_COMPARE(a->site, b->site);
+    return KB_COMPARE(a->id, b->id);
 }
 
+/* By key and time; a begin before an end of the same time, then in the order of decoding. */
 static int compare_halves(const void *left, const void *right)
 {
     const kf_half *a = left, *b = right;
     int order = compare_half_keys(a, b);
-    if (!order)
-        order = COMPARE(a->ticks, b->ticks);
-    if (!order)
-        order = COMPARE(a->is_end, b->is_end);
-    return order ? order : COMPARE(a->order, b->order);
+    if (order)
+        return order;
+    if (a->ticks != b->ticks)
+        return KB_COMPARE(a->ticks, b->ticks);
+    if (a->is_end != b->is_end)
+        return a->is_end ? 1 : -1;
+    return KB_COMPARE(a->order, b->order);
 }
 
 typedef struct joiner {
@@ -122,10 +126,11 @@ static bool parse_half(joiner *j, const kf_half *half, kf_parts_view *parts)
     return kf_parts_parse(j->sites, half->record, kf_header_words(half->record[0]), 3, parts);
 }
 
-/* Either may be NULL. Both were validated when they were read. */
+/* Emit the range of two halves, one of which may be NULL. Both were validated when they were added. */
 static kineto_status emit_async_pair(joiner *j, const kf_half *begin, const kf_half *end)
 {
     const kf_half *half = begin ? begin : end;
+    KB_ASSERT(half && (!begin || !begin->is_end) && (!end || end->is_end));
     kf_parts_view parts = {.site = &kf_site_unknown}, end_parts = {.site = &kf_site_unknown};
     (void)parse_half(j, half, &parts);
     kf_event e = {.form = KF_FORM_ASYNC,
@@ -152,7 +157,7 @@ static kineto_status emit_async_pair(joiner *j, const kf_half *begin, const kf_h
     return j->visitor->event ? j->visitor->event(j->visitor->context, &e) : KINETO_OK;
 }
 
-/* Halves of one id in time order: each end belongs to the oldest begin that has none. */
+/* Pair the halves of one key, in time order: each end belongs to the oldest begin without an end. */
 static kineto_status emit_async_group(joiner *j, const kf_half *half, size_t count)
 {
     size_t oldest = 0;

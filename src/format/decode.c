@@ -1,19 +1,22 @@
-/* The decoder's second pass: segments in the order in which each cursor wrote them, begins paired
- * with ends, one call per event. Input is untrusted; memory is bounded by the ranges that are open
- * at one time, the asynchronous halves, and the index of segments. */
+/* The decoder's second pass: segments in the order in which each cursor wrote them, begins paired with
+ * ends, one call per event. The first pass (scan.c) has found the segments; asynchronous ranges are
+ * joined at the end (async.c). Input is untrusted, and each header is read once, because a pool in use
+ * may change meanwhile. Memory is bounded by the ranges that are open at one time, the asynchronous
+ * halves, and the index of segments. */
 #include "format/decode.h"
 
-/* An END more than this many ticks before the record that precedes it is not jitter between the
- * counters of two cores: its upper bits have changed. */
+/* The clocks of two cores may differ a little, so an END may be earlier than the previous record by up
+ * to this many ticks; if it seems earlier by more, the upper bits of the ticks have changed. */
 #define MAX_BACKWARD_TICKS (UINT64_C(1) << 32)
 
-/* A range that was begun. Its record lies in the chunk, or is a copy once the segment has ended. */
+/* A range that was begun. Its record is in the chunk; when the segment ends, it is copied to `arena`
+ * (keep_open_range), since the chunk's memory may be reused. */
 typedef struct open_range {
     uint64_t ticks;
     const uint64_t *record;
     kf_parts_view parts;
     bool present, owned;
-    bool stale; /* carried from the segment before, not yet seen in this one */
+    bool stale; /* open in the previous segment, its REOPEN was not seen in this one yet */
     size_t owned_more;
     KB_VEC(kf_args) more;
     KB_VEC(kf_flow) flows;
@@ -29,16 +32,16 @@ typedef struct decoder {
     kf_sites sites;
     kf_segments segments;
     kf_halves halves;
-    /* the cursor, and the segment of it, that is being decoded */
+    /* of the cursor and the segment that are being decoded: */
     uint32_t cursor, process, pid, tid;
-    uint64_t previous; /* full ticks of the record before: what an END's ticks are relative to */
+    uint64_t previous; /* full ticks of the previous record, to complete those of an END */
     uint64_t last;     /* greatest ticks of this cursor so far */
     uint64_t stale_end;
     uint32_t top; /* one more than the deepest open range */
     bool any_stale;
     bool bad;       /* the record at hand is malformed */
-    kf_event range; /* the last one: what does not change stays filled in */
-    uint32_t *left; /* by chunk: segments still to come; NULL: nobody wants to know */
+    kf_event range; /* the last range event: members that do not change stay set */
+    uint32_t *left; /* by chunk: segments still to decode; NULL: input->done is not set */
     open_range open[KF_MAX_DEPTH];
 } decoder;
 
@@ -71,8 +74,10 @@ static void clear_open_range(open_range *r)
         kb_arena_free(&r->arena);
 }
 
+/* Emit an open range that ends at `end`, with the parts collected for it, and forget it. */
 static kineto_status emit_open_range(decoder *d, open_range *r, uint64_t end, uint32_t flags)
 {
+    KB_ASSERT(r->present);
     kf_event *e = &d->range;
     e->flags = flags;
     e->start = r->ticks;
@@ -93,6 +98,7 @@ static kineto_status emit_open_range(decoder *d, open_range *r, uint64_t end, ui
 static kineto_status close_ranges_from(decoder *d, uint32_t depth, uint64_t end, uint32_t flags)
 {
     kineto_status status = KINETO_OK;
+    KB_ASSERT(d->top <= KF_MAX_DEPTH);
     while (d->top > depth && !status) {
         open_range *r = &d->open[--d->top];
         if (r->present)
@@ -103,7 +109,8 @@ static kineto_status close_ranges_from(decoder *d, uint32_t depth, uint64_t end,
     return status;
 }
 
-/* Ranges that the segment before left open and this one does not know: their ends are lost. */
+/* Close the ranges that the previous segment left open and this one did not reopen: their ends are
+ * lost. */
 static kineto_status close_stale_ranges(decoder *d)
 {
     kineto_status status = KINETO_OK;
@@ -116,7 +123,9 @@ static kineto_status close_stale_ranges(decoder *d)
     return status;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- records ---------------------------------------------------------------------------------
+ * Each function decodes one record, which has at least the words of its type (kf_min_words). A malformed
+ * one sets d->bad and returns KINETO_OK: the rest of the segment is skipped and counted. */
 
 static void advance_ticks(decoder *d, uint64_t ticks)
 {
@@ -181,7 +190,7 @@ static kineto_status decode_instant(decoder *d, const uint64_t *record, uint32_t
     return emit_event(d, &e);
 }
 
-/* A range that is over: no other record is paired with it. */
+/* A complete range in one record. */
 static kineto_status decode_range(decoder *d, const uint64_t *record, uint32_t words)
 {
     kf_parts_view parts;
@@ -278,7 +287,7 @@ static kineto_status decode_memory(decoder *d, const uint64_t *record)
     return emit_event(d, &e);
 }
 
-/* What a DEVICE record says in its fixed words. */
+/* The event of a DEVICE record's fixed words. */
 static void decode_device_words(const decoder *d, const uint64_t *record, kf_event *e)
 {
     uint32_t aux = kf_header_aux(record[0]);
@@ -301,7 +310,7 @@ static void decode_device_words(const decoder *d, const uint64_t *record, kf_eve
                     .spelling = (uint32_t)(record[5] >> 56)};
 }
 
-/* Name and args, from a site or by themselves; false: malformed. */
+/* Name and args, from a site or loose; `words` follow the fixed ones. False: malformed. */
 static bool decode_device_parts(decoder *d, kf_event *e, uint32_t props, uint32_t id,
                                 const uint64_t *words, uint32_t count)
 {
@@ -372,7 +381,7 @@ static kineto_status decode_thread_name(decoder *d, const uint64_t *record)
 static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *record,
                                      uint32_t words)
 {
-    if (type != KF_DEVICE && type != KF_CLOCK_SAMPLE) /* their times are what a source says */
+    if (type != KF_DEVICE && type != KF_CLOCK_SAMPLE) /* those have times of a source's own clock */
         advance_ticks(d, record[type == KF_RANGE ? 2 : 1]);
     switch (type) {
     case KF_BEGIN:
@@ -405,13 +414,13 @@ static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *
         return KINETO_OK;
     case KF_THREAD_EXIT:
         return close_ranges_from(d, 0, d->last, KF_EVENT_OPEN_END);
-    default: /* a keyframe inside its own segment: the chunk changed while we read it */
+    default: /* a keyframe inside a segment: the chunk changed while it was read */
         return mark_malformed(d);
     }
 }
 
-/* One record of known length; PAD and REOPEN may stand before the ranges carried over are given up.
- */
+/* One record of valid length. The first record other than PAD and REOPEN ends the reopening: ranges that
+ * are still stale are closed. */
 static kineto_status decode_record(decoder *d, const uint64_t *record, uint64_t header,
                                    uint32_t words)
 {
@@ -431,17 +440,19 @@ static kineto_status decode_record(decoder *d, const uint64_t *record, uint64_t 
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-/* Nothing follows of this cursor: what is open stays open. */
+/* The last segment of the cursor is decoded: emit the ranges that stay open. */
 static kineto_status finish_cursor(decoder *d)
 {
     kf_decode_result *r = d->result;
     kineto_status status =
         close_ranges_from(d, 0, d->last, KF_EVENT_OPEN_END | KF_EVENT_STILL_OPEN);
     r->last_ticks = KB_MAX(r->last_ticks, d->last);
+    KB_ASSERT(status || d->top == 0);
     d->last = 0;
     return status;
 }
 
+/* Set the decoder's state from the segment's keyframe. */
 static void start_segment_state(decoder *d, const kf_segment *s, const uint64_t *record)
 {
     d->any_stale = d->top > 0;
@@ -458,6 +469,7 @@ static void start_segment_state(decoder *d, const kf_segment *s, const uint64_t 
         d->result->first_ticks = record[1];
 }
 
+/* Copy words to the range's arena and let *words point to the copy. False: out of memory. */
 static bool keep_words(open_range *r, const uint64_t **words, uint32_t count)
 {
     uint64_t *copy = kb_arena_alloc(&r->arena, (count + 1) * sizeof *copy, sizeof *copy);
@@ -468,9 +480,11 @@ static bool keep_words(open_range *r, const uint64_t **words, uint32_t count)
     return true;
 }
 
-/* The chunk goes away: keep what open ranges point to. */
+/* Copy everything in the chunk that an open range points to. Parts that were copied for an earlier
+ * segment are not copied again. False: out of memory. */
 static bool keep_open_range(decoder *d, open_range *r)
 {
+    KB_ASSERT(r->present && r->owned_more <= r->more.count);
     if (!r->owned) {
         uint32_t words = kf_header_words(r->record[0]), flags = r->parts.flags;
         if (!keep_words(r, &r->record, words))
@@ -492,6 +506,7 @@ static bool keep_open_range(decoder *d, open_range *r)
     return true;
 }
 
+/* The records of a segment after its keyframe. A bad record ends it. */
 static kineto_status decode_words(decoder *d, const kf_segment *s, const uint64_t *words)
 {
     for (uint32_t at = s->offset + KF_KEYFRAME_WORDS, end = s->offset + s->words; at < end;) {
@@ -513,7 +528,7 @@ static kineto_status decode_words(decoder *d, const kf_segment *s, const uint64_
     return KINETO_OK;
 }
 
-/* The provider may give other words than when the segment was found (a pool in use). */
+/* Is the segment still where scan.c found it? A pool in use may have changed since. */
 static bool is_segment_unchanged(const kf_segment *s, const uint64_t *words, uint32_t count)
 {
     if (s->words < KF_KEYFRAME_WORDS || (uint32_t)s->offset + s->words > count)
@@ -551,7 +566,8 @@ static kineto_status decode_segment(decoder *d, const kf_segment *s, const kf_se
     return decode_words(d, s, words);
 }
 
-/* How many segments of each chunk are still to come, for who wants to know when none is. */
+/* Count the segments of each chunk, so that input->done can be called after the last one. False: out of
+ * memory. */
 static bool count_segments_by_chunk(decoder *d)
 {
     if (!d->input->done)
@@ -564,6 +580,7 @@ static bool count_segments_by_chunk(decoder *d)
 
 static void finish_chunk_segment(decoder *d, uint32_t chunk)
 {
+    KB_ASSERT(!d->left || (chunk < d->input->chunk_count && d->left[chunk] > 0));
     if (d->left && --d->left[chunk] == 0)
         d->input->done(d->input->context, chunk);
 }
@@ -610,7 +627,7 @@ kineto_status kf_decode(const kf_input *input, const kf_visitor *visitor, kf_dec
     *counts = (kf_decode_result){0};
     decoder *d = calloc(1, sizeof *d);
     if (!d)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for the decoder");
+        return kb_fail_memory(err, "decoder");
     d->input = input;
     d->visitor = visitor;
     d->result = counts;
@@ -622,6 +639,6 @@ kineto_status kf_decode(const kf_input *input, const kf_visitor *visitor, kf_dec
     if (status && why.code)
         return kb_fail(err, why.code, "%s", why.message);
     if (status == KINETO_E_MEMORY)
-        return kb_fail(err, status, "out of memory while decoding a recording");
+        return kb_fail_memory(err, "decoder");
     return status;
 }

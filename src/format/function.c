@@ -1,4 +1,5 @@
-/* The part of a record that makes it an operator: checking and walking. Untrusted like the rest. */
+/* The part of a record that makes it an operator (KF_FUNCTION_… in format.h): checking, opening, and
+ * walking its inputs. record/function.c and function_part.c are the writers. Untrusted like the rest. */
 #include "format/decode.h"
 
 /* Words that `count` sizes or strides take. */
@@ -7,6 +8,7 @@ static uint32_t count_dim_words(uint32_t flags, uint32_t count)
     return flags & KF_INPUT_SMALL ? (count + 3) / 4 : count;
 }
 
+/* The members that are in an input's own word. */
 static void unpack_input_word(uint64_t word, kf_input_item *item)
 {
     *item = (kf_input_item){.type = (uint32_t)(word & 0xff),
@@ -17,7 +19,7 @@ static void unpack_input_word(uint64_t word, kf_input_item *item)
                             .device_index = (int16_t)(uint16_t)(word >> 48)};
 }
 
-/* Words behind the item's own; a list of tensors has none of its own. */
+/* Words after the item's own word. A list of tensors has none: its tensors are items of their own. */
 static uint32_t count_input_words(const kf_input_item *item)
 {
     switch (item->type) {
@@ -78,6 +80,7 @@ typedef struct lists {
     uint32_t stack_count, arg_words;
 } lists;
 
+/* Read a count and that many words if `present`. False: it runs over the end. */
 KB_INLINE bool read_counted_list(const uint64_t **at, const uint64_t *end, bool present,
                                  const uint64_t **items, uint32_t *count)
 {
@@ -93,6 +96,7 @@ KB_INLINE bool read_counted_list(const uint64_t **at, const uint64_t *end, bool 
     return true;
 }
 
+/* Find the counted lists and the inputs of a part of `count` words. False: malformed. */
 KB_INLINE bool split_function_part(const uint64_t *words, uint32_t count, lists *out)
 {
     uint32_t parts = (uint32_t)(words[0] & 0xfff), fixed = count_fixed_words(parts);
@@ -124,6 +128,7 @@ kf_function kf_function_read(const uint64_t *words)
     lists l = {0};
     uint32_t own = kf_function_words(words[0]);
     (void)split_function_part(words, own, &l);
+    KB_ASSERT(l.inputs && l.inputs <= words + own); /* kf_function_check has accepted it */
     kf_function f = {.parts = (uint32_t)(words[0] & 0xfff),
                      .input_count = (uint32_t)(words[0] >> 12 & 0xfff),
                      .thread = (uint32_t)(words[0] >> 40),

@@ -1,18 +1,18 @@
-/* Kinds that plug-ins announce: the table of the control page. Part of libckineto-rt. Lock-free,
- * since processes that share it may be killed anywhere; and read with distrust, since anybody who
- * records may write there. */
+/* Kinds that plug-ins announce: the table of the control page. Part of libckineto-rt. Lock-free, since
+ * processes that share it may be killed anywhere; and each entry is checked when it is read, since every
+ * recorded process can write there. An entry goes FREE → WRITING → VALID and never changes again. */
 #include "format/format.h"
 
 #include <sched.h>
 
 enum { OWN_FREE = 0, OWN_WRITING = 1, OWN_VALID = 2 };
-enum { MAX_YIELDS = 1000 }; /* times to let another one finish who is writing an entry */
+enum { MAX_YIELDS = 1000 }; /* while another thread or process is writing an entry */
 
 static bool is_own_kind_name(const char *name, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         char c = name[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'))
+        if (!kb_is_lower(c) && !kb_is_digit(c) && c != '_')
             return false;
     }
     return size > 0 && size < KF_OWN_NAME;
@@ -33,7 +33,7 @@ static bool has_own_kind_name(const kf_own_kind *k, kineto_string name)
     return strnlen(k->name, KF_OWN_NAME) == name.size && memcmp(k->name, name.data, name.size) == 0;
 }
 
-/* What becomes of an entry that somebody else is writing; who died over it leaves it so. */
+/* The state of an entry, after waiting for another writer. It stays WRITING if that writer has died. */
 static uint32_t wait_settled_state(const kf_own_kind *k)
 {
     uint32_t state = kb_load_acquire(&k->state);
@@ -44,10 +44,11 @@ static uint32_t wait_settled_state(const kf_own_kind *k)
     return state;
 }
 
-/* False: somebody else was faster. */
+/* FREE → WRITING → VALID. False: another writer was faster. */
 static bool write_own_kind(kf_own_kind *k, kineto_string name, uint32_t like, bool by_default)
 {
     uint32_t state = OWN_FREE;
+    KB_ASSERT(name.size > 0 && name.size < KF_OWN_NAME && like < KINETO_KIND_COUNT);
     if (!kb_cas_acqrel(&k->state, &state, OWN_WRITING))
         return false;
     k->like = (uint8_t)like;
@@ -77,12 +78,11 @@ uint32_t kf_own_kind_find(const kf_own_kind *table, kineto_string name)
     char lower[KF_OWN_NAME];
     if (name.size == 0 || name.size >= sizeof lower)
         return 0;
-    for (size_t i = 0; i < name.size; i++) {
-        char c = name.data[i];
-        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-    }
+    for (size_t i = 0; i < name.size; i++)
+        lower[i] = kb_lower(name.data[i]);
     kineto_string wanted = {lower, name.size};
-    for (uint32_t kind = KINETO_KIND_OWN_FIRST; kind < 64; kind++) {
+    const uint32_t end = KINETO_KIND_OWN_FIRST + KINETO_KIND_OWN_COUNT;
+    for (uint32_t kind = KINETO_KIND_OWN_FIRST; kind < end; kind++) {
         const kf_own_kind *k = kf_own_kind_at(table, kind);
         if (k && has_own_kind_name(k, wanted))
             return kind;

@@ -1,6 +1,7 @@
-/* The flight recorder: which chunk a writer overwrites when none is free, and what is lost with it.
- * Lock-free like the rest of the pool: the oldest are found by whoever runs out, for all. Part of
- * libckineto-rt. */
+/* The flight recorder (policy RING): which chunk a writer overwrites when none is free, and counting the
+ * events that are lost with it. Lock-free like the rest of the pool. The writer that finds the list of
+ * oldest chunks used up searches all descriptors and publishes a new list for all writers; they take
+ * from it in turn (ring_hand). Part of libckineto-rt. */
 #include "format/pool.h"
 
 static bool is_event_type(uint32_t type)
@@ -10,7 +11,7 @@ static bool is_event_type(uint32_t type)
     return type < KF_TYPE_COUNT && (events >> type & 1);
 }
 
-/* Ranges that are open at one place of a chunk: a bit per depth. */
+/* The ranges that are open at one position of a chunk: a bit per depth. */
 typedef struct open_set {
     uint32_t top; /* one more than the deepest */
     uint64_t bits[KF_MAX_DEPTH / 64];
@@ -18,11 +19,12 @@ typedef struct open_set {
 
 static void mark_depth_open(open_set *open, uint32_t depth)
 {
+    KB_ASSERT(depth < KF_MAX_DEPTH);
     open->bits[depth / 64] |= UINT64_C(1) << depth % 64;
     open->top = depth + 1;
 }
 
-/* Close what is open from `depth` inwards. Returns how many that were. */
+/* Close the ranges from `depth` inwards. @return how many were open. */
 static uint32_t close_depths_from(open_set *open, uint32_t depth)
 {
     uint32_t closed = 0;
@@ -34,8 +36,8 @@ static uint32_t close_depths_from(open_set *open, uint32_t depth)
     return closed;
 }
 
-/* Ticks of a record, in the bits that an END has; of one that is a range, those of its end. Its
- * header was read once: whoever shares the memory may change it meanwhile. */
+/* Ticks of a record, in the bits that an END has; of a RANGE those of its end. The header is passed as
+ * it was read once, because other processes may change the memory. */
 static uint64_t end_ticks_of(const uint64_t *record, uint64_t header)
 {
     uint32_t type = kf_header_type(header);
@@ -45,9 +47,9 @@ static uint64_t end_ticks_of(const uint64_t *record, uint64_t header)
     return record[is_range ? 2 : 1] & KF_END_TICK_MASK;
 }
 
-/* Events that go with a record of `words` (at least 2 but for an END). A range goes where it ends:
- * until then it lives on as a copy in the next chunk. What was over before `from` is wanted by
- * nobody. */
+/* The number of events that are lost with a record. A range is lost with its END: until then its BEGIN
+ * is also in the next chunk, as a REOPEN copy. Events that ended before `from` do not count, since no
+ * window includes them. */
 static uint32_t count_record_events(open_set *open, const uint64_t *record, uint64_t header,
                                     uint64_t from)
 {
@@ -76,7 +78,7 @@ static uint32_t count_record_events(open_set *open, const uint64_t *record, uint
     return before ? 0 : events;
 }
 
-/* ---- when it had ended ---- */
+/* ---- end times of overwritten events ---- */
 
 #define PERIOD_MASK UINT64_C(0xffffff)
 #define COUNT_BITS  40u
@@ -96,7 +98,7 @@ void kf_evicted_prepare(kf_control *control, uint64_t length_ticks)
     kb_store_release(&control->evicted_shift, shift);
 }
 
-/* A slot of a period that is long over begins anew. */
+/* Add to the slot of the period; a slot that still counts an earlier period is reset. */
 static void add_evicted_events(kf_control *control, uint64_t ticks, uint64_t count)
 {
     uint32_t shift = kb_load_acquire(&control->evicted_shift) & 63;
@@ -122,7 +124,7 @@ uint64_t kf_evicted_since(const kf_control *control, uint64_t ticks)
     return count;
 }
 
-/* Nothing is lost silently: what is about to be overwritten goes into the ledger. */
+/* Count the events of a chunk that is about to be overwritten in the ledger, by source. */
 static void count_evicted_chunk(const kf_pool *pool, uint32_t index, uint32_t used,
                                 uint64_t last_ticks)
 {
@@ -165,16 +167,17 @@ typedef struct aged {
     uint32_t index;
 } aged;
 
-/* Only what is still as it was when it was looked at. */
+/* Make a chunk LIVE for `owner` and zero it, if it is unchanged since the search. */
 static bool steal_chunk(const kf_pool *pool, aged which, uint64_t owner)
 {
+    KB_ASSERT(which.index < pool->chunk_count);
     kf_descriptor *d = &pool->descriptors[which.index];
     uint64_t claim = kb_load_acquire(&d->claim), ticks = kb_load_relaxed(&d->last_ticks);
     if (ticks != which.ticks || !is_overwritable(claim, ticks, protected_from(pool)) ||
         !kf_chunk_win(d, claim, owner))
         return false;
     uint32_t used = kb_load_relaxed(&d->used);
-    if (which.ticks >= kb_load_relaxed(&pool->control->window_ticks)) /* else nobody wants it */
+    if (which.ticks >= kb_load_relaxed(&pool->control->window_ticks)) /* a window includes it */
         count_evicted_chunk(pool, which.index, used, which.ticks);
     kf_contents_forget(pool, which.ticks);
     kf_contents_begin(d);
@@ -183,7 +186,7 @@ static bool steal_chunk(const kf_pool *pool, aged which, uint64_t owner)
     return true;
 }
 
-/* Threads that record on when the limit has sunk keep what they have. */
+/* The number of chunks to search. When the limit is lowered, threads keep chunks above it. */
 static uint32_t highest_used_chunk(const kf_pool *pool)
 {
     uint32_t high = kb_load_relaxed(&pool->control->chunk_high);
@@ -193,6 +196,7 @@ static uint32_t highest_used_chunk(const kf_pool *pool)
 /* Insert into a list of the KF_RING_BATCH oldest, sorted by age. */
 static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
 {
+    KB_ASSERT(count <= KF_RING_BATCH);
     uint32_t at = count < KF_RING_BATCH ? count++ : KF_RING_BATCH - 1;
     for (; at > 0 && list[at - 1].ticks > item.ticks; at--)
         list[at] = list[at - 1];
@@ -200,8 +204,8 @@ static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
     return count;
 }
 
-/* Look at all chunks, all by the same rule; returns how many may be overwritten, at most
- * KF_RING_BATCH. */
+/* Search all chunks with one value of the protection, so that the result is consistent. @return how many
+ * may be overwritten, at most KF_RING_BATCH. */
 static uint32_t find_oldest_chunks(const kf_pool *pool, aged *oldest)
 {
     uint32_t count = 0, limit = highest_used_chunk(pool);
@@ -216,14 +220,15 @@ static uint32_t find_oldest_chunks(const kf_pool *pool, aged *oldest)
     return count;
 }
 
-/* ring_hand: the next turn in the low bits, the number of the list above; or RING_BUSY while
- * somebody looks for the oldest. */
+/* ring_hand: the next index in the list in the low bits, the list's number above; or RING_BUSY while a
+ * writer searches for the oldest. */
 #define RING_BUSY UINT32_MAX
 #define TURN_BITS 8u
 #define LIST_MASK 0x7fffffu
 static uint32_t turn_of(uint32_t hand) { return hand & ((1u << TURN_BITS) - 1); }
 
-/* For the next turns of all writers. `hand` is what it was before RING_BUSY. */
+/* Publish a list for all writers: RING_BUSY → the next list's number, index 0. `hand` is the value before
+ * RING_BUSY. An empty list is published as used up. */
 static void publish_oldest_list(kf_control *c, const aged *oldest, uint32_t count, uint32_t hand)
 {
     for (uint32_t i = 0; i < KF_RING_BATCH; i++) {
@@ -234,7 +239,7 @@ static void publish_oldest_list(kf_control *c, const aged *oldest, uint32_t coun
     kb_store_release(&c->ring_hand, list << TURN_BITS | (count ? 0 : KF_RING_BATCH));
 }
 
-/* The next of the oldest. Returns UINT32_MAX when the list is used up; *hand is where it stood. */
+/* Steal the next chunk of the list. UINT32_MAX: the list is used up; *hand is ring_hand's value then. */
 static uint32_t steal_next_oldest(const kf_pool *pool, uint64_t owner, uint32_t *hand)
 {
     kf_control *c = pool->control;
@@ -253,8 +258,8 @@ static uint32_t steal_next_oldest(const kf_pool *pool, uint64_t owner, uint32_t 
     return UINT32_MAX;
 }
 
-/* One writer at a time looks for all; the others, meanwhile or if that one died over it, look for
- * themselves. */
+/* One writer at a time searches for all (RING_BUSY). Others that come meanwhile, or after that one has
+ * died, search only for themselves. */
 uint32_t kf_ring_claim(const kf_pool *pool, uint64_t owner)
 {
     aged oldest[KF_RING_BATCH];

@@ -1,4 +1,6 @@
-/* The dictionary as the decoder sees it: sites by id, and the table entries one after the other. */
+/* The dictionary from the reader's side: sites and metadata sets by id, parsed when an event refers to
+ * them, and the table entries (processes, devices, …) one after the other. Untrusted like the chunks: a
+ * malformed entry is counted and replaced by kf_site_unknown. */
 #include "format/decode.h"
 
 const kf_site kf_site_unknown = {.name = {"?", 1}, .kind = KINETO_KIND_USER_ANNOTATION};
@@ -8,9 +10,7 @@ kineto_status kf_sites_init(kf_sites *sites, const kf_input *input, kineto_error
     *sites = (kf_sites){.input = input};
     sites->slots = calloc((size_t)input->dictionary_words + 1, sizeof *sites->slots);
     sites->sets = calloc((size_t)input->dictionary_words + 1, sizeof *sites->sets);
-    return sites->slots && sites->sets
-               ? KINETO_OK
-               : kb_fail(err, KINETO_E_MEMORY, "out of memory for the table of sites");
+    return sites->slots && sites->sets ? KINETO_OK : kb_fail_memory(err, "table of sites");
 }
 
 void kf_sites_free(kf_sites *sites)
@@ -48,7 +48,8 @@ static bool are_types_known(const uint8_t *types, uint32_t count)
     return true;
 }
 
-/* NULL when the entry is malformed or memory ends. The site is allocated without unused names. */
+/* NULL: the entry is malformed, or out of memory. The site is allocated without the names of args that
+ * it does not have. */
 static const kf_site *parse_site_entry(kf_sites *sites, const uint8_t *payload, size_t size)
 {
     kf_site_entry e;
@@ -72,6 +73,7 @@ static const kf_site *parse_site_entry(kf_sites *sites, const uint8_t *payload, 
     site->fixed_args = are_types_fixed(types, e.arg_count);
     memcpy(site->arg_types, types, e.arg_count);
     size_t at = sizeof e + e.arg_count;
+    KB_ASSERT(at <= size);
     site->name = kf_entry_text(payload, size, &at);
     for (uint32_t i = 0; i < e.arg_count; i++)
         site->arg_names[i] = kf_entry_text(payload, size, &at);
@@ -81,7 +83,7 @@ static const kf_site *parse_site_entry(kf_sites *sites, const uint8_t *payload, 
 
 KB_COLD const kf_site *kf_site_load(kf_sites *sites, uint32_t id)
 {
-    if (id == UINT32_MAX) /* what a writer uses when the dictionary was full */
+    if (id == UINT32_MAX) /* writers use it when the dictionary is full */
         return &kf_site_unknown;
     uint64_t header = read_entry_header(sites->input, id);
     const kf_site *site = NULL;
@@ -118,7 +120,7 @@ KB_COLD uint32_t kf_set_load(kf_sites *sites, uint32_t id)
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-/* Sets are looked at when an event has them. */
+/* All types after SITE, but not sets (ARGS), which are parsed when an event refers to them. */
 static bool is_table_entry(uint32_t type)
 {
     return type >= KF_ENTRY_PROCESS && type < KF_ENTRY_TYPE_COUNT && type != KF_ENTRY_ARGS;
