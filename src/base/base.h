@@ -63,9 +63,9 @@
 #define KB_INLINE static inline
 #endif
 
-/** An invariant of this library's own code, never of its input. Checked in builds with CKINETO_ASSERTIONS
- *  (development, sanitizers, fuzzing, chaos): a false one names itself on stderr and aborts. Elsewhere the
- *  expression is compiled, not evaluated. */
+/** An invariant of this library's own code, never of its input. Checked in builds with
+ *  CKINETO_ASSERTIONS (development, sanitizers, fuzzing, chaos): a false one names itself on stderr
+ *  and aborts. Elsewhere the expression is compiled, not evaluated. */
 #ifdef CKINETO_ASSERTIONS
 #define KB_ASSERT(x) (__builtin_expect(!!(x), 1) ? (void)0 : kb_assert_failed(#x, __FILE__, __LINE__))
 #else
@@ -94,13 +94,13 @@ kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) 
 /** KINETO_E_MEMORY with the one wording for it: "WHAT: out of memory".
  *  @param what  a path or a noun, as "trace"; NULL: "out of memory" alone. */
 kineto_status kb_fail_memory(kineto_error *err, const char *what);
-/** Options as a program of any version has them: what is known here of `given` goes over `known`, which
- *  holds the defaults and begins with its size, which stays. NULL: the defaults. Refused, with `what`: a size
- *  that was not set, and members of a newer version that are. */
+/** Options as a program of any version has them: what is known here of `given` goes over `known`,
+ *  which holds the defaults and begins with its size, which stays. NULL: the defaults. Refused,
+ *  with `what`: a size that was not set, and members of a newer version that are. */
 kineto_status kb_options_read(void *known, size_t known_size, const void *given, const char *what,
                               kineto_error *err);
-/** Does what a caller hands over state its size? NULL is fine. For structs that are filled, and for functions
- *  that a caller offers, of which newer ones may have more. */
+/** Does what a caller hands over state its size? NULL is fine. For structs that are filled, and for
+ *  functions that a caller offers, of which newer ones may have more. */
 kineto_status kb_size_check(const void *given, const char *what, kineto_error *err);
 #if defined(__clang_analyzer__) || defined(KB_ANALYZED) /* what analysers do not see: it never is KINETO_OK */
 #define kb_fail(err, code, ...) (kb_fail(err, code, __VA_ARGS__), (code))
@@ -197,16 +197,16 @@ size_t kb_os_host_name(char *buf, size_t size);
 void kb_os_pid_namespace(uint64_t id[2]);
 /** Read a small file whole; returns bytes, 0 on failure. NUL-terminates. */
 size_t kb_os_read_file(const char *path, char *buf, size_t size);
-/** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us where
- *  it is touched. What else is wrong with it, dlopen says. */
+/** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us
+ *  where it is touched. What else is wrong with it, dlopen says. */
 bool kb_os_library_is_cut_off(const char *path);
 /** Zeroed private pages (NULL on failure), and pages that a fork's child sees zeroed. */
 void *kb_os_map(size_t bytes);
 void *kb_os_map_wiped_on_fork(size_t bytes);
 void kb_os_unmap(void *p, size_t bytes);
 #define KB_HUGE_BYTES ((size_t)2 << 20)
-/** Ask for large pages where they fit whole, in memory that nobody has written yet: a fault for each
- *  small one costs more than what is written into it. Returns `memory`; NULL is fine. */
+/** Ask for large pages where they fit whole, in memory that nobody has written yet: a fault for
+ *  each small one costs more than what is written into it. Returns `memory`; NULL is fine. */
 void *kb_os_huge(void *memory, size_t bytes);
 /** Shared memory: anonymous; or a new file (0600, O_EXCL, space reserved so that a full disk is an
  *  error here and not a SIGBUS later); or an existing file. */
@@ -215,24 +215,25 @@ void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err);
 void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err);
 /** Does this kernel wipe pages on fork? If not, kb_os_map_wiped_on_fork gives ordinary pages. */
 bool kb_os_wipe_supported(void);
-/** May kb_os_barrier be used: a full memory barrier on every running thread of this process, so that
- *  the other side of a handshake needs none. */
+/** May kb_os_barrier be used: a full memory barrier on every running thread of this process, so
+ *  that the other side of a handshake needs none. */
 bool kb_os_barrier_init(void);
 void kb_os_barrier(void);
 /** Make pages present and writable now; contents stay. */
 void kb_os_prefault(void *p, size_t bytes);
-/** The same descriptor, but none of the first three: a program may print to those. -1 with errno, also
- *  that of the caller for fd -1. */
+/** The same descriptor, but none of the first three: a program may print to those. -1 with errno,
+ *  also that of the caller for fd -1. */
 int kb_os_clear_of_standard(int fd);
-/** Make a file that must not exist; `flags` as of open. It has exactly this mode, whatever the umask says:
- *  for files that others of this user have to open. @return a descriptor, or -1 with errno. */
+/** Make a file that must not exist; `flags` as of open. It has exactly this mode, whatever the
+ *  umask says: for files that others of this user have to open. @return a descriptor, or -1 with
+ *  errno. */
 int kb_os_create(int directory, const char *path, int flags, uint32_t mode);
 /** mkdir and mkdtemp with exactly this mode, 0700. @return 0, or -1 with errno. */
 int kb_os_make_own_directory(const char *path);
 int kb_os_make_own_temporary(char *template);
 /** A closed pipe and the file-size limit raise signals that kill by default: between these two they
- *  are blocked for this thread, for code of others that writes. `raised`: a write failed, and what it
- *  raised is taken away again, unless one was waiting before. They leave errno alone.
+ *  are blocked for this thread, for code of others that writes. `raised`: a write failed, and what
+ *  it raised is taken away again, unless one was waiting before. They leave errno alone.
  *  @return the signal that was taken away; 0: none. */
 typedef struct kb_quiet {
     sigset_t ours, before, pending;
@@ -249,7 +250,8 @@ int kb_os_reserve(int fd, off_t offset, size_t bytes);
 /** Start a thread of the library's own: no signal is delivered to it, they are for the program's
  *  threads. @return 0 or an errno. */
 int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
-/** CPU time of all such threads of this process and this copy of the library, ended ones too, in ns. */
+/** CPU time of all such threads of this process and this copy of the library, ended ones too, in
+ *  ns. */
 uint64_t kb_threads_cpu_ns(void);
 
 /* ---- clock.c [rt]: reading ------------------------------------------------------------------- */
@@ -293,8 +295,8 @@ typedef struct kb_clock_fit {
     int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */
     int64_t slew_raw_ns, slew_monotonic_ns; /* ns of MONOTONIC_RAW that so many of MONOTONIC took */
 } kb_clock_fit;
-/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. What was taken in
- *  a moment is compared with now, so it has to be of this machine. */
+/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. What was
+ *  taken in a moment is compared with now, so it has to be of this machine. */
 kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count,
                                 kb_clock_fit *fit, kineto_error *err);
 /** The same of snapshots of any machine and time, by themselves alone: how good they are. */
@@ -314,8 +316,8 @@ KB_INLINE int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
     return KINETO_LIKELY(ns >> 62 == 0) ? fit->ns0 + (int64_t)(uint64_t)ns
                                         : kb_clock_fit_any_ns(fit, ticks);
 }
-/** MONOTONIC, MONOTONIC_RAW, BOOTTIME or REALTIME (CLOCK_… ids) ns → Unix epoch ns on the same line:
- *  what the time daemon bent between the first and last snapshot is bent back. */
+/** MONOTONIC, MONOTONIC_RAW, BOOTTIME or REALTIME (CLOCK_… ids) ns → Unix epoch ns on the same
+ *  line: what the time daemon bent between the first and last snapshot is bent back. */
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns);
 
 /* ---- arena.c: memory freed in one call ---------------------------------------------------------- */
@@ -364,8 +366,8 @@ uint64_t *kb_map_insert(kb_map *m, uint64_t key, uint64_t initial, bool *created
 void kb_map_free(kb_map *m);
 uint64_t kb_hash(const void *data, size_t bytes); /* stable across runs and machines */
 uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes);
-/** The process' own random number, for tables whose keys come from other people's files: it keeps those
- *  from choosing where they collide. Order of such a table must never show. */
+/** The process' own random number, for tables whose keys come from other people's files: it keeps
+ *  those from choosing where they collide. Order of such a table must never show. */
 uint64_t kb_hash_secret(void);
 
 /* ---- siphash.c: a keyed hash that cannot be turned round without the key ------------------------- */
@@ -402,13 +404,14 @@ kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced);
 kineto_string kb_utf8_cut(kineto_string s, size_t most);
 /** The whole text that way, into at least 3 * size bytes; returns the end. */
 char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
-/** Hand over a text as XML and HTML have it, between tags or in quotes: `&<>"` as entities, what is no UTF-8
- *  and U+FFFE, U+FFFF as U+FFFD, control characters, which XML does not know, as '?'. */
+/** Hand over a text as XML and HTML have it, between tags or in quotes: `&<>"` as entities, what is
+ *  no UTF-8 and U+FFFE, U+FFFF as U+FFFD, control characters, which XML does not know, as '?'. */
 void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, size_t size), void *to);
 
 /* ---- text.c: numbers as text, in every program the same ------------------------------------------ */
-/** strtod, vsnprintf and snprintf with a decimal point, also where the program's locale has a comma:
- *  what goes into files and comes out of them must not depend on the program that does it. */
+/** strtod, vsnprintf and snprintf with a decimal point, also where the program's locale has a
+ *  comma: what goes into files and comes out of them must not depend on the program that does
+ *  it. */
 double kb_strtod(const char *text, char **end);
 int kb_vsnprintf(char *text, size_t size, const char *fmt, va_list args) KINETO_PRINTF(3, 0);
 int kb_snprintf(char *text, size_t size, const char *fmt, ...) KINETO_PRINTF(3, 4);
@@ -430,8 +433,8 @@ kb_compression kb_compression_of(const char *path);
  *  a FIFO or device is written directly. */
 kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
                                 kineto_error *err);
-/** The same relative to a directory, and nothing but that: no link is followed, what has the name is
- *  replaced. The descriptor (O_PATH will do) is copied.
+/** The same relative to a directory, and nothing but that: no link is followed, what has the name
+ *  is replaced. The descriptor (O_PATH will do) is copied.
  *  @param name   without "/".
  *  @param shown  the path for messages.
  *  @param mode   of the new file: 0600. */
@@ -482,8 +485,8 @@ kineto_status kb_sink_close_counted(kb_sink *s, uint64_t *written, kineto_error 
 /** Throw away: nothing appears. */
 void kb_sink_abort(kb_sink *s);
 
-/* For writers that need a file of their own, as databases do: the same as a file sink, but the caller
- * writes to the path of the temporary file, which is there and empty. */
+/* For writers that need a file of their own, as databases do: the same as a file sink, but the
+ * caller writes to the path of the temporary file, which is there and empty. */
 typedef struct kb_beside kb_beside;
 /** @return KINETO_E_UNSUPPORTED for what is no regular file. */
 kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err);

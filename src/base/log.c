@@ -94,7 +94,8 @@ bool kb_log_enabled(kineto_log_level level)
     return (int)level >= kb_load_relaxed(&log_level) && level < KINETO_LOG_OFF;
 }
 
-/* In UTF-8: C1 controls, and characters that end a line or turn its direction. @return its bytes; 0: none. */
+/* In UTF-8: C1 controls, and characters that end a line or turn its direction. @return its bytes;
+ * 0: none. */
 static size_t format_character_at(const unsigned char *c, size_t left)
 {
     if (left > 1 && c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)

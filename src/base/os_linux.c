@@ -168,8 +168,8 @@ static uint64_t stat_number(const char *fields, int index)
     return fields ? strtoull(fields, NULL, 10) : 0;
 }
 
-/* What the time namespace of this process adds to start times that it reads: in another one they are
- * other numbers. Namespaces change at fork and exec only. */
+/* What the time namespace of this process adds to start times that it reads: in another one they
+ * are other numbers. Namespaces change at fork and exec only. */
 static uint64_t read_start_time_shift(void)
 {
     char text[256];

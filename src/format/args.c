@@ -1,6 +1,6 @@
-/* Packed arguments and texts: measuring, validating, walking. The layout is in format.h ("Packed args");
- * record/encode.h is the writer. Everything is bounds-checked, since the words come from other
- * processes. */
+/* Packed arguments and texts: measuring, validating, walking. The layout is in format.h ("Packed
+ * args"); record/encode.h is the writer. Everything is bounds-checked, since the words come from
+ * other processes. */
 #include "format/decode.h"
 
 /* ---- texts ----------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* The optional parts of events (KF_PROP_…), and asynchronous ranges. The two ends of such a range may be
- * records of different cursors, so copies of both halves are collected, and joined when everything has
- * been decoded. */
+/* The optional parts of events (KF_PROP_…), and asynchronous ranges. The two ends of such a range
+ * may be records of different cursors, so copies of both halves are collected, and joined when
+ * everything has been decoded. */
 #include "format/decode.h"
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -126,7 +126,8 @@ static bool parse_half(joiner *j, const kf_half *half, kf_parts_view *parts)
     return kf_parts_parse(j->sites, half->record, kf_header_words(half->record[0]), 3, parts);
 }
 
-/* Emit the range of two halves, one of which may be NULL. Both were validated when they were added. */
+/* Emit the range of two halves, one of which may be NULL. Both were validated when they were
+ * added. */
 static kineto_status emit_async_pair(joiner *j, const kf_half *begin, const kf_half *end)
 {
     const kf_half *half = begin ? begin : end;
@@ -157,7 +158,8 @@ static kineto_status emit_async_pair(joiner *j, const kf_half *begin, const kf_h
     return j->visitor->event ? j->visitor->event(j->visitor->context, &e) : KINETO_OK;
 }
 
-/* Pair the halves of one key, in time order: each end belongs to the oldest begin without an end. */
+/* Pair the halves of one key, in time order: each end belongs to the oldest begin without an
+ * end. */
 static kineto_status emit_async_group(joiner *j, const kf_half *half, size_t count)
 {
     size_t oldest = 0;

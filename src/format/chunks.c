@@ -1,10 +1,10 @@
-/* Ownership of chunks: claiming, sealing, leaving, freeing. The transitions of a claim word are listed
- * at kf_descriptor in format.h. Part of libckineto-rt, so libc only and no heap. Lock-free: a process
- * may be killed between any two instructions here and the others go on.
+/* Ownership of chunks: claiming, sealing, leaving, freeing. The transitions of a claim word are
+ * listed at kf_descriptor in format.h. Part of libckineto-rt, so libc only and no heap. Lock-free:
+ * a process may be killed between any two instructions here and the others go on.
  *
- * The claim word decides; the two bit maps (free, partial) are only hints where to look. Only the owner
- * of a LIVE or held chunk stores its claim without compare-and-swap, so the assertions below check that
- * the caller can be that owner. */
+ * The claim word decides; the two bit maps (free, partial) are only hints where to look. Only the
+ * owner of a LIVE or held chunk stores its claim without compare-and-swap, so the assertions below
+ * check that the caller can be that owner. */
 #include "format/pool.h"
 
 /* A chunk that is left with less room than this is sealed instead of offered to other threads. */
@@ -53,8 +53,8 @@ static void clear_map_bit(uint64_t *map, uint32_t index)
     kb_and_acqrel(&map[index / KF_MAP_BITS], ~(UINT64_C(1) << index % KF_MAP_BITS));
 }
 
-/* Prepare a chunk that was just won from `state` for writing; *words receives the words in use. False:
- * too few are left, it is sealed. */
+/* Prepare a chunk that was just won from `state` for writing; *words receives the words in use.
+ * False: too few are left, it is sealed. */
 static bool open_won_chunk(const kf_pool *pool, uint32_t index, uint32_t state, uint32_t *words)
 {
     kf_descriptor *d = &pool->descriptors[index];
@@ -69,8 +69,8 @@ static bool open_won_chunk(const kf_pool *pool, uint32_t index, uint32_t state, 
     return false;
 }
 
-/* Try one candidate. The bit of the map is cleared after the compare-and-swap, so that no chunk is lost
- * to other threads if this one dies in between. */
+/* Try one candidate. The bit of the map is cleared after the compare-and-swap, so that no chunk is
+ * lost to other threads if this one dies in between. */
 static bool claim_candidate(const kf_pool *pool, uint64_t *map, uint32_t index, uint64_t owner,
                             uint32_t *words)
 {
@@ -80,8 +80,9 @@ static bool claim_candidate(const kf_pool *pool, uint64_t *map, uint32_t index, 
     clear_map_bit(map, index);
     if (won)
         return open_won_chunk(pool, index, kf_claim_state(claim), words);
-    /* The chunk may have been released meanwhile, and the bit just cleared be the one that its owner
-     * set. Clearing (acquire) after setting (release) makes the owner's claim visible: set it again. */
+    /* The chunk may have been released meanwhile, and the bit just cleared be the one that its
+     * owner set. Clearing (acquire) after setting (release) makes the owner's claim visible: set it
+     * again. */
     if (is_claimable(kb_load_acquire(&d->claim)))
         set_map_bit(map, index);
     return false;

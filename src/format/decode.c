@@ -1,16 +1,16 @@
-/* The decoder's second pass: segments in the order in which each cursor wrote them, begins paired with
- * ends, one call per event. The first pass (scan.c) has found the segments; asynchronous ranges are
- * joined at the end (async.c). Input is untrusted, and each header is read once, because a pool in use
- * may change meanwhile. Memory is bounded by the ranges that are open at one time, the asynchronous
- * halves, and the index of segments. */
+/* The decoder's second pass: segments in the order in which each cursor wrote them, begins paired
+ * with ends, one call per event. The first pass (scan.c) has found the segments; asynchronous
+ * ranges are joined at the end (async.c). Input is untrusted, and each header is read once, because
+ * a pool in use may change meanwhile. Memory is bounded by the ranges that are open at one time,
+ * the asynchronous halves, and the index of segments. */
 #include "format/decode.h"
 
-/* The clocks of two cores may differ a little, so an END may be earlier than the previous record by up
- * to this many ticks; if it seems earlier by more, the upper bits of the ticks have changed. */
+/* The clocks of two cores may differ a little, so an END may be earlier than the previous record by
+ * up to this many ticks; if it seems earlier by more, the upper bits of the ticks have changed. */
 #define MAX_BACKWARD_TICKS (UINT64_C(1) << 32)
 
-/* A range that was begun. Its record is in the chunk; when the segment ends, it is copied to `arena`
- * (keep_open_range), since the chunk's memory may be reused. */
+/* A range that was begun. Its record is in the chunk; when the segment ends, it is copied to
+ * `arena` (keep_open_range), since the chunk's memory may be reused. */
 typedef struct open_range {
     uint64_t ticks;
     const uint64_t *record;
@@ -419,8 +419,8 @@ static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *
     }
 }
 
-/* One record of valid length. The first record other than PAD and REOPEN ends the reopening: ranges that
- * are still stale are closed. */
+/* One record of valid length. The first record other than PAD and REOPEN ends the reopening: ranges
+ * that are still stale are closed. */
 static kineto_status decode_record(decoder *d, const uint64_t *record, uint64_t header,
                                    uint32_t words)
 {
@@ -566,8 +566,8 @@ static kineto_status decode_segment(decoder *d, const kf_segment *s, const kf_se
     return decode_words(d, s, words);
 }
 
-/* Count the segments of each chunk, so that input->done can be called after the last one. False: out of
- * memory. */
+/* Count the segments of each chunk, so that input->done can be called after the last one. False:
+ * out of memory. */
 static bool count_segments_by_chunk(decoder *d)
 {
     if (!d->input->done)

@@ -1,6 +1,6 @@
 /* What the files of the decoder share: decode.c (second pass), scan.c (first pass), sites.c
- * (dictionary), args.c (packed args), async.c (parts and asynchronous ranges), function.c (operators).
- * Only in libckineto; the interface is at the end of format.h. */
+ * (dictionary), args.c (packed args), async.c (parts and asynchronous ranges), function.c
+ * (operators). Only in libckineto; the interface is at the end of format.h. */
 #ifndef KF_DECODE_H
 #define KF_DECODE_H
 

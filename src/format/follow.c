@@ -1,8 +1,8 @@
-/* Processes that follow the windows. An on-demand recorder opens and closes windows while programs run
- * that are not aware of it, and some sources have to be started and stopped with them. The follower
- * sleeps on the futex window_changes and reports on `followed` (record/follow.c is its side); the
- * recorder waits with kf_followers_wait. Part of libckineto-rt. Without such a recorder (`watched` 0) no
- * system call is made. */
+/* Processes that follow the windows. An on-demand recorder opens and closes windows while programs
+ * run that are not aware of it, and some sources have to be started and stopped with them. The
+ * follower sleeps on the futex window_changes and reports on `followed` (record/follow.c is its
+ * side); the recorder waits with kf_followers_wait. Part of libckineto-rt. Without such a recorder
+ * (`watched` 0) no system call is made. */
 #include "format/pool.h"
 
 #include <limits.h>
@@ -98,7 +98,8 @@ void kf_followers_collect(kf_control *control)
 
 /* ---- waiting for them ------------------------------------------------------------------------ */
 
-/* Has a living follower not carried out this change? Serial number arithmetic: counters may wrap. */
+/* Has a living follower not carried out this change? Serial number arithmetic: counters may
+ * wrap. */
 static bool is_follower_late(const kf_follower *f, uint32_t change)
 {
     uint32_t pid = kb_load_acquire(&f->pid);

@@ -105,7 +105,7 @@ typedef enum kf_type {
  * bytes are the dictionary's and size is their full length.
  * Loose args: for each a word key string id:32|type:8|inline:24, then the value packed as above. A
  * STRING or JSON with inline > 0 has inline - 1 bytes, which follow without a text word; INTS with
- * inline > 0 have inline - 1 items, which follow without their count.                             */
+ * inline > 0 have inline - 1 items, which follow without their count. */
 
 /* The part that makes a range an operator:
  *   word    parts:12 | input count:12 | words:16 of this part | thread's number:24
@@ -119,7 +119,7 @@ typedef enum kf_type {
  *     TENSORS         count tensors follow, each as above
  *     INT DOUBLE BOOL a word
  *     INTS DOUBLES BOOLS  count words; with UNSAID none: the list was long, or is not wanted
- *     others          nothing                                                                    */
+ *     others          nothing */
 #define KF_FUNCTION_SEQUENCE 1u /* number in the autograd graph */
 #define KF_FUNCTION_FORWARD 2u  /* logical thread of the forward operator */
 #define KF_FUNCTION_DEBUG 4u    /* debug handle */
@@ -160,8 +160,8 @@ static inline uint32_t kf_header_words(uint64_t h)
 static inline uint32_t kf_header_aux(uint64_t h) { return (uint32_t)(h >> 16 & 0xffff); }
 static inline uint32_t kf_header_id(uint64_t h) { return (uint32_t)(h >> 32); }
 
-/* An END has only the low bits of its ticks; readers complete them from the previous record. Writers
- * put a record with full ticks before an END when the previous one is hours old. */
+/* An END has only the low bits of its ticks; readers complete them from the previous record.
+ * Writers put a record with full ticks before an END when the previous one is hours old. */
 #define KF_END_TICK_BITS 48
 #define KF_END_TICK_MASK ((UINT64_C(1) << KF_END_TICK_BITS) - 1)
 static inline uint64_t kf_end(uint32_t depth, uint64_t ticks)
@@ -292,7 +292,8 @@ typedef enum kf_reason {
 
 /* One recording request. Written by its owner, state last. Its states:
  *   FREE → CLAIMED (compare-and-swap) → OPEN → CLAIMED → FREE   by its owner
- *   any → FREE                       by a sweeper that took away the pid of an owner that has died */
+ *   any → FREE                       by a sweeper that took away the pid of an owner that has
+ * died */
 typedef struct kf_window {
     uint32_t state; /* KF_WINDOW_… */
     uint32_t owner_pid;
@@ -358,8 +359,8 @@ typedef struct kf_steps {
     uint64_t ticks[KF_STEP_TIMES];
 } kf_steps;
 
-/* A process with sources that have to be started and stopped as windows open and close, although its
- * program is not aware of them: see follow.c. */
+/* A process with sources that have to be started and stopped as windows open and close, although
+ * its program is not aware of them: see follow.c. */
 #define KF_FOLLOWERS 64u
 typedef struct kf_follower {
     uint32_t pid;  /* 0: free; claimed by compare-and-swap */
@@ -437,7 +438,8 @@ typedef struct kf_control {
                                     all may be */
     uint64_t
         window_ticks; /* start of the earliest open window: losing older events is not counted */
-    /* Policy RING: the chunks to overwrite next, as of the last search: 1 + index, and last_ticks. */
+    /* Policy RING: the chunks to overwrite next, as of the last search: 1 + index, and
+     * last_ticks. */
     uint64_t ring_oldest[KF_RING_BATCH];
     uint64_t ring_oldest_ticks[KF_RING_BATCH];
     uint32_t step_limits;    /* a bit for each window that an iteration may begin or end */
@@ -471,8 +473,9 @@ typedef enum kf_chunk_state {
     KF_CHUNK_PARTIAL = 3 /* its thread ended: any thread may continue in it */
 } kf_chunk_state;
 
-/* Chunk descriptor. `claim` holds in one word the owner of the chunk, its state, and a count of changes,
- * so that one compare-and-swap decides which thread gets it next. The transitions (chunks.c):
+/* Chunk descriptor. `claim` holds in one word the owner of the chunk, its state, and a count of
+ * changes, so that one compare-and-swap decides which thread gets it next. The transitions
+ * (chunks.c):
  *
  *   FREE, PARTIAL → LIVE     kf_chunk_claim: by the thread that wins the compare-and-swap
  *   SEALED → LIVE            kf_chunk_claim with policy RING: the oldest, when no other is left
@@ -529,12 +532,12 @@ size_t kf_pool_size(size_t buffer_bytes, size_t dictionary_bytes);
 /** Lay out a zeroed mapping of kf_pool_size() bytes. */
 void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes);
 
-/** In a copy of a pool's control page: make it that of a pool with the first `chunk_count` chunks only,
- *  which begin at the same sections' new offsets. Async-signal-safe. */
+/** In a copy of a pool's control page: make it that of a pool with the first `chunk_count` chunks
+ *  only, which begin at the same sections' new offsets. Async-signal-safe. */
 void kf_pool_shorten(kf_control *copy, uint32_t chunk_count);
 
-/** Check a mapping's header and set up pointers. Every kf_pool comes from here, so that its bounds are
- *  valid.
+/** Check a mapping's header and set up pointers. Every kf_pool comes from here, so that its bounds
+ *  are valid.
  *  @return KINETO_E_FORMAT with the reason in err. */
 kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error *err);
 
@@ -543,8 +546,9 @@ static inline uint64_t *kf_pool_chunk(const kf_pool *pool, uint32_t index)
     return pool->chunks + (size_t)index * KF_CHUNK_WORDS;
 }
 
-/** Claim a chunk for owner = pid << 32 | tid: a partial one with enough room, else the lowest free one below
- *  chunk_limit, else (policy RING) the oldest sealed one, zeroed. Lock-free, async-signal-safe.
+/** Claim a chunk for owner = pid << 32 | tid: a partial one with enough room, else the lowest free
+ *  one below chunk_limit, else (policy RING) the oldest sealed one, zeroed. Lock-free,
+ *  async-signal-safe.
  *  @param words  receives the words already used in it (0 for a fresh one).
  *  @return index, or UINT32_MAX: none. */
 uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words);
@@ -555,15 +559,17 @@ static inline uint64_t kf_chunk_claim_of(const kf_pool *pool, uint32_t index)
 {
     return kb_load_acquire(&pool->descriptors[index].claim);
 }
-/** Collector or owner of the data: zero the used words and free. Only for SEALED and PARTIAL chunks, and for
- *  LIVE ones that are the caller's or a dead owner's.
- *  @param claim  its value when that was checked. @return false: it changed since, nothing was done. */
+/** Collector or owner of the data: zero the used words and free. Only for SEALED and PARTIAL
+ *  chunks, and for LIVE ones that are the caller's or a dead owner's.
+ *  @param claim  its value when that was checked. @return false: it changed since, nothing was
+ *  done. */
 bool kf_chunk_free(const kf_pool *pool, uint32_t index, uint64_t claim);
-/** The same by its owner: `words` of it were used, the last at `last_ticks` (0: no loss to record). */
+/** The same by its owner: `words` of it were used, the last at `last_ticks` (0: no loss to
+ *  record). */
 void kf_chunk_return(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks);
 
-/** Take a chunk over from an owner that died, or one without an owner. False: it is free, or `claim` is
- *  out of date. The winner has to seal, return or free it. */
+/** Take a chunk over from an owner that died, or one without an owner. False: it is free, or
+ *  `claim` is out of date. The winner has to seal, return or free it. */
 bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim);
 
 /** Is the process certainly dead? If it cannot be looked up (for example without a free file
@@ -587,18 +593,19 @@ void kf_windows_sweep(kf_control *control);
 void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants);
 /** Drop these from now on; NULL: nothing. */
 void kf_shed_set(kf_control *control, const kf_shed *shed);
-/** Change its kinds; pause it, which keeps `held`, or continue; close it. All recompute the gate. */
+/** Change its kinds; pause it, which keeps `held`, or continue; close it. All recompute the
+ *  gate. */
 void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds);
 void kf_window_pause(kf_control *control, uint32_t slot, bool paused);
 /** OR of what the open windows hold, paused ones too. */
 uint64_t kf_held_kinds(kf_control *control);
 void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks);
 /* ---- steps.c [rt]: iterations ---- */
-/** Record only from the beginning of iteration `from_step` of process `pid` until iteration `until_step`
- *  begins (0: until it is paused or closed). The process itself begins and ends the window, in its
- *  kineto_step, so that it is exact even if its owner is late; until then `kinds` is 0 and `held` has
- *  what it will record. If the iteration has begun already, the window begins with the next one.
- *  step_state, from_ticks and until_ticks show its progress. */
+/** Record only from the beginning of iteration `from_step` of process `pid` until iteration
+ *  `until_step` begins (0: until it is paused or closed). The process itself begins and ends the
+ *  window, in its kineto_step, so that it is exact even if its owner is late; until then `kinds` is
+ *  0 and `held` has what it will record. If the iteration has begun already, the window begins with
+ *  the next one. step_state, from_ticks and until_ticks show its progress. */
 void kf_window_limit(kf_control *control, uint32_t slot, uint32_t pid, uint64_t from_step,
                      uint64_t until_step);
 /** An iteration of process `pid` began: windows with limits begin and end. */
@@ -753,8 +760,8 @@ typedef struct kf_function {
     const uint64_t *args; /* loose */
     uint32_t arg_words;
 } kf_function;
-/** Check a part that starts at `words` and has at most `count`, except its inputs, which are checked by
- *  kf_input_next. @return its words; 0: malformed. */
+/** Check a part that starts at `words` and has at most `count`, except its inputs, which are
+ *  checked by kf_input_next. @return its words; 0: malformed. */
 uint32_t kf_function_check(const uint64_t *words, uint32_t count);
 /** Open a part that was checked. */
 kf_function kf_function_read(const uint64_t *words);
@@ -766,8 +773,8 @@ typedef struct kf_input_item {
     const uint64_t *values; /* of scalars and lists; NULL: not recorded */
     const uint64_t *sizes, *strides, *ids; /* of a tensor; strides, ids: NULL if there are none */
 } kf_input_item;
-/** Read the next input (or, after a TENSORS, tensor of the list) of a checked part. False: the end, or
- *  a malformed input. */
+/** Read the next input (or, after a TENSORS, tensor of the list) of a checked part. False: the end,
+ *  or a malformed input. */
 bool kf_input_next(const uint64_t **at, const uint64_t *end, kf_input_item *item);
 /** Size or stride k of a tensor. */
 int64_t kf_input_size(const kf_input_item *item, const uint64_t *words, uint32_t k);
@@ -803,14 +810,14 @@ typedef struct kf_input {
     uint32_t dictionary_words;
     uint32_t chunk_count;
     const uint64_t *(*get)(void *context, uint32_t index, uint32_t *words, kineto_error *);
-    /* The same for reading headers only, may point into the source itself. NULL, or returns NULL: get
-     * is used. */
+    /* The same for reading headers only, may point into the source itself. NULL, or returns NULL:
+     * get is used. */
     const uint64_t *(*peek)(void *context, uint32_t index, uint32_t *words);
     void *context;
     /* Called when this chunk is not needed any more. May be NULL. */
     void (*done)(void *context, uint32_t index);
-    /* Segments that are missing before from_ticks or after until_ticks (0: no end) are not counted: they
-     * are not wanted, and a pool in use has the last ones only in part. */
+    /* Segments that are missing before from_ticks or after until_ticks (0: no end) are not counted:
+     * they are not wanted, and a pool in use has the last ones only in part. */
     uint64_t from_ticks, until_ticks;
 } kf_input;
 

@@ -1,5 +1,6 @@
-/* The part of a record that makes it an operator (KF_FUNCTION_… in format.h): checking, opening, and
- * walking its inputs. record/function.c and function_part.c are the writers. Untrusted like the rest. */
+/* The part of a record that makes it an operator (KF_FUNCTION_… in format.h): checking, opening,
+ * and walking its inputs. record/function.c and function_part.c are the writers. Untrusted like the
+ * rest. */
 #include "format/decode.h"
 
 /* Words that `count` sizes or strides take. */
@@ -19,7 +20,8 @@ static void unpack_input_word(uint64_t word, kf_input_item *item)
                             .device_index = (int16_t)(uint16_t)(word >> 48)};
 }
 
-/* Words after the item's own word. A list of tensors has none: its tensors are items of their own. */
+/* Words after the item's own word. A list of tensors has none: its tensors are items of their
+ * own. */
 static uint32_t count_input_words(const kf_input_item *item)
 {
     switch (item->type) {

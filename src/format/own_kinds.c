@@ -1,6 +1,7 @@
-/* Kinds that plug-ins announce: the table of the control page. Part of libckineto-rt. Lock-free, since
- * processes that share it may be killed anywhere; and each entry is checked when it is read, since every
- * recorded process can write there. An entry goes FREE → WRITING → VALID and never changes again. */
+/* Kinds that plug-ins announce: the table of the control page. Part of libckineto-rt. Lock-free,
+ * since processes that share it may be killed anywhere; and each entry is checked when it is read,
+ * since every recorded process can write there. An entry goes FREE → WRITING → VALID and never
+ * changes again. */
 #include "format/format.h"
 
 #include <sched.h>
@@ -33,7 +34,8 @@ static bool has_own_kind_name(const kf_own_kind *k, kineto_string name)
     return strnlen(k->name, KF_OWN_NAME) == name.size && memcmp(k->name, name.data, name.size) == 0;
 }
 
-/* The state of an entry, after waiting for another writer. It stays WRITING if that writer has died. */
+/* The state of an entry, after waiting for another writer. It stays WRITING if that writer has
+ * died. */
 static uint32_t wait_settled_state(const kf_own_kind *k)
 {
     uint32_t state = kb_load_acquire(&k->state);

@@ -1,6 +1,6 @@
-/* The pool: its layout, windows, clock snapshots and dictionary. Chunks are in chunks.c and ring.c. Part
- * of libckineto-rt, so libc only and no heap. Everything that writers call is lock-free: a process may
- * be killed between any two instructions here and the others go on. */
+/* The pool: its layout, windows, clock snapshots and dictionary. Chunks are in chunks.c and ring.c.
+ * Part of libckineto-rt, so libc only and no heap. Everything that writers call is lock-free: a
+ * process may be killed between any two instructions here and the others go on. */
 #include "format/pool.h"
 
 #include <errno.h>
@@ -143,8 +143,9 @@ kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error 
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* Editors of windows and snapshots exclude each other; the lock of a dead process is taken over. False:
- * the holder does not release it, for example because it is stopped; the caller goes on without it. */
+/* Editors of windows and snapshots exclude each other; the lock of a dead process is taken over.
+ * False: the holder does not release it, for example because it is stopped; the caller goes on
+ * without it. */
 static bool lock_windows(kf_control *control)
 {
     uint32_t self = kb_os_pid();
@@ -192,8 +193,9 @@ static uint64_t union_open_wants(kf_control *control)
 }
 
 /* With the lock no process stores an older union over a newer one. Without it that may happen for a
- * moment only: the exchange makes the last process to store see what the others stored before, hence
- * also their windows, and its loop repeats; so when all loops have ended the gate is right. */
+ * moment only: the exchange makes the last process to store see what the others stored before,
+ * hence also their windows, and its loop repeats; so when all loops have ended the gate is
+ * right. */
 void kf_gate_update(kf_control *control)
 {
     bool locked = lock_windows(control);
@@ -240,8 +242,8 @@ bool kf_owner_is_dead(uint32_t pid, uint64_t start_time)
     return kb_os_start_time(pid) != 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
 }
 
-/* The compare-and-swap of the dead owner's pid decides between sweepers, and fails for a slot that was
- * claimed by another process meanwhile. */
+/* The compare-and-swap of the dead owner's pid decides between sweepers, and fails for a slot that
+ * was claimed by another process meanwhile. */
 static bool sweep_window(kf_window *w)
 {
     if (kb_load_acquire(&w->state) == KF_WINDOW_FREE)
@@ -334,8 +336,8 @@ void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks)
 /* ---- clock snapshots --------------------------------------------------------------------------
  */
 
-/* Drop every second one between the first and the last, which bound the clock fit. @return how many are
- * left. */
+/* Drop every second one between the first and the last, which bound the clock fit. @return how many
+ * are left. */
 static uint32_t thin_snapshots(kb_clock_snapshot *s, uint32_t count)
 {
     KB_ASSERT(count >= 2);
@@ -368,9 +370,10 @@ static void raise_dictionary_used(kf_control *control, uint32_t to)
         ;
 }
 
-/* Reserve `words` at the end: the compare-and-swap of a header that has only the length. So readers and
- * later writers can step over an entry whose writer died. dictionary_used is the end of some entry,
- * perhaps not of the last one: the search goes on from there. @return the offset; 0: no room. */
+/* Reserve `words` at the end: the compare-and-swap of a header that has only the length. So readers
+ * and later writers can step over an entry whose writer died. dictionary_used is the end of some
+ * entry, perhaps not of the last one: the search goes on from there. @return the offset; 0: no
+ * room. */
 static uint32_t reserve_dictionary_entry(const kf_pool *pool, uint32_t words)
 {
     KB_ASSERT(words > 0);

@@ -1,5 +1,6 @@
 /* What the files of the pool share (pool.c, chunks.c, ring.c, steps.c, follow.c). All are part of
- * libckineto-rt. The three kf_contents_… steps run, in this order, when a chunk gets new contents. */
+ * libckineto-rt. The three kf_contents_… steps run, in this order, when a chunk gets new
+ * contents. */
 #ifndef KF_POOL_H
 #define KF_POOL_H
 
@@ -35,8 +36,8 @@ static inline void kf_contents_forget(const kf_pool *pool, uint64_t last_ticks)
 #define KF_MAP_BITS 64u /* of a word of the maps of chunks */
 
 /* ---- chunks.c [rt] ---- */
-/** Make a chunk LIVE for `owner` if its claim word still is `claim`. False: another thread was faster.
- *  The caller has checked that `claim` allows it. */
+/** Make a chunk LIVE for `owner` if its claim word still is `claim`. False: another thread was
+ *  faster. The caller has checked that `claim` allows it. */
 bool kf_chunk_win(kf_descriptor *d, uint64_t claim, uint64_t owner);
 
 /* ---- pool.c [rt] ---- */
@@ -44,6 +45,7 @@ bool kf_chunk_win(kf_descriptor *d, uint64_t claim, uint64_t owner);
 void kf_gate_update(kf_control *control);
 
 /* ---- ring.c [rt]: policy RING ---- */
-/** Make the oldest sealed chunk that is not protected LIVE for `owner`, zeroed. UINT32_MAX: none. */
+/** Make the oldest sealed chunk that is not protected LIVE for `owner`, zeroed. UINT32_MAX:
+ *  none. */
 uint32_t kf_ring_claim(const kf_pool *pool, uint64_t owner);
 #endif

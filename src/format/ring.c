@@ -1,7 +1,7 @@
-/* The flight recorder (policy RING): which chunk a writer overwrites when none is free, and counting the
- * events that are lost with it. Lock-free like the rest of the pool. The writer that finds the list of
- * oldest chunks used up searches all descriptors and publishes a new list for all writers; they take
- * from it in turn (ring_hand). Part of libckineto-rt. */
+/* The flight recorder (policy RING): which chunk a writer overwrites when none is free, and
+ * counting the events that are lost with it. Lock-free like the rest of the pool. The writer that
+ * finds the list of oldest chunks used up searches all descriptors and publishes a new list for all
+ * writers; they take from it in turn (ring_hand). Part of libckineto-rt. */
 #include "format/pool.h"
 
 static bool is_event_type(uint32_t type)
@@ -36,8 +36,8 @@ static uint32_t close_depths_from(open_set *open, uint32_t depth)
     return closed;
 }
 
-/* Ticks of a record, in the bits that an END has; of a RANGE those of its end. The header is passed as
- * it was read once, because other processes may change the memory. */
+/* Ticks of a record, in the bits that an END has; of a RANGE those of its end. The header is passed
+ * as it was read once, because other processes may change the memory. */
 static uint64_t end_ticks_of(const uint64_t *record, uint64_t header)
 {
     uint32_t type = kf_header_type(header);
@@ -47,9 +47,9 @@ static uint64_t end_ticks_of(const uint64_t *record, uint64_t header)
     return record[is_range ? 2 : 1] & KF_END_TICK_MASK;
 }
 
-/* The number of events that are lost with a record. A range is lost with its END: until then its BEGIN
- * is also in the next chunk, as a REOPEN copy. Events that ended before `from` do not count, since no
- * window includes them. */
+/* The number of events that are lost with a record. A range is lost with its END: until then its
+ * BEGIN is also in the next chunk, as a REOPEN copy. Events that ended before `from` do not count,
+ * since no window includes them. */
 static uint32_t count_record_events(open_set *open, const uint64_t *record, uint64_t header,
                                     uint64_t from)
 {
@@ -204,8 +204,8 @@ static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
     return count;
 }
 
-/* Search all chunks with one value of the protection, so that the result is consistent. @return how many
- * may be overwritten, at most KF_RING_BATCH. */
+/* Search all chunks with one value of the protection, so that the result is consistent. @return how
+ * many may be overwritten, at most KF_RING_BATCH. */
 static uint32_t find_oldest_chunks(const kf_pool *pool, aged *oldest)
 {
     uint32_t count = 0, limit = highest_used_chunk(pool);
@@ -220,15 +220,15 @@ static uint32_t find_oldest_chunks(const kf_pool *pool, aged *oldest)
     return count;
 }
 
-/* ring_hand: the next index in the list in the low bits, the list's number above; or RING_BUSY while a
- * writer searches for the oldest. */
+/* ring_hand: the next index in the list in the low bits, the list's number above; or RING_BUSY
+ * while a writer searches for the oldest. */
 #define RING_BUSY UINT32_MAX
 #define TURN_BITS 8u
 #define LIST_MASK 0x7fffffu
 static uint32_t turn_of(uint32_t hand) { return hand & ((1u << TURN_BITS) - 1); }
 
-/* Publish a list for all writers: RING_BUSY → the next list's number, index 0. `hand` is the value before
- * RING_BUSY. An empty list is published as used up. */
+/* Publish a list for all writers: RING_BUSY → the next list's number, index 0. `hand` is the value
+ * before RING_BUSY. An empty list is published as used up. */
 static void publish_oldest_list(kf_control *c, const aged *oldest, uint32_t count, uint32_t hand)
 {
     for (uint32_t i = 0; i < KF_RING_BATCH; i++) {
@@ -239,7 +239,8 @@ static void publish_oldest_list(kf_control *c, const aged *oldest, uint32_t coun
     kb_store_release(&c->ring_hand, list << TURN_BITS | (count ? 0 : KF_RING_BATCH));
 }
 
-/* Steal the next chunk of the list. UINT32_MAX: the list is used up; *hand is ring_hand's value then. */
+/* Steal the next chunk of the list. UINT32_MAX: the list is used up; *hand is ring_hand's value
+ * then. */
 static uint32_t steal_next_oldest(const kf_pool *pool, uint64_t owner, uint32_t *hand)
 {
     kf_control *c = pool->control;
@@ -258,8 +259,8 @@ static uint32_t steal_next_oldest(const kf_pool *pool, uint64_t owner, uint32_t 
     return UINT32_MAX;
 }
 
-/* One writer at a time searches for all (RING_BUSY). Others that come meanwhile, or after that one has
- * died, search only for themselves. */
+/* One writer at a time searches for all (RING_BUSY). Others that come meanwhile, or after that one
+ * has died, search only for themselves. */
 uint32_t kf_ring_claim(const kf_pool *pool, uint64_t owner)
 {
     aged oldest[KF_RING_BATCH];

@@ -1,6 +1,6 @@
-/* The decoder's first pass: find the segments of all chunks and order them by (cursor, seq). It reads
- * only headers, so that it is cheap enough for everything that was recorded. A segment may occur twice,
- * in the pool and in the spool: the longer copy is used. */
+/* The decoder's first pass: find the segments of all chunks and order them by (cursor, seq). It
+ * reads only headers, so that it is cheap enough for everything that was recorded. A segment may
+ * occur twice, in the pool and in the spool: the longer copy is used. */
 #include "format/decode.h"
 
 const uint8_t kf_min_words_of[64] = {
@@ -36,8 +36,8 @@ static void end_last_segment(kf_segments *segments, size_t first, uint32_t at)
         last->words = (uint16_t)(at - last->offset);
 }
 
-/* Append the segments of one chunk. A malformed record, or one before the first keyframe, ends the scan
- * of the chunk. False: out of memory. */
+/* Append the segments of one chunk. A malformed record, or one before the first keyframe, ends the
+ * scan of the chunk. False: out of memory. */
 static bool scan_chunk_segments(const uint64_t *words, uint32_t count, uint32_t chunk,
                                 kf_segments *segments, kf_decode_result *result)
 {
@@ -65,7 +65,8 @@ static bool scan_chunk_segments(const uint64_t *words, uint32_t count, uint32_t 
     return true;
 }
 
-/* By (cursor, seq); of two copies the longer one comes first; chunk and offset make the order total. */
+/* By (cursor, seq); of two copies the longer one comes first; chunk and offset make the order
+ * total. */
 static int compare_segments(const void *left, const void *right)
 {
     const kf_segment *a = left, *b = right;

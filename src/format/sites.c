@@ -1,6 +1,6 @@
-/* The dictionary from the reader's side: sites and metadata sets by id, parsed when an event refers to
- * them, and the table entries (processes, devices, …) one after the other. Untrusted like the chunks: a
- * malformed entry is counted and replaced by kf_site_unknown. */
+/* The dictionary from the reader's side: sites and metadata sets by id, parsed when an event refers
+ * to them, and the table entries (processes, devices, …) one after the other. Untrusted like the
+ * chunks: a malformed entry is counted and replaced by kf_site_unknown. */
 #include "format/decode.h"
 
 const kf_site kf_site_unknown = {.name = {"?", 1}, .kind = KINETO_KIND_USER_ANNOTATION};
@@ -48,8 +48,8 @@ static bool are_types_known(const uint8_t *types, uint32_t count)
     return true;
 }
 
-/* NULL: the entry is malformed, or out of memory. The site is allocated without the names of args that
- * it does not have. */
+/* NULL: the entry is malformed, or out of memory. The site is allocated without the names of args
+ * that it does not have. */
 static const kf_site *parse_site_entry(kf_sites *sites, const uint8_t *payload, size_t size)
 {
     kf_site_entry e;

@@ -81,8 +81,9 @@ void kf_window_limit(kf_control *control, uint32_t slot, uint32_t pid, uint64_t 
     kb_or_release(&control->step_limits, UINT32_C(1) << slot);
 }
 
-/* Begin or end a window if this iteration is its limit; *changed is set if its kinds change. Several
- * threads of a program may step at once: the compare-and-swap of step_state lets one of them do it.
+/* Begin or end a window if this iteration is its limit; *changed is set if its kinds change.
+ * Several threads of a program may step at once: the compare-and-swap of step_state lets one of
+ * them do it.
  * @return whether later iterations matter to the window. */
 static bool step_window(kf_window *w, uint64_t step, uint64_t ticks, bool *changed)
 {

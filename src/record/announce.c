@@ -1,7 +1,7 @@
 /* Announcements of plug-ins, that is everything that is not an event: devices and their queues,
  * clocks, counters, the header. They become dictionary entries (layouts: kf_…_entry in format.h);
- * samples of clocks and counters become records. Each function of the table is a wrapper that enters
- * the builder (kr_builder_enter) and leaves it. */
+ * samples of clocks and counters become records. Each function of the table is a wrapper that
+ * enters the builder (kr_builder_enter) and leaves it. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
@@ -37,8 +37,8 @@ static uint64_t hash_parts(const kf_part *parts, uint32_t count)
     return hash;
 }
 
-/* The slot of this key, or a free one for it; NULL: neither, then it is announced each time. With the
- * builder's lock. */
+/* The slot of this key, or a free one for it; NULL: neither, then it is announced each time. With
+ * the builder's lock. */
 static kr_announced *find_announcement(kr_builder *b, uint64_t key)
 {
     for (uint64_t i = 0; i < 8; i++) {
@@ -293,7 +293,8 @@ static bool is_counter_set_valid(const KinetoPlugin_CounterSet *set)
     return whole;
 }
 
-/* The series' name with its unit, cut to KR_SERIES_NAME - 1 bytes: "power [W]". @return its size. */
+/* The series' name with its unit, cut to KR_SERIES_NAME - 1 bytes: "power [W]". @return its
+ * size. */
 static uint32_t format_series_name(char *out, const KinetoPlugin_CounterSet *set, uint32_t i)
 {
     const char *unit = set->pUnits ? set->pUnits[i] : NULL;

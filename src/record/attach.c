@@ -1,8 +1,8 @@
 /* This process and its pool: attaching once, registering the process, its names and metadata.
  *
- * A process attaches when the library is loaded (the environment names a pool file) or when a session
- * of the program adopts a mapping; then it never changes. Readers find the pool without a lock:
- * kr_pool.control is published last (kr_pool_get). */
+ * A process attaches when the library is loaded (the environment names a pool file) or when a
+ * session of the program adopts a mapping; then it never changes. Readers find the pool without a
+ * lock: kr_pool.control is published last (kr_pool_get). */
 #include "record/host.h"
 
 #include <errno.h>
@@ -179,8 +179,8 @@ static kineto_status check_collector(kf_control *control, kineto_error *err)
 }
 
 /* A file that this library cannot read may be a pool of another layout version. No layout stores
- * anything after the pool's end, so a recorder of any version finds there, in lines "PID NAME", which
- * processes are not recorded. */
+ * anything after the pool's end, so a recorder of any version finds there, in lines "PID NAME",
+ * which processes are not recorded. */
 static void append_unreadable_note(const char *path, const void *map, size_t bytes)
 {
     char line[96], name[64] = "";
@@ -249,8 +249,8 @@ __attribute__((constructor)) static void attach_from_environment(void)
 /* ---- names, metadata, notes ---------------------------------------------------------------------
  * Without a pool they are kept in a list, and added to the dictionary when there is one. */
 
-/* A dictionary entry that waits for a pool. Its payload begins with the process' id, which is filled
- * in then. */
+/* A dictionary entry that waits for a pool. Its payload begins with the process' id, which is
+ * filled in then. */
 typedef struct kr_kept {
     struct kr_kept *next;
     kf_entry_type type;
@@ -418,7 +418,8 @@ bool kr_note(const char *source, const char *reason, uint64_t count, bool is_los
 kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
                                 bool is_loss, const char *detail)
 {
-    /* A loss concerns the windows that record at that time; other lines concern the whole process. */
+    /* A loss concerns the windows that record at that time; other lines concern the whole
+     * process. */
     uint64_t ticks = is_loss ? kb_ticks(kb_ticks_clock()) : 0;
     return source && reason ? add_ledger_entry(source, reason, count, is_loss, detail, ticks)
                             : KINETO_E_ARGUMENT;

@@ -1,10 +1,11 @@
-/* The builder through which plug-ins deliver events. An event becomes a DEVICE record in the pool at
- * once, so that it survives a crash of the program; everything given is copied. What is not an event
- * (devices, clocks, counters, header) is in announce.c.
+/* The builder through which plug-ins deliver events. An event becomes a DEVICE record in the pool
+ * at once, so that it survives a crash of the program; everything given is copied. What is not an
+ * event (devices, clocks, counters, header) is in announce.c.
  *
- * Every call of the builder is between kr_builder_enter, which marks the thread as inside (quiesce.c)
- * and refuses calls after the session, and kr_plugin_exit. Events that are built in steps (addEvent,
- * setLast…, addLast…) wait in a kr_pending of the calling thread until the next event. */
+ * Every call of the builder is between kr_builder_enter, which marks the thread as inside
+ * (quiesce.c) and refuses calls after the session, and kr_plugin_exit. Events that are built in
+ * steps (addEvent, setLast…, addLast…) wait in a kr_pending of the calling thread until the next
+ * event. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
@@ -320,8 +321,8 @@ static int set_pending_flow(const kr_builder *b, kr_pending *p, int32_t type, ui
 
 /* ---- whole events ---------------------------------------------------------------------------- */
 
-/* The dictionary id of the activity's metadata set, 0 if it has none, goes to p->set. False: no such
- * set was registered. */
+/* The dictionary id of the activity's metadata set, 0 if it has none, goes to p->set. False: no
+ * such set was registered. */
 static bool resolve_metadata_set(const kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
 {
     if (!KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, metadataSet) || !a->metadataSet)
@@ -430,7 +431,8 @@ static int change_flow(const kr_builder *b, kr_pending *p, const kr_change *chan
     return set_pending_flow(b, p, flow->flowType, flow->flowId, flow->isStartPoint);
 }
 
-/* JSON text of an integer in its canonical spelling: writing the number back gives the same text. */
+/* JSON text of an integer in its canonical spelling: writing the number back gives the same
+ * text. */
 static bool parse_plain_integer(const char *s, int64_t *out)
 {
     const char *digits = s + (*s == '-');
@@ -531,7 +533,8 @@ void kr_builder_open(kr_builder *b)
     kb_store_release(&b->open, 1u);
 }
 
-/* Only what threads of this process own: a fork's child has copies of its parent's pending events. */
+/* Only what threads of this process own: a fork's child has copies of its parent's pending
+ * events. */
 static void flush_all_pending(const kr_builder *b)
 {
     uint32_t pid = kb_os_pid();

@@ -1,16 +1,18 @@
 /* Callbacks around operators: global ones, which run on all threads, and each thread's own.
  *
- * A thread that runs a callback is marked as inside (quiesce.c). A global callback is removed in two
- * steps: it is taken out of the table, then kr_wait_quiescent makes sure that no other thread is
- * inside; only then is its place used again. So a thread that is inside reads places without a lock,
- * and when the removal returns the program may free what the callback used. States of a place:
+ * A thread that runs a callback is marked as inside (quiesce.c). A global callback is removed in
+ * two steps: it is taken out of the table, then kr_wait_quiescent makes sure that no other thread
+ * is inside; only then is its place used again. So a thread that is inside reads places without a
+ * lock, and when the removal returns the program may free what the callback used. States of a
+ * place:
  *
  *   free (taken false) → taken, handle 0 → in the table (handle set) → taken, handle 0 → free
  */
 #include "record/function.h"
 #include "record/host.h"
 
-/* Places of a table. A step's members have a bit for each place: the low half is the global table. */
+/* Places of a table. A step's members have a bit for each place: the low half is the global
+ * table. */
 #define KR_CALLBACKS 32u
 
 typedef struct kr_callback {
@@ -25,8 +27,8 @@ typedef struct kr_callbacks {
     kr_callback list[KR_CALLBACKS];
 } kr_callbacks;
 
-/* What an operator with callbacks needs at its end: which callbacks to call, and their view. Owned by
- * the operator; afterwards it goes to `unused` of the thread that ended it. */
+/* What an operator with callbacks needs at its end: which callbacks to call, and their view. Owned
+ * by the operator; afterwards it goes to `unused` of the thread that ended it. */
 typedef struct kineto_function_calls {
     struct kineto_function_calls *next; /* of the unused ones */
     struct kr_thread *thread;           /* whose own callbacks these are */
@@ -515,8 +517,8 @@ static kineto_function_view restrict_view(const kineto_function_view *whole, con
     return v;
 }
 
-/* Call the `enter` functions in the order of places, and store in *k which `exit` functions to call.
- * The thread is inside. */
+/* Call the `enter` functions in the order of places, and store in *k which `exit` functions to
+ * call. The thread is inside. */
 static void run_enter_callbacks(kr_thread *t, calls *k, uint64_t members)
 {
     KB_ASSERT(!t->running && k->count == 0);
@@ -612,8 +614,8 @@ void kineto_function_set_outputs(kineto_function *f, const kineto_input *outputs
         kr_function_outputs(f, outputs, outputs ? count : 0);
 }
 
-/* Call the `exit` functions of callbacks that are still in their table, in reverse order. Those of a
- * thread's own table are called on that thread only. */
+/* Call the `exit` functions of callbacks that are still in their table, in reverse order. Those of
+ * a thread's own table are called on that thread only. */
 static void run_exit_callbacks(kr_thread *t, calls *k)
 {
     bool within = t->running; /* true when a callback ends an operator that began outside of it */

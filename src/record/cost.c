@@ -5,8 +5,8 @@
 
 #define ROUNDS 7u
 #define EACH   16u /* records of a round: all of it takes some microseconds */
-/* Among a program's own work, and into memory that another process used last, a record takes half as
- * much again as in this loop: see docs/self-cost.md. */
+/* Among a program's own work, and into memory that another process used last, a record takes half
+ * as much again as in this loop: see docs/self-cost.md. */
 #define COLD_PART 2u
 
 KINETO_SITE(plain_site, KINETO_KIND_CPU_OP, "");
@@ -39,8 +39,8 @@ static int compare_durations(const void *left, const void *right)
     return KB_COMPARE(*a, *b);
 }
 
-/* The cost of one call of what `run` does EACH times, in parts of a tick (KF_UNIT_PARTS). The median
- * of some rounds, the first of which meets cold caches. `words` is room for one round. */
+/* The cost of one call of what `run` does EACH times, in parts of a tick (KF_UNIT_PARTS). The
+ * median of some rounds, the first of which meets cold caches. `words` is room for one round. */
 static uint32_t measure_unit_cost(kr_cursor *c, void (*run)(void), uint64_t *words, uint32_t count)
 {
     uint64_t took[ROUNDS];
@@ -59,8 +59,8 @@ static uint32_t measure_unit_cost(kr_cursor *c, void (*run)(void), uint64_t *wor
 /* A throttled range costs the call and the lookup, but no clock reading: a fifth of a range. */
 #define MUTED_PART 5u
 
-/* Runs the calls that programs make, on a cursor of its own that writes into a local array. The gate
- * is still closed, so that signal handlers do not record meanwhile. */
+/* Runs the calls that programs make, on a cursor of its own that writes into a local array. The
+ * gate is still closed, so that signal handlers do not record meanwhile. */
 void kr_cost_calibrate(kf_control *control)
 {
     uint64_t words[EACH * (3 + ARGS) + 8];

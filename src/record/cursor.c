@@ -1,11 +1,11 @@
 /* Cursors: attaching threads, changing chunks, keyframes, thread exit. The slow half of recording;
  * the hot half is in cursor.h and record.c.
  *
- * Cursors lie in slabs that are never freed, since a cursor may still be the `kr_me` of a thread that
- * has not recorded since a fork. A slot is claimed by the compare-and-swap of `in_use`, and released
- * as the last step of thread exit. A chunk changes hands in the order claim new, publish new, seal
- * old: a thread that is killed or cancelled in between leaves two LIVE chunks in its name, which
- * thread exit (release_stray_chunks) or the collector puts right. */
+ * Cursors lie in slabs that are never freed, since a cursor may still be the `kr_me` of a thread
+ * that has not recorded since a fork. A slot is claimed by the compare-and-swap of `in_use`, and
+ * released as the last step of thread exit. A chunk changes hands in the order claim new, publish
+ * new, seal old: a thread that is killed or cancelled in between leaves two LIVE chunks in its
+ * name, which thread exit (release_stray_chunks) or the collector puts right. */
 #include "record/function.h"
 
 #include <dlfcn.h>
@@ -185,8 +185,8 @@ void kr_cursors_each(void (*visit)(kr_cursor *c, void *context), void *context)
 
 static uint64_t owner_of_cursor(const kr_cursor *c) { return (uint64_t)c->pid << 32 | c->tid; }
 
-/* Words of the record that opened range d, from its header. Another process may have overwritten the
- * header in the shared memory: the result is 2 if the chunk cannot hold that many. */
+/* Words of the record that opened range d, from its header. Another process may have overwritten
+ * the header in the shared memory: the result is 2 if the chunk cannot hold that many. */
 static uint32_t words_of_open_range(const kr_cursor *c, uint32_t d, uint64_t header)
 {
     uint32_t words = kf_header_words(header);
@@ -203,7 +203,8 @@ static uint32_t count_reopen_words(const kr_cursor *c)
 }
 
 /* Copy open range d to `at`, shortened to header and ticks if it is longer than `most` words. The
- * old chunk is still this cursor's, so that its record is stable unless another process misbehaves. */
+ * old chunk is still this cursor's, so that its record is stable unless another process
+ * misbehaves. */
 static uint64_t *copy_open_range(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_t d,
                                  size_t most)
 {
@@ -253,8 +254,8 @@ static void publish_segment(kr_cursor *c, uint64_t *base, uint64_t *at, uint32_t
     c->at = at;
 }
 
-/* Begin a segment in chunk `index`, in which `used` words are written: a keyframe, then a REOPEN copy
- * of each open range. False: too little room for these, for `words` and for the ENDs. */
+/* Begin a segment in chunk `index`, in which `used` words are written: a keyframe, then a REOPEN
+ * copy of each open range. False: too little room for these, for `words` and for the ENDs. */
 static bool start_segment(kr_cursor *c, const kf_pool *pool, uint32_t index, uint32_t used,
                           uint32_t words)
 {
@@ -300,8 +301,8 @@ static bool change_chunk(kr_cursor *c, const kf_pool *pool, uint32_t words)
     return false;
 }
 
-/* Changes when chunks are freed, or when the size or the policy of the buffer changes: then claiming
- * a chunk may succeed again. */
+/* Changes when chunks are freed, or when the size or the policy of the buffer changes: then
+ * claiming a chunk may succeed again. */
 static uint64_t make_room_key(const kf_control *control)
 {
     return kb_load_relaxed(&control->forgotten_ticks) + kb_load_relaxed(&control->chunk_limit) +
@@ -329,7 +330,8 @@ bool kr_cursor_refill(kr_cursor *c, uint32_t words)
 }
 
 /* Re-anchors the clock for the END that follows: writes an ARGS record without args for the range
- * that is about to end, or moves to a new chunk, which begins with a keyframe, if the chunk is full. */
+ * that is about to end, or moves to a new chunk, which begins with a keyframe, if the chunk is
+ * full. */
 KB_COLD void kr_epoch_begin(kr_cursor *c, uint64_t ticks)
 {
     c->epoch = kr_epoch_of(ticks);
@@ -367,8 +369,8 @@ static void discard_unfinished_record(kr_cursor *c)
     memset(c->at, 0, (size_t)(c->base + KF_CHUNK_WORDS - c->at) * sizeof *c->at);
 }
 
-/* The thread ends: write THREAD_EXIT and leave the chunk to other threads. Open ranges stay open and
- * are closed by the decoder, so that the words reserved for their ENDs are free to use. */
+/* The thread ends: write THREAD_EXIT and leave the chunk to other threads. Open ranges stay open
+ * and are closed by the decoder, so that the words reserved for their ENDs are free to use. */
 static void retire_cursor(kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
@@ -396,7 +398,8 @@ static void seal_chunk_at(const kf_pool *pool, uint32_t index, uint32_t used, ui
     kf_chunk_seal(pool, index, used, ticks);
 }
 
-/* A chunk that was claimed and not begun by this cursor: records that other threads left in it stay. */
+/* A chunk that was claimed and not begun by this cursor: records that other threads left in it
+ * stay. */
 static void release_new_chunk(const kf_pool *pool, uint32_t index)
 {
     const kf_descriptor *d = &pool->descriptors[index];
@@ -480,8 +483,8 @@ static void forget_cursors_in_child(void)
     kr_steps_forget();
 }
 
-/* Calling glibc's pthread_atfork links a part of glibc into the library that needs symbols which musl
- * does not have; this library is loaded into programs of either libc. */
+/* Calling glibc's pthread_atfork links a part of glibc into the library that needs symbols which
+ * musl does not have; this library is loaded into programs of either libc. */
 static void register_fork_handler(void (*handler)(void))
 {
 #ifdef __GLIBC__

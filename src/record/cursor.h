@@ -161,7 +161,8 @@ KB_INLINE void kr_commit(kr_cursor *c, uint64_t *at, uint64_t header, uint32_t w
     c->at = at + words;
 }
 
-/** Count a loss (or another ledger reason) of a source; without a pool there is nothing to count. */
+/** Count a loss (or another ledger reason) of a source; without a pool there is nothing to
+ *  count. */
 void kr_count(uint32_t source, kf_reason reason, uint64_t n);
 
 /* ---- record calls ---- */
@@ -214,7 +215,8 @@ KB_INLINE bool kr_too_deep(const kr_cursor *c)
 static inline uint32_t kr_epoch_of(uint64_t ticks) { return (uint32_t)(ticks >> KR_EPOCH_BITS); }
 void kr_epoch_begin(kr_cursor *c, uint64_t ticks);
 
-/* Close all ranges from `depth` inwards. There is room: it was reserved when the range was opened. */
+/* Close all ranges from `depth` inwards. There is room: it was reserved when the range was
+ * opened. */
 KB_INLINE void kr_end_write(kr_cursor *c, uint32_t depth, uint64_t ticks)
 {
     KB_ASSERT(!KR_IN_USE(c) || (depth < c->depth && c->depth <= KF_MAX_DEPTH));

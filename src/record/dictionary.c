@@ -72,8 +72,8 @@ uint32_t kr_site_register(kineto_site *site)
     uint8_t flags = flags_of_site(site);
     if (kb_load_relaxed(&site->flags) != flags)
         kb_store_relaxed(&site->flags, flags);
-    /* Another thread may have registered it meanwhile: the first id is used by all threads, since the
-     * two ends of an asynchronous range are joined by it. */
+    /* Another thread may have registered it meanwhile: the first id is used by all threads, since
+     * the two ends of an asynchronous range are joined by it. */
     return kb_cas_acqrel(&site->id, &first, id) ? id : first;
 }
 

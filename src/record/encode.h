@@ -7,8 +7,8 @@
 
 #include "record/cursor.h"
 
-/** A text: inline up to inline_limit bytes; a longer one in the dictionary; when that is full, cut to
- *  inline_limit bytes and counted. */
+/** A text: inline up to inline_limit bytes; a longer one in the dictionary; when that is full, cut
+ *  to inline_limit bytes and counted. */
 uint64_t *kr_text_write(uint64_t *at, const uint64_t *limit, const char *data, size_t bytes,
                         size_t inline_limit);
 uint64_t *kr_string_write(uint64_t *at, const uint64_t *limit, const char *s);

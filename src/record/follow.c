@@ -1,6 +1,6 @@
-/* Follows the windows of an on-demand recorder: in a process that such a recorder watches and that has
- * plug-in profilers, one thread sleeps until windows change, and then starts or stops the profilers.
- * Not under a recorder that records all the time. The protocol with the recorder is in
+/* Follows the windows of an on-demand recorder: in a process that such a recorder watches and that
+ * has plug-in profilers, one thread sleeps until windows change, and then starts or stops the
+ * profilers. Not under a recorder that records all the time. The protocol with the recorder is in
  * format/follow.c. */
 #include "base/alone.h"
 #include "record/host.h"

@@ -1,12 +1,13 @@
-/* Evaluates the unwinder's tables (DWARF call frame information in .eh_frame) for one return address,
- * in the simple case that most functions without a frame pointer are in: the caller's frame is at a
- * constant distance from the stack pointer. Everything else (expressions, other registers, tables of
- * other versions) is refused, and the unwinder itself finds the caller (stack.c). The tables are those
- * that the process runs with, so they are trusted as much as the unwinder trusts them; still nothing
- * is read past an entry's end.
+/* Evaluates the unwinder's tables (DWARF call frame information in .eh_frame) for one return
+ * address, in the simple case that most functions without a frame pointer are in: the caller's
+ * frame is at a constant distance from the stack pointer. Everything else (expressions, other
+ * registers, tables of other versions) is refused, and the unwinder itself finds the caller
+ * (stack.c). The tables are those that the process runs with, so they are trusted as much as the
+ * unwinder trusts them; still nothing is read past an entry's end.
  *
  * Names and numbers: DWARF 5 sections 6.4 and 7.24, and the Linux Standard Base for .eh_frame. An
- * entry is a CIE (common information entry) or an FDE (frame description entry) that refers to one. */
+ * entry is a CIE (common information entry) or an FDE (frame description entry) that refers to
+ * one. */
 #include "record/stack.h"
 
 #if defined(__x86_64__)
@@ -186,8 +187,8 @@ static bool read_cie(const uint8_t *at, cie *c)
 
 /* ---- instructions ---------------------------------------------------------------------------- */
 
-/* A row of the table: how the caller's frame (CFA) is found, a register plus a distance; and where rbp
- * and the return address are saved, as distances from the CFA (0: not saved). */
+/* A row of the table: how the caller's frame (CFA) is found, a register plus a distance; and where
+ * rbp and the return address are saved, as distances from the CFA (0: not saved). */
 typedef struct cfa_row {
     int64_t base, distance, frame, address;
 } cfa_row;
@@ -360,7 +361,8 @@ static void run_instruction(cfa_machine *m, cfi_reader *r)
     }
 }
 
-/* Run the CIE's instructions, then those of the FDE up to the address; the last row is the result. */
+/* Run the CIE's instructions, then those of the FDE up to the address; the last row is the
+ * result. */
 bool kr_frame_size_of(const void *entry, uint64_t start, uint64_t address, kr_frame_size *out)
 {
     cie c = {.code_align = 0};

@@ -2,8 +2,8 @@
  * inputs, ids and stacks (KF_PROP_FUNCTION in format.h); uncommon parts are in function_part.c,
  * callbacks in callbacks.c, stacks and counters in function_extras.c.
  *
- * As in record.c a fast path handles frequent operators and falls back to a general one. Budget: two
- * clock reads, eight words for two matrices, and passing the id to plug-ins. */
+ * As in record.c a fast path handles frequent operators and falls back to a general one. Budget:
+ * two clock reads, eight words for two matrices, and passing the id to plug-ins. */
 #include "record/function.h"
 
 /* ---- ids and numbers of threads -------------------------------------------------------------- */
@@ -181,8 +181,8 @@ KB_INLINE uint64_t *write_graph_words(uint64_t *at, const few_parts *few, uint32
     return at;
 }
 
-/* Record a frequent operator: its site is registered, it has few parts, there is room. 0: otherwise,
- * nothing was written. */
+/* Record a frequent operator: its site is registered, it has few parts, there is room. 0:
+ * otherwise, nothing was written. */
 KB_INLINE kineto_range begin_operator_fast(kr_cursor *c, kineto_site *site, uint64_t id,
                                            const few_parts *few, uint32_t wants)
 {
@@ -388,8 +388,8 @@ KB_INLINE void init_function(kineto_function *f, kineto_site *site)
     f->site = site;
 }
 
-/* `caller`: where the program called kineto_function_start. That function calls this one or jumps to
- * it, as the compiler chooses, so that its own frame cannot be passed on. */
+/* `caller`: where the program called kineto_function_start. That function calls this one or jumps
+ * to it, as the compiler chooses, so that its own frame cannot be passed on. */
 static KB_NOINLINE void start_function_slow(kineto_function *f, kineto_site *site,
                                             const kineto_input *inputs, size_t count,
                                             const void *caller)

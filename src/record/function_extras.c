@@ -15,8 +15,8 @@ typedef struct kr_extras {
     uint32_t begun_turn[KF_MAX_DEPTH];
 } kr_extras;
 
-/* The counters of all threads. The plan changes only while no session counts, since threads have one
- * set of counters for all sessions. */
+/* The counters of all threads. The plan changes only while no session counts, since threads have
+ * one set of counters for all sessions. */
 static struct {
     kb_lock lock;
     uint32_t process;
@@ -85,8 +85,8 @@ static KB_COLD void report_counters_refused(uint32_t turn, const char *why)
                       kb_ticks(kb_ticks_clock()));
 }
 
-/* Open the current plan's counters for this thread. Tried once per plan: a refusal would repeat. The
- * cursor is entered, so that a signal handler does not close the same descriptors meanwhile. */
+/* Open the current plan's counters for this thread. Tried once per plan: a refusal would repeat.
+ * The cursor is entered, so that a signal handler does not close the same descriptors meanwhile. */
 static KB_COLD void open_thread_counters(kr_cursor *c, kr_extras *x)
 {
     int saved = errno;

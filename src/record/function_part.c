@@ -1,7 +1,7 @@
-/* The part of a record that makes it an operator: inputs, numbers of the autograd graph, args by name.
- * Layout: KF_FUNCTION_… in format.h. This is the general writer; function.c has a fast one for frequent
- * inputs. Writers return the end, or NULL when it would pass `limit`; the caller then discards the
- * record. */
+/* The part of a record that makes it an operator: inputs, numbers of the autograd graph, args by
+ * name. Layout: KF_FUNCTION_… in format.h. This is the general writer; function.c has a fast one
+ * for frequent inputs. Writers return the end, or NULL when it would pass `limit`; the caller then
+ * discards the record. */
 #include "record/function.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -227,8 +227,8 @@ typedef struct part_head {
     uint32_t parts, count;
 } part_head;
 
-/* Everything between the head and the inputs; sets the KF_FUNCTION_… bits of what it wrote. The caller
- * has checked PART_MIN words. */
+/* Everything between the head and the inputs; sets the KF_FUNCTION_… bits of what it wrote. The
+ * caller has checked PART_MIN words. */
 static uint64_t *write_optional_parts(uint64_t *at, const uint64_t *limit, const kr_operator *op,
                                       uint32_t wants, part_head *head)
 {

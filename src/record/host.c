@@ -1,5 +1,5 @@
-/* The host of plug-in profilers: registration, and one session per profiler while a window records a
- * kind that it supports. A profiler that fails loses its own data and leaves lines in the ledger.
+/* The host of plug-in profilers: registration, and one session per profiler while a window records
+ * a kind that it supports. A profiler that fails loses its own data and leaves lines in the ledger.
  *
  * One lock guards the table and is held while a profiler's functions are called, so that create,
  * start, stop, processEvents and destroy of one profiler never overlap. A thread that comes back to
@@ -63,7 +63,8 @@ static void log_profiler_failure(kr_profiler *p, const char *what, const char *d
     kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s %s", p->name, what, detail);
 }
 
-/* Log, count and note a call of the profiler that returned a code other than 0. @return the code. */
+/* Log, count and note a call of the profiler that returned a code other than 0. @return the
+ * code. */
 static int report_failed_call(kr_profiler *p, const char *what, int code)
 {
     char reason[64], text[KR_ERROR_TEXT + 1], detail[sizeof text + 64];
@@ -305,8 +306,8 @@ static void toggle_collection(kr_profiler *p, bool on)
     (void)report_failed_call(p, "toggleCollection", p->calls->profilerToggleCollection(&params));
 }
 
-/* `held`: the kinds that the windows want; `gate`: those that they want now, which are fewer if some
- * windows are paused. `collect`: the profiler is to deliver what it has so far. */
+/* `held`: the kinds that the windows want; `gate`: those that they want now, which are fewer if
+ * some windows are paused. `collect`: the profiler is to deliver what it has so far. */
 static void update_profiler(kr_profiler *p, uint64_t held, uint64_t gate, bool collect)
 {
     uint64_t now = wanted_types(p, gate),
@@ -428,8 +429,8 @@ static kr_profiler *find_profiler(const KinetoPlugin_ProfilerInterface *calls)
     return NULL;
 }
 
-/* Late calls through the builder of a withdrawn plug-in reach its old slot, so the slot that has been
- * free for longest is used. */
+/* Late calls through the builder of a withdrawn plug-in reach its old slot, so the slot that has
+ * been free for longest is used. */
 static kr_profiler *find_free_profiler_slot(void)
 {
     kr_profiler *best = NULL;

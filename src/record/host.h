@@ -28,8 +28,8 @@ struct KinetoPlugin_RegistryHandle {
     uint32_t file; /* the loader's number of the library; 0: none */
     char error[256 + 32]; /* why the last registration failed; under the host's lock */
 };
-/** Fill a registry that registers in the name of `registrant`. Both must stay valid as long as the library
- *  is loaded. */
+/** Fill a registry that registers in the name of `registrant`. Both must stay valid as long as the
+ *  library is loaded. */
 void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *registrant);
 
 /* ---- types.c: the plug-in's numbers of kinds -------------------------------------------------- */
@@ -55,8 +55,8 @@ typedef struct kr_name_hint {
 } kr_name_hint;
 #define KR_NAME_HINTS 256u /* in pairs; a power of two */
 
-/* The event that setLast… and addLast… change: one per builder and thread that uses them. A free one
- * (owner 0) is claimed by compare-and-swap; only the owner's thread changes the rest, until the
+/* The event that setLast… and addLast… change: one per builder and thread that uses them. A free
+ * one (owner 0) is claimed by compare-and-swap; only the owner's thread changes the rest, until the
  * builder is closed and all threads are outside. */
 typedef struct kr_pending {
     struct kr_pending *next; /* of the builder; never changes */
@@ -113,8 +113,8 @@ typedef struct KinetoPlugin_TraceBuilderHandle kr_builder;
 
 void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revision revision);
 void kr_builder_open(kr_builder *b);
-/** Refuse calls from now on, wait until none is in progress, write what is pending. False: a call did
- *  not return in time; what its thread had pending is lost. */
+/** Refuse calls from now on, wait until none is in progress, write what is pending. False: a call
+ *  did not return in time; what its thread had pending is lost. */
 bool kr_builder_close(kr_builder *b);
 /** The calling thread ends: write what it has pending. */
 void kr_builder_thread_exit(kr_builder *b);
@@ -124,9 +124,9 @@ void kr_builder_free(kr_builder *b);
 
 /* 1: the kernel has no membarrier, so entering threads make a fence themselves. */
 extern uint32_t kr_plugin_fences;
-/** Mark the thread as inside. @return the cursor for kr_plugin_exit; NULL if this thread cannot enter
- *  (a signal handler, no memory). Branches rather than sums: a sum would depend on the store of the
- *  call before. */
+/** Mark the thread as inside. @return the cursor for kr_plugin_exit; NULL if this thread cannot
+ *  enter (a signal handler, no memory). Branches rather than sums: a sum would depend on the store
+ *  of the call before. */
 KB_INLINE kr_cursor *kr_plugin_enter(void)
 {
     kr_cursor *c = kr_me;
@@ -184,20 +184,21 @@ static inline bool kr_interface_is_whole(const KinetoPlugin_ProfilerInterface *i
            i->profilerStop && i->profilerProcessEvents;
 }
 
-/** kineto_rt_profilers_update, or with `collect` kineto_rt_profilers_collect. False: not done, because
- *  the process ends. */
+/** kineto_rt_profilers_update, or with `collect` kineto_rt_profilers_collect. False: not done,
+ *  because the process ends. */
 bool kr_host_follow(bool collect);
 
 /* ---- follow.c ---------------------------------------------------------------------------------- */
 
-/** Called when a profiler was registered: in a process that an on-demand recorder watches, start the
- *  thread that follows its windows. Again in a fork's child. */
+/** Called when a profiler was registered: in a process that an on-demand recorder watches, start
+ *  the thread that follows its windows. Again in a fork's child. */
 void kr_follow_start(void);
 
 /* ---- privateuse1.c ----------------------------------------------------------------------------- */
 
-/** Sessions may have ended: a profiler that was registered meanwhile replaces its predecessor. Cheap
- *  if there is none. Called at the end of every update of profilers, without the host's lock. */
+/** Sessions may have ended: a profiler that was registered meanwhile replaces its predecessor.
+ *  Cheap if there is none. Called at the end of every update of profilers, without the host's
+ *  lock. */
 void kr_privateuse1_settle(void);
 
 /* ---- attach.c ---------------------------------------------------------------------------------- */

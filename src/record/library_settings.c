@@ -1,8 +1,8 @@
 /* Settings of libckineto that can be made before libckineto is loaded into the process.
  *
- * Daemon client: usually libckineto polls the daemon for requests (KINETO_USE_DAEMON). PyTorch brings
- * another client, libkineto's. The code that attaches ckineto to PyTorch stops that client, or names
- * it here, so that one client serves each request.
+ * Daemon client: usually libckineto polls the daemon for requests (KINETO_USE_DAEMON). PyTorch
+ * brings another client, libkineto's. The code that attaches ckineto to PyTorch stops that client,
+ * or names it here, so that one client serves each request.
  *
  * Quiet: for programs that did not choose libckineto. Its messages must not appear in their output
  * unless KINETO_LOG_LEVEL or KINETO_LOG_FILE request them. */

@@ -1,10 +1,10 @@
 /* Correlation ids, passed on to the plug-ins that listen.
  *
- * Pushing takes no lock: it reads the current list of listeners while the thread is marked as inside
- * (quiesce.c). A published list is never changed; a new list replaces it, under the host's lock, and
- * the old one is reused only after kr_wait_quiescent. A pop goes to the listeners that were in the
- * list at the time of the push: each list has a generation, each target the generation since which
- * its plug-in listens. */
+ * Pushing takes no lock: it reads the current list of listeners while the thread is marked as
+ * inside (quiesce.c). A published list is never changed; a new list replaces it, under the host's
+ * lock, and the old one is reused only after kr_wait_quiescent. A pop goes to the listeners that
+ * were in the list at the time of the push: each list has a generation, each target the generation
+ * since which its plug-in listens. */
 #include "record/host.h"
 
 #define KR_LISTS                                                                                   \

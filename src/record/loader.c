@@ -93,8 +93,8 @@ static kr_file *find_active_file(dev_t device, ino_t inode)
     return NULL;
 }
 
-/* The entry for loading `path`: its previous one, a free one, or the oldest that is not in use. NULL:
- * all are loaded or busy. */
+/* The entry for loading `path`: its previous one, a free one, or the oldest that is not in use.
+ * NULL: all are loaded or busy. */
 static kr_file *find_file_place(const char *path)
 {
     kr_file *place = NULL, *oldest = NULL;
@@ -144,7 +144,8 @@ static const char *name_without_directory(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* BUSY → state: stores the result in the table, logs it and adds it to the ledger. Returns status. */
+/* BUSY → state: stores the result in the table, logs it and adds it to the ledger. Returns
+ * status. */
 static kineto_status KINETO_PRINTF(5, 6)
     settle_file(kr_file *f, kineto_plugin_state state, kineto_status status, kineto_error *err,
                 const char *fmt, ...)
@@ -175,8 +176,8 @@ static kineto_status KINETO_PRINTF(5, 6)
 
 /* ---- loading one ------------------------------------------------------------------------------- */
 
-/* Absolute, because the dynamic linker searches for a name without a directory in other places. False:
- * it does not fit. */
+/* Absolute, because the dynamic linker searches for a name without a directory in other places.
+ * False: it does not fit. */
 static bool make_absolute_path(const char *path, char *buf, size_t size)
 {
     char here[PATH_MAX];
@@ -187,7 +188,8 @@ static bool make_absolute_path(const char *path, char *buf, size_t size)
     return (size_t)snprintf(buf, size, "%s/%s", here, path) < size;
 }
 
-/* Profilers that were registered by the program or by a constructor, not through a file's registry. */
+/* Profilers that were registered by the program or by a constructor, not through a file's
+ * registry. */
 static uint32_t count_built_in_profilers(void)
 {
     kineto_plugin_info info;
@@ -403,8 +405,8 @@ static void report_unreadable_directory(const char *path, kr_revision revision, 
                           "cannot read the directory: %s", strerror(os_error));
 }
 
-/* Load all libraries of a directory. `optional`: a missing directory is not reported. @return how many
- * were loaded. */
+/* Load all libraries of a directory. `optional`: a missing directory is not reported. @return how
+ * many were loaded. */
 static uint32_t load_plugin_directory(const char *directory, kr_revision revision, bool optional)
 {
     struct dirent **entries = NULL;
@@ -618,8 +620,8 @@ static void load_environment_plugins(void)
     load_installed_plugins();
 }
 
-/* Did another copy of the recorder in this process attach before this one? Then that copy has loaded
- * the plug-ins. */
+/* Did another copy of the recorder in this process attach before this one? Then that copy has
+ * loaded the plug-ins. */
 static bool has_other_copy_attached(const kf_pool *pool)
 {
     uint32_t self = kineto_rt_process(), pid = kb_os_pid();

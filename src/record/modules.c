@@ -162,8 +162,8 @@ static bool read_own_memory(uint64_t address, void *to, size_t bytes)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-/* Search a segment of ELF notes: name size, size, type, then name and contents, each rounded up to 4
- * bytes. @return the bytes of the build id, which `id` receives; 0: it has none. */
+/* Search a segment of ELF notes: name size, size, type, then name and contents, each rounded up to
+ * 4 bytes. @return the bytes of the build id, which `id` receives; 0: it has none. */
 static uint32_t find_build_id(uint64_t at, uint64_t bytes, uint8_t *id)
 {
     uint64_t end = at + KB_MIN(bytes, (uint64_t)4096);
@@ -213,8 +213,9 @@ typedef struct range {
     uint64_t start, end; /* the lowest bit of start: it is a runtime library */
 } range;
 #define RANGES 4096u
-/* A sequence lock: the writer makes `turn` odd, changes the ranges, and makes it even again. Readers
- * check that `turn` was even and did not change; otherwise they treat the address as known code. */
+/* A sequence lock: the writer makes `turn` odd, changes the ranges, and makes it even again.
+ * Readers check that `turn` was even and did not change; otherwise they treat the address as known
+ * code. */
 static struct known_ranges {
     uint32_t turn, count;
     uint64_t hash; /* of all ranges: the writer's */
@@ -247,8 +248,8 @@ kr_module_is kr_module_of(uint64_t address)
     return is;
 }
 
-/* Is it the C library, or one in which threads start? Callers of a program's code in there are of no
- * interest, and were rarely compiled with frame pointers. */
+/* Is it the C library, or one in which threads start? Callers of a program's code in there are of
+ * no interest, and were rarely compiled with frame pointers. */
 static bool is_runtime_library(const char *path)
 {
     static const char *const names[] = {"libc.so",    "libc-",        "ld-linux",  "ld-musl",

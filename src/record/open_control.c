@@ -1,10 +1,10 @@
 /* Opens libckineto in programs that are linked with libckineto-rt alone. Linkers drop a library of
- * which no function is called (--as-needed), so a program that only records has no libckineto, which
- * serves requests for traces. If the environment makes the process traceable on demand, libckineto is
- * opened from the folder of this library.
+ * which no function is called (--as-needed), so a program that only records has no libckineto,
+ * which serves requests for traces. If the environment makes the process traceable on demand,
+ * libckineto is opened from the folder of this library.
  *
- * Not in processes that did not choose this library, where it was preloaded or opened by a plug-in or
- * by Python: they have their own rules for which library serves requests. */
+ * Not in processes that did not choose this library, where it was preloaded or opened by a plug-in
+ * or by Python: they have their own rules for which library serves requests. */
 #include "record/host.h"
 
 #include <ckineto/base.h>

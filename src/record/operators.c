@@ -1,6 +1,6 @@
-/* Sites of operators whose names are known only at run time: one for each (name, overload, scope), in
- * a hash table with open addressing. They are never freed, since recordings refer to them until the
- * process ends. */
+/* Sites of operators whose names are known only at run time: one for each (name, overload, scope),
+ * in a hash table with open addressing. They are never freed, since recordings refer to them until
+ * the process ends. */
 #include "record/function.h"
 
 typedef struct operator_site {

@@ -1,6 +1,6 @@
-/* Counters by perf_event_open, and substitutes (getrusage, the thread's clock) where a program may not
- * use it. A thread opens one group of counters, which is read by one system call, or without any by
- * RDPMC through the counters' mapped pages. */
+/* Counters by perf_event_open, and substitutes (getrusage, the thread's clock) where a program may
+ * not use it. A thread opens one group of counters, which is read by one system call, or without
+ * any by RDPMC through the counters' mapped pages. */
 #include "record/perf.h"
 
 #include <errno.h>
@@ -71,8 +71,9 @@ static int open_perf_event(struct perf_event_attr *attr, int group)
 }
 
 /* Open a counter of the thread's work in user space, as PyTorch counts it. Software counters count
- * inside the kernel, and some stay at 0 if that is excluded; so the kernel is excluded only where it
- * is forbidden to include it, and only for counters that still work. @return a descriptor, or -1. */
+ * inside the kernel, and some stay at 0 if that is excluded; so the kernel is excluded only where
+ * it is forbidden to include it, and only for counters that still work. @return a descriptor, or
+ * -1. */
 static int try_perf_event(const struct event *e, int group)
 {
     struct perf_event_attr attr = {.size = sizeof attr, .type = e->type, .config = e->config};
@@ -175,7 +176,8 @@ static kineto_status choose_events(const char *const *names, size_t count, kr_pe
     return KINETO_OK;
 }
 
-/* Choose the source of each counter. errors[i]: the errno that excluded the preferred source, or 0. */
+/* Choose the source of each counter. errors[i]: the errno that excluded the preferred source, or
+ * 0. */
 static void find_event_sources(kr_perf_plan *plan, int *errors)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -305,8 +307,8 @@ void kr_perf_close(kr_perf_thread *t)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-/* The protocol of linux/perf_event.h: read again if `lock` has changed. Volatile, because the kernel
- * writes the page whenever this thread is not running. */
+/* The protocol of linux/perf_event.h: read again if `lock` has changed. Volatile, because the
+ * kernel writes the page whenever this thread is not running. */
 static bool read_in_user(const volatile struct perf_event_mmap_page *page, uint64_t *value)
 {
     uint32_t turn, index;

@@ -1,7 +1,7 @@
-/* PrivateUse1: the one backend slot that PyTorch reserves for out-of-tree devices. Its profiler may be
- * registered before recording is initialised, for example by a static constructor; it is forwarded to
- * the host of plug-ins afterwards. A profiler that is registered while a session runs with the
- * previous one replaces it when that session has ended. */
+/* PrivateUse1: the one backend slot that PyTorch reserves for out-of-tree devices. Its profiler may
+ * be registered before recording is initialised, for example by a static constructor; it is
+ * forwarded to the host of plug-ins afterwards. A profiler that is registered while a session runs
+ * with the previous one replaces it when that session has ended. */
 #include "record/host.h"
 
 typedef const KinetoPlugin_ProfilerInterface *interface;
@@ -10,8 +10,8 @@ static interface registered; /* the one to use; NULL: none */
 static interface forwarded; /* the one that the host has: the previous one until its session ends */
 static uint32_t ready;       /* recording is initialised */
 
-/* Guards the three above against other writers, also while the host is called. Lock order: this lock
- * before the host's. */
+/* Guards the three above against other writers, also while the host is called. Lock order: this
+ * lock before the host's. */
 static kb_lock move_lock;
 static bool lock_forwarding(void)
 {

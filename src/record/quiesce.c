@@ -1,9 +1,9 @@
 /* Quiescence: waiting until no other thread is inside foreign code that is about to go away.
  *
  * "Inside" means inside a plug-in, a plug-in's call of the builder, or a callback of operators;
- * kr_plugin_enter and kr_plugin_exit (host.h) mark it in the thread's cursor. Entry is a plain store;
- * teardown issues the memory barrier (membarrier, kb_os_barrier) and waits until every other thread
- * was seen outside once. Where the kernel has no such barrier, entry makes a fence instead:
+ * kr_plugin_enter and kr_plugin_exit (host.h) mark it in the thread's cursor. Entry is a plain
+ * store; teardown issues the memory barrier (membarrier, kb_os_barrier) and waits until every other
+ * thread was seen outside once. Where the kernel has no such barrier, entry makes a fence instead:
  * kr_plugin_fences. */
 #include "record/host.h"
 

@@ -1,6 +1,6 @@
 /* What libckineto-rt exports to libckineto (src/session and above) under a private symbol version:
- * attaching this process to a pool, plug-ins, counters, stacks, iterations. Not for users; the public
- * interface is <ckineto/record.h> and its neighbours. */
+ * attaching this process to a pool, plug-ins, counters, stacks, iterations. Not for users; the
+ * public interface is <ckineto/record.h> and its neighbours. */
 #ifndef KR_RECORD_H
 #define KR_RECORD_H
 
@@ -27,9 +27,11 @@ KINETO_API void kineto_rt_plugins_prepare(bool privateuse1);
 /** The calling thread joins the session with this window, or leaves it; has it joined? */
 KINETO_API void kineto_rt_join(uint32_t window, bool in);
 KINETO_API bool kineto_rt_joined(uint32_t window);
-/** Before operators are recorded with native stacks: load the unwinder, record the list of modules. */
+/** Before operators are recorded with native stacks: load the unwinder, record the list of
+ *  modules. */
 KINETO_API kineto_status kineto_rt_stacks_prepare(kineto_error *err);
-/** Record the list again if a stack went through a module that is not in it; `anyway`: in any case. */
+/** Record the list again if a stack went through a module that is not in it; `anyway`: in any
+ *  case. */
 KINETO_API void kineto_rt_modules_note(bool anyway);
 /** The hardware counters to read, and where they come from: the same for all threads. */
 #define KR_PERF_MAX 4u
@@ -52,8 +54,8 @@ KINETO_API void kineto_rt_backend_event(int64_t start_ns, int64_t end_ns, int64_
 /** Add a line to the ledger of what is recorded here; detail may be NULL. */
 KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,
                                const char *detail);
-/** Add the system's names of all threads that have records to the dictionary, if they changed. Reads
- *  /proc. threads: any. */
+/** Add the system's names of all threads that have records to the dictionary, if they changed.
+ *  Reads /proc. threads: any. */
 KINETO_API void kineto_rt_thread_names(void);
 /** Windows changed: create and start, or stop, collect and destroy the registered profilers so that
  *  they match the gate. */
@@ -68,15 +70,16 @@ KINETO_API void kineto_rt_step_hook(kr_step_hook *hook);
 /** A profile that marks iterations itself begins or ends; meanwhile kineto_step does not mark them.
  *  Calls nest. */
 KINETO_API void kineto_rt_steps_marked(bool begins);
-/** The client of this process that asks a daemon for requests: NULL means libckineto's (the default). Set it
- *  before libckineto is loaded, or later. The first name is copied and stays. threads: any; one sets it. */
+/** The client of this process that asks a daemon for requests: NULL means libckineto's (the
+ *  default). Set it before libckineto is loaded, or later. The first name is copied and stays.
+ *  threads: any; one sets it. */
 KINETO_API void kineto_rt_daemon_client_set(const char *other);
 KINETO_API const char *kineto_rt_daemon_client(void);
-/** libckineto, when it is loaded, writes no messages unless KINETO_LOG_LEVEL or KINETO_LOG_FILE is set.
- *  threads: any. */
+/** libckineto, when it is loaded, writes no messages unless KINETO_LOG_LEVEL or KINETO_LOG_FILE is
+ *  set. threads: any. */
 KINETO_API void kineto_rt_quiet_set(void);
 KINETO_API bool kineto_rt_quiet(void);
-/** Iterations of this process that began; `ticks` (may be NULL) receives when the last of them did, at
- *  index i % KF_STEP_TIMES. */
+/** Iterations of this process that began; `ticks` (may be NULL) receives when the last of them did,
+ *  at index i % KF_STEP_TIMES. */
 KINETO_API uint64_t kineto_rt_steps(uint64_t ticks[KF_STEP_TIMES]);
 #endif

@@ -1,6 +1,7 @@
-/* Capturing call stacks: by frame pointers or constant frame sizes where those are known to be right,
- * otherwise by the unwinder. stack.h explains the method; frame_size.c reads the unwinder's tables;
- * modules.c knows what is code. Runs in signal handlers: no heap, no locks, little stack. */
+/* Capturing call stacks: by frame pointers or constant frame sizes where those are known to be
+ * right, otherwise by the unwinder. stack.h explains the method; frame_size.c reads the unwinder's
+ * tables; modules.c knows what is code. Runs in signal handlers: no heap, no locks, little
+ * stack. */
 #include "record/stack.h"
 
 #include <dlfcn.h>
@@ -62,8 +63,8 @@ static bool load_unwinder(void)
 /* ---- the table of learned return addresses --------------------------------------------------- */
 
 /* How the caller of an address is found: GOOD, by the frame pointer; SIZED, at a constant distance
- * from the stack pointer; BAD, by the unwinder only. After END there is only the start of the program
- * or thread. */
+ * from the stack pointer; BAD, by the unwinder only. After END there is only the start of the
+ * program or thread. */
 enum { BAD = 0, GOOD = 1, SIZED = 2, END = 3 };
 #define UNMET UINT32_MAX /* not in the table */
 /* An entry's value (`what`): kind:2 | frame_at:3 | size:11. The distances, in words of 8 bytes, are
@@ -74,8 +75,8 @@ enum { BAD = 0, GOOD = 1, SIZED = 2, END = 3 };
 #define MAX_SIZE_WORDS       2047u
 #define MAX_FRAME_AT_WORDS   7u
 
-/* A 4-way set-associative cache: address:48 | what:16. An address that was evicted is learned again.
- * Each word is read and written as a whole, so no lock is needed. */
+/* A 4-way set-associative cache: address:48 | what:16. An address that was evicted is learned
+ * again. Each word is read and written as a whole, so no lock is needed. */
 #define SETS 2048u
 #define WAYS 4u
 static uint64_t (*known)[WAYS];
@@ -204,8 +205,8 @@ typedef struct frame_record {
 static ANY_STACK uint64_t return_address(const frame_record *frame)
 {
 #if defined(__aarch64__)
-    /* The address may be signed (pointer authentication): XPACLRI strips the signature, and is a hint
-     * that old processors ignore. */
+    /* The address may be signed (pointer authentication): XPACLRI strips the signature, and is a
+     * hint that old processors ignore. */
     register uint64_t x30 __asm__("x30") = frame->address;
     __asm__("hint #7" : "+r"(x30));
     return x30;
@@ -214,8 +215,8 @@ static ANY_STACK uint64_t return_address(const frame_record *frame)
 #endif
 }
 
-/* Look up the bounds of the stack that `frame` lies on: once for a thread, and again when it runs on
- * another stack (a signal's, a coroutine's). */
+/* Look up the bounds of the stack that `frame` lies on: once for a thread, and again when it runs
+ * on another stack (a signal's, a coroutine's). */
 static void find_stack_bounds(kr_stack_thread *thread, uint64_t frame)
 {
     if (!kr_mapping_of(frame, &thread->low, &thread->high)) {
@@ -224,7 +225,8 @@ static void find_stack_bounds(kr_stack_thread *thread, uint64_t frame)
     }
 }
 
-/* Walking by frame pointers alone ends at an address outside all code: the chain is broken there. */
+/* Walking by frame pointers alone ends at an address outside all code: the chain is broken
+ * there. */
 static bool is_code_address(uint64_t address, uint32_t what)
 {
     if (what != UNMET)
@@ -262,7 +264,8 @@ static ANY_STACK uint32_t walk_frame_pointers(const kr_stack_thread *thread, uin
     return n;
 }
 
-/* State while walking: a return address, the stack pointer and the frame pointer after the return. */
+/* State while walking: a return address, the stack pointer and the frame pointer after the
+ * return. */
 typedef struct position {
     uint64_t address, stack, frame;
 } position;
@@ -290,7 +293,8 @@ static ANY_STACK bool step_by_size(const kr_stack_thread *thread, uint32_t what,
     return true;
 }
 
-/* Walk by what was learned for each address. USE_TABLES: an address is unknown or needs the unwinder. */
+/* Walk by what was learned for each address. USE_TABLES: an address is unknown or needs the
+ * unwinder. */
 #define USE_TABLES UINT32_MAX
 static ANY_STACK uint32_t walk_known_addresses(const kr_stack_thread *thread, uint64_t frame,
                                                uint64_t *addresses, uint32_t limit)
@@ -345,8 +349,8 @@ static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
     return return_address((const frame_record *)(uintptr_t)f->frame) == caller->address;
 }
 
-/* The SIZED entry for `f`, if the unwinder's tables state a constant distance and the caller is really
- * there; otherwise BAD. */
+/* The SIZED entry for `f`, if the unwinder's tables state a constant distance and the caller is
+ * really there; otherwise BAD. */
 static ANY_STACK uint32_t constant_frame_size(const unwound *f, const unwound *caller)
 {
     struct entry_bases bases = {NULL, NULL, NULL};
@@ -387,7 +391,8 @@ static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *a
     unwinding *u = argument;
     int exact = 0;
     unwound f = {.address = unwinder.ip(context, &exact), .stack = unwinder.cfa(context)};
-    /* Skip the recorder's own frames, which are below `above`. Later ones may be on another stack. */
+    /* Skip the recorder's own frames, which are below `above`. Later ones may be on another
+     * stack. */
     if ((u->count == 0 && f.stack <= u->above) || f.address == 0)
         return _URC_NO_REASON;
     if (u->count == u->limit + END_FRAMES + 1) {

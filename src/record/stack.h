@@ -1,10 +1,10 @@
 /* Native call stacks of the calling thread, and the modules that their addresses lie in.
  *
- * How a caller is found is a property of each return address: by the frame pointer, if the code keeps
- * one; otherwise mostly at a constant distance from the stack pointer, which the unwinder's tables
- * contain. The unwinder itself is correct but slow. So, by default, a stack with an unknown address
- * is captured by the unwinder, and for each of its addresses the recorder learns how the caller could
- * have been found; from then on a frame takes some nanoseconds. */
+ * How a caller is found is a property of each return address: by the frame pointer, if the code
+ * keeps one; otherwise mostly at a constant distance from the stack pointer, which the unwinder's
+ * tables contain. The unwinder itself is correct but slow. So, by default, a stack with an unknown
+ * address is captured by the unwinder, and for each of its addresses the recorder learns how the
+ * caller could have been found; from then on a frame takes some nanoseconds. */
 #ifndef KR_STACK_H
 #define KR_STACK_H
 
@@ -18,8 +18,8 @@ typedef enum kr_stack_by {
     KR_STACK_TABLES = 2  /* the unwinder only */
 } kr_stack_by;
 
-/** Bounds of a thread's stack as far as they are known; zeroed at first. One per thread, owned by the
- *  caller. */
+/** Bounds of a thread's stack as far as they are known; zeroed at first. One per thread, owned by
+ *  the caller. */
 typedef struct kr_stack_thread {
     uint64_t low, high;
 } kr_stack_thread;
@@ -52,8 +52,8 @@ typedef struct kr_frame_size {
     uint64_t frame_at; /* where it keeps its caller's frame pointer, below its caller's stack
                           pointer; 0: it is not changed */
 } kr_frame_size;
-/** For the code at `address`; `entry` is its FDE in .eh_frame, `start` its first address. False: the
- *  distance is not constant, or this processor is not supported. threads: hot. */
+/** For the code at `address`; `entry` is its FDE in .eh_frame, `start` its first address. False:
+ *  the distance is not constant, or this processor is not supported. threads: hot. */
 bool kr_frame_size_of(const void *entry, uint64_t start, uint64_t address, kr_frame_size *out);
 
 /* ---- modules.c ------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* Iterations of the program (kineto_step): counting them, marking them in the trace, and beginning or
- * ending the windows that are limited by iterations (format/steps.c). An ordinary step is a clock
- * reading and a few stores. */
+/* Iterations of the program (kineto_step): counting them, marking them in the trace, and beginning
+ * or ending the windows that are limited by iterations (format/steps.c). An ordinary step is a
+ * clock reading and a few stores. */
 #include "record/encode.h"
 
 #include <ckineto/record.h>

@@ -1,14 +1,15 @@
 /* Site throttling: drops frequent short ranges to keep the cost of recording within its budget.
  *
- * Short, frequent ranges have the worst ratio of cost to benefit, so a budget that is exceeded drops
- * them first, site by site, and counts what it dropped. The collector decides how short is short
- * (kf_throttle in the control page); the program finds the sites.
+ * Short, frequent ranges have the worst ratio of cost to benefit, so a budget that is exceeded
+ * drops them first, site by site, and counts what it dropped. The collector decides how short is
+ * short (kf_throttle in the control page); the program finds the sites.
  *
  * Sites are found in chunks that are full: such a chunk holds its ranges with both their times, so
  * that the hot path measures nothing. A throttled site has the id 0, like a site that was never
- * registered: the hot path then calls the general path, which asks kr_throttle_site. The id of a site
- * is written only while the site is in use, because otherwise its library may have been unloaded; so
- * a thread that found candidates inspects its next ranges and mutes the sites that it meets. */
+ * registered: the hot path then calls the general path, which asks kr_throttle_site. The id of a
+ * site is written only while the site is in use, because otherwise its library may have been
+ * unloaded; so a thread that found candidates inspects its next ranges and mutes the sites that it
+ * meets. */
 #include "record/function.h"
 
 #define SITES      64u   /* sites counted per chunk */
@@ -17,8 +18,8 @@
 #define FREQUENT   24u   /* ranges of a site in one chunk that make it frequent */
 #define INSPECTED  2048u /* ranges to inspect after a chunk had candidates */
 
-/* Guards everything static here against other writers. Only ever tried: work that is skipped because
- * another thread holds the lock comes up again with the next chunk or range. */
+/* Guards everything static here against other writers. Only ever tried: work that is skipped
+ * because another thread holds the lock comes up again with the next chunk or range. */
 static kb_lock lock;
 
 /* ---- candidates: frequent and short in a full chunk ------------------------------------------ */
@@ -103,7 +104,8 @@ static bool choose_candidates(uint32_t short_ticks)
     return any;
 }
 
-/* Takes the lock if it is free, or was held by a thread of the parent when it forked this process. */
+/* Takes the lock if it is free, or was held by a thread of the parent when it forked this
+ * process. */
 static bool try_throttle_lock(void)
 {
     uint64_t expected = 0, holder = kb_load_relaxed(&lock.owner), self = kr_identity();
@@ -141,8 +143,8 @@ typedef struct muted_site {
 } muted_site;
 static muted_site muted[MUTED];
 
-/* The entry of a site. Without one: the free entry for it if `or_free`, else NULL; NULL also when the
- * table is full. */
+/* The entry of a site. Without one: the free entry for it if `or_free`, else NULL; NULL also when
+ * the table is full. */
 static muted_site *find_muted_site(const kineto_site *site, bool or_free)
 {
     uint32_t first = (uint32_t)((uint64_t)(uintptr_t)site * UINT64_C(0x9e3779b97f4a7c15) >> 40);

@@ -1,7 +1,8 @@
 /* Plug-ins' numbers of activity types: the published ones in each revision of the interface, and
- * those that plug-ins announce by name. An announced number is valid in this process, its kind in the
- * whole recording: each process finds or adds the kind by name in the pool's table (own_kinds.c).
- * Elsewhere a type is an index: 0..31 the published numbers, from OWN_INDEX on the announced ones. */
+ * those that plug-ins announce by name. An announced number is valid in this process, its kind in
+ * the whole recording: each process finds or adds the kind by name in the pool's table
+ * (own_kinds.c). Elsewhere a type is an index: 0..31 the published numbers, from OWN_INDEX on the
+ * announced ones. */
 #include "record/host.h"
 
 #define OWN_INDEX  32u /* index of the first own number */
@@ -72,7 +73,8 @@ void kr_types_adopted(void)
 
 /* ---- numbers ------------------------------------------------------------------------------------ */
 
-/* The interface as it was published for review had fewer kinds, and two of them at other numbers. */
+/* The interface as it was published for review had fewer kinds, and two of them at other
+ * numbers. */
 static uint32_t index_of_early_type(int32_t type)
 {
     if (type == 13)
@@ -133,8 +135,8 @@ static uint8_t spelling_of_row(int row)
     return row >= KINETO_KIND_COUNT ? (uint8_t)(row + 1) : 0;
 }
 
-/* RUNTIME and DRIVER calls are spelled as tools know them from the vendor ("xpu_runtime"). Without a
- * vendor's name they are CUDA's, as in the proposal of the interface. */
+/* RUNTIME and DRIVER calls are spelled as tools know them from the vendor ("xpu_runtime"). Without
+ * a vendor's name they are CUDA's, as in the proposal of the interface. */
 static uint8_t spelling_of_call(const char *vendor, const char *call)
 {
     char name[64];
