@@ -1,5 +1,6 @@
-/* The base room for the other rooms: what knows nothing of tracing.
- * Files marked [rt] are also part of libckineto-rt: libc only, usable before main. */
+/* The base library of all other folders of src: everything that is not about tracing. Strings are
+ * in strings.h, atomics in atomic.h. Files marked [rt] are also part of libckineto-rt: they use
+ * libc only and work before main. */
 #ifndef KB_BASE_H
 #define KB_BASE_H
 
@@ -74,7 +75,7 @@
 _Noreturn KB_COLD void kb_assert_failed(const char *expression, const char *file, int line);
 
 static inline size_t kb_align(size_t n, size_t to) { return (n + to - 1) / to * to; }
-/** end - start of times that come from files: stops at what a number holds. */
+/** end - start of times that come from files, saturated to the range of int64_t. */
 static inline int64_t kb_length_ns(int64_t start_ns, int64_t end_ns)
 {
     int64_t length;
@@ -99,8 +100,8 @@ kineto_status kb_fail_memory(kineto_error *err, const char *what);
  *  with `what`: a size that was not set, and members of a newer version that are. */
 kineto_status kb_options_read(void *known, size_t known_size, const void *given, const char *what,
                               kineto_error *err);
-/** Does what a caller hands over state its size? NULL is fine. For structs that are filled, and for
- *  functions that a caller offers, of which newer ones may have more. */
+/** Does a struct that a caller passes have its size set? NULL is fine. For structs that are filled,
+ *  and for functions that a caller offers, of which newer ones may have more. */
 kineto_status kb_size_check(const void *given, const char *what, kineto_error *err);
 #if defined(__clang_analyzer__) || defined(KB_ANALYZED) /* what analysers do not see: it never is KINETO_OK */
 #define kb_fail(err, code, ...) (kb_fail(err, code, __VA_ARGS__), (code))
@@ -126,7 +127,7 @@ int kb_kind_parse(kineto_string name);
 int kb_kind_row(kineto_string name);
 /** Neutral kind of a plug-in's number; -1 if unknown. */
 int kb_kind_from_plugin(int32_t plugin_number);
-/** kineto_kinds_parse. `own` says which bits a name has that is in no row: 0 if it is none. */
+/** kineto_kinds_parse. `own` returns the bits of a name that is not in the table; 0: unknown. */
 kineto_status kb_kinds_parse(const char *list, uint64_t *mask, uint64_t (*own)(kineto_string name),
                              kineto_error *err);
 
@@ -138,7 +139,7 @@ kineto_status kb_log_configure(int level, const char *path, kineto_error *err);
 bool kb_log_enabled(kineto_log_level level);
 
 /* ---- lock.c [rt] ---------------------------------------------------------------------------------
- * For slow paths: knows its holder, so that a fork's child may break what its parent held. */
+ * For slow paths: it knows its holder, so that a fork's child can take over what its parent held. */
 typedef struct kb_lock {
     uint64_t owner; /* pid << 32 | tid; 0: free */
 } kb_lock;
@@ -164,15 +165,15 @@ uint32_t kb_os_tid(void);
 static inline uint64_t kb_os_self(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
 /** getenv, but NULL in a program that runs with raised privileges. */
 const char *kb_os_getenv(const char *name);
-/** Field 22 of /proc/PID/stat, 0 if there is no such process. */
+/** Field 22 of /proc/PID/stat; 0: no such process. */
 uint64_t kb_os_start_time(uint32_t pid);
 uint32_t kb_os_parent(uint32_t pid);
 /** Processors that this process may run on; at least 1. */
 uint32_t kb_os_cpus(void);
 /** Is the process with this start time still there (not a zombie)? */
 bool kb_os_alive(uint32_t pid, uint64_t start_time);
-/** Is /proc mounted, and of this process's own pid namespace? Otherwise it tells nothing of other
- *  processes, and kb_os_alive goes by their number alone. */
+/** Is /proc mounted, and of this process's own pid namespace? Otherwise nothing about
+ *  other processes can be read there, and kb_os_alive uses only their number. */
 bool kb_os_proc_is_ours(void);
 /** Identity of the program image: differs after each exec. */
 uint64_t kb_os_exec_id(void);
@@ -187,25 +188,25 @@ size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size);
 /** Of the calling thread, without opening a file. */
 size_t kb_os_own_thread_name(char buf[KB_OS_THREAD_NAME_BYTES]);
 size_t kb_os_boot_id(char *buf, size_t size);
-/** A number that others cannot guess. */
+/** A number that cannot be guessed. */
 uint64_t kb_os_random(void);
-/** Is that this boot, of this machine? */
+/** Is this the boot id of the running system? */
 bool kb_os_is_this_boot(const char *boot_id, size_t size);
 size_t kb_os_host_name(char *buf, size_t size);
-/** What names the caller's pid namespace (device and inode); zeros if /proc cannot be read.
+/** Identity of the caller's pid namespace (device and inode); zeros if /proc cannot be read.
  *  Async-signal-safe. */
 void kb_os_pid_namespace(uint64_t id[2]);
 /** Read a small file whole; returns bytes, 0 on failure. NUL-terminates. */
 size_t kb_os_read_file(const char *path, char *buf, size_t size);
 /** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us
- *  where it is touched. What else is wrong with it, dlopen says. */
+ *  where it is touched. Other errors are left to dlopen. */
 bool kb_os_library_is_cut_off(const char *path);
 /** Zeroed private pages (NULL on failure), and pages that a fork's child sees zeroed. */
 void *kb_os_map(size_t bytes);
 void *kb_os_map_wiped_on_fork(size_t bytes);
 void kb_os_unmap(void *p, size_t bytes);
 #define KB_HUGE_BYTES ((size_t)2 << 20)
-/** Ask for large pages where they fit whole, in memory that nobody has written yet: a fault for
+/** Ask for large pages where they fit whole, in memory that was not written yet: a fault for
  *  each small one costs more than what is written into it. Returns `memory`; NULL is fine. */
 void *kb_os_huge(void *memory, size_t bytes);
 /** Shared memory: anonymous; or a new file (0600, O_EXCL, space reserved so that a full disk is an
@@ -291,9 +292,9 @@ typedef struct kb_clock_fit {
     double ns_per_tick;
     bool rate_is_rough;   /* of one moment of another boot */
     double residual_ns;   /* worst distance of a snapshot from the fit */
-    int64_t realtime_step_ns; /* largest jump of CLOCK_REALTIME against the fit: set by someone */
+    int64_t realtime_step_ns; /* largest jump of CLOCK_REALTIME against the fit: it was set */
     int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */
-    int64_t slew_raw_ns, slew_monotonic_ns; /* ns of MONOTONIC_RAW that so many of MONOTONIC took */
+    int64_t slew_raw_ns, slew_monotonic_ns; /* a span of MONOTONIC, and its ns of MONOTONIC_RAW */
 } kb_clock_fit;
 /** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. What was
  *  taken in a moment is compared with now, so it has to be of this machine. */
@@ -332,7 +333,7 @@ void kb_arena_free(kb_arena *a);
 /* ---- vec.c: growing arrays. kb_vec_push(&v, item) → false when out of memory ---------------------- */
 #define KB_VEC(type) struct { type *data; size_t count, capacity; }
 bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes);
-/** Arrays that may be large, in large pages then; as malloc and calloc, freed by free. */
+/** malloc and calloc for arrays that may be large: those get large pages. Freed by free. */
 void *kb_array(size_t count, size_t item_bytes);
 void *kb_array_zeroed(size_t count, size_t item_bytes);
 #define kb_vec_reserve(v, n)                                                                       \
@@ -342,7 +343,7 @@ void *kb_array_zeroed(size_t count, size_t item_bytes);
     (kb_vec_reserve((v), (v)->count + 1) ? ((v)->data[(v)->count++] = (__VA_ARGS__), true) : false)
 #define kb_vec_free(v) (free((v)->data), (v)->data = NULL, (v)->count = (v)->capacity = 0)
 
-/** For qsort; NaN is like everything. */
+/** For qsort; NaN compares equal to everything. */
 static inline int kb_compare_doubles(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -370,7 +371,7 @@ uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes);
  *  those from choosing where they collide. Order of such a table must never show. */
 uint64_t kb_hash_secret(void);
 
-/* ---- siphash.c: a keyed hash that cannot be turned round without the key ------------------------- */
+/* ---- siphash.c: a keyed hash that cannot be inverted without the key ------------------------- */
 uint64_t kb_siphash(const uint64_t key[2], const void *data, size_t bytes);
 
 /* ---- intern.c: bytes → dense ids from 0 ------------------------------------------------------- */
@@ -400,7 +401,7 @@ size_t kb_utf8_bad_length(const char *s, size_t bytes);
 /** The next piece of a text as writers of UTF-8 show it: all that is valid at the front, or U+FFFD
  *  for what is not, which counts in *replaced (may be NULL). Empty at the end. */
 kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced);
-/** As much of a text as fits into so many bytes, without a part of a character at the end. */
+/** The longest prefix of at most `most` bytes that does not end within a character. */
 kineto_string kb_utf8_cut(kineto_string s, size_t most);
 /** The whole text that way, into at least 3 * size bytes; returns the end. */
 char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
@@ -408,10 +409,10 @@ char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
  *  no UTF-8 and U+FFFE, U+FFFF as U+FFFD, control characters, which XML does not know, as '?'. */
 void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, size_t size), void *to);
 
-/* ---- text.c: numbers as text, in every program the same ------------------------------------------ */
+/* ---- text.c: numbers as text, independent of the locale ------------------------------------------ */
 /** strtod, vsnprintf and snprintf with a decimal point, also where the program's locale has a
- *  comma: what goes into files and comes out of them must not depend on the program that does
- *  it. */
+ *  comma: the contents of files must not depend on the program that writes or reads
+ *  them. */
 double kb_strtod(const char *text, char **end);
 int kb_vsnprintf(char *text, size_t size, const char *fmt, va_list args) KINETO_PRINTF(3, 0);
 int kb_snprintf(char *text, size_t size, const char *fmt, ...) KINETO_PRINTF(3, 4);
@@ -428,9 +429,9 @@ typedef struct kb_sink {
 typedef enum kb_compression { KB_COMPRESS_NONE, KB_COMPRESS_GZIP, KB_COMPRESS_ZSTD } kb_compression;
 /** By file name: .gz, .zst, else none. */
 kb_compression kb_compression_of(const char *path);
-/** A file that appears whole or not at all: written beside, fsynced, renamed at close. Follows no
- *  symlink in its own temporary name; keeps an existing file until the rename. "-" is stdout;
- *  a FIFO or device is written directly. */
+/** A file that appears whole or not at all: written under a temporary name, fsynced, renamed at
+ *  close. Follows no symlink in its own temporary name; keeps an existing file until the rename.
+ *  "-" is stdout; a FIFO or device is written directly. */
 kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
                                 kineto_error *err);
 /** The same relative to a directory, and nothing but that: no link is followed, what has the name
@@ -442,12 +443,12 @@ kineto_status kb_sink_open_file_at(int directory, const char *name, const char *
                                    kb_compression c, kb_sink **out, kineto_error *err);
 /** Grows in memory; take the bytes with kb_sink_take before close. */
 kineto_status kb_sink_open_memory(kb_compression c, kb_sink **out, kineto_error *err);
-/** Counts bytes and throws them away. */
+/** Counts bytes and discards them. */
 kineto_status kb_sink_open_discard(kb_sink **out, kineto_error *err);
 #define KB_SINK_RESERVE_BYTES 65536u /* most that can be reserved at once */
 void kb_sink_write_slow(kb_sink *s, const void *data, size_t bytes);
 char *kb_sink_flush(kb_sink *s); /* empties the buffer; returns where it begins */
-/** Buffered write. After the first failure everything is ignored; close says what failed. */
+/** Buffered write. After the first failure everything is ignored; close reports it. */
 KB_INLINE void kb_sink_write(kb_sink *s, const void *data, size_t bytes)
 {
     if (KINETO_UNLIKELY(bytes > (size_t)(s->end - s->at))) {
@@ -488,7 +489,7 @@ void kb_sink_abort(kb_sink *s);
 /* For writers that need a file of their own, as databases do: the same as a file sink, but the
  * caller writes to the path of the temporary file, which is there and empty. */
 typedef struct kb_beside kb_beside;
-/** @return KINETO_E_UNSUPPORTED for what is no regular file. */
+/** @return KINETO_E_UNSUPPORTED if it is not a regular file. */
 kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err);
 const char *kb_beside_path(const kb_beside *beside);
 /** Sync, and rename to the final name. Frees in any case; on failure nothing remains. */
