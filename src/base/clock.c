@@ -56,7 +56,7 @@ uint64_t kb_clock_ns(int clock_id)
     struct timespec t;
     if (clock_gettime(clock_id, &t) != 0)
         return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)t.tv_sec * KB_SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
 uint64_t kb_ticks(uint32_t ticks_clock)

@@ -11,7 +11,7 @@ typedef __int128 wide;
 typedef unsigned __int128 uwide;
 
 /* Two snapshots closer than this are not enough for a rate. */
-enum { MIN_BASELINE_NS = 2000000 };
+#define MIN_BASELINE_NS (2 * KB_MILLISECOND_NS)
 
 static int64_t clamp_ns(wide v)
 {
@@ -71,7 +71,7 @@ static bool ticks_are_raw(const kb_clock_snapshot *s)
  * boot. If it was just taken, wait a few milliseconds. */
 static bool rate_from_now(kb_clock_fit *fit, const kb_clock_snapshot *s)
 {
-    const struct timespec wait = {0, 5000000};
+    const struct timespec wait = {0, 5 * KB_MILLISECOND_NS};
     kb_clock_snapshot now;
     for (int i = 0; i < 4; i++) {
         kb_clock_snapshot_take(kb_ticks_clock(), &now);

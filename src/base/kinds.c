@@ -147,16 +147,16 @@ static kineto_status refuse_unknown_kind(kineto_string item, kineto_error *err)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static bool is_list_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 /* The next comma-separated item without blanks around it; moves *list past its comma. */
 static kineto_string next_kind_item(const char **list)
 {
     const char *begin = *list, *end = begin + strcspn(begin, ",");
     *list = *end ? end + 1 : end;
-    while (begin < end && is_blank(*begin))
+    while (begin < end && is_list_space(*begin))
         begin++;
-    while (end > begin && is_blank(end[-1]))
+    while (end > begin && is_list_space(end[-1]))
         end--;
     return (kineto_string){begin, (size_t)(end - begin)};
 }
