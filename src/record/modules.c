@@ -230,7 +230,9 @@ static kr_module_is find_known_range(const struct known_ranges *k, uint64_t addr
 {
     uint32_t i = 0, count = KB_MIN(kb_load_acquire(&k->count), RANGES);
     KB_LOWER_BOUND(i, count, kb_load_acquire(&k->ranges[i].end) <= address);
-    uint64_t start = i < count ? kb_load_acquire(&k->ranges[i].start) : UINT64_MAX;
+    if (i == count)
+        return KR_MODULE_UNKNOWN;
+    uint64_t start = kb_load_acquire(&k->ranges[i].start);
     if (address < (start & ~UINT64_C(1)))
         return KR_MODULE_UNKNOWN;
     return start & 1 ? KR_MODULE_RUNTIME : KR_MODULE_CODE;
