@@ -116,7 +116,7 @@ static kr_file *begin_file_entry(const char *path, kr_revision revision)
     kr_file *f = find_file_place(path);
     if (!f)
         return NULL;
-    KB_ASSERT(f->state != KINETO_PLUGIN_LOADED && !is_file_busy(f));
+    KB_ASSERT(!f->order || is_file_settled(f));
     memset(f, 0, sizeof *f);
     f->state = KR_FILE_BUSY;
     f->busy_pid = kb_os_pid();
