@@ -339,8 +339,8 @@ KINETO_API kineto_status kineto_plugin_load(const char *path, const char *option
                        "%s: unknown plug-in option '%s'; use rev=b, rev=a or rev=early", path,
                        options);
     if (!make_absolute_path(path, whole, sizeof whole))
-        return kb_fail(err, KINETO_E_ARGUMENT, "%s: path is longer than %zu bytes", path,
-                       sizeof whole - 1);
+        return kb_fail(err, KINETO_E_ARGUMENT, "plug-in path is longer than %zu bytes: %s",
+                       sizeof whole - 1, path);
     return load_plugin_file(whole, revision, err);
 }
 
@@ -420,7 +420,7 @@ static uint32_t load_plugin_directory(const char *directory, kr_revision revisio
         if (n > 0 && (size_t)n < sizeof path)
             loaded += load_plugin_file(path, revision, NULL) == KINETO_OK;
         else
-            kb_log(KINETO_LOG_WARNING, "plug-ins: %s/%s: path is too long; skipped", directory,
+            kb_log(KINETO_LOG_WARNING, "plug-ins: path is too long, skipped: %s/%s", directory,
                    entries[i]->d_name);
         free(entries[i]);
     }
