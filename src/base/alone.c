@@ -1,4 +1,7 @@
-/* Whether there is still a program beside threads of the library's own. */
+/* Detects when only the library's own threads are left. A program whose main thread ends by
+ * pthread_exit lives until its last thread ends, and the library's permanent threads must not keep
+ * it alive. The end of the main thread is reported by the destructor of a thread-specific key; the
+ * other threads are listed in /proc/self/task and the library's are recognised by name. */
 #include "base/alone.h"
 
 #include <dirent.h>
@@ -9,34 +12,39 @@
 
 static pthread_key_t main_key;
 static bool has_main_key;
-static void (*main_told)(void);
+static void (*main_callback)(void);
 static uint32_t main_ended; /* atomic */
 
 static void on_main_end(void *unused)
 {
     (void)unused;
     kb_store_release(&main_ended, 1u);
-    if (main_told)
-        main_told();
+    if (main_callback)
+        main_callback();
 }
 
-static void make_main_key(void) { has_main_key = pthread_key_create(&main_key, on_main_end) == 0; }
+static void create_main_key(void)
+{
+    has_main_key = pthread_key_create(&main_key, on_main_end) == 0;
+}
 
-bool kb_main_watch(void (*told)(void))
+bool kb_main_watch(void (*on_end)(void))
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (kb_os_tid() != kb_os_pid())
         return false;
-    (void)pthread_once(&once, make_main_key);
-    main_told = told;
+    (void)pthread_once(&once, create_main_key);
+    main_callback = on_end;
     kb_store_release(&main_ended, 0u);
     return has_main_key && pthread_setspecific(main_key, &main_key) == 0;
 }
 
 bool kb_main_ended(void) { return kb_load_acquire(&main_ended); }
 
-/* Of "/proc/self/task/TID/FILE", the beginning. */
-static size_t read_of_task(const char *tid, const char *file, char *out, size_t size)
+/* ---- the other threads --------------------------------------------------------------------------- */
+
+/* Read the beginning of /proc/self/task/TID/FILE; `out` is always terminated. @return its bytes. */
+static size_t read_task_file(const char *tid, const char *file, char *out, size_t size)
 {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/%s", tid, file);
@@ -48,18 +56,18 @@ static size_t read_of_task(const char *tid, const char *file, char *out, size_t 
     return n > 0 ? (size_t)n : 0;
 }
 
-static bool is_over(const char *tid)
+static bool has_task_ended(const char *tid)
 {
     char stat[256];
-    (void)read_of_task(tid, "stat", stat, sizeof stat);
-    const char *state = strrchr(stat, ')'); /* the name before it may hold anything */
+    (void)read_task_file(tid, "stat", stat, sizeof stat);
+    const char *state = strrchr(stat, ')'); /* the name before it may contain any character */
     return !state || state[1] == '\0' || state[2] == 'Z' || state[2] == 'X';
 }
 
-static bool is_own(const char *tid)
+static bool is_library_task(const char *tid)
 {
     char name[32];
-    (void)read_of_task(tid, "comm", name, sizeof name);
+    (void)read_task_file(tid, "comm", name, sizeof name);
     name[strcspn(name, "\n")] = '\0';
     return strcmp(name, KB_THREAD_CONTROL) == 0 || strcmp(name, KB_THREAD_FOLLOW) == 0;
 }
@@ -69,7 +77,7 @@ bool kb_threads_only_own(void)
     DIR *tasks = opendir("/proc/self/task");
     bool only = tasks != NULL;
     for (struct dirent *e; only && (e = readdir(tasks)) != NULL;)
-        only = e->d_name[0] == '.' || is_own(e->d_name) || is_over(e->d_name);
+        only = e->d_name[0] == '.' || is_library_task(e->d_name) || has_task_ended(e->d_name);
     if (tasks)
         closedir(tasks);
     return only;

@@ -3,7 +3,7 @@
 
 struct kb_arena_block {
     struct kb_arena_block *next;
-    size_t used, size; /* of the bytes behind this header */
+    size_t used, size; /* of the bytes after this header */
 };
 
 enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 20 };
@@ -11,7 +11,7 @@ enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 20 };
 static char *block_bytes(struct kb_arena_block *b) { return (char *)(b + 1); }
 
 /* Room in a block for aligned bytes, or NULL. */
-static void *block_take(struct kb_arena_block *b, size_t bytes, size_t align)
+static void *take_from_block(struct kb_arena_block *b, size_t bytes, size_t align)
 {
     uintptr_t base = (uintptr_t)block_bytes(b);
     uintptr_t at = (base + b->used + align - 1) & ~(uintptr_t)(align - 1);
@@ -22,7 +22,7 @@ static void *block_take(struct kb_arena_block *b, size_t bytes, size_t align)
     return block_bytes(b) + skip;
 }
 
-static struct kb_arena_block *block_new(size_t bytes)
+static struct kb_arena_block *alloc_arena_block(size_t bytes)
 {
     struct kb_arena_block *b = malloc(sizeof(*b) + bytes);
     if (b)
@@ -30,14 +30,15 @@ static struct kb_arena_block *block_new(size_t bytes)
     return b;
 }
 
-/* A large piece gets a block of its own behind the head, which goes on being filled. */
-static void *alloc_slow(kb_arena *a, size_t bytes, size_t align)
+/* Allocate in a new block. A large piece gets a block of its own, second in the list, so that the
+ * first block can still be filled. */
+static void *alloc_in_new_block(kb_arena *a, size_t bytes, size_t align)
 {
     size_t next = a->next_block_bytes ? a->next_block_bytes : FIRST_BLOCK_BYTES;
     if (bytes > SIZE_MAX / 2 - align)
         return NULL;
     bool own = bytes + align > next / 2;
-    struct kb_arena_block *b = block_new(own ? bytes + align : next);
+    struct kb_arena_block *b = alloc_arena_block(own ? bytes + align : next);
     if (!b)
         return NULL;
     if (own && a->head) {
@@ -49,14 +50,15 @@ static void *alloc_slow(kb_arena *a, size_t bytes, size_t align)
     }
     if (!own)
         a->next_block_bytes = KB_MIN(next * 2, (size_t)LARGEST_BLOCK_BYTES);
-    return block_take(b, bytes, align);
+    return take_from_block(b, bytes, align);
 }
 
 void *kb_arena_alloc(kb_arena *a, size_t bytes, size_t align)
 {
-    void *p = a->head ? block_take(a->head, bytes, align) : NULL;
+    KB_ASSERT(align > 0 && (align & (align - 1)) == 0);
+    void *p = a->head ? take_from_block(a->head, bytes, align) : NULL;
     if (!p)
-        p = alloc_slow(a, bytes, align);
+        p = alloc_in_new_block(a, bytes, align);
     if (p)
         a->used_bytes += bytes;
     return p;

@@ -17,7 +17,7 @@
     __atomic_compare_exchange_n((p), (expected), (desired), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 /** Orders this thread against its own signal handlers only: no instruction. */
 #define kb_signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
-/* GCC's thread sanitizer does not know fences and says so; a full barrier it lets pass. */
+/* GCC's thread sanitizer rejects fences; it accepts a full barrier. */
 #if defined(__SANITIZE_THREAD__)
 #define kb_fence_seqcst() __sync_synchronize()
 #else

@@ -1,11 +1,13 @@
-/* The base room for the other rooms: what knows nothing of tracing.
- * Files marked [rt] are also part of libckineto-rt: libc only, usable before main. */
+/* The base library of all other folders of src: everything that is not about tracing. Strings are
+ * in strings.h, atomics in atomic.h. Files marked [rt] are also part of libckineto-rt: they use
+ * libc only and work before main. */
 #ifndef KB_BASE_H
 #define KB_BASE_H
 
 #include <ckineto/base.h>
 
 #include "base/atomic.h"
+#include "base/strings.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,10 +16,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 
 #define KB_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define KB_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define KB_MAX(a, b) ((a) > (b) ? (a) : (b))
+/** -1, 0 or 1, as comparison functions return it. Each argument is evaluated twice. */
+#define KB_COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* Units of time in nanoseconds. 64 bits wide, so that a product does not overflow. */
+#define KB_MICROSECOND_NS INT64_C(1000)
+#define KB_MILLISECOND_NS INT64_C(1000000)
+#define KB_SECOND_NS      INT64_C(1000000000)
+#define KB_MINUTE_NS      (60 * KB_SECOND_NS)
+#define KB_HOUR_NS        (60 * KB_MINUTE_NS)
+#define KB_DAY_NS         (24 * KB_HOUR_NS)
+
+/** Binary search over the indices from `index` (an integer variable that holds the first one) to
+ *  `end` (not included). `precedes` is an expression of `index`; it has to be true for the first
+ *  indices and false for all others. Afterwards `index` is the first one for which it is false, or
+ *  `end`. For rows that are sorted by `key`:
+ *
+ *      size_t i = 0;
+ *      KB_LOWER_BOUND(i, count, rows[i].key < key);  the first row whose key is >= key
+ *      KB_LOWER_BOUND(i, count, rows[i].key <= key); the first row whose key is > key
+ */
+#define KB_LOWER_BOUND(index, end, precedes)                                                       \
+    do {                                                                                           \
+        __typeof__(index) kb_low_ = (index), kb_high_ = (end);                                     \
+        while (kb_low_ < kb_high_) {                                                               \
+            (index) = kb_low_ + (kb_high_ - kb_low_) / 2;                                          \
+            if (precedes)                                                                          \
+                kb_low_ = (index) + 1;                                                             \
+            else                                                                                   \
+                kb_high_ = (index);                                                                \
+        }                                                                                          \
+        (index) = kb_low_;                                                                         \
+    } while (0)
 
 #if defined(__GNUC__)
 #define KB_NOINLINE __attribute__((noinline))
@@ -29,9 +64,9 @@
 #define KB_INLINE static inline
 #endif
 
-/** An invariant of this library's own code, never of its input. Checked in builds with CKINETO_ASSERTIONS
- *  (development, sanitizers, fuzzing, chaos): a false one names itself on stderr and aborts. Elsewhere the
- *  expression is compiled, not evaluated. */
+/** An invariant of this library's own code, never of its input. Checked in builds with
+ *  CKINETO_ASSERTIONS (development, sanitizers, fuzzing, chaos): a false one names itself on stderr
+ *  and aborts. Elsewhere the expression is compiled, not evaluated. */
 #ifdef CKINETO_ASSERTIONS
 #define KB_ASSERT(x) (__builtin_expect(!!(x), 1) ? (void)0 : kb_assert_failed(#x, __FILE__, __LINE__))
 #else
@@ -40,74 +75,7 @@
 _Noreturn KB_COLD void kb_assert_failed(const char *expression, const char *file, int line);
 
 static inline size_t kb_align(size_t n, size_t to) { return (n + to - 1) / to * to; }
-static inline kineto_string kb_string(const char *s)
-{
-    return (kineto_string){s ? s : "", s ? strlen(s) : 0};
-}
-static inline bool kb_string_equal(kineto_string a, kineto_string b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
-}
-/** Does it begin with this text? */
-static inline bool kb_string_begins(kineto_string s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.size >= n && memcmp(s.data, with, n) == 0;
-}
-/** What follows its first bytes; it has so many. */
-static inline kineto_string kb_string_behind(kineto_string s, size_t bytes)
-{
-    return (kineto_string){s.data + bytes, s.size - bytes};
-}
-static inline bool kb_string_ends(kineto_string s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.size >= n && memcmp(s.data + s.size - n, with, n) == 0;
-}
-/** Is this text in it? The empty one is in all. */
-static inline bool kb_string_holds(kineto_string s, const char *part)
-{
-    return memmem(s.data ? s.data : "", s.size, part, strlen(part)) != NULL;
-}
-static inline bool kb_string_is_one_of(kineto_string s, const char *const *texts, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (kb_string_equal(s, kb_string(texts[i])))
-            return true;
-    return false;
-}
-/** Of letters of ASCII, whatever the locale has. */
-static inline char kb_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-/** Is it this word, in small or capital letters? */
-static inline bool kb_string_is_word(kineto_string s, const char *lower_case)
-{
-    size_t i = 0;
-    while (i < s.size && lower_case[i] && kb_lower(s.data[i]) == lower_case[i])
-        i++;
-    return i == s.size && !lower_case[i];
-}
-/** Is this word in it, in small or capital letters? */
-static inline bool kb_string_holds_word(kineto_string s, const char *lower_case)
-{
-    size_t size = strlen(lower_case);
-    for (size_t at = 0; at + size <= s.size; at++)
-        if (kb_string_is_word((kineto_string){s.data + at, size}, lower_case))
-            return true;
-    return false;
-}
-/** Between words of a line that people write. */
-static inline bool kb_is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-/** Without blanks around it. */
-static inline kineto_string kb_string_trimmed(kineto_string s)
-{
-    while (s.size && kb_is_blank(s.data[0]))
-        s.data++, s.size--;
-    while (s.size && kb_is_blank(s.data[s.size - 1]))
-        s.size--;
-    return s;
-}
-
-/** end - start of times that come from files: stops at what a number holds. */
+/** end - start of times that come from files, saturated to the range of int64_t. */
 static inline int64_t kb_length_ns(int64_t start_ns, int64_t end_ns)
 {
     int64_t length;
@@ -124,17 +92,21 @@ kineto_status kb_fail(kineto_error *err, kineto_status code, const char *fmt, ..
     KINETO_PRINTF(3, 4);
 /** Same for a failed system call: appends ": " and strerror(os_error); code follows the errno. */
 kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) KINETO_PRINTF(3, 4);
-/** Options as a program of any version has them: what is known here of `given` goes over `known`, which
- *  holds the defaults and begins with its size, which stays. NULL: the defaults. Refused, with `what`: a size
- *  that was not set, and members of a newer version that are. */
+/** KINETO_E_MEMORY with the one wording for it: "WHAT: out of memory".
+ *  @param what  a path or a noun, as "trace"; NULL: "out of memory" alone. */
+kineto_status kb_fail_memory(kineto_error *err, const char *what);
+/** Options as a program of any version has them: what is known here of `given` goes over `known`,
+ *  which holds the defaults and begins with its size, which stays. NULL: the defaults. Refused,
+ *  with `what`: a size that was not set, and members of a newer version that are. */
 kineto_status kb_options_read(void *known, size_t known_size, const void *given, const char *what,
                               kineto_error *err);
-/** Does what a caller hands over state its size? NULL is fine. For structs that are filled, and for functions
- *  that a caller offers, of which newer ones may have more. */
+/** Does a struct that a caller passes have its size set? NULL is fine. For structs that are filled,
+ *  and for functions that a caller offers, of which newer ones may have more. */
 kineto_status kb_size_check(const void *given, const char *what, kineto_error *err);
 #if defined(__clang_analyzer__) || defined(KB_ANALYZED) /* what analysers do not see: it never is KINETO_OK */
 #define kb_fail(err, code, ...) (kb_fail(err, code, __VA_ARGS__), (code))
 #define kb_fail_os(...)         (kb_fail_os(__VA_ARGS__), KINETO_E_IO)
+#define kb_fail_memory(...)     (kb_fail_memory(__VA_ARGS__), KINETO_E_MEMORY)
 #endif
 
 /* ---- kinds.c [rt]: kinds of activities and their names ----------------------------------------- */
@@ -155,7 +127,7 @@ int kb_kind_parse(kineto_string name);
 int kb_kind_row(kineto_string name);
 /** Neutral kind of a plug-in's number; -1 if unknown. */
 int kb_kind_from_plugin(int32_t plugin_number);
-/** kineto_kinds_parse. `own` says which bits a name has that is in no row: 0 if it is none. */
+/** kineto_kinds_parse. `own` returns the bits of a name that is not in the table; 0: unknown. */
 kineto_status kb_kinds_parse(const char *list, uint64_t *mask, uint64_t (*own)(kineto_string name),
                              kineto_error *err);
 
@@ -167,7 +139,7 @@ kineto_status kb_log_configure(int level, const char *path, kineto_error *err);
 bool kb_log_enabled(kineto_log_level level);
 
 /* ---- lock.c [rt] ---------------------------------------------------------------------------------
- * For slow paths: knows its holder, so that a fork's child may break what its parent held. */
+ * For slow paths: it knows its holder, so that a fork's child can take over what its parent held. */
 typedef struct kb_lock {
     uint64_t owner; /* pid << 32 | tid; 0: free */
 } kb_lock;
@@ -193,15 +165,15 @@ uint32_t kb_os_tid(void);
 static inline uint64_t kb_os_self(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
 /** getenv, but NULL in a program that runs with raised privileges. */
 const char *kb_os_getenv(const char *name);
-/** Field 22 of /proc/PID/stat, 0 if there is no such process. */
+/** Field 22 of /proc/PID/stat; 0: no such process. */
 uint64_t kb_os_start_time(uint32_t pid);
 uint32_t kb_os_parent(uint32_t pid);
 /** Processors that this process may run on; at least 1. */
 uint32_t kb_os_cpus(void);
 /** Is the process with this start time still there (not a zombie)? */
 bool kb_os_alive(uint32_t pid, uint64_t start_time);
-/** Is /proc mounted, and of this process's own pid namespace? Otherwise it tells nothing of other
- *  processes, and kb_os_alive goes by their number alone. */
+/** Is /proc mounted, and of this process's own pid namespace? Otherwise nothing about
+ *  other processes can be read there, and kb_os_alive uses only their number. */
 bool kb_os_proc_is_ours(void);
 /** Identity of the program image: differs after each exec. */
 uint64_t kb_os_exec_id(void);
@@ -216,26 +188,26 @@ size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size);
 /** Of the calling thread, without opening a file. */
 size_t kb_os_own_thread_name(char buf[KB_OS_THREAD_NAME_BYTES]);
 size_t kb_os_boot_id(char *buf, size_t size);
-/** A number that others cannot guess. */
+/** A number that cannot be guessed. */
 uint64_t kb_os_random(void);
-/** Is that this boot, of this machine? */
+/** Is this the boot id of the running system? */
 bool kb_os_is_this_boot(const char *boot_id, size_t size);
 size_t kb_os_host_name(char *buf, size_t size);
-/** What names the caller's pid namespace (device and inode); zeros if /proc cannot be read.
+/** Identity of the caller's pid namespace (device and inode); zeros if /proc cannot be read.
  *  Async-signal-safe. */
 void kb_os_pid_namespace(uint64_t id[2]);
 /** Read a small file whole; returns bytes, 0 on failure. NUL-terminates. */
 size_t kb_os_read_file(const char *path, char *buf, size_t size);
-/** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us where
- *  it is touched. What else is wrong with it, dlopen says. */
+/** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us
+ *  where it is touched. Other errors are left to dlopen. */
 bool kb_os_library_is_cut_off(const char *path);
 /** Zeroed private pages (NULL on failure), and pages that a fork's child sees zeroed. */
 void *kb_os_map(size_t bytes);
 void *kb_os_map_wiped_on_fork(size_t bytes);
 void kb_os_unmap(void *p, size_t bytes);
 #define KB_HUGE_BYTES ((size_t)2 << 20)
-/** Ask for large pages where they fit whole, in memory that nobody has written yet: a fault for each
- *  small one costs more than what is written into it. Returns `memory`; NULL is fine. */
+/** Ask for large pages where they fit whole, in memory that was not written yet: a fault for
+ *  each small one costs more than what is written into it. Returns `memory`; NULL is fine. */
 void *kb_os_huge(void *memory, size_t bytes);
 /** Shared memory: anonymous; or a new file (0600, O_EXCL, space reserved so that a full disk is an
  *  error here and not a SIGBUS later); or an existing file. */
@@ -244,24 +216,25 @@ void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err);
 void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err);
 /** Does this kernel wipe pages on fork? If not, kb_os_map_wiped_on_fork gives ordinary pages. */
 bool kb_os_wipe_supported(void);
-/** May kb_os_barrier be used: a full memory barrier on every running thread of this process, so that
- *  the other side of a handshake needs none. */
+/** May kb_os_barrier be used: a full memory barrier on every running thread of this process, so
+ *  that the other side of a handshake needs none. */
 bool kb_os_barrier_init(void);
 void kb_os_barrier(void);
 /** Make pages present and writable now; contents stay. */
 void kb_os_prefault(void *p, size_t bytes);
-/** The same descriptor, but none of the first three: a program may print to those. -1 with errno, also
- *  that of the caller for fd -1. */
+/** The same descriptor, but none of the first three: a program may print to those. -1 with errno,
+ *  also that of the caller for fd -1. */
 int kb_os_clear_of_standard(int fd);
-/** Make a file that must not exist; `flags` as of open. It has exactly this mode, whatever the umask says:
- *  for files that others of this user have to open. @return a descriptor, or -1 with errno. */
+/** Make a file that must not exist; `flags` as of open. It has exactly this mode, whatever the
+ *  umask says: for files that others of this user have to open. @return a descriptor, or -1 with
+ *  errno. */
 int kb_os_create(int directory, const char *path, int flags, uint32_t mode);
 /** mkdir and mkdtemp with exactly this mode, 0700. @return 0, or -1 with errno. */
 int kb_os_make_own_directory(const char *path);
 int kb_os_make_own_temporary(char *template);
 /** A closed pipe and the file-size limit raise signals that kill by default: between these two they
- *  are blocked for this thread, for code of others that writes. `raised`: a write failed, and what it
- *  raised is taken away again, unless one was waiting before. They leave errno alone.
+ *  are blocked for this thread, for code of others that writes. `raised`: a write failed, and what
+ *  it raised is taken away again, unless one was waiting before. They leave errno alone.
  *  @return the signal that was taken away; 0: none. */
 typedef struct kb_quiet {
     sigset_t ours, before, pending;
@@ -278,7 +251,8 @@ int kb_os_reserve(int fd, off_t offset, size_t bytes);
 /** Start a thread of the library's own: no signal is delivered to it, they are for the program's
  *  threads. @return 0 or an errno. */
 int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
-/** CPU time of all such threads of this process and this copy of the library, ended ones too, in ns. */
+/** CPU time of all such threads of this process and this copy of the library, ended ones too, in
+ *  ns. */
 uint64_t kb_threads_cpu_ns(void);
 
 /* ---- clock.c [rt]: reading ------------------------------------------------------------------- */
@@ -291,6 +265,8 @@ enum kb_ticks_clock { KB_TICKS_TSC = 1, KB_TICKS_CNTVCT = 2, KB_TICKS_MONOTONIC_
 /** Which clock the recorder uses on this machine (TSC only if invariant and the kernel's own). */
 uint32_t kb_ticks_clock(void);
 uint64_t kb_clock_ns(int clock_id);
+/** Now, on CLOCK_MONOTONIC: for timeouts and durations. */
+static inline uint64_t kb_monotonic_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 KB_INLINE uint64_t kb_ticks_hw(void)
 {
 #if defined(__x86_64__)
@@ -316,12 +292,12 @@ typedef struct kb_clock_fit {
     double ns_per_tick;
     bool rate_is_rough;   /* of one moment of another boot */
     double residual_ns;   /* worst distance of a snapshot from the fit */
-    int64_t realtime_step_ns; /* largest jump of CLOCK_REALTIME against the fit: set by someone */
+    int64_t realtime_step_ns; /* largest jump of CLOCK_REALTIME against the fit: it was set */
     int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */
-    int64_t slew_raw_ns, slew_monotonic_ns; /* ns of MONOTONIC_RAW that so many of MONOTONIC took */
+    int64_t slew_raw_ns, slew_monotonic_ns; /* a span of MONOTONIC, and its ns of MONOTONIC_RAW */
 } kb_clock_fit;
-/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. What was taken in
- *  a moment is compared with now, so it has to be of this machine. */
+/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. What was
+ *  taken in a moment is compared with now, so it has to be of this machine. */
 kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count,
                                 kb_clock_fit *fit, kineto_error *err);
 /** The same of snapshots of any machine and time, by themselves alone: how good they are. */
@@ -341,8 +317,8 @@ KB_INLINE int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
     return KINETO_LIKELY(ns >> 62 == 0) ? fit->ns0 + (int64_t)(uint64_t)ns
                                         : kb_clock_fit_any_ns(fit, ticks);
 }
-/** MONOTONIC, MONOTONIC_RAW, BOOTTIME or REALTIME (CLOCK_… ids) ns → Unix epoch ns on the same line:
- *  what the time daemon bent between the first and last snapshot is bent back. */
+/** MONOTONIC, MONOTONIC_RAW, BOOTTIME or REALTIME (CLOCK_… ids) ns → Unix epoch ns on the same
+ *  line: what the time daemon bent between the first and last snapshot is bent back. */
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns);
 
 /* ---- arena.c: memory freed in one call ---------------------------------------------------------- */
@@ -357,7 +333,7 @@ void kb_arena_free(kb_arena *a);
 /* ---- vec.c: growing arrays. kb_vec_push(&v, item) → false when out of memory ---------------------- */
 #define KB_VEC(type) struct { type *data; size_t count, capacity; }
 bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes);
-/** Arrays that may be large, in large pages then; as malloc and calloc, freed by free. */
+/** malloc and calloc for arrays that may be large: those get large pages. Freed by free. */
 void *kb_array(size_t count, size_t item_bytes);
 void *kb_array_zeroed(size_t count, size_t item_bytes);
 #define kb_vec_reserve(v, n)                                                                       \
@@ -367,7 +343,7 @@ void *kb_array_zeroed(size_t count, size_t item_bytes);
     (kb_vec_reserve((v), (v)->count + 1) ? ((v)->data[(v)->count++] = (__VA_ARGS__), true) : false)
 #define kb_vec_free(v) (free((v)->data), (v)->data = NULL, (v)->count = (v)->capacity = 0)
 
-/** For qsort; NaN is like everything. */
+/** For qsort; NaN compares equal to everything. */
 static inline int kb_compare_doubles(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -391,11 +367,11 @@ uint64_t *kb_map_insert(kb_map *m, uint64_t key, uint64_t initial, bool *created
 void kb_map_free(kb_map *m);
 uint64_t kb_hash(const void *data, size_t bytes); /* stable across runs and machines */
 uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes);
-/** The process' own random number, for tables whose keys come from other people's files: it keeps those
- *  from choosing where they collide. Order of such a table must never show. */
+/** The process' own random number, for tables whose keys come from other people's files: it keeps
+ *  those from choosing where they collide. Order of such a table must never show. */
 uint64_t kb_hash_secret(void);
 
-/* ---- siphash.c: a keyed hash that cannot be turned round without the key ------------------------- */
+/* ---- siphash.c: a keyed hash that cannot be inverted without the key ------------------------- */
 uint64_t kb_siphash(const uint64_t key[2], const void *data, size_t bytes);
 
 /* ---- intern.c: bytes → dense ids from 0 ------------------------------------------------------- */
@@ -425,17 +401,18 @@ size_t kb_utf8_bad_length(const char *s, size_t bytes);
 /** The next piece of a text as writers of UTF-8 show it: all that is valid at the front, or U+FFFD
  *  for what is not, which counts in *replaced (may be NULL). Empty at the end. */
 kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced);
-/** As much of a text as fits into so many bytes, without a part of a character at the end. */
+/** The longest prefix of at most `most` bytes that does not end within a character. */
 kineto_string kb_utf8_cut(kineto_string s, size_t most);
 /** The whole text that way, into at least 3 * size bytes; returns the end. */
 char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
-/** Hand over a text as XML and HTML have it, between tags or in quotes: `&<>"` as entities, what is no UTF-8
- *  and U+FFFE, U+FFFF as U+FFFD, control characters, which XML does not know, as '?'. */
+/** Hand over a text as XML and HTML have it, between tags or in quotes: `&<>"` as entities, what is
+ *  no UTF-8 and U+FFFE, U+FFFF as U+FFFD, control characters, which XML does not know, as '?'. */
 void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, size_t size), void *to);
 
-/* ---- text.c: numbers as text, in every program the same ------------------------------------------ */
-/** strtod, vsnprintf and snprintf with a decimal point, also where the program's locale has a comma:
- *  what goes into files and comes out of them must not depend on the program that does it. */
+/* ---- text.c: numbers as text, independent of the locale ------------------------------------------ */
+/** strtod, vsnprintf and snprintf with a decimal point, also where the program's locale has a
+ *  comma: the contents of files must not depend on the program that writes or reads
+ *  them. */
 double kb_strtod(const char *text, char **end);
 int kb_vsnprintf(char *text, size_t size, const char *fmt, va_list args) KINETO_PRINTF(3, 0);
 int kb_snprintf(char *text, size_t size, const char *fmt, ...) KINETO_PRINTF(3, 4);
@@ -452,13 +429,13 @@ typedef struct kb_sink {
 typedef enum kb_compression { KB_COMPRESS_NONE, KB_COMPRESS_GZIP, KB_COMPRESS_ZSTD } kb_compression;
 /** By file name: .gz, .zst, else none. */
 kb_compression kb_compression_of(const char *path);
-/** A file that appears whole or not at all: written beside, fsynced, renamed at close. Follows no
- *  symlink in its own temporary name; keeps an existing file until the rename. "-" is stdout;
- *  a FIFO or device is written directly. */
+/** A file that appears whole or not at all: written under a temporary name, fsynced, renamed at
+ *  close. Follows no symlink in its own temporary name; keeps an existing file until the rename.
+ *  "-" is stdout; a FIFO or device is written directly. */
 kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
                                 kineto_error *err);
-/** The same relative to a directory, and nothing but that: no link is followed, what has the name is
- *  replaced. The descriptor (O_PATH will do) is copied.
+/** The same relative to a directory, and nothing but that: no link is followed, what has the name
+ *  is replaced. The descriptor (O_PATH will do) is copied.
  *  @param name   without "/".
  *  @param shown  the path for messages.
  *  @param mode   of the new file: 0600. */
@@ -466,12 +443,12 @@ kineto_status kb_sink_open_file_at(int directory, const char *name, const char *
                                    kb_compression c, kb_sink **out, kineto_error *err);
 /** Grows in memory; take the bytes with kb_sink_take before close. */
 kineto_status kb_sink_open_memory(kb_compression c, kb_sink **out, kineto_error *err);
-/** Counts bytes and throws them away. */
+/** Counts bytes and discards them. */
 kineto_status kb_sink_open_discard(kb_sink **out, kineto_error *err);
 #define KB_SINK_RESERVE_BYTES 65536u /* most that can be reserved at once */
 void kb_sink_write_slow(kb_sink *s, const void *data, size_t bytes);
 char *kb_sink_flush(kb_sink *s); /* empties the buffer; returns where it begins */
-/** Buffered write. After the first failure everything is ignored; close says what failed. */
+/** Buffered write. After the first failure everything is ignored; close reports it. */
 KB_INLINE void kb_sink_write(kb_sink *s, const void *data, size_t bytes)
 {
     if (KINETO_UNLIKELY(bytes > (size_t)(s->end - s->at))) {
@@ -509,10 +486,10 @@ kineto_status kb_sink_close_counted(kb_sink *s, uint64_t *written, kineto_error 
 /** Throw away: nothing appears. */
 void kb_sink_abort(kb_sink *s);
 
-/* For writers that need a file of their own, as databases do: the same as a file sink, but the caller
- * writes to the path of the temporary file, which is there and empty. */
+/* For writers that need a file of their own, as databases do: the same as a file sink, but the
+ * caller writes to the path of the temporary file, which is there and empty. */
 typedef struct kb_beside kb_beside;
-/** @return KINETO_E_UNSUPPORTED for what is no regular file. */
+/** @return KINETO_E_UNSUPPORTED if it is not a regular file. */
 kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err);
 const char *kb_beside_path(const kb_beside *beside);
 /** Sync, and rename to the final name. Frees in any case; on failure nothing remains. */

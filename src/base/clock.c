@@ -1,5 +1,5 @@
-/* Reading clocks: which counter the recorder uses, and snapshots of all clocks at one moment. [rt]
- */
+/* Reading clocks: the choice of the counter that the recorder uses, and snapshots of all clocks at
+ * one moment. clock_fit.c converts ticks to times from these snapshots. [rt] */
 #include "base/base.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static uint32_t choose_ticks_clock(void) { return KB_TICKS_MONOTONIC_RAW; }
 
 uint32_t kb_ticks_clock(void)
 {
-    static uint32_t cached; /* two threads that race find the same answer */
+    static uint32_t cached; /* threads that race compute the same value */
     uint32_t clock = kb_load_relaxed(&cached);
     if (KINETO_UNLIKELY(clock == 0)) {
         int saved = errno;
@@ -56,7 +56,7 @@ uint64_t kb_clock_ns(int clock_id)
     struct timespec t;
     if (clock_gettime(clock_id, &t) != 0)
         return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)t.tv_sec * KB_SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
 uint64_t kb_ticks(uint32_t ticks_clock)

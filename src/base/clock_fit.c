@@ -10,8 +10,8 @@
 typedef __int128 wide;
 typedef unsigned __int128 uwide;
 
-/* Two snapshots closer than this say too little about the rate. */
-enum { LEAST_BASELINE_NS = 2000000 };
+/* Two snapshots closer than this are not enough for a rate. */
+#define MIN_BASELINE_NS (2 * KB_MILLISECOND_NS)
 
 static int64_t clamp_ns(wide v)
 {
@@ -67,23 +67,23 @@ static bool ticks_are_raw(const kb_clock_snapshot *s)
     return distance < 1000 && distance > -1000;
 }
 
-/* Only one moment is known: compare it with now, which is right if it is of this machine and boot;
- * a snapshot just taken gets a few milliseconds of company. */
+/* There is only one snapshot: compare it with now, which is valid if it is of this machine and
+ * boot. If it was just taken, wait a few milliseconds. */
 static bool rate_from_now(kb_clock_fit *fit, const kb_clock_snapshot *s)
 {
-    const struct timespec wait = {0, 5000000};
+    const struct timespec wait = {0, 5 * KB_MILLISECOND_NS};
     kb_clock_snapshot now;
     for (int i = 0; i < 4; i++) {
         kb_clock_snapshot_take(kb_ticks_clock(), &now);
-        if (raw_between(s, &now) >= LEAST_BASELINE_NS)
+        if (raw_between(s, &now) >= MIN_BASELINE_NS)
             break;
         nanosleep(&wait, NULL);
     }
     return set_rate(fit, raw_between(s, &now), ticks_between(s, &now));
 }
 
-/* Only one moment is known, of another boot: both clocks began with it, but for what the machine
- * did before its kernel, so they are in the same proportion. */
+/* There is only one snapshot, of another boot: both clocks started with that boot, apart from the
+ * time before its kernel started, so their quotient is a rough rate. */
 static bool rate_from_boot(kb_clock_fit *fit, const kb_clock_snapshot *s)
 {
     fit->rate_is_rough = true;
@@ -91,14 +91,14 @@ static bool rate_from_boot(kb_clock_fit *fit, const kb_clock_snapshot *s)
            set_rate(fit, 1, 1);
 }
 
-/* Here: the snapshots are of this machine, and its clock goes on. */
+/* `here`: the snapshots are of this machine and boot, so that more can be taken now. */
 static bool find_rate(kb_clock_fit *fit, const kb_clock_snapshot *snapshots, size_t count,
                       bool here)
 {
     const kb_clock_snapshot *first = &snapshots[0], *last = &snapshots[count - 1];
     if (ticks_are_raw(first) && ticks_are_raw(last))
         return set_rate(fit, 1, 1);
-    if (raw_between(first, last) >= LEAST_BASELINE_NS &&
+    if (raw_between(first, last) >= MIN_BASELINE_NS &&
         set_rate(fit, raw_between(first, last), ticks_between(first, last)))
         return true;
     if (here && rate_from_now(fit, first))
@@ -110,7 +110,8 @@ static bool find_rate(kb_clock_fit *fit, const kb_clock_snapshot *snapshots, siz
 /* ---- quality ----------------------------------------------------------------------------------
  */
 
-static double residual_of(const kb_clock_fit *fit, const kb_clock_snapshot *snapshots, size_t count)
+static double largest_residual(const kb_clock_fit *fit, const kb_clock_snapshot *snapshots,
+                               size_t count)
 {
     double worst = 0;
     for (size_t i = 0; i < count; i++) {
@@ -122,10 +123,10 @@ static double residual_of(const kb_clock_fit *fit, const kb_clock_snapshot *snap
     return worst;
 }
 
-/* A time daemon may bend CLOCK_REALTIME by 500 ppm; what goes beyond that, and beyond the doubt of
- * the two readings, was set. Returns the whole jump, 0 if there is none. */
-static int64_t step_between(const kb_clock_fit *fit, const kb_clock_snapshot *a,
-                            const kb_clock_snapshot *b)
+/* A time daemon may slew CLOCK_REALTIME by 500 ppm; a larger difference, beyond the uncertainty of
+ * the two readings, means that the clock was set. @return the whole jump, 0 if there is none. */
+static int64_t realtime_step_between(const kb_clock_fit *fit, const kb_clock_snapshot *a,
+                                     const kb_clock_snapshot *b)
 {
     wide raw = (wide)b->monotonic_raw_ns - a->monotonic_raw_ns;
     wide jump = (wide)b->realtime_ns - a->realtime_ns - raw;
@@ -134,12 +135,12 @@ static int64_t step_between(const kb_clock_fit *fit, const kb_clock_snapshot *a,
     return jump > allowed || -jump > allowed ? clamp_ns(jump) : 0;
 }
 
-static int64_t largest_step(const kb_clock_fit *fit, const kb_clock_snapshot *snapshots,
-                            size_t count)
+static int64_t largest_realtime_step(const kb_clock_fit *fit, const kb_clock_snapshot *snapshots,
+                                     size_t count)
 {
     int64_t largest = 0;
     for (size_t i = 1; i < count; i++) {
-        int64_t step = step_between(fit, &snapshots[i - 1], &snapshots[i]);
+        int64_t step = realtime_step_between(fit, &snapshots[i - 1], &snapshots[i]);
         uint64_t size = step < 0 ? 0 - (uint64_t)step : (uint64_t)step;
         if (size > (largest < 0 ? 0 - (uint64_t)largest : (uint64_t)largest))
             largest = step;
@@ -150,8 +151,8 @@ static int64_t largest_step(const kb_clock_fit *fit, const kb_clock_snapshot *sn
 /* ---- public -----------------------------------------------------------------------------------
  */
 
-/* CLOCK_MONOTONIC and its relatives are bent by the time daemon; the line between first and last
- * snapshot takes that out again. A reading that makes no sense leaves the two clocks parallel. */
+/* CLOCK_MONOTONIC and its relatives are slewed by the time daemon; the line between first and last
+ * snapshot reverses that. Implausible readings leave the two clocks parallel. */
 static void find_slew(kb_clock_fit *fit, const kb_clock_snapshot *first,
                       const kb_clock_snapshot *last)
 {
@@ -159,14 +160,14 @@ static void find_slew(kb_clock_fit *fit, const kb_clock_snapshot *first,
     wide slewed = (wide)last->monotonic_ns - first->monotonic_ns;
     wide off = slewed > (wide)raw ? slewed - (wide)raw : (wide)raw - slewed;
     fit->slew_raw_ns = fit->slew_monotonic_ns = 1;
-    if (raw < LEAST_BASELINE_NS || raw > INT64_MAX || off > (wide)(raw / 500))
+    if (raw < MIN_BASELINE_NS || raw > INT64_MAX || off > (wide)(raw / 500))
         return;
     fit->slew_raw_ns = (int64_t)raw;
     fit->slew_monotonic_ns = (int64_t)slewed;
 }
 
-static kineto_status make(const kb_clock_snapshot *snapshots, size_t count, bool here,
-                          kb_clock_fit *fit, kineto_error *err)
+static kineto_status fit_snapshots(const kb_clock_snapshot *snapshots, size_t count, bool here,
+                                   kb_clock_fit *fit, kineto_error *err)
 {
     if (!snapshots || count == 0)
         return kb_fail(err, KINETO_E_ARGUMENT, "no clock snapshot to fit");
@@ -180,21 +181,21 @@ static kineto_status make(const kb_clock_snapshot *snapshots, size_t count, bool
     fit->realtime_minus_monotonic_ns = clamp_ns((wide)first->realtime_ns - first->monotonic_ns);
     fit->realtime_minus_boottime_ns = clamp_ns((wide)first->realtime_ns - first->boottime_ns);
     find_slew(fit, first, &snapshots[count - 1]);
-    fit->residual_ns = residual_of(fit, snapshots, count);
-    fit->realtime_step_ns = largest_step(fit, snapshots, count);
+    fit->residual_ns = largest_residual(fit, snapshots, count);
+    fit->realtime_step_ns = largest_realtime_step(fit, snapshots, count);
     return KINETO_OK;
 }
 
 kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count, kb_clock_fit *fit,
                                 kineto_error *err)
 {
-    return make(snapshots, count, true, fit, err);
+    return fit_snapshots(snapshots, count, true, fit, err);
 }
 
 kineto_status kb_clock_fit_again(const kb_clock_snapshot *snapshots, size_t count,
                                  kb_clock_fit *fit)
 {
-    return make(snapshots, count, false, fit, NULL);
+    return fit_snapshots(snapshots, count, false, fit, NULL);
 }
 
 /* Signed, so that ticks before the origin get times before it; half rounds up everywhere, so that

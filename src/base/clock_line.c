@@ -1,25 +1,25 @@
-/* Times of devices: see clock_line.h. Times may be far from 0, as nanoseconds since 1970 are: they
- * are subtracted as integers, a double would round them to some hundred nanoseconds. */
+/* Fits a line through the clock points of a device: see clock_line.h. Times may be far from 0, like
+ * nanoseconds since 1970, so they are subtracted as integers; a double would round them to some
+ * hundred nanoseconds. */
 #include "base/clock_line.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* Pairs are looked at among the surest point of each group, so that many points take no longer. */
-enum { MOST_GROUPS = 64 };
+/* Only the most certain point of each group takes part in the search for the best pair, so that its
+ * time is bounded. */
+enum { MAX_GROUPS = 64 };
 
-/* A shorter line tells no more of a clock that seems to count nanoseconds. */
+/* A line shorter than this does not change the rate of a clock that seems to count nanoseconds. */
 #define SHORT_NS 1e6
 
-static int by_host_time(const void *left, const void *right)
+static int compare_host_times(const void *left, const void *right)
 {
     const kb_clock_point *a = left, *b = right;
-    if (a->ns != b->ns)
-        return a->ns < b->ns ? -1 : 1;
-    return (a->device > b->device) - (a->device < b->device);
+    return a->ns != b->ns ? KB_COMPARE(a->ns, b->ns) : KB_COMPARE(a->device, b->device);
 }
 
-static const kb_clock_point *surest(const kb_clock_point *points, size_t count)
+static const kb_clock_point *most_certain_point(const kb_clock_point *points, size_t count)
 {
     const kb_clock_point *best = points;
     for (size_t i = 1; i < count; i++)
@@ -28,19 +28,19 @@ static const kb_clock_point *surest(const kb_clock_point *points, size_t count)
     return best;
 }
 
-static size_t surest_of_groups(const kb_clock_point *points, size_t count,
-                               const kb_clock_point *out[MOST_GROUPS])
+static size_t choose_group_points(const kb_clock_point *points, size_t count,
+                                  const kb_clock_point *out[MAX_GROUPS])
 {
-    size_t groups = KB_MIN(count, MOST_GROUPS);
+    size_t groups = KB_MIN(count, MAX_GROUPS);
     for (size_t g = 0; g < groups; g++) {
         size_t from = count * g / groups, to = count * (g + 1) / groups;
-        out[g] = surest(points + from, to - from);
+        out[g] = most_certain_point(points + from, to - from);
     }
     return groups;
 }
 
 /* Doubt of the rate between two points; a nanosecond more, which is what times are rounded to. */
-static double doubt_of_rate(const kb_clock_point *a, const kb_clock_point *b)
+static double rate_doubt(const kb_clock_point *a, const kb_clock_point *b)
 {
     double length = (double)kb_length_ns(a->ns, b->ns);
     return length > 0 ? (a->doubt_ns + b->doubt_ns + 1) / length : INFINITY;
@@ -50,21 +50,21 @@ static double device_units(int64_t from, int64_t to) { return (double)kb_length_
 
 void kb_clock_line_fit(kb_clock_line *line, kb_clock_point *points, size_t count)
 {
-    const kb_clock_point *best[MOST_GROUPS];
-    qsort(points, count, sizeof *points, by_host_time);
-    size_t groups = surest_of_groups(points, count, best);
-    const kb_clock_point *a = surest(points, count), *b = a;
+    const kb_clock_point *best[MAX_GROUPS];
+    qsort(points, count, sizeof *points, compare_host_times);
+    size_t groups = choose_group_points(points, count, best);
+    const kb_clock_point *a = most_certain_point(points, count), *b = a;
     for (size_t i = 0; i < groups; i++)
         for (size_t j = i + 1; j < groups; j++)
-            if (doubt_of_rate(best[i], best[j]) < doubt_of_rate(a, b)) {
+            if (rate_doubt(best[i], best[j]) < rate_doubt(a, b)) {
                 a = best[i];
                 b = best[j];
             }
     double host = (double)kb_length_ns(a->ns, b->ns), device = device_units(a->device, b->device);
     double doubt = a->doubt_ns + b->doubt_ns;
     *line = (kb_clock_line){a->device, a->ns, 1.0, KB_MAX(device, 0), a->doubt_ns, b->doubt_ns};
-    bool told = device > 0 && (host >= SHORT_NS || fabs(host - device) > doubt);
-    if (told && host / device > 1e-6 && host / device < 1e9) /* what a clock can have */
+    bool has_rate = device > 0 && (host >= SHORT_NS || fabs(host - device) > doubt);
+    if (has_rate && host / device > 1e-6 && host / device < 1e9) /* plausible for a clock */
         line->rate = host / device;
     line->doubt1_ns += device > 0 ? fabs(host - device * line->rate) : 0;
 }
@@ -83,7 +83,7 @@ double kb_clock_line_off_ns(const kb_clock_line *line, const kb_clock_point *poi
     return fabs((double)kb_length_ns(point->ns, kb_clock_line_ns(line, point->device)));
 }
 
-/* Little between the two points, and the more the further outside. */
+/* Small between the two points, growing with the distance outside of them. */
 double kb_clock_line_doubt_ns(const kb_clock_line *line, int64_t device)
 {
     double part = line->length > 0 ? device_units(line->device0, device) / line->length : 0;

@@ -1,5 +1,5 @@
-/* Streaming compressors for sinks: gzip by ISA-L where built in, else by zlib; zstd. All at their
- * fastest level: a trace is written once, and the next tool reads it as it is. */
+/* Streaming compressors for sinks: gzip by ISA-L where it is built in, otherwise by zlib; zstd. All
+ * at their fastest level, since writing a trace should not delay the program. */
 #include "base/sink_impl.h"
 
 #if defined(KB_WITH_ISAL)
@@ -29,12 +29,10 @@ struct kb_compressor {
 
 kb_compression kb_compression_of(const char *path)
 {
-    size_t n = strlen(path);
-    if (n >= 3 && strcmp(path + n - 3, ".gz") == 0)
+    kineto_string name = kb_string(path);
+    if (kb_string_ends(name, ".gz"))
         return KB_COMPRESS_GZIP;
-    if (n >= 4 && strcmp(path + n - 4, ".zst") == 0)
-        return KB_COMPRESS_ZSTD;
-    return KB_COMPRESS_NONE;
+    return kb_string_ends(name, ".zst") ? KB_COMPRESS_ZSTD : KB_COMPRESS_NONE;
 }
 
 /* ---- gzip -------------------------------------------------------------------------------------
@@ -160,7 +158,7 @@ kineto_status kb_compressor_open(kb_compression c, kb_compressor **out, kineto_e
     }
     if (!opened) {
         free(z);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a compressor");
+        return kb_fail_memory(err, "compressor");
     }
     *out = z;
     return KINETO_OK;

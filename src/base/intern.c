@@ -1,9 +1,11 @@
-/* Each distinct byte string once, with a dense id. */
+/* Interning: stores each distinct byte string once, and gives it an id, dense from 0 in the order
+ * of arrival. A hash table with open addressing, at most three quarters full, maps contents to ids;
+ * the bytes lie in an arena, so that they never move. */
 #include "base/base.h"
 
 enum { FIRST_TABLE = 64 };
 
-static uint64_t intern_hash(kineto_string s)
+static uint64_t hash_interned(kineto_string s)
 {
     return kb_hash_seeded(kb_hash_secret(), s.data, s.size);
 }
@@ -14,7 +16,7 @@ static uint64_t make_entry(uint64_t hash, uint32_t id) { return hash << 32 | ((u
 static uint32_t entry_hash(uint64_t entry) { return (uint32_t)(entry >> 32); }
 static uint32_t entry_id(uint64_t entry) { return (uint32_t)entry - 1; }
 
-static bool table_grow(kb_intern *in)
+static bool grow_intern_table(kb_intern *in)
 {
     size_t size = in->table_size ? in->table_size * 2 : FIRST_TABLE;
     if (size > SIZE_MAX / 2 / sizeof(uint64_t))
@@ -37,8 +39,9 @@ static bool table_grow(kb_intern *in)
 }
 
 /* The slot that holds the string, or the free one where it belongs. */
-static uint64_t *find_slot(const kb_intern *in, kineto_string s, uint32_t hash)
+static uint64_t *find_intern_slot(const kb_intern *in, kineto_string s, uint32_t hash)
 {
+    KB_ASSERT(in->strings.count < in->table_size);
     size_t mask = in->table_size - 1, at = hash & mask;
     for (; in->table[at] != 0; at = (at + 1) & mask) {
         if (entry_hash(in->table[at]) == hash &&
@@ -48,18 +51,18 @@ static uint64_t *find_slot(const kb_intern *in, kineto_string s, uint32_t hash)
     return &in->table[at];
 }
 
-static uint32_t add_string(kb_intern *in, kineto_string s, uint32_t hash)
+static uint32_t add_interned_string(kb_intern *in, kineto_string s, uint32_t hash)
 {
     uint32_t id = (uint32_t)in->strings.count;
     if (in->strings.count >= KB_INTERN_NONE - 1 || !kb_vec_reserve(&in->strings, (size_t)id + 1))
         return KB_INTERN_NONE;
-    if (in->strings.count + 1 > in->table_size / 4 * 3 && !table_grow(in))
+    if (in->strings.count + 1 > in->table_size / 4 * 3 && !grow_intern_table(in))
         return KB_INTERN_NONE;
     char *copy = kb_arena_copy(&in->arena, s.data, s.size);
     if (!copy)
         return KB_INTERN_NONE;
     in->strings.data[in->strings.count++] = (kineto_string){copy, s.size};
-    *find_slot(in, (kineto_string){copy, s.size}, hash) = make_entry(hash, id);
+    *find_intern_slot(in, (kineto_string){copy, s.size}, hash) = make_entry(hash, id);
     return id;
 }
 
@@ -67,13 +70,13 @@ uint32_t kb_intern_id(kb_intern *in, kineto_string s)
 {
     const kineto_string empty = {"", 0};
     if (in->strings.count == 0 &&
-        add_string(in, empty, (uint32_t)intern_hash(empty)) == KB_INTERN_NONE)
+        add_interned_string(in, empty, (uint32_t)hash_interned(empty)) == KB_INTERN_NONE)
         return KB_INTERN_NONE;
     if (s.size == 0)
         return 0;
-    uint32_t hash = (uint32_t)intern_hash(s);
-    uint64_t entry = *find_slot(in, s, hash);
-    return entry != 0 ? entry_id(entry) : add_string(in, s, hash);
+    uint32_t hash = (uint32_t)hash_interned(s);
+    uint64_t entry = *find_intern_slot(in, s, hash);
+    return entry != 0 ? entry_id(entry) : add_interned_string(in, s, hash);
 }
 
 void kb_intern_free(kb_intern *in)

@@ -14,8 +14,8 @@ void kb_json_init(kb_json *j, kb_sink *sink) { *j = (kb_json){.sink = sink}; }
 
 static uint8_t *state_of(kb_json *j) { return &j->state[KB_MIN(j->depth, MAX_DEPTH)]; }
 
-/* What stands between the last token and the next item; returns where that goes, with SHORT_BYTES
- * of room behind it. */
+/* Write what separates the last token from the next item. @return where the item goes, with room
+ * for SHORT_BYTES. */
 static char *begin_item(kb_json *j)
 {
     char *out = kb_sink_reserve(j->sink, SHORT_BYTES + 2);

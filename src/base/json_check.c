@@ -1,18 +1,18 @@
-/* Is a text one JSON value? For text that others hand in and that we write verbatim. */
+/* Checks that a text is exactly one JSON value (RFC 8259), for text that callers pass in and that
+ * is written verbatim. */
 #include "base/base.h"
 
 #define MAX_DEPTH 128u
 
-/* Never reads at or beyond `end`. */
+/* The unread rest of the text. The skip_… functions advance `at` past one token, never past `end`,
+ * and return false if the token is not there. */
 typedef struct scan {
     const char *at, *end;
 } scan;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static char peek_json_char(const scan *s) { return s->at < s->end ? *s->at : '\0'; }
 
-static char peek(const scan *s) { return s->at < s->end ? *s->at : '\0'; }
-
-static bool take(scan *s, char c)
+static bool skip_json_char(scan *s, char c)
 {
     if (s->at == s->end || *s->at != c)
         return false;
@@ -20,7 +20,7 @@ static bool take(scan *s, char c)
     return true;
 }
 
-static bool take_word(scan *s, const char *word)
+static bool skip_json_literal(scan *s, const char *word)
 {
     size_t n = strlen(word);
     if ((size_t)(s->end - s->at) < n || memcmp(s->at, word, n) != 0)
@@ -29,41 +29,36 @@ static bool take_word(scan *s, const char *word)
     return true;
 }
 
-static void skip_blanks(scan *s)
+static void skip_json_space(scan *s)
 {
     while (s->at < s->end && (*s->at == ' ' || *s->at == '\t' || *s->at == '\n' || *s->at == '\r'))
         s->at++;
 }
 
-static bool take_digits(scan *s)
+static bool skip_json_digits(scan *s)
 {
     const char *begin = s->at;
-    while (s->at < s->end && is_digit(*s->at))
+    while (s->at < s->end && kb_is_digit(*s->at))
         s->at++;
     return s->at > begin;
 }
 
-static bool take_number(scan *s)
+static bool skip_json_number(scan *s)
 {
-    (void)take(s, '-');
-    if (!take(s, '0') && !take_digits(s))
+    (void)skip_json_char(s, '-');
+    if (!skip_json_char(s, '0') && !skip_json_digits(s))
         return false;
-    if (take(s, '.') && !take_digits(s))
+    if (skip_json_char(s, '.') && !skip_json_digits(s))
         return false;
-    if (!take(s, 'e') && !take(s, 'E'))
+    if (!skip_json_char(s, 'e') && !skip_json_char(s, 'E'))
         return true;
-    if (!take(s, '+'))
-        (void)take(s, '-');
-    return take_digits(s);
+    if (!skip_json_char(s, '+'))
+        (void)skip_json_char(s, '-');
+    return skip_json_digits(s);
 }
 
-static bool is_hex(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-/* Behind the backslash. */
-static bool take_escape(scan *s)
+/* The part of an escape after its backslash. */
+static bool skip_json_escape(scan *s)
 {
     if (s->at == s->end)
         return false;
@@ -71,7 +66,7 @@ static bool take_escape(scan *s)
     if (c != 'u')
         return c != '\0' && strchr("\"\\/bfnrt", c) != NULL;
     for (int i = 0; i < 4; i++, s->at++) {
-        if (!is_hex(peek(s)))
+        if (!kb_is_hex_digit(peek_json_char(s)))
             return false;
     }
     return true;
@@ -79,7 +74,7 @@ static bool take_escape(scan *s)
 
 /* Over bytes that mean nothing in a string, eight at a time: ASCII without controls, quotes and
  * backslashes. */
-static void skip_plain(scan *s)
+static void skip_plain_chars(scan *s)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
     while (s->end - s->at >= 8) {
@@ -93,11 +88,11 @@ static void skip_plain(scan *s)
     }
 }
 
-static bool take_string(scan *s)
+static bool skip_json_string(scan *s)
 {
-    if (!take(s, '"'))
+    if (!skip_json_char(s, '"'))
         return false;
-    while (skip_plain(s), s->at < s->end) {
+    while (skip_plain_chars(s), s->at < s->end) {
         unsigned char c = (unsigned char)*s->at;
         if (c == '"') {
             s->at++;
@@ -107,7 +102,7 @@ static bool take_string(scan *s)
             return false;
         if (c == '\\') {
             s->at++;
-            if (!take_escape(s))
+            if (!skip_json_escape(s))
                 return false;
             continue;
         }
@@ -119,29 +114,29 @@ static bool take_string(scan *s)
     return false;
 }
 
-static bool take_scalar(scan *s)
+static bool skip_json_scalar(scan *s)
 {
-    switch (peek(s)) {
+    switch (peek_json_char(s)) {
     case '"':
-        return take_string(s);
+        return skip_json_string(s);
     case 't':
-        return take_word(s, "true");
+        return skip_json_literal(s, "true");
     case 'f':
-        return take_word(s, "false");
+        return skip_json_literal(s, "false");
     case 'n':
-        return take_word(s, "null");
+        return skip_json_literal(s, "null");
     default:
-        return take_number(s);
+        return skip_json_number(s);
     }
 }
 
-static bool take_key(scan *s)
+static bool skip_json_key(scan *s)
 {
-    skip_blanks(s);
-    if (!take_string(s))
+    skip_json_space(s);
+    if (!skip_json_string(s))
         return false;
-    skip_blanks(s);
-    return take(s, ':');
+    skip_json_space(s);
+    return skip_json_char(s, ':');
 }
 
 /* Without recursion: what is open is a stack of closing brackets. */
@@ -151,33 +146,34 @@ bool kb_json_valid(kineto_string text)
     char open[MAX_DEPTH];
     uint32_t depth = 0;
     for (;;) {
-        skip_blanks(&s);
-        char c = peek(&s);
+        skip_json_space(&s);
+        char c = peek_json_char(&s);
         if (c == '{' || c == '[') {
             s.at++;
             if (depth == MAX_DEPTH)
                 return false;
             open[depth++] = c == '{' ? '}' : ']';
-            skip_blanks(&s);
-            if (peek(&s) != open[depth - 1]) {
-                if (c == '{' && !take_key(&s))
+            skip_json_space(&s);
+            if (peek_json_char(&s) != open[depth - 1]) {
+                if (c == '{' && !skip_json_key(&s))
                     return false;
                 continue;
             }
-        } else if (!take_scalar(&s)) {
+        } else if (!skip_json_scalar(&s)) {
             return false;
         }
-        /* A value ends here: close what it ends, or go on behind a comma. */
+        KB_ASSERT(depth <= MAX_DEPTH && s.at <= s.end);
+        /* A value ends here: close the containers that it completes, or continue after a comma. */
         for (;;) {
-            skip_blanks(&s);
+            skip_json_space(&s);
             if (depth == 0)
                 return s.at == s.end;
-            if (take(&s, ',')) {
-                if (open[depth - 1] == '}' && !take_key(&s))
+            if (skip_json_char(&s, ',')) {
+                if (open[depth - 1] == '}' && !skip_json_key(&s))
                     return false;
                 break;
             }
-            if (!take(&s, open[depth - 1]))
+            if (!skip_json_char(&s, open[depth - 1]))
                 return false;
             depth--;
         }

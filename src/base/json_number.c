@@ -9,7 +9,7 @@ static const char pairs[] =
     ROW("0") ROW("1") ROW("2") ROW("3") ROW("4") ROW("5") ROW("6") ROW("7") ROW("8") ROW("9");
 #undef ROW
 
-static inline char *put_pair(char *out, uint32_t v)
+static inline char *put_2_digits(char *out, uint32_t v)
 {
     memcpy(out, pairs + 2 * (size_t)v, 2);
     return out + 2;
@@ -17,8 +17,8 @@ static inline char *put_pair(char *out, uint32_t v)
 
 static inline char *put_4_digits(char *out, uint32_t v)
 {
-    out = put_pair(out, v / 100);
-    return put_pair(out, v % 100);
+    out = put_2_digits(out, v / 100);
+    return put_2_digits(out, v % 100);
 }
 
 static inline char *put_8_digits(char *out, uint32_t v)
@@ -34,10 +34,10 @@ static inline char *put_up_to_4(char *out, uint32_t v)
         return put_4_digits(out, v);
     if (v >= 100) {
         *out++ = (char)('0' + v / 100);
-        return put_pair(out, v % 100);
+        return put_2_digits(out, v % 100);
     }
     if (v >= 10)
-        return put_pair(out, v);
+        return put_2_digits(out, v);
     *out = (char)('0' + v);
     return out + 1;
 }
@@ -50,7 +50,7 @@ static inline char *put_up_to_8(char *out, uint32_t v)
     return put_4_digits(out, v % 10000);
 }
 
-static inline char *put_uint(char *out, uint64_t v)
+static inline char *put_decimal(char *out, uint64_t v)
 {
     const uint64_t e8 = 100000000, e16 = e8 * e8;
     if (v < e8)
@@ -65,7 +65,7 @@ static inline char *put_uint(char *out, uint64_t v)
     return put_8_digits(out, (uint32_t)(v % e8));
 }
 
-char *kb_json_format_uint(char *out, uint64_t v) { return put_uint(out, v); }
+char *kb_json_format_uint(char *out, uint64_t v) { return put_decimal(out, v); }
 
 /* The distance from 0, also of INT64_MIN. */
 static inline uint64_t magnitude(int64_t v) { return v < 0 ? 0 - (uint64_t)v : (uint64_t)v; }
@@ -74,7 +74,7 @@ char *kb_json_format_int(char *out, int64_t v)
 {
     if (v < 0)
         *out++ = '-';
-    return put_uint(out, magnitude(v));
+    return put_decimal(out, magnitude(v));
 }
 
 char *kb_json_format_us(char *out, int64_t ns)
@@ -83,10 +83,10 @@ char *kb_json_format_us(char *out, int64_t ns)
         *out++ = '-';
     uint64_t v = magnitude(ns), us = v / 1000;
     uint32_t rest = (uint32_t)(v - us * 1000);
-    out = put_uint(out, us);
+    out = put_decimal(out, us);
     *out++ = '.';
     *out++ = (char)('0' + rest / 100);
-    return put_pair(out, rest % 100);
+    return put_2_digits(out, rest % 100);
 }
 
 /* ---- doubles ----------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ static char *try_few_decimals(char *out, double v)
         if (v < 0)
             *out++ = '-';
         uint64_t all = magnitude(digits), whole = all / (uint64_t)powers[k];
-        out = put_uint(out, whole);
+        out = put_decimal(out, whole);
         *out++ = '.';
         uint64_t rest = all - whole * (uint64_t)powers[k];
         for (uint32_t i = k; i-- > 0; rest /= 10)
@@ -160,7 +160,7 @@ static char *put_shortest(char *out, double v)
     return put_printed(out, text);
 }
 
-static char *put_text(char *out, const char *text)
+static char *put_constant_text(char *out, const char *text)
 {
     size_t n = strlen(text);
     memcpy(out, text, n);
@@ -171,13 +171,13 @@ char *kb_json_format_double(char *out, double v)
 {
     const double exact_integers = 9007199254740992.0; /* 2^53 */
     if (isnan(v))
-        return put_text(out, "\"nan\"");
+        return put_constant_text(out, "\"nan\"");
     if (isinf(v))
-        return put_text(out, v < 0 ? "\"-inf\"" : "\"inf\"");
+        return put_constant_text(out, v < 0 ? "\"-inf\"" : "\"inf\"");
     if (v == 0)
-        return put_text(out, signbit(v) ? "-0.0" : "0.0");
+        return put_constant_text(out, signbit(v) ? "-0.0" : "0.0");
     if (fabs(v) < exact_integers && v == (double)(int64_t)v)
-        return put_text(kb_json_format_int(out, (int64_t)v), ".0");
+        return put_constant_text(kb_json_format_int(out, (int64_t)v), ".0");
     char *end = try_few_decimals(out, v);
     return end ? end : put_shortest(out, v);
 }

@@ -1,7 +1,6 @@
-/* The table of activity kinds with every spelling of them, and lists of kinds. [rt] */
+/* The table of activity kinds with all their spellings, and parsing of lists of kinds. [rt] */
 #include "base/base.h"
 
-/* Neutral kinds are a table that others compute with: what the numbers are is fixed. */
 _Static_assert(KINETO_KIND_COUNT <= KINETO_KIND_OWN_DEFAULT,
                "neutral kinds have bits of their own");
 _Static_assert(KINETO_KIND_OWN_FIRST + KINETO_KIND_OWN_COUNT == 64, "a mask is one word");
@@ -92,14 +91,14 @@ int kb_kind_from_plugin(int32_t plugin_number)
     return -1;
 }
 
-/* ---- what somebody may have meant ------------------------------------------------------------ */
+/* ---- suggestions for misspelt names ---------------------------------------------------------- */
 
-#define LONGEST_NAME 40u /* what is longer than every name is like none */
+#define MAX_NAME_BYTES 40u /* longer than every name */
 
-/* Letters to insert, delete or replace to turn one into the other. */
+/* Levenshtein distance, ignoring the case of `a`: letters to insert, delete or replace. */
 static uint32_t edit_distance(kineto_string a, kineto_string b)
 {
-    uint32_t row[LONGEST_NAME + 1];
+    uint32_t row[MAX_NAME_BYTES + 1];
     for (uint32_t j = 0; j <= b.size; j++)
         row[j] = j;
     for (uint32_t i = 1; i <= a.size; i++) {
@@ -114,16 +113,16 @@ static uint32_t edit_distance(kineto_string a, kineto_string b)
     return row[b.size];
 }
 
-/* The spelling that is nearest to the item; NULL: none is near. */
+/* The spelling with the smallest distance to the item; NULL: all are too far from it. */
 static const char *nearest_name(kineto_string item)
 {
     const char *best = NULL;
     uint32_t best_distance = (uint32_t)KB_MIN(item.size / 3 + 1, 3u) + 1;
-    if (item.size > LONGEST_NAME)
+    if (item.size > MAX_NAME_BYTES)
         return NULL;
     for (size_t i = 0; i < kb_kind_alias_count; i++) {
         kineto_string name = kb_string(kb_kind_aliases[i].name);
-        uint32_t distance = name.size <= LONGEST_NAME ? edit_distance(item, name) : UINT32_MAX;
+        uint32_t distance = name.size <= MAX_NAME_BYTES ? edit_distance(item, name) : UINT32_MAX;
         if (distance < best_distance) {
             best_distance = distance;
             best = name.data;
@@ -132,36 +131,37 @@ static const char *nearest_name(kineto_string item)
     return best;
 }
 
-static kineto_status no_kind(kineto_string item, kineto_error *err)
+static kineto_status refuse_unknown_kind(kineto_string item, kineto_error *err)
 {
     const char *near = nearest_name(item);
     int size = (int)KB_MIN(item.size, 64u);
     if (near)
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%.*s' is no kind of activity; did you mean '%s'?",
+        return kb_fail(err, KINETO_E_ARGUMENT, "unknown activity kind '%.*s'; did you mean '%s'?",
                        size, item.data, near);
-    return kb_fail(err, KINETO_E_ARGUMENT,
-                   "'%.*s' is no kind of activity; kinds are cpu_op, kernel, runtime, …, those of "
-                   "plug-ins (see `ckineto plugin list`), and the words default and all",
-                   size, item.data);
+    return kb_fail(
+        err, KINETO_E_ARGUMENT,
+        "unknown activity kind '%.*s'; use cpu_op, kernel, runtime, …, those of plug-ins "
+        "(see `ckineto plugin list`), or the words default and all",
+        size, item.data);
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static bool is_list_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/* The next comma-separated item without blanks around it; moves *list behind its comma. */
-static kineto_string next_item(const char **list)
+/* The next comma-separated item without blanks around it; moves *list past its comma. */
+static kineto_string next_kind_item(const char **list)
 {
     const char *begin = *list, *end = begin + strcspn(begin, ",");
     *list = *end ? end + 1 : end;
-    while (begin < end && is_blank(*begin))
+    while (begin < end && is_list_space(*begin))
         begin++;
-    while (end > begin && is_blank(end[-1]))
+    while (end > begin && is_list_space(end[-1]))
         end--;
     return (kineto_string){begin, (size_t)(end - begin)};
 }
 
-static uint64_t kinds_of_item(kineto_string item, uint64_t (*own)(kineto_string name))
+static uint64_t kinds_of_name(kineto_string item, uint64_t (*own)(kineto_string name))
 {
     if (kb_string_is_word(item, "default"))
         return KINETO_KINDS_DEFAULT;
@@ -180,12 +180,12 @@ kineto_status kb_kinds_parse(const char *list, uint64_t *mask, uint64_t (*own)(k
         return kb_fail(err, KINETO_E_ARGUMENT, "kinds: list and mask must not be NULL");
     uint64_t all = 0;
     while (*list) {
-        kineto_string item = next_item(&list);
+        kineto_string item = next_kind_item(&list);
         if (item.size == 0)
             continue;
-        uint64_t kinds = kinds_of_item(item, own);
+        uint64_t kinds = kinds_of_name(item, own);
         if (!kinds)
-            return no_kind(item, err);
+            return refuse_unknown_kind(item, err);
         all |= kinds;
     }
     if (!all)

@@ -1,4 +1,4 @@
-/* Messages to the person who runs the program: stderr or a log file, never stdout. [rt]
+/* Messages to the user: stderr or a log file, never stdout. [rt]
  *
  * Runs inside other people's processes, so: one write(2) per line, errno preserved, no descriptor
  * is kept open (the program may close or reuse any number), nothing blocks on a FIFO, no SIGPIPE.
@@ -19,14 +19,14 @@ static uint32_t log_path_ready = 0; /* released after log_path was written */
 
 static const char *const level_names[] = {"VERBOSE", "INFO", "WARNING", "STAGE", "ERROR"};
 
-static int open_log(const char *path)
+static int open_log_file(const char *path)
 {
     return open(
         path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 }
 
 /* Absolute, because the program may change its directory. */
-static bool set_path(const char *path)
+static bool store_log_path(const char *path)
 {
     char text[PATH_MAX];
     size_t used = 0;
@@ -46,28 +46,28 @@ static bool set_path(const char *path)
     return true;
 }
 
-static kineto_status try_path(const char *path, kineto_error *err)
+static kineto_status try_log_path(const char *path, kineto_error *err)
 {
-    int fd = open_log(path);
+    int fd = open_log_file(path);
     if (fd < 0 && errno == ELOOP)
         return kb_fail(err, KINETO_E_PERMISSION,
                        "log file '%s' is a symbolic link: name the file itself", path);
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot open log file '%s'", path);
     close(fd);
-    if (!set_path(path))
+    if (!store_log_path(path))
         return kb_fail(err, KINETO_E_ARGUMENT, "log file '%s': path is too long", path);
     return KINETO_OK;
 }
 
 /* "3" → 3; anything but one number in 0..5 → -1. */
-static int parse_level(const char *text)
+static int parse_log_level(const char *text)
 {
     return text[0] >= '0' && text[0] <= '5' && text[1] == '\0' ? text[0] - '0' : -1;
 }
 
-/* The first message reads the environment; a thread that comes meanwhile uses the defaults. */
-static void read_settings(void)
+/* The first message reads the environment; other threads use the defaults meanwhile. */
+static void read_log_settings(void)
 {
     uint32_t expected = LOG_UNREAD;
     if (KINETO_LIKELY(kb_load_acquire(&log_state) != LOG_UNREAD) ||
@@ -75,11 +75,11 @@ static void read_settings(void)
         return;
     const char *level = kb_os_getenv("KINETO_LOG_LEVEL");
     const char *path = kb_os_getenv("KINETO_LOG_FILE");
-    int parsed = level && *level ? parse_level(level) : KINETO_LOG_WARNING;
+    int parsed = level && *level ? parse_log_level(level) : KINETO_LOG_WARNING;
     if (parsed >= 0)
         kb_store_relaxed(&log_level, parsed);
     kineto_error err;
-    bool path_failed = path && *path && try_path(path, &err) != KINETO_OK;
+    bool path_failed = path && *path && try_log_path(path, &err) != KINETO_OK;
     kb_store_release(&log_state, (uint32_t)LOG_READY);
     if (parsed < 0)
         kb_log(KINETO_LOG_WARNING, "KINETO_LOG_LEVEL is '%.32s', not a number from 0 to 5: ignored",
@@ -90,11 +90,12 @@ static void read_settings(void)
 
 bool kb_log_enabled(kineto_log_level level)
 {
-    read_settings();
+    read_log_settings();
     return (int)level >= kb_load_relaxed(&log_level) && level < KINETO_LOG_OFF;
 }
 
-/* In UTF-8: C1 controls, and characters that end a line or turn its direction. @return its bytes; 0: none. */
+/* In UTF-8: C1 controls, and characters that end a line or turn its direction. @return its bytes;
+ * 0: none. */
 static size_t format_character_at(const unsigned char *c, size_t left)
 {
     if (left > 1 && c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
@@ -106,8 +107,8 @@ static size_t format_character_at(const unsigned char *c, size_t left)
     return turns ? 3 : 0;
 }
 
-/* Names of other people's making must not drive the terminal or fake a second line. */
-static void neutralise(char *text, size_t bytes)
+/* Names from untrusted sources must not control the terminal or fake a second line. */
+static void replace_controls(char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
         unsigned char *c = (unsigned char *)text + i;
@@ -119,11 +120,11 @@ static void neutralise(char *text, size_t bytes)
     }
 }
 
-static void write_line(const char *line, size_t bytes)
+static void write_log_line(const char *line, size_t bytes)
 {
     int fd = -1;
     if (kb_load_acquire(&log_path_ready))
-        fd = open_log(log_path);
+        fd = open_log_file(log_path);
     kb_os_write_quiet(fd >= 0 ? fd : STDERR_FILENO, line, bytes);
     if (fd >= 0)
         close(fd);
@@ -146,9 +147,9 @@ void kb_log(kineto_log_level level, const char *fmt, ...)
     if (body < 0)
         goto done;
     size_t text = KB_MIN((size_t)body, room - 1);
-    neutralise(line + head, text);
+    replace_controls(line + head, text);
     line[(size_t)head + text] = '\n';
-    write_line(line, (size_t)head + text + 1);
+    write_log_line(line, (size_t)head + text + 1);
 done:
     errno = saved_errno;
 }
@@ -157,9 +158,9 @@ kineto_status kb_log_configure(int level, const char *path, kineto_error *err)
 {
     if (level > KINETO_LOG_OFF)
         return kb_fail(err, KINETO_E_ARGUMENT, "log level %d: must be from 0 to 5", level);
-    read_settings();
+    read_log_settings();
     if (path) {
-        kineto_status status = try_path(path, err);
+        kineto_status status = try_log_path(path, err);
         if (status != KINETO_OK)
             return status;
     }

@@ -1,4 +1,6 @@
-/* Hashing, and a table from 64-bit keys to 64-bit values by linear probing. */
+/* Hashing of byte strings, and a hash table from 64-bit keys to 64-bit values by linear probing, at
+ * most three quarters full. kb_hash gives the same result on every machine; tables are seeded with
+ * a secret of the process, so that files cannot be made to collide. */
 #include "base/base.h"
 
 /* ---- hash -------------------------------------------------------------------------------------
@@ -9,14 +11,14 @@
 #define K2 UINT64_C(0xe7037ed1a0b428db)
 
 /* Both halves of the product, so that every input bit reaches every output bit. */
-static inline uint64_t fold(uint64_t a, uint64_t b)
+static inline uint64_t fold_product(uint64_t a, uint64_t b)
 {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 /* Little-endian on every machine, so that a hash may be stored. */
-static inline uint64_t load_word(const unsigned char *p)
+static inline uint64_t load_hash_word(const unsigned char *p)
 {
     uint64_t w;
     memcpy(&w, p, sizeof(w));
@@ -26,7 +28,7 @@ static inline uint64_t load_word(const unsigned char *p)
     return w;
 }
 
-static inline uint64_t load_tail(const unsigned char *p, size_t bytes)
+static inline uint64_t load_hash_tail(const unsigned char *p, size_t bytes)
 {
     uint64_t w = 0;
     for (size_t i = 0; i < bytes; i++)
@@ -37,23 +39,23 @@ static inline uint64_t load_tail(const unsigned char *p, size_t bytes)
 uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes)
 {
     const unsigned char *p = data;
-    uint64_t h = seed ^ fold((uint64_t)bytes ^ K0, K1);
+    uint64_t h = seed ^ fold_product((uint64_t)bytes ^ K0, K1);
     size_t left = bytes;
     for (; left >= 16; left -= 16, p += 16)
-        h = fold(load_word(p) ^ K1 ^ h, load_word(p + 8) ^ K2) ^ (h >> 29);
+        h = fold_product(load_hash_word(p) ^ K1 ^ h, load_hash_word(p + 8) ^ K2) ^ (h >> 29);
     if (left >= 8) {
-        h = fold(load_word(p) ^ K1 ^ h, K2) ^ (h >> 29);
+        h = fold_product(load_hash_word(p) ^ K1 ^ h, K2) ^ (h >> 29);
         left -= 8;
         p += 8;
     }
     if (left > 0)
-        h = fold(load_tail(p, left) ^ K2 ^ h, K1);
-    return fold(h ^ K0, K2);
+        h = fold_product(load_hash_tail(p, left) ^ K2 ^ h, K1);
+    return fold_product(h ^ K0, K2);
 }
 
 uint64_t kb_hash_secret(void)
 {
-    static uint64_t cached; /* two threads that race find the same */
+    static uint64_t cached; /* threads that race compute the same value */
     uint64_t seed = kb_load_relaxed(&cached);
     if (seed == 0) {
         seed = kb_os_exec_id();
@@ -67,26 +69,27 @@ uint64_t kb_hash(const void *data, size_t bytes) { return kb_hash_seeded(0, data
 /* ---- map --------------------------------------------------------------------------------------
  */
 
-/* A slot with key 0 is free; key 0 itself lives in one slot more, behind the table, whose own key
- * says whether it is taken. */
+/* A slot with key 0 is free. The key 0 itself has an extra slot after the table, which is taken if
+ * its stored key is not 0. */
 struct kb_map_slot {
     uint64_t key, value;
 };
 
 enum { FIRST_CAPACITY = 16 };
 
-static struct kb_map_slot *probe(struct kb_map_slot *slots, size_t capacity, uint64_t key)
+/* The slot of a key, or the free one where it belongs. */
+static struct kb_map_slot *probe_map_slot(struct kb_map_slot *slots, size_t capacity, uint64_t key)
 {
     if (key == 0)
         return &slots[capacity];
     size_t mask = capacity - 1;
-    size_t at = (size_t)fold(key ^ K1, kb_hash_secret() ^ K2) & mask;
+    size_t at = (size_t)fold_product(key ^ K1, kb_hash_secret() ^ K2) & mask;
     while (slots[at].key != 0 && slots[at].key != key)
         at = (at + 1) & mask;
     return &slots[at];
 }
 
-static bool map_grow(kb_map *m)
+static bool grow_map(kb_map *m)
 {
     size_t capacity = m->capacity ? m->capacity * 2 : FIRST_CAPACITY;
     if (capacity > SIZE_MAX / 2 / sizeof(struct kb_map_slot))
@@ -96,7 +99,7 @@ static bool map_grow(kb_map *m)
         return false;
     for (size_t i = 0; i < m->capacity; i++) {
         if (m->slots[i].key != 0)
-            *probe(slots, capacity, m->slots[i].key) = m->slots[i];
+            *probe_map_slot(slots, capacity, m->slots[i].key) = m->slots[i];
     }
     if (m->slots)
         slots[capacity] = m->slots[m->capacity];
@@ -110,7 +113,7 @@ uint64_t *kb_map_find(const kb_map *m, uint64_t key)
 {
     if (m->count == 0)
         return NULL;
-    struct kb_map_slot *slot = probe(m->slots, m->capacity, key);
+    struct kb_map_slot *slot = probe_map_slot(m->slots, m->capacity, key);
     return slot->key != 0 ? &slot->value : NULL;
 }
 
@@ -121,9 +124,9 @@ uint64_t *kb_map_insert(kb_map *m, uint64_t key, uint64_t initial, bool *created
         *created = !found;
     if (found)
         return found;
-    if (m->count + 1 > m->capacity / 4 * 3 && !map_grow(m))
+    if (m->count + 1 > m->capacity / 4 * 3 && !grow_map(m))
         return NULL;
-    struct kb_map_slot *slot = probe(m->slots, m->capacity, key);
+    struct kb_map_slot *slot = probe_map_slot(m->slots, m->capacity, key);
     slot->key = key != 0 ? key : 1;
     slot->value = initial;
     m->count++;

@@ -1,4 +1,6 @@
-/* The whole dependency on the operating system: processes, files, mappings, on Linux. [rt] */
+/* Everything that depends on the operating system: processes, files, mappings, on Linux. [rt] Many
+ * of these functions run inside the program's own threads, some in signal handlers: they preserve
+ * errno where the header says so, and use little stack. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -35,7 +37,7 @@ uint32_t kb_os_tid(void) { return (uint32_t)syscall(SYS_gettid); }
 
 const char *kb_os_getenv(const char *name) { return secure_getenv(name); }
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
     x ^= x >> 32;
     x *= UINT64_C(0xd6e8feb86659fd93);
@@ -48,13 +50,13 @@ uint64_t kb_os_exec_id_from(const uint8_t random[16])
 {
     uint64_t words[2];
     memcpy(words, random, sizeof words);
-    uint64_t id = mix(words[0] ^ mix(words[1] + 1));
+    uint64_t id = mix_bits(words[0] ^ mix_bits(words[1] + 1));
     return id ? id : 1;
 }
 
 uint64_t kb_os_exec_id(void)
 {
-    /* The kernel hands 16 fresh random bytes to every new image; fork keeps them. */
+    /* The kernel gives 16 fresh random bytes to every new program image; fork keeps them. */
     static const uint8_t none[16];
     const uint8_t *random = (const uint8_t *)getauxval(AT_RANDOM);
     return kb_os_exec_id_from(random ? random : none);
@@ -63,8 +65,8 @@ uint64_t kb_os_exec_id(void)
 /* ---- other processes, from /proc --------------------------------------------------------------
  */
 
-/* 0 at the end, or where it cannot be read. */
-static size_t read_some(int fd, char *buf, size_t size)
+/* One read, repeated when interrupted. 0: the end, or an error. */
+static size_t read_available(int fd, char *buf, size_t size)
 {
     ssize_t n;
     do
@@ -82,14 +84,15 @@ size_t kb_os_read_file(const char *path, char *buf, size_t size)
     if (fd < 0)
         return 0;
     size_t used = 0, n;
-    while (used < size - 1 && (n = read_some(fd, buf + used, size - 1 - used)) > 0)
+    while (used < size - 1 && (n = read_available(fd, buf + used, size - 1 - used)) > 0)
         used += n;
     close(fd);
     buf[used] = '\0';
     return used;
 }
 
-/* Called in signal handlers, too, whose stacks are small: what prints takes more than a KiB. */
+/* "/proc/PID/FILE". Without snprintf, which takes more than 1 KiB of stack: it is called in signal
+ * handlers, too. */
 static const char *proc_path(uint32_t pid, const char *file, char path[128])
 {
     char digits[10];
@@ -112,7 +115,7 @@ static const char *proc_path(uint32_t pid, const char *file, char path[128])
     return path;
 }
 
-/* The number that a link of /proc consists of; 0: there is none. */
+/* The number that a link of /proc consists of; 0: none. */
 static uint32_t read_proc_link(const char *path)
 {
     char text[16];
@@ -125,7 +128,7 @@ static uint32_t read_proc_link(const char *path)
 
 bool kb_os_proc_is_ours(void)
 {
-    static uint64_t known; /* pid << 32 | answer: a fork's child looks again */
+    static uint64_t known; /* pid << 32 | answer: a fork's child checks again */
     uint32_t pid = kb_os_pid();
     uint64_t answer = kb_load_relaxed(&known);
     if (answer >> 32 != pid) {
@@ -135,7 +138,8 @@ bool kb_os_proc_is_ours(void)
     return answer & 1;
 }
 
-/* Of itself a process can read in any /proc, of others only in one that numbers them as it does. */
+/* Read a file of a process. About itself a process can read in any /proc; about others only in one
+ * of its own pid namespace. */
 static size_t read_proc(uint32_t pid, const char *file, char *buf, size_t size)
 {
     char path[128];
@@ -147,9 +151,9 @@ static size_t read_proc(uint32_t pid, const char *file, char *buf, size_t size)
     return kb_os_read_file(proc_path(pid, file, path), buf, size);
 }
 
-/* What follows the name in /proc/PID/stat: " S ppid …". The name may hold anything, even ") S 1",
- * so the last parenthesis counts. */
-static const char *stat_fields(uint32_t pid, char *buf, size_t size)
+/* The fields after the name in /proc/PID/stat: "S ppid …". The name may contain anything, even ") S
+ * 1", so the last parenthesis counts. NULL: no such process, or not readable. */
+static const char *read_stat_fields(uint32_t pid, char *buf, size_t size)
 {
     if (!read_proc(pid, "stat", buf, size))
         return NULL;
@@ -157,8 +161,8 @@ static const char *stat_fields(uint32_t pid, char *buf, size_t size)
     return name_end && name_end[1] == ' ' ? name_end + 2 : NULL;
 }
 
-/* Number in field `index` (3 is the state, the first behind the name); 0 if there is none. */
-static uint64_t stat_number(const char *fields, int index)
+/* The number in field `index` (3 is the state, the first after the name); 0: none. */
+static uint64_t parse_stat_number(const char *fields, int index)
 {
     for (int i = 3; i < index && fields; i++) {
         fields = strchr(fields, ' ');
@@ -168,8 +172,8 @@ static uint64_t stat_number(const char *fields, int index)
     return fields ? strtoull(fields, NULL, 10) : 0;
 }
 
-/* What the time namespace of this process adds to start times that it reads: in another one they are
- * other numbers. Namespaces change at fork and exec only. */
+/* The offset that the time namespace of this process adds to the start times that it reads; they
+ * differ between namespaces. A process changes its namespace only at fork and exec. */
 static uint64_t read_start_time_shift(void)
 {
     char text[256];
@@ -181,13 +185,13 @@ static uint64_t read_start_time_shift(void)
         return 0;
     long long seconds = strtoll(at + strlen("boottime"), &end, 10);
     long long ns = strtoll(end, NULL, 10), ticks = sysconf(_SC_CLK_TCK);
-    return ticks > 0 ? (uint64_t)(seconds * ticks + ns / (1000000000 / ticks)) : 0;
+    return ticks > 0 ? (uint64_t)(seconds * ticks + ns / (KB_SECOND_NS / ticks)) : 0;
 }
 
-static uint64_t start_time_shift(void)
+static uint64_t cached_start_time_shift(void)
 {
     static uint64_t shift;
-    static uint32_t shift_of; /* a process */
+    static uint32_t shift_of; /* the process that it was read for */
     uint32_t pid = kb_os_pid();
     if (kb_load_acquire(&shift_of) != pid) {
         int saved = errno;
@@ -198,40 +202,40 @@ static uint64_t start_time_shift(void)
     return kb_load_relaxed(&shift);
 }
 
-/* In every time namespace the same; 0: unknown. */
-static uint64_t start_time_of(const char *fields)
+/* The start time, the same in every time namespace; 0: unknown. */
+static uint64_t start_time_from_fields(const char *fields)
 {
-    uint64_t shown = stat_number(fields, 22);
-    return shown ? shown - start_time_shift() : 0;
+    uint64_t shown = parse_stat_number(fields, 22);
+    return shown ? shown - cached_start_time_shift() : 0;
 }
 
 uint64_t kb_os_start_time(uint32_t pid)
 {
     char buf[1024];
-    return start_time_of(stat_fields(pid, buf, sizeof(buf)));
+    return start_time_from_fields(read_stat_fields(pid, buf, sizeof(buf)));
 }
 
 uint32_t kb_os_parent(uint32_t pid)
 {
     char buf[1024];
-    return (uint32_t)stat_number(stat_fields(pid, buf, sizeof(buf)), 4);
+    return (uint32_t)parse_stat_number(read_stat_fields(pid, buf, sizeof(buf)), 4);
 }
 
 bool kb_os_alive(uint32_t pid, uint64_t start_time)
 {
     char buf[1024];
-    const char *fields = stat_fields(pid, buf, sizeof(buf));
-    if (!fields) /* gone, or /proc does not show it to us */
+    const char *fields = read_stat_fields(pid, buf, sizeof(buf));
+    if (!fields) /* it does not exist, or this process cannot read its /proc */
         return pid > 0 && pid <= INT_MAX && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
     if (fields[0] == 'X')
         return false;
-    /* A first thread that has ended shows as a zombie while others go on. */
-    if (fields[0] == 'Z' && stat_number(fields, 20) <= 1)
+    /* A process whose first thread has ended shows as a zombie while others run. */
+    if (fields[0] == 'Z' && parse_stat_number(fields, 20) <= 1)
         return false;
-    return start_time_of(fields) == start_time;
+    return start_time_from_fields(fields) == start_time;
 }
 
-static size_t chomp(char *buf, size_t n)
+static size_t strip_line_end(char *buf, size_t n)
 {
     while (n > 0 && (buf[n - 1] == '\n' || buf[n - 1] == '\0'))
         n--;
@@ -239,13 +243,13 @@ static size_t chomp(char *buf, size_t n)
     return n;
 }
 
-/* What is behind the last slash of the first argument, however long its path is. */
-static void first_argument_base(uint32_t pid, char *base, size_t size)
+/* The part of the first argument after its last slash, however long its path is. */
+static void read_first_argument_base(uint32_t pid, char *base, size_t size)
 {
     char path[128], piece[256];
     int fd = open(proc_path(pid, "cmdline", path), O_RDONLY | O_CLOEXEC | O_NOCTTY);
     size_t used = 0, n = 0, at = 0;
-    while (fd >= 0 && (at < n || (at = 0, n = read_some(fd, piece, sizeof piece)) > 0)) {
+    while (fd >= 0 && (at < n || (at = 0, n = read_available(fd, piece, sizeof piece)) > 0)) {
         char c = piece[at++];
         if (c == '\0')
             break;
@@ -266,10 +270,10 @@ size_t kb_os_process_name(uint32_t pid, char *buf, size_t size)
     if (size == 0)
         return 0;
     char comm[64], base[NAME_MAX + 1];
-    size_t n = chomp(comm, read_proc(pid, "comm", comm, sizeof(comm)));
+    size_t n = strip_line_end(comm, read_proc(pid, "comm", comm, sizeof(comm)));
     const char *name = comm;
     if (n == KERNEL_CUT) {
-        first_argument_base(pid, base, sizeof base);
+        read_first_argument_base(pid, base, sizeof base);
         if (strncmp(base, comm, n) == 0)
             name = base;
     }
@@ -283,7 +287,7 @@ size_t kb_os_command_line(uint32_t pid, char *buf, size_t size)
 {
     if (size == 0)
         return 0;
-    size_t n = chomp(buf, read_proc(pid, "cmdline", buf, size));
+    size_t n = strip_line_end(buf, read_proc(pid, "cmdline", buf, size));
     for (size_t i = 0; i < n; i++) {
         if (buf[i] == '\0')
             buf[i] = ' ';
@@ -297,7 +301,7 @@ size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size)
     if (size == 0)
         return 0;
     snprintf(file, sizeof(file), "task/%u/comm", tid);
-    return chomp(buf, read_proc(pid, file, buf, size));
+    return strip_line_end(buf, read_proc(pid, file, buf, size));
 }
 
 size_t kb_os_own_thread_name(char buf[KB_OS_THREAD_NAME_BYTES])
@@ -312,7 +316,7 @@ size_t kb_os_boot_id(char *buf, size_t size)
 {
     if (size == 0)
         return 0;
-    return chomp(buf, kb_os_read_file("/proc/sys/kernel/random/boot_id", buf, size));
+    return strip_line_end(buf, kb_os_read_file("/proc/sys/kernel/random/boot_id", buf, size));
 }
 
 bool kb_os_is_this_boot(const char *boot_id, size_t size)
@@ -326,7 +330,7 @@ uint64_t kb_os_random(void)
 {
     uint64_t r = 0;
     if (getrandom(&r, sizeof r, GRND_NONBLOCK) != (ssize_t)sizeof r)
-        r = mix(kb_ticks(kb_ticks_clock()) ^ kb_os_exec_id());
+        r = mix_bits(kb_ticks(kb_ticks_clock()) ^ kb_os_exec_id());
     return r;
 }
 
@@ -411,13 +415,13 @@ ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes)
     kb_os_quiet_begin(&q);
     ssize_t n = write(fd, data, bytes);
     int os_error = errno;
-    /* The signal also comes when a pipe's reader goes away in the middle: part is written then. */
+    /* The signal is also raised when a pipe's reader closes in the middle: then part is written. */
     bool is_short = n >= 0 && (size_t)n < bytes;
     (void)kb_os_quiet_end(&q, is_short || (n < 0 && (os_error == EPIPE || os_error == EFBIG)));
     return n;
 }
 
-/* For file systems that cannot reserve: 0 or an errno. */
+/* Reserve by writing, for file systems that cannot reserve otherwise. @return 0 or an errno. */
 static int write_zeros(int fd, off_t offset, size_t bytes)
 {
     static const char zeros[65536];
@@ -483,7 +487,7 @@ static void *map_pages(size_t bytes, int flags, int fd)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Threads of programs come here in the midst of their own work: errno stays theirs. */
+/* Called by the program's threads in the middle of their work: errno is preserved. */
 void *kb_os_map(size_t bytes)
 {
     int saved = errno;
@@ -538,7 +542,8 @@ void kb_os_prefault(void *p, size_t bytes)
         return;
     size_t page = kb_os_page_bytes();
     for (size_t at = 0; at < bytes; at += page)
-        (void)kb_add_relaxed((uint8_t *)p + at, (uint8_t)0); /* others may write there already */
+        (void)kb_add_relaxed((uint8_t *)p + at,
+                             (uint8_t)0); /* other threads may write there, too */
 }
 
 void *kb_os_map_shared(size_t bytes, kineto_error *err)
@@ -564,7 +569,7 @@ void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err)
     int rc = kb_os_reserve(fd, 0, bytes);
     if (rc == ENOSPC || rc == EDQUOT)
         kb_fail_os(err, rc,
-                   "'%s' needs %zu MiB: use a smaller buffer or a directory with more space", path,
+                   "'%s' needs %zu MiB; use a smaller buffer or a directory with more space", path,
                    (bytes + (1u << 20) - 1) >> 20);
     else if (rc != 0)
         kb_fail_os(err, rc, "cannot reserve %zu bytes for '%s'", bytes, path);
@@ -576,12 +581,13 @@ void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err)
     return p;
 }
 
-/* A plain file of our own: anything else might block, vanish or be fed by somebody else. */
+/* Accept only a regular file of this user: anything else might block, disappear, or be written by
+ * another user. */
 static kineto_status check_mappable(int fd, const char *path, size_t *bytes, kineto_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return kb_fail_os(err, errno, "cannot look at '%s'", path);
+        return kb_fail_os(err, errno, "cannot read the status of '%s'", path);
     if (!S_ISREG(st.st_mode))
         return kb_fail(err, KINETO_E_PERMISSION, "'%s' is not a regular file", path);
     if (st.st_uid != geteuid())
@@ -618,7 +624,7 @@ void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err)
 #define MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED (1 << 4)
 #endif
 
-static long membarrier(int command)
+static long call_membarrier(int command)
 {
 #ifdef SYS_membarrier
     return syscall(SYS_membarrier, command, 0, 0);
@@ -631,8 +637,8 @@ static long membarrier(int command)
 bool kb_os_barrier_init(void)
 {
     int saved = errno;
-    bool usable = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
-                  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    bool usable = call_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+                  call_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
     errno = saved;
     return usable;
 }
@@ -640,7 +646,7 @@ bool kb_os_barrier_init(void)
 void kb_os_barrier(void)
 {
     int saved = errno;
-    if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) !=
+    if (call_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) !=
         0) /* a fork's child has to register again */
         (void)kb_os_barrier_init();
     errno = saved;
@@ -654,9 +660,9 @@ uint32_t kb_os_cpus(void)
     CPU_ZERO(&set);
     int count = 0;
     size_t known = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_SETSIZE : 0;
-    for (size_t i = 0; i < known; i++) /* CPU_COUNT calls a function that only glibc has */
+    for (size_t i = 0; i < known; i++) /* CPU_COUNT calls a function that only glibc provides */
         count += CPU_ISSET(i, &set) != 0;
     if (count <= 0)
-        count = (int)sysconf(_SC_NPROCESSORS_ONLN); /* more of them than the set has room for */
+        count = (int)sysconf(_SC_NPROCESSORS_ONLN); /* there are more than the set has room for */
     return count > 0 ? (uint32_t)count : 1;
 }

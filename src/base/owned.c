@@ -1,4 +1,4 @@
-/* Descriptors that may be taken from us. */
+/* File descriptors that the host program may close or reuse at any time: see owned.h. */
 #include "base/owned.h"
 
 #include <errno.h>

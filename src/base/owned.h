@@ -1,7 +1,7 @@
-/* Descriptors in other people's programs. Those close descriptors that they did not open, and open
- * others in their place: before anything is read from, written to or closed, it is looked at
- * whether it is still what we opened. Not for epoll descriptors, timers and the like, which have
- * one inode together. */
+/* File descriptors that the host program may close or reuse at any time. Some programs close all
+ * descriptors that they do not know, and open others with the same numbers. So before every read,
+ * write or close the library checks by device and inode that the descriptor still is the file that
+ * it opened. Not for epoll descriptors, timers and the like, which share one inode. */
 #ifndef KB_OWNED_H
 #define KB_OWNED_H
 #include "base/base.h"
@@ -16,11 +16,11 @@ typedef struct kb_owned {
         .fd = -1                                                                                   \
     }
 
-/** Takes a descriptor; clear of the first three.
- *  @param fd  -1 with errno set is passed on. False: it is closed, errno says why. */
+/** Take ownership of a descriptor, moved above the first three numbers.
+ *  @param fd  may be -1 with errno set. False: it was closed, errno has the reason. */
 bool kb_owned_take(kb_owned *o, int fd);
-/** threads: any; async-signal-safe. */
+/** Is it still the file that was taken? threads: any; async-signal-safe. */
 bool kb_owned_is_ours(const kb_owned *o);
-/** Only if it is ours still. */
+/** Close it if it still is that file. */
 void kb_owned_close(kb_owned *o);
 #endif

@@ -1,4 +1,5 @@
-/* Every environment variable by name, from one table, so that none is undocumented. */
+/* Environment variables, from the one table settings.def, which the documentation is generated
+ * from: a variable that is not in it cannot be read with kb_setting. */
 #include "base/base.h"
 
 static const kb_setting_row rows[] = {

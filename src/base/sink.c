@@ -1,4 +1,5 @@
-/* Sinks: a buffer, maybe a compressor, a target. Errors stick; close tells the first one. */
+/* Sinks: a buffer, perhaps a compressor, and a target (a file, memory, nothing). Errors are sticky:
+ * after the first one everything is ignored, and close reports it. */
 #include "base/sink_impl.h"
 
 typedef struct sink {
@@ -21,34 +22,35 @@ static const sink *sink_of_const(const kb_sink *s) { return (const sink *)s; }
 /* ---- buffer -----------------------------------------------------------------------------------
  */
 
-static kineto_status put(void *of, const char *data, size_t bytes, kineto_error *err)
+static kineto_status put_to_target(void *of, const char *data, size_t bytes, kineto_error *err)
 {
     sink *s = of;
     s->put_bytes += bytes;
     return s->ops->put(s->target, data, bytes, err);
 }
 
-/* Bytes on their way: compressed or as they are. */
-static void pass_on(sink *s, const char *data, size_t bytes, bool last)
+/* Pass bytes to the compressor or to the target; `last` ends the compressed stream. */
+static void compress_or_put(sink *s, const char *data, size_t bytes, bool last)
 {
     s->flushed_bytes += bytes;
     if (s->error.code != KINETO_OK)
         return;
     kineto_status status = KINETO_OK;
     if (s->compressor)
-        status = kb_compressor_run(s->compressor, data, bytes, last, put, s, &s->error);
+        status = kb_compressor_run(s->compressor, data, bytes, last, put_to_target, s, &s->error);
     else if (bytes > 0)
-        status = put(s, data, bytes, &s->error);
+        status = put_to_target(s, data, bytes, &s->error);
     s->error.code = status;
 }
 
 char *kb_sink_flush(kb_sink *head)
 {
     sink *s = sink_of(head);
+    KB_ASSERT(head->at >= s->buffer && head->at <= head->end);
     size_t bytes = (size_t)(head->at - s->buffer);
     head->at = s->buffer;
     if (bytes > 0)
-        pass_on(s, s->buffer, bytes, false);
+        compress_or_put(s, s->buffer, bytes, false);
     return head->at;
 }
 
@@ -56,7 +58,7 @@ void kb_sink_write_slow(kb_sink *head, const void *data, size_t bytes)
 {
     kb_sink_flush(head);
     if (bytes >= BUFFER_BYTES) {
-        pass_on(sink_of(head), data, bytes, false);
+        compress_or_put(sink_of(head), data, bytes, false);
         return;
     }
     memcpy(head->at, data, bytes);
@@ -97,7 +99,7 @@ kineto_status kb_sink_over(const kb_target_ops *ops, void *target, kb_compressio
     kineto_status status;
     sink *s = calloc(1, sizeof(*s));
     if (!s || !(s->buffer = malloc(BUFFER_BYTES))) {
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for an output buffer");
+        status = kb_fail_memory(err, "output buffer");
         goto failed;
     }
     if (c != KB_COMPRESS_NONE) {
@@ -120,7 +122,7 @@ failed:
     return status;
 }
 
-static void sink_free(sink *s)
+static void free_sink(sink *s)
 {
     s->ops->drop(s->target);
     if (s->compressor)
@@ -129,12 +131,12 @@ static void sink_free(sink *s)
     free(s);
 }
 
-/* Everything to the target, the compressor's end included. */
-static void drain(sink *s)
+/* Write everything to the target, including the end of the compressed stream. */
+static void finish_stream(sink *s)
 {
     kb_sink_flush(&s->head);
     if (s->compressor)
-        pass_on(s, "", 0, true);
+        compress_or_put(s, "", 0, true);
 }
 
 kineto_status kb_sink_close_counted(kb_sink *head, uint64_t *written, kineto_error *err)
@@ -143,14 +145,14 @@ kineto_status kb_sink_close_counted(kb_sink *head, uint64_t *written, kineto_err
     if (!head)
         return KINETO_OK;
     sink *s = sink_of(head);
-    drain(s);
+    finish_stream(s);
     *written = s->put_bytes;
     if (s->error.code == KINETO_OK)
         s->error.code = s->ops->finish(s->target, &s->error);
     kineto_status status = s->error.code;
     if (status != KINETO_OK && err)
         *err = s->error;
-    sink_free(s);
+    free_sink(s);
     return status;
 }
 
@@ -163,7 +165,7 @@ kineto_status kb_sink_close(kb_sink *head, kineto_error *err)
 void kb_sink_abort(kb_sink *head)
 {
     if (head)
-        sink_free(sink_of(head));
+        free_sink(sink_of(head));
 }
 
 /* ---- discarding -------------------------------------------------------------------------------
@@ -214,7 +216,7 @@ kineto_status kb_sink_open_memory(kb_compression c, kb_sink **out, kineto_error 
     memory *m = calloc(1, sizeof(*m));
     *out = NULL;
     if (!m)
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory for an output buffer");
+        return kb_fail_memory(err, "output buffer");
     return kb_sink_over(&memory_ops, m, c, out, err);
 }
 
@@ -226,7 +228,7 @@ kineto_status kb_sink_take(kb_sink *head, char **data, size_t *bytes, kineto_err
     *bytes = 0;
     if (s->ops != &memory_ops)
         return kb_fail(err, KINETO_E_STATE, "only a memory sink can be taken from");
-    drain(s);
+    finish_stream(s);
     if (s->error.code == KINETO_OK)
         s->error.code = memory_put(m, "", 0, &s->error); /* so that there is room for the NUL */
     if (s->error.code != KINETO_OK) {

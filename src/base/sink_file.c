@@ -1,11 +1,11 @@
-/* File targets. A regular file appears whole or not at all: it is written beside its final name,
- * synced and renamed. A pipe or device is written directly, "-" is stdout.
+/* File targets. A regular file appears whole or not at all: it is written under a temporary name in
+ * the same directory, synced and renamed. A pipe or device is written directly, "-" is stdout.
  *
  * A symbolic link as the last part of the path is followed, by hand and before anything is written:
  * the file it points at is replaced, the link stays. The permissions of a replaced file stay, too.
- * Links and pipes that others put into a directory for all, such as /tmp, are refused, and files of
- * others do not widen permissions. Relative to a directory that is held open, nothing is followed.
- */
+ * Links and pipes that other users put into a world-writable directory, such as /tmp, are refused,
+ * and files of other users do not widen permissions. Relative to a directory that is held open, no
+ * link is followed. */
 #include "base/sink_impl.h"
 
 #include <errno.h>
@@ -19,12 +19,12 @@ typedef struct kb_beside {
     int fd;
     bool close_fd;
     int directory;   /* where `final` and `temporary` begin; AT_FDCWD: they are paths */
-    char *name;      /* as the caller said it: for messages */
+    char *name;      /* as the caller gave it: for messages */
     char *final;     /* NULL: written directly */
     char *temporary; /* NULL: none, or renamed already */
 } file;
 
-static void file_drop(void *target)
+static void drop_file(void *target)
 {
     file *f = target;
     if (f->close_fd)
@@ -39,14 +39,14 @@ static void file_drop(void *target)
     free(f);
 }
 
-/* A descriptor that its owner made non-blocking, say a terminal shared with a shell. */
+/* Wait for a descriptor that was made non-blocking, for example a terminal shared with a shell. */
 static void wait_writable(int fd)
 {
     struct pollfd p = {fd, POLLOUT, 0};
     (void)poll(&p, 1, -1);
 }
 
-static kineto_status file_put(void *target, const char *data, size_t bytes, kineto_error *err)
+static kineto_status put_to_file(void *target, const char *data, size_t bytes, kineto_error *err)
 {
     file *f = target;
     while (bytes > 0) {
@@ -69,7 +69,7 @@ static kineto_status file_put(void *target, const char *data, size_t bytes, kine
  */
 
 /* Directory part of a path, "." if it has none. The caller frees. */
-static char *directory_of(const char *path)
+static char *dup_directory_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     if (!slash)
@@ -77,10 +77,10 @@ static char *directory_of(const char *path)
     return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* After the rename the file is there; whether its directory is on disk yet cannot fail anything. */
+/* After the rename the file exists; an error in syncing its directory is ignored. */
 static void sync_directory(const file *f)
 {
-    char *directory = directory_of(f->final);
+    char *directory = dup_directory_of(f->final);
     int fd = directory ? openat(f->directory, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     free(directory);
     if (fd < 0)
@@ -89,12 +89,12 @@ static void sync_directory(const file *f)
     close(fd);
 }
 
-static bool cannot_sync(int os_error)
+static bool is_sync_unsupported(int os_error)
 {
     return os_error == EINVAL || os_error == ENOSYS || os_error == EOPNOTSUPP;
 }
 
-static kineto_status close_fd(file *f, kineto_error *err)
+static kineto_status close_file_fd(file *f, kineto_error *err)
 {
     if (!f->close_fd)
         return KINETO_OK;
@@ -104,12 +104,12 @@ static kineto_status close_fd(file *f, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status file_finish(void *target, kineto_error *err)
+static kineto_status finish_file(void *target, kineto_error *err)
 {
     file *f = target;
-    if (f->final && fsync(f->fd) != 0 && !cannot_sync(errno))
-        return kb_fail_os(err, errno, "cannot bring '%s' to disk", f->name);
-    kineto_status status = close_fd(f, err);
+    if (f->final && fsync(f->fd) != 0 && !is_sync_unsupported(errno))
+        return kb_fail_os(err, errno, "cannot sync '%s' to disk", f->name);
+    kineto_status status = close_file_fd(f, err);
     if (status != KINETO_OK || !f->final)
         return status;
     if (renameat(f->directory, f->temporary, f->directory, f->final) != 0)
@@ -120,18 +120,17 @@ static kineto_status file_finish(void *target, kineto_error *err)
     return KINETO_OK;
 }
 
-static const kb_target_ops file_ops = {file_put, file_finish, file_drop};
+static const kb_target_ops file_ops = {put_to_file, finish_file, drop_file};
 
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-/* Did somebody else put it into a directory where everybody may put things? This is the kernel's
- * rule for links that it follows itself (fs.protected_symlinks), which following by hand would go
- * round. */
+/* Did another user put it into a world-writable sticky directory? The same rule as the kernel's for
+ * links that it follows itself (fs.protected_symlinks), which follow_links would bypass. */
 static bool is_planted(const char *path)
 {
     struct stat it, around;
-    char *directory = directory_of(path);
+    char *directory = dup_directory_of(path);
     bool known = directory && lstat(path, &it) == 0 && stat(directory, &around) == 0;
     free(directory);
     return known && (around.st_mode & S_ISVTX) && (around.st_mode & S_IWOTH) &&
@@ -148,7 +147,7 @@ static char *follow_links(const char *path)
         char text[PATH_MAX];
         ssize_t n = readlink(at, text, sizeof(text) - 1);
         if (n < 0)
-            return at; /* no link, or nothing there: opening it will tell */
+            return at; /* not a link, or nothing there: opening it reports that */
         if (is_planted(at)) {
             free(at);
             errno = EACCES;
@@ -180,9 +179,10 @@ static char *temporary_name(const char *final)
     return n < 0 ? NULL : name;
 }
 
-/* Takes those of the first three descriptors that are free. What a program prints to a standard
- * stream that it closed must not land in the file, not even until it could be moved; writing to
- * these fails, as it did. */
+/* Occupy those of the first three descriptors that are free, with descriptors that cannot be
+ * written: output that a program prints to a standard stream that it has closed must never get into
+ * the file.
+ * @return how many. */
 static int hold_standard(int held[STDERR_FILENO + 1])
 {
     int count = 0, fd;
@@ -214,7 +214,7 @@ static kineto_status open_temporary(file *f, mode_t mode, kineto_error *err)
     for (int i = 0; i < TRIES; i++) {
         f->temporary = temporary_name(f->final);
         if (!f->temporary)
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", f->name);
+            return kb_fail_memory(err, f->name);
         f->fd = create_temporary(f, mode);
         if (f->fd >= 0) {
             f->close_fd = true;
@@ -227,11 +227,11 @@ static kineto_status open_temporary(file *f, mode_t mode, kineto_error *err)
             return kb_fail_os(err, os_error, "cannot create a file in the directory of '%s'",
                               f->name);
     }
-    return kb_fail(err, KINETO_E_BUSY, "no free temporary name beside '%s'", f->name);
+    return kb_fail(err, KINETO_E_BUSY, "no free temporary name next to '%s'", f->name);
 }
 
-/* Those of a file of another user count only as far as they are no wider than those of a new one.
- */
+/* Give the new file the permissions of the one that it replaces. If that belongs to another user,
+ * they are restricted to those of a new file. */
 static void keep_permissions(const file *f, const struct stat *old)
 {
     struct stat fresh;
@@ -241,8 +241,8 @@ static void keep_permissions(const file *f, const struct stat *old)
     (void)fchmod(f->fd, mode); /* file systems without permissions refuse */
 }
 
-/* `old` is what will be replaced, NULL if nothing is there. */
-static kineto_status open_beside(file *f, const struct stat *old, kineto_error *err)
+/* Open a temporary file that will replace f->name; `old` is the existing file, or NULL. */
+static kineto_status open_with_temporary(file *f, const struct stat *old, kineto_error *err)
 {
     f->final = follow_links(f->name);
     if (!f->final)
@@ -259,7 +259,7 @@ static kineto_status open_directly(file *f, kineto_error *err)
 {
     if (is_planted(f->name))
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s' was put there by another user, in a directory for all: not written to",
+                       "'%s' belongs to another user, in a world-writable directory: not written",
                        f->name);
     f->fd = kb_os_clear_of_standard(open(f->name, O_WRONLY | O_CLOEXEC | O_NOCTTY));
     if (f->fd < 0)
@@ -268,7 +268,7 @@ static kineto_status open_directly(file *f, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status file_open(file *f, kineto_error *err)
+static kineto_status open_output(file *f, kineto_error *err)
 {
     struct stat st;
     if (strcmp(f->name, "-") == 0 || strcmp(f->name, "/dev/stdout") == 0) {
@@ -282,38 +282,39 @@ static kineto_status file_open(file *f, kineto_error *err)
         if (errno == ENOENT && f->name[n - 1] == '/')
             return kb_fail(err, KINETO_E_ARGUMENT, "'%s' names a directory: give a file name",
                            f->name);
-        return errno == ENOENT ? open_beside(f, NULL, err)
+        return errno == ENOENT ? open_with_temporary(f, NULL, err)
                                : kb_fail_os(err, errno, "cannot open '%s'", f->name);
     }
     if (S_ISDIR(st.st_mode))
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is a directory: give a file name", f->name);
     if (S_ISREG(st.st_mode))
-        return open_beside(f, &st, err);
+        return open_with_temporary(f, &st, err);
     if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))
         return open_directly(f, err);
-    return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, pipe or character device", f->name);
+    return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is not a file, pipe or character device",
+                   f->name);
 }
 
-static kineto_status file_create(const char *name, file **out, kineto_error *err)
+static kineto_status create_file_target(const char *name, file **out, kineto_error *err)
 {
     if (!name)
-        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the output is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "output path must not be NULL");
     file *f = calloc(1, sizeof(*f));
     if (!f || !(f->name = strdup(name))) {
         free(f);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", name);
+        return kb_fail_memory(err, name);
     }
     f->directory = AT_FDCWD;
     *out = f;
     return KINETO_OK;
 }
 
-static kineto_status sink_over_file(file *f, kineto_status opened, kb_compression c, kb_sink **out,
+static kineto_status make_file_sink(file *f, kineto_status opened, kb_compression c, kb_sink **out,
                                     kineto_error *err)
 {
     if (opened == KINETO_OK)
         return kb_sink_over(&file_ops, f, c, out, err);
-    file_drop(f);
+    drop_file(f);
     return opened;
 }
 
@@ -322,20 +323,20 @@ kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **ou
 {
     file *f;
     *out = NULL;
-    kineto_status status = file_create(path, &f, err);
-    return status ? status : sink_over_file(f, file_open(f, err), c, out, err);
+    kineto_status status = create_file_target(path, &f, err);
+    return status ? status : make_file_sink(f, open_output(f, err), c, out, err);
 }
 
-/* Its own copy of the descriptor: whoever opened it may close theirs. */
-static kineto_status open_at(file *f, int directory, const char *name, mode_t mode,
-                             kineto_error *err)
+/* Keeps a copy of the directory's descriptor, because the caller may close its own. */
+static kineto_status open_in_directory(file *f, int directory, const char *name, mode_t mode,
+                                       kineto_error *err)
 {
     int copy = fcntl(directory, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (copy < 0)
         return kb_fail_os(err, errno, "cannot keep the directory of '%s'", f->name);
     f->directory = copy;
     if (!(f->final = strdup(name)))
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", f->name);
+        return kb_fail_memory(err, f->name);
     return open_temporary(f, mode, err);
 }
 
@@ -345,12 +346,14 @@ kineto_status kb_sink_open_file_at(int directory, const char *name, const char *
     file *f;
     *out = NULL;
     if (!name || !name[0] || strchr(name, '/'))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no name of a file", name ? name : "");
-    kineto_status status = file_create(shown, &f, err);
-    return status ? status : sink_over_file(f, open_at(f, directory, name, mode, err), c, out, err);
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a file name", name ? name : "");
+    kineto_status status = create_file_target(shown, &f, err);
+    return status
+               ? status
+               : make_file_sink(f, open_in_directory(f, directory, name, mode, err), c, out, err);
 }
 
-/* ---- for those who write by themselves --------------------------------------------------------
+/* ---- for callers that write the temporary file themselves, such as SQLite ---------------------
  */
 
 kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err)
@@ -358,22 +361,21 @@ kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *er
     struct stat st;
     *out = NULL;
     if (!path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the output is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "output path must not be NULL");
     if (strcmp(path, "-") == 0 ||
         (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
-        return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, and only a file will do", path);
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is not a regular file", path);
     file *f;
-    kineto_status status = file_create(path, &f, err);
+    kineto_status status = create_file_target(path, &f, err);
     if (status != KINETO_OK)
         return status;
-    status = file_open(f, err);
+    status = open_output(f, err);
     if (status == KINETO_OK && !f->temporary)
-        status =
-            kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, and only a file will do", path);
+        status = kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is not a regular file", path);
     if (status == KINETO_OK)
         *out = f;
     else
-        file_drop(f);
+        drop_file(f);
     return status;
 }
 
@@ -381,9 +383,9 @@ const char *kb_beside_path(const kb_beside *beside) { return beside->temporary; 
 
 kineto_status kb_beside_commit(kb_beside *beside, kineto_error *err)
 {
-    kineto_status status = file_finish(beside, err);
-    file_drop(beside);
+    kineto_status status = finish_file(beside, err);
+    drop_file(beside);
     return status;
 }
 
-void kb_beside_abort(kb_beside *beside) { file_drop(beside); }
+void kb_beside_abort(kb_beside *beside) { drop_file(beside); }

@@ -1,19 +1,19 @@
-/* What the files of the sink share: the target behind a sink's buffer, and the compressors. */
+/* What the files of the sink share: the target of a sink's buffer, and the compressors. */
 #ifndef KB_SINK_IMPL_H
 #define KB_SINK_IMPL_H
 
 #include "base/base.h"
 
-/** Where finished bytes go. Every function but `drop` may fail and says why in err. */
+/** The destination of finished bytes. Every function except `drop` may fail and fills err. */
 typedef struct kb_target_ops {
     kineto_status (*put)(void *target, const char *data, size_t bytes, kineto_error *err);
-    /** All is put: make it visible. */
+    /** All bytes were put: make the output visible. */
     kineto_status (*finish)(void *target, kineto_error *err);
-    /** Free; what was not finished must not remain. */
+    /** Free; an output that was not finished must not remain. */
     void (*drop)(void *target);
 } kb_target_ops;
 
-/** A sink over a target; takes the target, also when it fails. */
+/** A sink over a target; owns the target from now on, also when it fails. */
 kineto_status kb_sink_over(const kb_target_ops *ops, void *target, kb_compression c, kb_sink **out,
                            kineto_error *err);
 

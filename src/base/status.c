@@ -1,4 +1,4 @@
-/* Errors and the names of status codes. [rt] */
+/* Errors, the names of status codes, and checks of structs that begin with their size. [rt] */
 #include "base/base.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ const char *kineto_version(void) { return KINETO_VERSION; }
  */
 
 /* Bytes of text to keep in `room` (without the NUL), not cutting through a UTF-8 sequence. */
-static size_t cut_length(const char *text, size_t size, size_t room)
+static size_t length_cut_at_character(const char *text, size_t size, size_t room)
 {
     if (size <= room)
         return size;
@@ -46,9 +46,9 @@ static size_t cut_length(const char *text, size_t size, size_t room)
     return n;
 }
 
-static void set_message(kineto_error *err, const char *text)
+static void set_error_message(kineto_error *err, const char *text)
 {
-    size_t n = cut_length(text, strlen(text), sizeof(err->message) - 1);
+    size_t n = length_cut_at_character(text, strlen(text), sizeof(err->message) - 1);
     memcpy(err->message, text, n);
     err->message[n] = '\0';
 }
@@ -63,7 +63,7 @@ kineto_status (kb_fail)(kineto_error *err, kineto_status code, const char *fmt, 
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    set_message(err, n < 0 ? kineto_status_text(code) : text);
+    set_error_message(err, n < 0 ? kineto_status_text(code) : text);
     err->code = code;
     err->os_error = 0;
     err->offset = 0;
@@ -136,27 +136,34 @@ kineto_status (kb_fail_os)(kineto_error *err, int os_error, const char *fmt, ...
     va_end(args);
     size_t used = 0;
     if (n > 0)
-        used = cut_length(text, (size_t)n, sizeof(err->message) - why_room - 1);
+        used = length_cut_at_character(text, (size_t)n, sizeof(err->message) - why_room - 1);
     snprintf(text + used, sizeof(text) - used, ": %s", why);
-    set_message(err, text);
+    set_error_message(err, text);
     err->code = code;
     err->os_error = os_error;
     err->offset = 0;
     return code;
 }
 
+kineto_status (kb_fail_memory)(kineto_error *err, const char *what)
+{
+    if (what)
+        return kb_fail(err, KINETO_E_MEMORY, "%s: out of memory", what);
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
 /* ---- structs that begin with their size -------------------------------------------------------
  */
 
-/* More than any struct of ours will have: what is larger was never set. */
-#define MOST_SIZE 4096u
+/* More than any struct of the interface will have: a larger value was never set. */
+#define MAX_STRUCT_BYTES 4096u
 
 kineto_status kb_size_check(const void *given, const char *what, kineto_error *err)
 {
     size_t size = sizeof size;
     if (given)
         memcpy(&size, given, sizeof size);
-    if (size >= sizeof size && size <= MOST_SIZE)
+    if (size >= sizeof size && size <= MAX_STRUCT_BYTES)
         return KINETO_OK;
     return kb_fail(err, KINETO_E_ARGUMENT, "%s: size is %zu, it must be the struct's sizeof", what,
                    size);

@@ -1,24 +1,25 @@
-/* Numbers as text, and as people read them. */
+/* Numbers as text: parsing and printing with a decimal point whatever the program's locale is, and
+ * durations for people to read. */
 #include "base/base.h"
 
 #include <locale.h>
 
-/* ---- whatever language the program speaks ------------------------------------------------------- */
+/* ---- independent of the locale ------------------------------------------------------------------ */
 
-static locale_t c_locale; /* 0: there is no memory for one, the program's has to do */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static locale_t c_locale; /* 0: out of memory, the program's locale is used */
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
 
-static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+static void create_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
 double kb_strtod(const char *text, char **end)
 {
-    pthread_once(&once, make_locale);
+    pthread_once(&c_locale_once, create_c_locale);
     return c_locale ? strtod_l(text, end, c_locale) : strtod(text, end);
 }
 
 int kb_vsnprintf(char *text, size_t size, const char *fmt, va_list args)
 {
-    pthread_once(&once, make_locale);
+    pthread_once(&c_locale_once, create_c_locale);
     locale_t of_thread = c_locale ? uselocale(c_locale) : (locale_t)0;
     int n = vsnprintf(text, size, fmt, args);
     if (of_thread)

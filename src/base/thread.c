@@ -1,42 +1,44 @@
-/* Threads of the library's own, and the CPU time that they took. */
+/* The library's own threads, and the CPU time that they have used. A running thread has a slot
+ * whose `runs` is 1 while its clock may be read; the time of ended threads is summed up. [rt] */
 #include "base/base.h"
 
 #include <signal.h>
 #include <time.h>
 
-/* Threads at once whose time is counted; those beyond run uncounted. */
-#define COUNTED 32u
+/* Threads at the same time whose CPU time is counted; further ones run uncounted. */
+#define MAX_COUNTED 32u
 
 typedef struct counted {
-    uint32_t pid; /* 0: free. A fork's child has none of its parent's threads */
+    uint32_t
+        pid; /* 0: free. A fork's child has none of its parent's threads, and reuses their slots */
     uint32_t runs;
     clockid_t clock;
     void *(*run)(void *);
     void *argument;
 } counted;
-static counted threads[COUNTED];
+static counted counted_threads[MAX_COUNTED];
 static uint64_t ended_ns;
 
-static counted *counted_take(void)
+static counted *claim_counted_slot(void)
 {
     uint32_t self = kb_os_pid();
-    for (uint32_t i = 0; i < COUNTED; i++) {
-        uint32_t pid = kb_load_relaxed(&threads[i].pid);
-        if (pid != self && kb_cas_acqrel(&threads[i].pid, &pid, self)) {
-            kb_store_relaxed(&threads[i].runs, 0u);
-            return &threads[i];
+    for (uint32_t i = 0; i < MAX_COUNTED; i++) {
+        uint32_t pid = kb_load_relaxed(&counted_threads[i].pid);
+        if (pid != self && kb_cas_acqrel(&counted_threads[i].pid, &pid, self)) {
+            kb_store_relaxed(&counted_threads[i].runs, 0u);
+            return &counted_threads[i];
         }
     }
     return NULL;
 }
 
-static void counted_drop(counted *c)
+static void release_counted_slot(counted *c)
 {
     kb_store_relaxed(&c->runs, 0u);
     kb_store_release(&c->pid, 0u);
 }
 
-static void *run_counted(void *argument)
+static void *run_counted_thread(void *argument)
 {
     counted *c = argument;
     if (pthread_getcpuclockid(pthread_self(), &c->clock) == 0)
@@ -44,12 +46,12 @@ static void *run_counted(void *argument)
     void *result = c->run(c->argument);
     kb_store_release(&c->runs, 0u);
     kb_add_relaxed(&ended_ns, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID));
-    counted_drop(c);
+    release_counted_slot(c);
     return result;
 }
 
-/* The usual size of a stack is what `ulimit -s` says, and that may be too small for us. */
-static int create_with_stack(pthread_t *thread, void *(*run)(void *), void *argument)
+/* The default stack size is that of `ulimit -s`, which may be too small: use at least 1 MiB. */
+static int create_thread_with_stack(pthread_t *thread, void *(*run)(void *), void *argument)
 {
     const size_t least = (size_t)1 << 20;
     pthread_attr_t with;
@@ -66,18 +68,19 @@ static int create_with_stack(pthread_t *thread, void *(*run)(void *), void *argu
 int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
     sigset_t all, before;
-    counted *c = counted_take();
+    counted *c = claim_counted_slot();
     if (c) {
         c->run = run;
         c->argument = argument;
     }
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* of a page that its file has lost: it is the thread's own */
+    sigdelset(&all, SIGBUS); /* raised by the thread itself, for a page past the end of a file */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = create_with_stack(thread, c ? run_counted : run, c ? (void *)c : argument);
+    int failed =
+        create_thread_with_stack(thread, c ? run_counted_thread : run, c ? (void *)c : argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed && c)
-        counted_drop(c);
+        release_counted_slot(c);
     return failed;
 }
 
@@ -85,8 +88,9 @@ uint64_t kb_threads_cpu_ns(void)
 {
     uint64_t sum = kb_load_relaxed(&ended_ns);
     uint32_t self = kb_os_pid();
-    for (uint32_t i = 0; i < COUNTED; i++)
-        if (kb_load_relaxed(&threads[i].pid) == self && kb_load_acquire(&threads[i].runs))
-            sum += kb_clock_ns(threads[i].clock);
+    for (uint32_t i = 0; i < MAX_COUNTED; i++)
+        if (kb_load_relaxed(&counted_threads[i].pid) == self &&
+            kb_load_acquire(&counted_threads[i].runs))
+            sum += kb_clock_ns(counted_threads[i].clock);
     return sum;
 }

@@ -1,4 +1,5 @@
-/* UTF-8: where text is valid, how much of it is not, and what stands for that. */
+/* UTF-8: finding valid and invalid parts of a text, replacing the invalid ones by U+FFFD, cutting
+ * texts between characters; and escaping text for XML. */
 #include "base/base.h"
 
 /* What may follow a lead byte: how many continuation bytes, and the range of the first of them
@@ -7,7 +8,7 @@ typedef struct lead_rule {
     uint8_t follow, first_low, first_high;
 } lead_rule;
 
-static inline lead_rule rule_of(unsigned char c)
+static inline lead_rule rule_of_lead_byte(unsigned char c)
 {
     if (c < 0xc2 || c > 0xf4)
         return (lead_rule){0, 0, 0};
@@ -18,8 +19,8 @@ static inline lead_rule rule_of(unsigned char c)
     return (lead_rule){3, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf};
 }
 
-/* How many bytes behind the lead belong to it, at most rule.follow. */
-static inline size_t matching(const unsigned char *p, size_t bytes, lead_rule rule)
+/* How many bytes after the lead byte belong to it, at most rule.follow. */
+static inline size_t count_continuation_bytes(const unsigned char *p, size_t bytes, lead_rule rule)
 {
     size_t n = 0;
     if (rule.follow == 0 || bytes < 2 || p[1] < rule.first_low || p[1] > rule.first_high)
@@ -36,17 +37,19 @@ size_t kb_utf8_length(const char *s, size_t bytes)
         return 0;
     if (p[0] < 0x80)
         return 1;
-    lead_rule rule = rule_of(p[0]);
-    return rule.follow > 0 && matching(p, bytes, rule) == rule.follow ? (size_t)rule.follow + 1 : 0;
+    lead_rule rule = rule_of_lead_byte(p[0]);
+    return rule.follow > 0 && count_continuation_bytes(p, bytes, rule) == rule.follow
+               ? (size_t)rule.follow + 1
+               : 0;
 }
 
 size_t kb_utf8_bad_length(const char *s, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)s;
-    return bytes == 0 ? 0 : 1 + matching(p, bytes, rule_of(p[0]));
+    return bytes == 0 ? 0 : 1 + count_continuation_bytes(p, bytes, rule_of_lead_byte(p[0]));
 }
 
-static size_t ascii_prefix(const char *s, size_t bytes)
+static size_t ascii_prefix_bytes(const char *s, size_t bytes)
 {
     size_t n = 0;
     for (uint64_t word; bytes - n >= 8; n += 8) {
@@ -63,7 +66,7 @@ size_t kb_utf8_valid_prefix(const char *s, size_t bytes)
 {
     size_t at = 0;
     while (at < bytes) {
-        at += ascii_prefix(s + at, bytes - at);
+        at += ascii_prefix_bytes(s + at, bytes - at);
         if (at == bytes)
             break;
         size_t n = kb_utf8_length(s + at, bytes - at);
@@ -98,7 +101,7 @@ kineto_string kb_utf8_cut(kineto_string s, size_t most)
         return s;
     while (size > 0 && most - size < 3 && ((unsigned char)s.data[size] & 0xc0) == 0x80)
         size--;
-    /* No character has more of those bytes: then it is none. */
+    /* No character has more than three continuation bytes: the text is not UTF-8 here. */
     if (((unsigned char)s.data[size] & 0xc0) == 0x80)
         size = most;
     return (kineto_string){s.data, size};
@@ -113,7 +116,7 @@ char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced)
     return out;
 }
 
-/* What stands for the bytes at `at`, and how many they are; NULL: they stand for themselves. */
+/* The replacement for the bytes at `at`, whose number *size receives; NULL: they need none. */
 static const char *xml_entity(const char *at, const char *end, size_t *size)
 {
     *size = 1;

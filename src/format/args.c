@@ -1,12 +1,13 @@
-/* Packed arguments and texts: measuring, validating, walking. Everything here is bounds-checked:
- * the words come from other processes. */
+/* Packed arguments and texts: measuring, validating, walking. The layout is in format.h ("Packed
+ * args"); record/encode.h is the writer. Everything is bounds-checked, since the words come from
+ * other processes. */
 #include "format/decode.h"
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Bytes of an entry of this type; empty when the id is no such entry. */
-KB_INLINE kineto_string entry_bytes(const uint64_t *dictionary, uint32_t words, uint32_t id,
-                                    kf_entry_type type)
+/* Bytes of an entry of this type; empty when the id is not that of one. */
+KB_INLINE kineto_string get_entry_bytes(const uint64_t *dictionary, uint32_t words, uint32_t id,
+                                        kf_entry_type type)
 {
     const kineto_string nothing = {"", 0};
     if (id == 0 || id >= words)
@@ -22,18 +23,18 @@ KB_INLINE kineto_string entry_bytes(const uint64_t *dictionary, uint32_t words, 
 
 kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, uint32_t id)
 {
-    return entry_bytes(dictionary, words, id, KF_ENTRY_STRING);
+    return get_entry_bytes(dictionary, words, id, KF_ENTRY_STRING);
 }
 
 kf_args kf_set_args(const uint64_t *dictionary, uint32_t words, uint32_t id)
 {
-    kineto_string bytes = entry_bytes(dictionary, words, id, KF_ENTRY_ARGS);
+    kineto_string bytes = get_entry_bytes(dictionary, words, id, KF_ENTRY_ARGS);
     uint32_t count = (uint32_t)(bytes.size / sizeof(uint64_t));
     return (kf_args){count ? dictionary + id + 1 : NULL, count, NULL};
 }
 
 /* Words of a text, 0 if it runs over the end. */
-static uint32_t text_words(const uint64_t *text, uint32_t words)
+static uint32_t measure_text(const uint64_t *text, uint32_t words)
 {
     if (words == 0)
         return 0;
@@ -69,13 +70,14 @@ kineto_string kf_entry_text(const uint8_t *payload, size_t size, size_t *at)
     return text;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ----------------------------------------------------------------------------------
+ * Words of a packed value that has at most `words`; 0: malformed or longer. */
 
-static uint32_t strings_words(const uint64_t *value, uint32_t words)
+static uint32_t measure_strings(const uint64_t *value, uint32_t words)
 {
     uint32_t at = 1;
     for (uint64_t left = value[0]; left; left--) {
-        uint32_t n = text_words(value + at, words - at);
+        uint32_t n = measure_text(value + at, words - at);
         if (n == 0)
             return 0;
         at += n;
@@ -83,7 +85,7 @@ static uint32_t strings_words(const uint64_t *value, uint32_t words)
     return at;
 }
 
-static uint32_t shapes_words(const uint64_t *value, uint32_t words)
+static uint32_t measure_shapes(const uint64_t *value, uint32_t words)
 {
     uint64_t count = value[0];
     if (count > (uint64_t)(words - 1) * 4)
@@ -106,13 +108,13 @@ uint32_t kf_value_words(uint32_t type, const uint64_t *value, uint32_t words)
         return 1;
     case KINETO_ARG_STRING:
     case KINETO_ARG_JSON:
-        return text_words(value, words);
+        return measure_text(value, words);
     case KINETO_ARG_INTS:
         return value[0] <= words - 1 ? 1 + (uint32_t)value[0] : 0;
     case KINETO_ARG_STRINGS:
-        return strings_words(value, words);
+        return measure_strings(value, words);
     case KINETO_ARG_SHAPES:
-        return shapes_words(value, words);
+        return measure_shapes(value, words);
     default:
         return 0;
     }
@@ -132,8 +134,8 @@ bool kf_site_args_valid(const kf_site *site, const uint64_t *words, uint32_t cou
     return at == count;
 }
 
-/* Words of the value behind a loose arg's word, which may be none. False: malformed. */
-static bool loose_value_words(uint64_t word, const uint64_t *value, uint32_t words, uint32_t *out)
+/* Words of the value after a loose arg's word; there may be none. False: malformed. */
+static bool measure_loose_value(uint64_t word, const uint64_t *value, uint32_t words, uint32_t *out)
 {
     uint32_t type = kf_loose_type(word), size_1 = kf_loose_inline(word);
     if (size_1 == 0) {
@@ -148,7 +150,7 @@ static bool loose_value_words(uint64_t word, const uint64_t *value, uint32_t wor
 bool kf_loose_args_valid(const uint64_t *words, uint32_t count)
 {
     for (uint32_t at = 0, n; at < count; at += 1 + n)
-        if (!loose_value_words(words[at], words + at + 1, count - at - 1, &n))
+        if (!measure_loose_value(words[at], words + at + 1, count - at - 1, &n))
             return false;
     return true;
 }
@@ -162,12 +164,13 @@ void kf_args_begin(kf_args_iterator *it, const kf_args *args, const kf_input *in
                              .dictionary_words = input->dictionary_words};
 }
 
-/* The value of an arg whose type is known, packed as everywhere. */
-static bool take_value(kf_args_iterator *it, kf_arg *arg)
+/* Read the value of an arg whose name and type are set. False: malformed. */
+static bool read_arg_value(kf_args_iterator *it, kf_arg *arg)
 {
     const uint64_t *at = arg->value = it->args.words + it->position;
     arg->word_count = kf_value_words(arg->type, at, it->args.word_count - it->position);
     it->position += arg->word_count;
+    KB_ASSERT(it->position <= it->args.word_count);
     arg->text = (kineto_string){"", 0};
     if (arg->word_count && arg->type == KINETO_ARG_INTS) {
         arg->ints = at + 1;
@@ -181,7 +184,7 @@ static bool take_value(kf_args_iterator *it, kf_arg *arg)
     return arg->word_count != 0;
 }
 
-static bool next_of_site(kf_args_iterator *it, kf_arg *arg)
+static bool next_site_arg(kf_args_iterator *it, kf_arg *arg)
 {
     const kf_site *site = it->args.site;
     if (it->index >= site->arg_count)
@@ -189,19 +192,20 @@ static bool next_of_site(kf_args_iterator *it, kf_arg *arg)
     arg->name = site->arg_names[it->index];
     arg->type = site->arg_types[it->index];
     it->index++;
-    return take_value(it, arg);
+    return read_arg_value(it, arg);
 }
 
-static bool next_loose(kf_args_iterator *it, kf_arg *arg)
+static bool next_loose_arg(kf_args_iterator *it, kf_arg *arg)
 {
+    KB_ASSERT(it->position < it->args.word_count);
     uint64_t word = it->args.words[it->position++];
     uint32_t size_1 = kf_loose_inline(word), words;
     arg->name = kf_dictionary_string(it->dictionary, it->dictionary_words, (uint32_t)word);
     arg->type = kf_loose_type(word);
     if (size_1 == 0)
-        return take_value(it, arg);
+        return read_arg_value(it, arg);
     arg->value = it->args.words + it->position;
-    if (!loose_value_words(word, arg->value, it->args.word_count - it->position, &words))
+    if (!measure_loose_value(word, arg->value, it->args.word_count - it->position, &words))
         return false;
     arg->word_count = words;
     bool ints = arg->type == KINETO_ARG_INTS;
@@ -216,5 +220,5 @@ bool kf_args_next(kf_args_iterator *it, kf_arg *arg)
 {
     if (!it->args.words || it->position >= it->args.word_count)
         return false;
-    return it->args.site ? next_of_site(it, arg) : next_loose(it, arg);
+    return it->args.site ? next_site_arg(it, arg) : next_loose_arg(it, arg);
 }

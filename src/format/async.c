@@ -1,12 +1,13 @@
-/* The optional parts of events, and asynchronous ranges, whose two ends may come from different
- * cursors and are joined when everything has been read. */
+/* The optional parts of events (KF_PROP_…), and asynchronous ranges. The two ends of such a range
+ * may be records of different cursors, so copies of both halves are collected, and joined when
+ * everything has been decoded. */
 #include "format/decode.h"
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* One word if the bit is set; false when there is none left. */
-static bool take_word(uint32_t props, uint32_t bit, const uint64_t **at, const uint64_t *end,
-                      uint64_t *out)
+/* Read one word if the bit is set in `props`. False: no word is left. */
+static bool read_optional_word(uint32_t props, uint32_t bit, const uint64_t **at,
+                               const uint64_t *end, uint64_t *out)
 {
     if (!(props & bit))
         return true;
@@ -16,8 +17,8 @@ static bool take_word(uint32_t props, uint32_t bit, const uint64_t **at, const u
     return true;
 }
 
-static bool take_name(const kf_input *input, const uint64_t **at, const uint64_t *end,
-                      kineto_string *name)
+static bool read_part_name(const kf_input *input, const uint64_t **at, const uint64_t *end,
+                           kineto_string *name)
 {
     uint32_t left = (uint32_t)(end - *at);
     if (kf_value_words(KINETO_ARG_STRING, *at, left) == 0)
@@ -35,10 +36,10 @@ bool kf_parts_parse(kf_sites *sites, const uint64_t *record, uint32_t words, uin
     *out = (kf_parts_view){.site = site, .name = site->name};
     if (props == 0)
         return first == words;
-    if (!take_word(props, KF_PROP_CORRELATION, &at, end, &out->correlation_id) ||
-        !take_word(props, KF_PROP_EXTERNAL, &at, end, &out->external_id))
+    if (!read_optional_word(props, KF_PROP_CORRELATION, &at, end, &out->correlation_id) ||
+        !read_optional_word(props, KF_PROP_EXTERNAL, &at, end, &out->external_id))
         return false;
-    if ((props & KF_PROP_NAME) && !take_name(sites->input, &at, end, &out->name))
+    if ((props & KF_PROP_NAME) && !read_part_name(sites->input, &at, end, &out->name))
         return false;
     if (props & KF_PROP_FUNCTION) {
         uint32_t part = kf_function_check(at, (uint32_t)(end - at));
@@ -90,25 +91,28 @@ void kf_halves_free(kf_halves *halves)
     kb_arena_free(&halves->arena);
 }
 
-#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
-
-static int compare_keys(const kf_half *a, const kf_half *b)
+/* Halves with the same key belong to one range, or to successive ones. */
+static int compare_half_keys(const kf_half *a, const kf_half *b)
 {
-    int order = COMPARE(a->pid, b->pid);
-    if (!order)
-        order = COMPARE(a->site, b->site);
-    return order ? order : COMPARE(a->id, b->id);
+    if (a->pid != b->pid)
+        return KB_COMPARE(a->pid, b->pid);
+    if (a->site != b->site)
+        return KB_COMPARE(a->site, b->site);
+    return KB_COMPARE(a->id, b->id);
 }
 
+/* By key and time; a begin before an end of the same time, then in the order of decoding. */
 static int compare_halves(const void *left, const void *right)
 {
     const kf_half *a = left, *b = right;
-    int order = compare_keys(a, b);
-    if (!order)
-        order = COMPARE(a->ticks, b->ticks);
-    if (!order)
-        order = COMPARE(a->is_end, b->is_end);
-    return order ? order : COMPARE(a->order, b->order);
+    int order = compare_half_keys(a, b);
+    if (order)
+        return order;
+    if (a->ticks != b->ticks)
+        return KB_COMPARE(a->ticks, b->ticks);
+    if (a->is_end != b->is_end)
+        return a->is_end ? 1 : -1;
+    return KB_COMPARE(a->order, b->order);
 }
 
 typedef struct joiner {
@@ -122,10 +126,12 @@ static bool parse_half(joiner *j, const kf_half *half, kf_parts_view *parts)
     return kf_parts_parse(j->sites, half->record, kf_header_words(half->record[0]), 3, parts);
 }
 
-/* Either may be NULL. Both were validated when they were read. */
-static kineto_status emit_pair(joiner *j, const kf_half *begin, const kf_half *end)
+/* Emit the range of two halves, one of which may be NULL. Both were validated when they were
+ * added. */
+static kineto_status emit_async_pair(joiner *j, const kf_half *begin, const kf_half *end)
 {
     const kf_half *half = begin ? begin : end;
+    KB_ASSERT(half && (!begin || !begin->is_end) && (!end || end->is_end));
     kf_parts_view parts = {.site = &kf_site_unknown}, end_parts = {.site = &kf_site_unknown};
     (void)parse_half(j, half, &parts);
     kf_event e = {.form = KF_FORM_ASYNC,
@@ -152,8 +158,9 @@ static kineto_status emit_pair(joiner *j, const kf_half *begin, const kf_half *e
     return j->visitor->event ? j->visitor->event(j->visitor->context, &e) : KINETO_OK;
 }
 
-/* Halves of one id in time order: each end belongs to the oldest begin that has none. */
-static kineto_status emit_group(joiner *j, const kf_half *half, size_t count)
+/* Pair the halves of one key, in time order: each end belongs to the oldest begin without an
+ * end. */
+static kineto_status emit_async_group(joiner *j, const kf_half *half, size_t count)
 {
     size_t oldest = 0;
     kineto_status status = KINETO_OK;
@@ -162,11 +169,11 @@ static kineto_status emit_group(joiner *j, const kf_half *half, size_t count)
             continue;
         while (oldest < i && half[oldest].is_end)
             oldest++;
-        status = emit_pair(j, oldest < i ? &half[oldest++] : NULL, &half[i]);
+        status = emit_async_pair(j, oldest < i ? &half[oldest++] : NULL, &half[i]);
     }
     for (; oldest < count && !status; oldest++)
         if (!half[oldest].is_end)
-            status = emit_pair(j, &half[oldest], NULL);
+            status = emit_async_pair(j, &half[oldest], NULL);
     return status;
 }
 
@@ -179,9 +186,9 @@ kineto_status kf_halves_emit(kf_halves *halves, kf_sites *sites, const kf_visito
     if (count)
         qsort(all, count, sizeof *all, compare_halves);
     for (size_t first = 0, next; first < count; first = next) {
-        for (next = first + 1; next < count && compare_keys(&all[first], &all[next]) == 0;)
+        for (next = first + 1; next < count && compare_half_keys(&all[first], &all[next]) == 0;)
             next++;
-        kineto_status status = emit_group(&j, all + first, next - first);
+        kineto_status status = emit_async_group(&j, all + first, next - first);
         if (status)
             return status;
     }

@@ -1,4 +1,6 @@
-/* Inside the decoder: what its files share. */
+/* What the files of the decoder share: decode.c (second pass), scan.c (first pass), sites.c
+ * (dictionary), args.c (packed args), async.c (parts and asynchronous ranges), function.c
+ * (operators). Only in libckineto; the interface is at the end of format.h. */
 #ifndef KF_DECODE_H
 #define KF_DECODE_H
 
@@ -15,10 +17,10 @@ KB_INLINE bool kf_kind_possible(uint32_t kind)
 /* ---- args.c ---- */
 /** Words that a packed value of this type takes, 0 if it is malformed or longer than `words`. */
 uint32_t kf_value_words(uint32_t type, const uint64_t *value, uint32_t words);
-/** Are these words exactly the args of the site? */
+/** Are these words exactly the args of the site, or exactly a list of loose args? */
 bool kf_site_args_valid(const kf_site *site, const uint64_t *words, uint32_t count);
 bool kf_loose_args_valid(const uint64_t *words, uint32_t count);
-/** Bytes of a STRING entry; empty when the id is no such entry. */
+/** Bytes of a STRING entry; empty when the id is not that of one. */
 kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, uint32_t id);
 
 /* ---- sites.c ---- */
@@ -40,7 +42,7 @@ KB_INLINE const kf_site *kf_site_of(kf_sites *sites, uint32_t id)
     uint32_t slot = id < sites->input->dictionary_words ? sites->slots[id] : 0;
     return KINETO_LIKELY(slot != 0) ? sites->list.data[slot - 1] : kf_site_load(sites, id);
 }
-/** The id itself if it is one of a sound set of args, else 0. */
+/** The id itself if it is that of a valid set of args, else 0 (counted as a bad entry). */
 uint32_t kf_set_load(kf_sites *sites, uint32_t id);
 KB_INLINE uint32_t kf_set_of(kf_sites *sites, uint32_t id)
 {
@@ -57,7 +59,7 @@ typedef struct kf_segment {
     uint16_t offset, words;
 } kf_segment;
 typedef KB_VEC(kf_segment) kf_segments;
-/** Shortest valid length of a record of this type; 0: no such type. */
+/** Shortest valid length of a record of this type; 0: unknown type. */
 extern const uint8_t kf_min_words_of[64];
 KB_INLINE uint32_t kf_min_words(uint32_t type) { return kf_min_words_of[type & 63]; }
 /** Find the segments of all chunks, ordered by (cursor, seq), each once. */

@@ -1,6 +1,8 @@
-/* Processes that follow the windows: an on-demand recorder opens and closes them while programs run
- * that know nothing of it, and some sources have to be started and stopped with them. Part of
- * libckineto-rt; nothing here costs anything where nobody watches. */
+/* Processes that follow the windows. An on-demand recorder opens and closes windows while programs
+ * run that are not aware of it, and some sources have to be started and stopped with them. The
+ * follower sleeps on the futex window_changes and reports on `followed` (record/follow.c is its
+ * side); the recorder waits with kf_followers_wait. Part of libckineto-rt. Without such a recorder
+ * (`watched` 0) no system call is made. */
 #include "format/pool.h"
 
 #include <limits.h>
@@ -9,11 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLICE_NS UINT64_C(50000000) /* a follower may die while it is waited for */
+#define SLICE_NS (50 * KB_MILLISECOND_NS) /* a follower may die while the recorder waits for it */
+#define FOLLOW_LOOK_S 10                  /* interval in which a follower checks for a program */
 
-/* Across processes, hence not private. */
-#define FOLLOW_LOOK_S 10 /* whether there is still a program */
-
+/* Shared between processes, so FUTEX_PRIVATE_FLAG must not be set. */
 static void futex_wake(uint32_t *word)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -38,9 +39,10 @@ void kf_follow_wait(kf_control *control, uint32_t seen)
     futex_wait(&control->window_changes, seen, &limit);
 }
 
-/* ---- who follows ----------------------------------------------------------------------------- */
+/* ---- places of followers --------------------------------------------------------------------- */
 
-static bool follower_take(kf_follower *f, uint32_t owner, uint32_t pid)
+/* Claim the place of `owner` (0: free, or a dead process). False: another process was faster. */
+static bool claim_follower(kf_follower *f, uint32_t owner, uint32_t pid)
 {
     if (!kb_cas_acqrel(&f->pid, &owner, pid))
         return false;
@@ -50,23 +52,28 @@ static bool follower_take(kf_follower *f, uint32_t owner, uint32_t pid)
 
 kf_follower *kf_follow_begin(kf_control *control, uint32_t pid)
 {
+    KB_ASSERT(pid != 0);
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
         kf_follower *f = &control->followers[i];
         uint32_t owner = kb_load_acquire(&f->pid);
-        if (owner == pid || (owner == 0 && follower_take(f, 0, pid)))
+        if (owner == pid || (owner == 0 && claim_follower(f, 0, pid)))
             return f;
     }
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
         kf_follower *f = &control->followers[i];
         uint32_t owner = kb_load_acquire(&f->pid);
         if (kf_owner_is_dead(owner, kb_load_relaxed(&f->start_time)) &&
-            follower_take(f, owner, pid))
+            claim_follower(f, owner, pid))
             return f;
     }
     return NULL;
 }
 
-void kf_follow_end(kf_follower *f) { kb_store_release(&f->pid, 0u); }
+void kf_follow_end(kf_follower *f)
+{
+    KB_ASSERT(f != NULL);
+    kb_store_release(&f->pid, 0u);
+}
 
 void kf_follow_forget(kf_control *control, uint32_t pid)
 {
@@ -91,46 +98,48 @@ void kf_followers_collect(kf_control *control)
 
 /* ---- waiting for them ------------------------------------------------------------------------ */
 
-static bool is_behind(const kf_follower *f, uint32_t change)
+/* Has a living follower not carried out this change? Serial number arithmetic: counters may
+ * wrap. */
+static bool is_follower_late(const kf_follower *f, uint32_t change)
 {
     uint32_t pid = kb_load_acquire(&f->pid);
     return pid && (int32_t)(kb_load_acquire(&f->seen) - change) < 0 &&
            !kf_owner_is_dead(pid, kb_load_relaxed(&f->start_time));
 }
 
-static uint32_t count_behind(const kf_control *control, uint32_t change)
+static uint32_t count_late_followers(const kf_control *control, uint32_t change)
 {
-    uint32_t behind = 0;
+    uint32_t late = 0;
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++)
-        behind += is_behind(&control->followers[i], change);
-    return behind;
+        late += is_follower_late(&control->followers[i], change);
+    return late;
 }
 
-/* One that does not come is not waited for again until it says something: its program is stopped,
- * or another one by now. */
-static void forget_behind(kf_control *control, uint32_t change)
+/* Free the places of late followers, so that they are not waited for again until they report: their
+ * program is stopped, or was replaced by another one (exec). */
+static void drop_late_followers(kf_control *control, uint32_t change)
 {
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
         kf_follower *f = &control->followers[i];
         uint32_t pid = kb_load_acquire(&f->pid);
-        if (is_behind(f, change))
+        if (is_follower_late(f, change))
             (void)kb_cas_acqrel(&f->pid, &pid, 0u);
     }
 }
 
-uint32_t kf_followers_wait(kf_control *control, uint64_t patience_ns)
+uint32_t kf_followers_wait(kf_control *control, uint64_t timeout_ns)
 {
     uint32_t change = kb_load_acquire(&control->window_changes);
-    uint64_t until = kb_clock_ns(CLOCK_MONOTONIC) + patience_ns;
+    uint64_t until = kb_monotonic_ns() + timeout_ns;
     for (;;) {
-        uint32_t said = kb_load_acquire(&control->followed);
-        uint32_t behind = count_behind(control, change);
-        uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
-        if (behind && now >= until)
-            forget_behind(control, change);
-        if (behind == 0 || now >= until)
-            return behind;
-        struct timespec limit = {0, (long)KB_MIN(until - now, SLICE_NS)};
-        futex_wait(&control->followed, said, &limit);
+        uint32_t followed = kb_load_acquire(&control->followed);
+        uint32_t late = count_late_followers(control, change);
+        uint64_t now = kb_monotonic_ns();
+        if (late && now >= until)
+            drop_late_followers(control, change);
+        if (late == 0 || now >= until)
+            return late;
+        struct timespec limit = {0, (long)KB_MIN(until - now, (uint64_t)SLICE_NS)};
+        futex_wait(&control->followed, followed, &limit);
     }
 }

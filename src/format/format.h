@@ -56,25 +56,26 @@ typedef enum kf_type {
     KF_ASYNC_BEGIN = 7, /* as BEGIN, with an extra word [2] = caller's id */
     KF_ASYNC_END = 8,   /* as ASYNC_BEGIN */
     KF_COUNTER = 9,     /* id = site; [1] ticks [args] */
-    KF_ARGS = 10,       /* id = site, or 0: loose; aux = depth; [1] ticks [args]: more args of an open
+    KF_ARGS = 10,   /* id = site, or 0: loose; aux = depth; [1] ticks [args]: more args of an open
                            range */
-    KF_FLOW = 11,       /* id = 0; aux = type:8|start:1<<8; [1] ticks [2] flow id */
-    KF_MEMORY = 12,     /* [1] ticks [2] address [3] bytes [4] allocated [5] reserved
+    KF_FLOW = 11,   /* id = 0; aux = type:8|start:1<<8; [1] ticks [2] flow id */
+    KF_MEMORY = 12, /* [1] ticks [2] address [3] bytes [4] allocated [5] reserved
                            [6] device type:32|device index:32; aux = 1: there was no memory */
-    KF_DEVICE = 13,     /* id = name (string id); aux = kind:6|clock:4|props:6;
+    KF_DEVICE = 13, /* id = name (string id); aux = kind:6|clock:4|props:6;
                            [1] start [2] end [3] correlation [4] device:32|resource:32
                            [5] flow id:32|flow type:8|flow start:8|source:8|spelling:8
                            [external id] [set] [loose args, or args of a site] */
     KF_CLOCK_SAMPLE = 14, /* id = clock; [1] ticks before [2] ticks after [3] device time */
-    KF_THREAD_NAME = 15,  /* id = string id; aux = 1: as the system has it, not as the program gave it
+    KF_THREAD_NAME =
+        15, /* id = string id; aux = 1: as the system has it, not as the program gave it
                              by kineto_thread_set_name; [1] ticks */
-    KF_THREAD_EXIT = 16,  /* [1] ticks */
-    KF_OUTPUTS = 17,      /* aux = depth; [1] ticks [2…] a part as of KF_PROP_FUNCTION: outputs of an
+    KF_THREAD_EXIT = 16, /* [1] ticks */
+    KF_OUTPUTS = 17, /* aux = depth; [1] ticks [2…] a part as of KF_PROP_FUNCTION: outputs of an
                              open operator */
-    KF_RANGE = 18,        /* a range that is over, told at its end: as BEGIN, depth unused, with an
+    KF_RANGE = 18,   /* a complete range, recorded at its end: as BEGIN, depth unused, with an
                              extra word [2] = ticks of its end */
-    KF_SHED = 19,         /* [1] ticks of the first [2] ranges of this cursor that were left out since, as
-                             far as this segment goes, to stay within the budget; counted on in place */
+    KF_SHED = 19,    /* [1] ticks of the first [2] count of this cursor's ranges that were throttled
+                             in this segment; the count is incremented in place */
     KF_TYPE_COUNT = 20
 } kf_type;
 
@@ -104,7 +105,7 @@ typedef enum kf_type {
  * bytes are the dictionary's and size is their full length.
  * Loose args: for each a word key string id:32|type:8|inline:24, then the value packed as above. A
  * STRING or JSON with inline > 0 has inline - 1 bytes, which follow without a text word; INTS with
- * inline > 0 have inline - 1 items, which follow without their count.                             */
+ * inline > 0 have inline - 1 items, which follow without their count. */
 
 /* The part that makes a range an operator:
  *   word    parts:12 | input count:12 | words:16 of this part | thread's number:24
@@ -118,7 +119,7 @@ typedef enum kf_type {
  *     TENSORS         count tensors follow, each as above
  *     INT DOUBLE BOOL a word
  *     INTS DOUBLES BOOLS  count words; with UNSAID none: the list was long, or is not wanted
- *     others          nothing                                                                    */
+ *     others          nothing */
 #define KF_FUNCTION_SEQUENCE 1u /* number in the autograd graph */
 #define KF_FUNCTION_FORWARD 2u  /* logical thread of the forward operator */
 #define KF_FUNCTION_DEBUG 4u    /* debug handle */
@@ -131,7 +132,7 @@ typedef enum kf_type {
 #define KF_INPUT_SMALL 1u
 #define KF_INPUT_STRIDES 2u
 #define KF_INPUT_IDS 4u
-#define KF_INPUT_UNSAID 8u
+#define KF_INPUT_UNSAID      8u /* the value was not recorded */
 #define KF_MAX_INPUTS 255u
 #define KF_MAX_RANK 64u
 
@@ -159,7 +160,8 @@ static inline uint32_t kf_header_words(uint64_t h)
 static inline uint32_t kf_header_aux(uint64_t h) { return (uint32_t)(h >> 16 & 0xffff); }
 static inline uint32_t kf_header_id(uint64_t h) { return (uint32_t)(h >> 32); }
 
-/* Completed by the record before it, which writers put there where that is more than hours ago. */
+/* An END has only the low bits of its ticks; readers complete them from the previous record.
+ * Writers put a record with full ticks before an END when the previous one is hours old. */
 #define KF_END_TICK_BITS 48
 #define KF_END_TICK_MASK ((UINT64_C(1) << KF_END_TICK_BITS) - 1)
 static inline uint64_t kf_end(uint32_t depth, uint64_t ticks)
@@ -260,61 +262,38 @@ typedef struct kf_resource_entry {
 
 typedef struct kf_module_entry {
     uint32_t process;
-    uint32_t is_gone; /* what is at path now is not what was mapped */
+    uint32_t is_gone; /* the file at path was replaced or removed since it was mapped */
     uint64_t start, end, file_offset;
 } kf_module_entry;
 
-/* What happened outside the counters: processes that were not attached, a full disk … */
+/* A ledger line that has no counter: processes that were not attached, a full disk … */
 typedef struct kf_ledger_entry {
     uint32_t process, is_loss; /* process 0: the collector's */
     uint64_t count;
-    uint64_t ticks; /* when; for windows that do not reach there it is not said. 0: for all */
+    uint64_t ticks; /* the line is for the windows that include this time; 0: for all */
 } kf_ledger_entry;
 
 typedef struct kf_meta_entry {
     uint32_t process, spare; /* process 0: the collector's */
-    uint64_t ticks;          /* when it was said, if it is of what is recorded then. 0: for all */
+    uint64_t ticks;          /* it is for the windows that include this time; 0: for all */
 } kf_meta_entry;
 
 /* ---- ledger counters, per source ------------------------------------------------------------- */
-#define KF_REASON_MAP(X)                                                                           \
-    X(REQUESTED, "requested", 0)                                                                   \
-    X(DELIVERED, "delivered", 0)                                                                   \
-    X(NO_ROOM, "buffer full", 1)                                                                   \
-    X(TOO_LARGE, "record too large", 1)                                                            \
-    X(TOO_DEEP, "nested too deep", 1)                                                              \
-    X(REENTRANT, "inside a nested signal handler", 1)                                              \
-    X(DICTIONARY_FULL, "name table full", 1)                                                       \
-    X(WRONG_KIND, "kind not enabled", 1)                                                           \
-    X(BAD_EVENT, "invalid event from a plug-in", 1)                                                \
-    X(EVICTED, "overwritten in the ring", 1)                                                       \
-    X(SOURCE_DROPPED, "lost by the device or driver", 1)                                           \
-    X(TRUNCATED_TEXT, "text shortened", 0)                                                         \
-    X(BAD_JSON, "metadata was not JSON, quoted", 0)                                                \
-    X(PLUGIN_ERROR, "plug-in call failed", 0)                                                      \
-    X(NOT_KEPT, "beyond the size to keep", 1)                                                      \
-    X(NO_RECORDER, "programs that started when the recorder was dead", 1)                          \
-    X(ARGS_LOST, "arguments too large, left out", 0)                                               \
-    X(BAD_TIME, "ended before it began, shown without length", 0)                                  \
-    X(LATE, "delivered when the session was over", 1)                                              \
-    X(NOT_ENDED, "sessions that did not end", 0)                                                   \
-    X(SHED, "left out to stay within the budget", 1)                                               \
-    X(NO_MEMORY, "no memory for what a thread writes with", 1)                                     \
-    X(IN_SPOOL, "in the spool", 0)
 typedef enum kf_reason {
-#define KF_X(name, text, is_drop) KF_REASON_##name,
-    KF_REASON_MAP(KF_X)
-#undef KF_X
+#define X(name, text, is_loss) KF_REASON_##name,
+#include "format/loss_reasons.def"
+#undef X
     KF_REASON_COUNT
 } kf_reason;
 #define KF_REASON_SLOTS 24
-/* IN_SPOOL is the collector's, of API, for all sources together: events that its spool holds, so that a
- * reader without the spool, or with a part of it, can tell how many are missing. No line of a ledger. */
 #define KF_SOURCE_API 0u /* records of the program itself */
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 
-/* One recording request. Written by its owner, state last. */
+/* One recording request. Written by its owner, state last. Its states:
+ *   FREE → CLAIMED (compare-and-swap) → OPEN → CLAIMED → FREE   by its owner
+ *   any → FREE                       by a sweeper that took away the pid of an owner that has
+ * died */
 typedef struct kf_window {
     uint32_t state; /* KF_WINDOW_… */
     uint32_t owner_pid;
@@ -322,13 +301,14 @@ typedef struct kf_window {
     uint64_t kinds; /* recorded now: `held`, or 0 while it is paused */
     uint64_t held;
     uint64_t start_ticks, end_ticks; /* end 0: open */
-    uint32_t keep_newest; /* wants a ring; else what it holds is not to be overwritten */
+    uint32_t keep_newest; /* wants a ring; otherwise its contents must not be overwritten */
     uint32_t wants;       /* KF_WANT_… */
-    /* It reaches from the beginning of one iteration of a process to that of another: see
-     * kf_window_limit. */
+    /* A window limited by iterations of a process, see kf_window_limit:
+     *   WAITING → INSIDE → OVER, or WAITING → OVER if it was skipped; by compare-and-swap, so that one
+     *   of several threads that step at once moves it on. */
     uint32_t step_state; /* KF_STEPS_… */
     uint32_t step_pid;
-    uint64_t from_step, until_step;   /* until 0: the end is somebody else's to say */
+    uint64_t from_step, until_step;   /* until 0: it ends when it is paused or closed */
     uint64_t from_ticks, until_ticks; /* when they began; 0: not yet */
 } kf_window;
 enum { KF_STEPS_NONE = 0, KF_STEPS_WAITING = 1, KF_STEPS_INSIDE = 2, KF_STEPS_OVER = 3 };
@@ -337,11 +317,11 @@ enum { KF_STEPS_NONE = 0, KF_STEPS_WAITING = 1, KF_STEPS_INSIDE = 2, KF_STEPS_OV
 #define KF_WANT_VALUES 2u      /* of scalar inputs */
 #define KF_WANT_IDS 4u         /* of tensors, and outputs */
 #define KF_WANT_STACK 8u       /* native call stacks */
-#define KF_WANT_TEXTS 16u      /* stacks and modules that the program hands in */
+#define KF_WANT_TEXTS        16u      /* stacks and modules that the program passes as text */
 #define KF_WANT_CORRELATION 32u /* ids are passed on to plug-ins */
 #define KF_WANT_ALL_THREADS 64u /* also of threads that joined no profiler */
 #define KF_WANT_COUNTERS 128u  /* hardware counters */
-#define KF_WANT_BOTH 256u      /* a native stack also where the program hands one in */
+#define KF_WANT_BOTH         256u  /* a native stack also where the program passes one */
 #define KF_WANT_SLOW (KF_WANT_STACK | KF_WANT_COUNTERS)
 #define KF_WANT_SCOPE(scope) (UINT32_C(1) << (16 + (scope)))
 #define KF_WANT_SCOPES (((UINT32_C(1) << KINETO_NUM_SCOPES) - 1) << 16)
@@ -352,19 +332,20 @@ enum { KF_WINDOW_FREE = 0, KF_WINDOW_CLAIMED = 1, KF_WINDOW_OPEN = 2 };
 /* A kind that a plug-in announced. Its number is KINETO_KIND_OWN_FIRST + index. */
 #define KF_OWN_NAME 40u
 typedef struct kf_own_kind {
-    uint32_t state; /* 0 free, 1 being written, 2 valid: never changes again */
+    uint32_t state; /* 0 free → 1 being written → 2 valid, which never changes again */
     uint8_t like, by_default, spare[2];
     char name[KF_OWN_NAME];
 } kf_own_kind;
 
 /** Find or add: name is 1 to KF_OWN_NAME - 1 bytes of a-z, 0-9, _. Lock-free.
- *  @return its kind; 0: the name is none, or the table is full. */
+ *  @return its kind; 0: the name is not valid, or the table is full. */
 uint32_t kf_own_kind_add(kf_own_kind *table, kineto_string name, uint32_t like, bool by_default);
-/** A valid entry of a table that nobody trusts: name ends, `like` is a kind. NULL otherwise. */
+/** The entry of a kind if it is valid (any process can write the table): its name is terminated and
+ *  `like` is a neutral kind. NULL otherwise. */
 const kf_own_kind *kf_own_kind_at(const kf_own_kind *table, uint32_t kind);
-/** Kind of a name (any case); 0 if there is none. */
+/** Kind of a name (any case); 0: unknown. */
 uint32_t kf_own_kind_find(const kf_own_kind *table, kineto_string name);
-/** Does the mask ask for this kind, neutral or own? */
+/** Does the mask include this kind, neutral or own? */
 bool kf_kind_wanted(const kf_own_kind *table, uint64_t mask, uint32_t kind);
 
 /* The iterations of one process (kineto_step). Iteration i began at ticks[i % KF_STEP_TIMES]. */
@@ -378,28 +359,28 @@ typedef struct kf_steps {
     uint64_t ticks[KF_STEP_TIMES];
 } kf_steps;
 
-/* A process with sources that have to be started and stopped as windows come and go, while its program
- * knows nothing of them. */
+/* A process with sources that have to be started and stopped as windows open and close, although
+ * its program is not aware of them: see follow.c. */
 #define KF_FOLLOWERS 64u
 typedef struct kf_follower {
     uint32_t pid;  /* 0: free; claimed by compare-and-swap */
-    uint32_t seen; /* window_changes that it has carried out */
+    uint32_t seen; /* the value of window_changes that it has carried out */
     uint64_t start_time;
 } kf_follower;
 
-/* ---- self-cost: what recording costs the programs, and what is left out to make it less -------- */
+/* ---- self-cost: the cost of recording to the programs, and throttling to reduce it ------------- */
 
-/* Records are not timed one by one: what each takes is found out by every program when it attaches. */
+/* Records are not timed one by one: every program measures their unit costs when it attaches. */
 typedef enum kf_unit {
     KF_UNIT_PAIR = 0,   /* a range, begin and end */
     KF_UNIT_SINGLE = 1, /* any other record */
-    KF_UNIT_WORD = 2,   /* each word that a record has beyond the least */
-    KF_UNIT_MUTED = 3,  /* a range that is left out by its site */
+    KF_UNIT_WORD = 2,   /* each word that a record has beyond the minimum */
+    KF_UNIT_MUTED = 3,  /* a range of a throttled site */
     KF_UNIT_COUNT = 4
 } kf_unit;
-#define KF_UNIT_PARTS 64u /* units are told in so many parts of a tick */
+#define KF_UNIT_PARTS 64u /* unit costs are in 1/64 of a tick */
 
-/* What is slow enough to be timed itself. */
+/* Work that is slow enough to be timed each time. */
 #define KF_COST_MAP(X)                                                                             \
     X(ATTACH, "attaching")                                                                         \
     X(CHUNK, "changing chunks")                                                                    \
@@ -413,13 +394,13 @@ typedef enum kf_cost {
     KF_COST_COUNT
 } kf_cost;
 
-/* What is left out now. Written by whoever collects, and by nobody else. */
+/* What is dropped now to stay within the budget. Written only by the collector. */
 typedef struct kf_shed {
     uint64_t kinds;       /* the gate is closed for them */
-    uint64_t wants;       /* KF_WANT_… that nobody gets */
-    uint64_t mute;        /* kinds whose frequent and short ranges are left out, site by site */
-    uint32_t short_ticks; /* what is short, as the mean of a site's ranges */
-    uint32_t epoch;       /* changes when sites are to be judged anew */
+    uint64_t wants;       /* KF_WANT_… that no window gets */
+    uint64_t mute;        /* kinds whose frequent and short ranges are dropped, site by site */
+    uint32_t short_ticks; /* a site is short if the mean of its ranges is below this */
+    uint32_t epoch;       /* changes when sites have to be chosen anew */
 } kf_shed;
 
 /* What writers do when no chunk is free. */
@@ -437,7 +418,7 @@ typedef struct kf_control {
     uint8_t boot_id[40];
     char spool_path[1024], output_path[1024];
 
-    char custom_config[1024];             /* for plug-ins: of who gave one last */
+    char custom_config[1024]; /* for plug-ins: the last one that a window set */
     kf_own_kind own_kinds[KINETO_KIND_OWN_COUNT];
 
     _Alignas(64) uint64_t gate; /* OR of the open windows' kinds: read by every site */
@@ -445,31 +426,35 @@ typedef struct kf_control {
     uint64_t function_ids;      /* of operators, last handed out */
     _Alignas(64) uint32_t full_policy;
     uint32_t chunk_limit;       /* chunks that may be claimed now, <= chunk_count */
-    uint32_t window_lock;       /* pid of who edits windows; never taken by recorders */
+    uint32_t window_lock; /* pid of the process that edits windows; never taken by recorders */
     uint32_t dictionary_used;   /* words, including entries not yet committed */
     uint32_t cursor_serial;     /* last handed out */
     uint32_t source_count;
     uint32_t ring_hand; /* next of ring_oldest to overwrite */
     uint32_t snapshot_count;
-    uint32_t chunk_high;        /* chunks that were ever claimable: above, nobody wrote */
-    uint64_t forgotten_ticks;   /* greatest last_ticks of the chunks that were given up */
+    uint32_t chunk_high;         /* chunks that were ever claimable: no thread wrote above them */
+    uint64_t forgotten_ticks;    /* greatest last_ticks of the chunks that were freed */
     uint64_t ring_protect_ticks; /* policy RING: chunks sealed from then on are not overwritten; 0:
                                     all may be */
-    uint64_t window_ticks; /* start of the earliest open window: what is older is no loss */
-    uint64_t ring_oldest[KF_RING_BATCH]; /* policy RING: the chunks to overwrite next, as of the last */
-    uint64_t ring_oldest_ticks[KF_RING_BATCH]; /* look at all; 1 + index, and their last_ticks */
-    uint32_t step_limits; /* a bit for each window that a step may yet begin or end */
-    uint32_t watched;        /* windows come and go while programs run: see kf_follow_… */
-    uint32_t window_changes; /* how often; a futex if it is watched */
+    uint64_t
+        window_ticks; /* start of the earliest open window: losing older events is not counted */
+    /* Policy RING: the chunks to overwrite next, as of the last search: 1 + index, and
+     * last_ticks. */
+    uint64_t ring_oldest[KF_RING_BATCH];
+    uint64_t ring_oldest_ticks[KF_RING_BATCH];
+    uint32_t step_limits;    /* a bit for each window that an iteration may begin or end */
+    uint32_t watched;        /* windows open and close while programs run: see kf_follow_… */
+    uint32_t window_changes; /* number of changes; a futex if it is watched */
     uint32_t followed;       /* changes that followers have carried out; a futex */
-    uint32_t collects;       /* how often sources were asked to hand over what they have */
+    uint32_t collects;       /* how often sources were requested to deliver what they have */
     kf_follower followers[KF_FOLLOWERS];
     kf_window windows[KF_MAX_WINDOWS];
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
     uint32_t unit_costs[KF_UNIT_COUNT]; /* of the last process that attached; 0: not known */
     kf_shed shed;
-    uint64_t pid_namespace[2]; /* the collector's, if external: pids of others mean nothing to it. 0: not
-                                  known */
+    uint64_t
+        pid_namespace[2]; /* the collector's, if external: it cannot use pids of another one. 0:
+                                  not known */
     _Alignas(64) uint64_t cost_ticks[KF_COST_COUNT]; /* of all processes together; ATTACH: ns
                                                         of CPU */
     uint64_t cost_calls[KF_COST_COUNT];
@@ -485,11 +470,20 @@ typedef enum kf_chunk_state {
     KF_CHUNK_FREE = 0,
     KF_CHUNK_LIVE = 1,   /* a thread writes */
     KF_CHUNK_SEALED = 2, /* full: the collector's */
-    KF_CHUNK_PARTIAL = 3 /* its thread ended: any thread may go on in it */
+    KF_CHUNK_PARTIAL = 3 /* its thread ended: any thread may continue in it */
 } kf_chunk_state;
 
-/* Chunk descriptor. `claim` says in one word whose the chunk is, in what state, and how often it changed
- * hands, so that one compare-and-swap decides who has it next:
+/* Chunk descriptor. `claim` holds in one word the owner of the chunk, its state, and a count of
+ * changes, so that one compare-and-swap decides which thread gets it next. The transitions
+ * (chunks.c):
+ *
+ *   FREE, PARTIAL → LIVE     kf_chunk_claim: by the thread that wins the compare-and-swap
+ *   SEALED → LIVE            kf_chunk_claim with policy RING: the oldest, when no other is left
+ *   any but FREE → LIVE      kf_chunk_inherit: by the collector, or for an owner that died
+ *   LIVE → SEALED            kf_chunk_seal: by its owner
+ *   LIVE → PARTIAL           kf_chunk_leave: by its owner
+ *   LIVE → FREE              kf_chunk_return: by its owner, after zeroing it
+ *   FREE → FREE              kf_chunk_hold and _unhold: with an owner it cannot be claimed
  *
  *   63      46 45        24 23         2 1      0
  *   | changes |    pid     |    tid     | state  |     Linux has no pid or tid of more than 22 bits
@@ -497,7 +491,7 @@ typedef enum kf_chunk_state {
 typedef struct kf_descriptor {
     uint64_t claim;
     uint32_t used;   /* words, when SEALED or PARTIAL */
-    uint32_t serial; /* contents so far: tells a recycled chunk from the one seen before */
+    uint32_t serial; /* counts contents: distinguishes a recycled chunk from its earlier contents */
     uint64_t last_ticks; /* when sealed */
     uint64_t spare;
 } kf_descriptor;
@@ -505,13 +499,13 @@ typedef struct kf_descriptor {
 #define KF_CLAIM_ID_BITS 22u
 #define KF_CLAIM_ID_MASK ((UINT64_C(1) << KF_CLAIM_ID_BITS) - 1)
 static inline uint32_t kf_claim_state(uint64_t claim) { return (uint32_t)(claim & 3); }
-/** pid << 32 | tid of who has it, or had it last (SEALED); 0: nobody. */
+/** pid << 32 | tid of the owner, or of the last one (SEALED); 0: none. */
 static inline uint64_t kf_claim_owner(uint64_t claim)
 {
     uint64_t tid = claim >> 2 & KF_CLAIM_ID_MASK;
     return (claim >> (2 + KF_CLAIM_ID_BITS) & KF_CLAIM_ID_MASK) << 32 | tid;
 }
-/** The claim that its owner leaves when it seals the chunk. */
+/** The claim after its owner has sealed the chunk. */
 static inline uint64_t kf_claim_sealed(uint64_t claim)
 {
     return (claim & ~UINT64_C(3)) | KF_CHUNK_SEALED;
@@ -538,11 +532,12 @@ size_t kf_pool_size(size_t buffer_bytes, size_t dictionary_bytes);
 /** Lay out a zeroed mapping of kf_pool_size() bytes. */
 void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes);
 
-/** In a copy of a pool's control page: make it that of a pool with the first `chunk_count` chunks only,
- *  which begin at the same sections' new offsets. Async-signal-safe. */
+/** In a copy of a pool's control page: make it that of a pool with the first `chunk_count` chunks
+ *  only, which begin at the same sections' new offsets. Async-signal-safe. */
 void kf_pool_shorten(kf_control *copy, uint32_t chunk_count);
 
-/** Check a mapping's header and set up pointers. The only way in: bounds are right afterwards.
+/** Check a mapping's header and set up pointers. Every kf_pool comes from here, so that its bounds
+ *  are valid.
  *  @return KINETO_E_FORMAT with the reason in err. */
 kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error *err);
 
@@ -551,8 +546,9 @@ static inline uint64_t *kf_pool_chunk(const kf_pool *pool, uint32_t index)
     return pool->chunks + (size_t)index * KF_CHUNK_WORDS;
 }
 
-/** Claim a chunk for owner = pid << 32 | tid: a partial one with enough room, else the lowest free one below
- *  chunk_limit, else (policy RING) the oldest sealed one, zeroed. Lock-free, async-signal-safe.
+/** Claim a chunk for owner = pid << 32 | tid: a partial one with enough room, else the lowest free
+ *  one below chunk_limit, else (policy RING) the oldest sealed one, zeroed. Lock-free,
+ *  async-signal-safe.
  *  @param words  receives the words already used in it (0 for a fresh one).
  *  @return index, or UINT32_MAX: none. */
 uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words);
@@ -563,76 +559,81 @@ static inline uint64_t kf_chunk_claim_of(const kf_pool *pool, uint32_t index)
 {
     return kb_load_acquire(&pool->descriptors[index].claim);
 }
-/** Collector or owner of the data: zero the used words and free. Only for SEALED and PARTIAL chunks, and for
- *  LIVE ones that are the caller's or a dead owner's.
- *  @param claim  as it was when that was looked at. @return false: it changed hands since, nothing was done. */
+/** Collector or owner of the data: zero the used words and free. Only for SEALED and PARTIAL
+ *  chunks, and for LIVE ones that are the caller's or a dead owner's.
+ *  @param claim  its value when that was checked. @return false: it changed since, nothing was
+ *  done. */
 bool kf_chunk_free(const kf_pool *pool, uint32_t index, uint64_t claim);
-/** The same by its owner: `words` of it were used, the last at `last_ticks` (0: nobody wants them). */
+/** The same by its owner: `words` of it were used, the last at `last_ticks` (0: no loss to
+ *  record). */
 void kf_chunk_return(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks);
 
-/** Take a chunk over, from an owner that died or nobody; false: it is free, or changed hands since `claim` was
- *  looked at. Whoever has won it seals, returns or frees it. */
+/** Take a chunk over from an owner that died, or one without an owner. False: it is free, or
+ *  `claim` is out of date. The winner has to seal, return or free it. */
 bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim);
 
-/** Certainly dead: what cannot be looked up (no file descriptor left, say) counts as alive. */
+/** Is the process certainly dead? If it cannot be looked up (for example without a free file
+ *  descriptor) it counts as alive. */
 bool kf_owner_is_dead(uint32_t pid, uint64_t start_time);
 
 /** Words of a chunk that are committed: up to the first zero header. */
 uint32_t kf_committed_words(const uint64_t *chunk, uint32_t limit);
 
-/** Hold a FREE chunk so that nobody claims it (false: it is not free), and give it back. */
+/** Hold a FREE chunk so that no thread claims it (false: it is not free), and release it. */
 bool kf_chunk_hold(const kf_pool *pool, uint32_t index);
 void kf_chunk_unhold(const kf_pool *pool, uint32_t index);
 
 /** Open a window: claims a slot, recomputes the gate. Sweeps slots of dead owners first.
  *  @return slot, or UINT32_MAX if all are taken. Not for signal handlers. */
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks);
-/** Close the windows of owners that died: they would keep recording on for ever. Not for signal handlers. */
+/** Close the windows of owners that died, which would never be closed otherwise. Not for signal
+ *  handlers. */
 void kf_windows_sweep(kf_control *control);
-/** What it wants of operators; at first KF_WANT_USUAL. */
+/** Set what the window wants of operators; at first KF_WANT_USUAL. */
 void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants);
-/** Leave that out from now on; NULL: nothing. */
+/** Drop these from now on; NULL: nothing. */
 void kf_shed_set(kf_control *control, const kf_shed *shed);
-/** Change kinds, pause (it still holds them) and go on, or close; all recompute the gate. */
+/** Change its kinds; pause it, which keeps `held`, or continue; close it. All recompute the
+ *  gate. */
 void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds);
 void kf_window_pause(kf_control *control, uint32_t slot, bool paused);
 /** OR of what the open windows hold, paused ones too. */
 uint64_t kf_held_kinds(kf_control *control);
 void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks);
 /* ---- steps.c [rt]: iterations ---- */
-/** Record only from when iteration `from_step` of process `pid` begins, until iteration `until_step`
- *  begins (0: until it is paused or closed). The process itself begins and ends it, in its
- *  kineto_step, so that the window is exact however late its owner looks: until then `kinds` is 0,
- *  `held` says what it will record. An iteration that has begun already is too late for: the window
- *  then begins with the next one. step_state, from_ticks and until_ticks tell how far it is. */
+/** Record only from the beginning of iteration `from_step` of process `pid` until iteration
+ *  `until_step` begins (0: until it is paused or closed). The process itself begins and ends the
+ *  window, in its kineto_step, so that it is exact even if its owner is late; until then `kinds` is
+ *  0 and `held` has what it will record. If the iteration has begun already, the window begins with
+ *  the next one. step_state, from_ticks and until_ticks show its progress. */
 void kf_window_limit(kf_control *control, uint32_t slot, uint32_t pid, uint64_t from_step,
                      uint64_t until_step);
 /** An iteration of process `pid` began: windows with limits begin and end. */
 void kf_windows_step(kf_control *control, uint32_t pid, uint64_t step, uint64_t ticks);
 /** The slot of a process, made if it has none; NULL: all are taken by living ones. */
 kf_steps *kf_steps_claim(kf_control *control, uint32_t pid);
-/** The slot of a process; pid 0: of the living one that stepped first. NULL: there is none. */
+/** The slot of a process; pid 0: of the living one that stepped first. NULL: none has a slot. */
 kf_steps *kf_steps_of(kf_control *control, uint32_t pid);
 /** Iterations that began, and when the last of them did, at index i % KF_STEP_TIMES. Bounds hold
  *  whatever the page says. */
 uint64_t kf_steps_read(const kf_steps *steps, uint64_t ticks[KF_STEP_TIMES]);
 /* ---- follow.c [rt]: processes that follow the windows ---- */
-/** Windows changed: those who wait for it go on. */
+/** Windows changed: wake the followers. */
 void kf_windows_changed(kf_control *control);
-/** Take part; the process may have done so before. NULL: all places are taken by living ones. */
+/** The process' place, claimed if it has none. NULL: all places are claimed by living processes. */
 kf_follower *kf_follow_begin(kf_control *control, uint32_t pid);
 void kf_follow_end(kf_follower *f);
-/** The process runs another program now, which may have nothing to follow with. */
+/** The process runs another program now (exec), which may have no follower: free its place. */
 void kf_follow_forget(kf_control *control, uint32_t pid);
-/** What was carried out; wakes those who wait for it. */
+/** Report that change `seen` was carried out, and wake kf_followers_wait. */
 void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen);
-/** Sleep until window_changes is another number than `seen`, or for no reason. */
+/** Sleep until window_changes differs from `seen`; may return earlier. */
 void kf_follow_wait(kf_control *control, uint32_t seen);
-/** Have sources hand over what they have: a change like any other. */
+/** Request that sources deliver what they have; counts as a change. */
 void kf_followers_collect(kf_control *control);
-/** Wait until all living followers have carried out what is there now, at most so long.
+/** Wait until all living followers have carried out the current change, at most timeout_ns.
  *  @return how many have not. */
-uint32_t kf_followers_wait(kf_control *control, uint64_t patience_ns);
+uint32_t kf_followers_wait(kf_control *control, uint64_t timeout_ns);
 
 /* ---- pool.c [rt]: what is appended to a pool ---- */
 /** Append a snapshot; when full, the middle is thinned so that first and last stay. */
@@ -646,11 +647,11 @@ typedef struct kf_part {
 uint32_t kf_dictionary_add(const kf_pool *pool, kf_entry_type type, const kf_part *parts,
                            uint32_t part_count);
 
-/* ---- ring.c [rt]: when what was overwritten had ended ---- */
-/** Begin to count for a ring of so many ticks, unless a longer one is counted for. */
+/* ---- ring.c [rt]: end times of overwritten events ---- */
+/** Begin to count for a ring of length_ticks, unless the counters already serve a longer one. */
 void kf_evicted_prepare(kf_control *control, uint64_t length_ticks);
-/** Events that ended at `ticks` or later and were overwritten; up to one in KF_EVICTED_SLOTS / 2 of the
- *  ring's length before it count as well. */
+/** Events that ended at `ticks` or later and were overwritten. The resolution is the ring's length
+ *  divided by KF_EVICTED_SLOTS / 2: events that ended up to that much earlier count as well. */
 uint64_t kf_evicted_since(const kf_control *control, uint64_t ticks);
 
 const char *kf_reason_text(uint32_t reason);
@@ -659,9 +660,9 @@ bool kf_reason_is_drop(uint32_t reason);
 /* ---- spool ------------------------------------------------------------------------------------
  * kf_spool_header, then frames: kf_frame + payload of `bytes` (a multiple of 8). A CONTROL frame
  * is a kf_control (the one with the greatest serial wins; the first two frames of a spool are the
- * two places where it is rewritten in turn); DICTIONARY carries words [first, first + bytes/8), a
- * later frame replaces what an earlier one said; CHUNK one chunk's used words (zero words after
- * them are no data); FREE is room that carries nothing.                                         */
+ * two places where it is rewritten in turn); DICTIONARY carries words [first, first + bytes/8), and a
+ * later frame replaces an earlier one; CHUNK carries one chunk's used words, perhaps with zero words
+ * after them; FREE is unused space.                                                             */
 #define KF_SPOOL_MAGIC UINT64_C(0x314c4f4f5053434b) /* "KCSPOOL1" */
 typedef struct kf_spool_header {
     uint64_t magic;
@@ -708,8 +709,8 @@ typedef enum kf_event_form {
 #define KF_EVENT_OPEN_START 1u /* began before what was kept */
 #define KF_EVENT_OPEN_END 2u   /* no end was recorded; end is the last known moment */
 #define KF_EVENT_ARGS_LOST 4u
-#define KF_EVENT_NO_MEMORY 16u /* MEMORY: what was asked for was not there */
-#define KF_EVENT_STILL_OPEN 8u /* with OPEN_END: nothing says that it ended */
+#define KF_EVENT_NO_MEMORY  16u /* MEMORY: the allocation failed */
+#define KF_EVENT_STILL_OPEN 8u  /* with OPEN_END: it may not have ended at all */
 
 /* Words of packed args together with their types. */
 typedef struct kf_args {
@@ -759,8 +760,8 @@ typedef struct kf_function {
     const uint64_t *args; /* loose */
     uint32_t arg_words;
 } kf_function;
-/** Check a part that starts at `words` and has at most `count`, but for its inputs, which are checked
- *  as they are taken. @return its words; 0: malformed. */
+/** Check a part that starts at `words` and has at most `count`, except its inputs, which are
+ *  checked by kf_input_next. @return its words; 0: malformed. */
 uint32_t kf_function_check(const uint64_t *words, uint32_t count);
 /** Open a part that was checked. */
 kf_function kf_function_read(const uint64_t *words);
@@ -772,7 +773,8 @@ typedef struct kf_input_item {
     const uint64_t *values; /* of scalars and lists; NULL: not recorded */
     const uint64_t *sizes, *strides, *ids; /* of a tensor; strides, ids: NULL if there are none */
 } kf_input_item;
-/** Take the next input (or, after a TENSORS, tensor of the list) of a checked part. False: none. */
+/** Read the next input (or, after a TENSORS, tensor of the list) of a checked part. False: the end,
+ *  or a malformed input. */
 bool kf_input_next(const uint64_t **at, const uint64_t *end, kf_input_item *item);
 /** Size or stride k of a tensor. */
 int64_t kf_input_size(const kf_input_item *item, const uint64_t *words, uint32_t k);
@@ -794,7 +796,7 @@ typedef struct kf_visitor {
     void *context;
     kineto_status (*event)(void *, const kf_event *);
     kineto_status (*clock_sample)(void *, const kf_clock_sample *);
-    /* of_system: as the system has it, not as the program gave it to the library. */
+    /* of_system: the system's name, not one that the program set by kineto_thread_set_name. */
     kineto_status (*thread_name)(void *, uint32_t process, uint32_t pid, uint32_t tid,
                                  kineto_string, bool of_system);
     /* One per dictionary entry of a table type (PROCESS … LEDGER): payload bytes, unparsed. */
@@ -808,13 +810,15 @@ typedef struct kf_input {
     uint32_t dictionary_words;
     uint32_t chunk_count;
     const uint64_t *(*get)(void *context, uint32_t index, uint32_t *words, kineto_error *);
-    /* The same, to look at headers only: may be where they lie. NULL, or returns NULL: get is used. */
+    /* The same for reading headers only, may point into the source itself. NULL, or returns NULL:
+     * get is used. */
     const uint64_t *(*peek)(void *context, uint32_t index, uint32_t *words);
     void *context;
-    /* Nothing of this chunk will be asked for again. NULL: nobody wants to know. */
+    /* Called when this chunk is not needed any more. May be NULL. */
     void (*done)(void *context, uint32_t index);
-    uint64_t from_ticks;  /* what lies before is not wanted: its absence is not counted */
-    uint64_t until_ticks; /* nor is what lies behind, which a pool in use has in part; 0: no end */
+    /* Segments that are missing before from_ticks or after until_ticks (0: no end) are not counted:
+     * they are not wanted, and a pool in use has the last ones only in part. */
+    uint64_t from_ticks, until_ticks;
 } kf_input;
 
 typedef struct kf_decode_result {
@@ -822,7 +826,7 @@ typedef struct kf_decode_result {
     uint64_t bad_records; /* malformed: the rest of their segment was skipped */
     uint64_t bad_entries;
     uint64_t unmatched_ends, open_ranges, missing_segments;
-    uint64_t shed;            /* ranges that SHED records tell of */
+    uint64_t shed;            /* throttled ranges, from SHED records */
     uint64_t unmatched_parts; /* flows and args without an open range */
     uint64_t first_ticks, last_ticks; /* of everything that has ticks; 0 if nothing */
 } kf_decode_result;
@@ -848,7 +852,7 @@ typedef struct kf_args_iterator {
 void kf_args_begin(kf_args_iterator *it, const kf_args *args, const kf_input *input);
 bool kf_args_next(kf_args_iterator *it, kf_arg *arg);
 
-/** Args of a set, unchecked but for their bounds; empty when the id is none of a set. */
+/** Args of a set, with only their bounds checked; empty when the id is not that of a set. */
 kf_args kf_set_args(const uint64_t *dictionary, uint32_t words, uint32_t id);
 
 /** Bytes of a text at *words (inline or dictionary); advances *words past it. */

@@ -1,13 +1,16 @@
-/* The part of a record that makes it an operator: checking and walking. Untrusted like the rest. */
+/* The part of a record that makes it an operator (KF_FUNCTION_… in format.h): checking, opening,
+ * and walking its inputs. record/function.c and function_part.c are the writers. Untrusted like the
+ * rest. */
 #include "format/decode.h"
 
 /* Words that `count` sizes or strides take. */
-static uint32_t dims_words(uint32_t flags, uint32_t count)
+static uint32_t count_dim_words(uint32_t flags, uint32_t count)
 {
     return flags & KF_INPUT_SMALL ? (count + 3) / 4 : count;
 }
 
-static void item_open(uint64_t word, kf_input_item *item)
+/* The members that are in an input's own word. */
+static void unpack_input_word(uint64_t word, kf_input_item *item)
 {
     *item = (kf_input_item){.type = (uint32_t)(word & 0xff),
                             .flags = (uint32_t)(word >> 8 & 0xff),
@@ -17,12 +20,13 @@ static void item_open(uint64_t word, kf_input_item *item)
                             .device_index = (int16_t)(uint16_t)(word >> 48)};
 }
 
-/* Words behind the item's own; a list of tensors has none of its own. */
-static uint32_t item_words(const kf_input_item *item)
+/* Words after the item's own word. A list of tensors has none: its tensors are items of their
+ * own. */
+static uint32_t count_input_words(const kf_input_item *item)
 {
     switch (item->type) {
     case KINETO_INPUT_TENSOR:
-        return dims_words(item->flags, item->count) *
+        return count_dim_words(item->flags, item->count) *
                    (item->flags & KF_INPUT_STRIDES ? 2u : 1u) +
                (item->flags & KF_INPUT_IDS ? 3u : 0u);
     case KINETO_INPUT_INT:
@@ -42,12 +46,12 @@ bool kf_input_next(const uint64_t **at, const uint64_t *end, kf_input_item *item
 {
     if (*at >= end)
         return false;
-    item_open(*(*at)++, item);
-    uint32_t words = item_words(item);
+    unpack_input_word(*(*at)++, item);
+    uint32_t words = count_input_words(item);
     if ((size_t)(end - *at) < words || item->type >= KINETO_INPUT_TYPE_COUNT)
         return false;
     if (item->type == KINETO_INPUT_TENSOR) {
-        uint32_t dims = dims_words(item->flags, item->count);
+        uint32_t dims = count_dim_words(item->flags, item->count);
         item->sizes = *at;
         item->strides = item->flags & KF_INPUT_STRIDES ? *at + dims : NULL;
         item->ids = item->flags & KF_INPUT_IDS ? *at + words - 3 : NULL;
@@ -67,7 +71,7 @@ int64_t kf_input_size(const kf_input_item *item, const uint64_t *words, uint32_t
 
 _Static_assert(KF_FUNCTION_SEQUENCE == 1 && KF_FUNCTION_FORWARD == 2 && KF_FUNCTION_DEBUG == 4,
                "the parts of one word each");
-static uint32_t fixed_words(uint32_t parts)
+static uint32_t count_fixed_words(uint32_t parts)
 {
     return 1 + (parts & 1) + (parts >> 1 & 1) + (parts >> 2 & 1);
 }
@@ -78,8 +82,9 @@ typedef struct lists {
     uint32_t stack_count, arg_words;
 } lists;
 
-KB_INLINE bool take_list(const uint64_t **at, const uint64_t *end, bool present,
-                      const uint64_t **items, uint32_t *count)
+/* Read a count and that many words if `present`. False: it runs over the end. */
+KB_INLINE bool read_counted_list(const uint64_t **at, const uint64_t *end, bool present,
+                                 const uint64_t **items, uint32_t *count)
 {
     *items = NULL;
     *count = 0;
@@ -93,13 +98,14 @@ KB_INLINE bool take_list(const uint64_t **at, const uint64_t *end, bool present,
     return true;
 }
 
-KB_INLINE bool split(const uint64_t *words, uint32_t count, lists *out)
+/* Find the counted lists and the inputs of a part of `count` words. False: malformed. */
+KB_INLINE bool split_function_part(const uint64_t *words, uint32_t count, lists *out)
 {
-    uint32_t parts = (uint32_t)(words[0] & 0xfff), fixed = fixed_words(parts);
+    uint32_t parts = (uint32_t)(words[0] & 0xfff), fixed = count_fixed_words(parts);
     const uint64_t *at = words + fixed, *end = words + count;
     if (fixed > count ||
-        !take_list(&at, end, parts & KF_FUNCTION_STACK, &out->stack, &out->stack_count) ||
-        !take_list(&at, end, parts & KF_FUNCTION_ARGS, &out->args, &out->arg_words))
+        !read_counted_list(&at, end, parts & KF_FUNCTION_STACK, &out->stack, &out->stack_count) ||
+        !read_counted_list(&at, end, parts & KF_FUNCTION_ARGS, &out->args, &out->arg_words))
         return false;
     out->inputs = at;
     return true;
@@ -109,12 +115,12 @@ uint32_t kf_function_check(const uint64_t *words, uint32_t count)
 {
     lists l;
     uint32_t own = count ? kf_function_words(words[0]) : 0;
-    bool fine = own != 0 && own <= count && split(words, own, &l) &&
+    bool fine = own != 0 && own <= count && split_function_part(words, own, &l) &&
                 (!l.args || kf_loose_args_valid(l.args, l.arg_words));
     return fine ? own : 0;
 }
 
-static uint64_t take(const uint64_t **at, uint32_t parts, uint32_t bit, uint64_t absent)
+static uint64_t read_fixed_word(const uint64_t **at, uint32_t parts, uint32_t bit, uint64_t absent)
 {
     return parts & bit ? *(*at)++ : absent;
 }
@@ -123,7 +129,8 @@ kf_function kf_function_read(const uint64_t *words)
 {
     lists l = {0};
     uint32_t own = kf_function_words(words[0]);
-    (void)split(words, own, &l);
+    (void)split_function_part(words, own, &l);
+    KB_ASSERT(l.inputs && l.inputs <= words + own); /* kf_function_check has accepted it */
     kf_function f = {.parts = (uint32_t)(words[0] & 0xfff),
                      .input_count = (uint32_t)(words[0] >> 12 & 0xfff),
                      .thread = (uint32_t)(words[0] >> 40),
@@ -134,8 +141,8 @@ kf_function kf_function_read(const uint64_t *words)
                      .args = l.args,
                      .arg_words = l.arg_words};
     const uint64_t *at = words + 1;
-    f.sequence = (int64_t)take(&at, f.parts, KF_FUNCTION_SEQUENCE, UINT64_MAX);
-    f.forward_thread = take(&at, f.parts, KF_FUNCTION_FORWARD, 0);
-    f.debug_handle = (int64_t)take(&at, f.parts, KF_FUNCTION_DEBUG, UINT64_MAX);
+    f.sequence = (int64_t)read_fixed_word(&at, f.parts, KF_FUNCTION_SEQUENCE, UINT64_MAX);
+    f.forward_thread = read_fixed_word(&at, f.parts, KF_FUNCTION_FORWARD, 0);
+    f.debug_handle = (int64_t)read_fixed_word(&at, f.parts, KF_FUNCTION_DEBUG, UINT64_MAX);
     return f;
 }

@@ -1,6 +1,6 @@
-/* The pool: its layout, windows, clock snapshots and dictionary. Part of libckineto-rt, so libc
- * only and no heap. Everything that writers call is lock-free: a process may be killed between
- * any two instructions here and the others go on. */
+/* The pool: its layout, windows, clock snapshots and dictionary. Chunks are in chunks.c and ring.c.
+ * Part of libckineto-rt, so libc only and no heap. Everything that writers call is lock-free: a
+ * process may be killed between any two instructions here and the others go on. */
 #include "format/pool.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ typedef struct layout {
     size_t descriptors, maps, dictionary, chunks, end;
 } layout;
 
-static layout layout_of(size_t chunk_count, size_t dictionary_bytes)
+static layout compute_layout(size_t chunk_count, size_t dictionary_bytes)
 {
     layout l = {.chunk_count = chunk_count, .dictionary_bytes = dictionary_bytes};
     l.map_bytes = kb_align((chunk_count + KF_MAP_BITS - 1) / KF_MAP_BITS * 8, 64);
@@ -31,16 +31,17 @@ static layout layout_of(size_t chunk_count, size_t dictionary_bytes)
     return l;
 }
 
-static layout layout_for(size_t buffer_bytes, size_t dictionary_bytes)
+/* The layout for a new pool: at least one chunk, a dictionary of at least 64 bytes. */
+static layout choose_layout(size_t buffer_bytes, size_t dictionary_bytes)
 {
     size_t count = KB_MAX(buffer_bytes / KF_CHUNK_BYTES, 1u);
     size_t dictionary = KB_MIN(KB_MAX(dictionary_bytes, 64u), (size_t)UINT32_MAX - 7u);
-    return layout_of(KB_MIN(count, KF_MAX_CHUNKS), dictionary / 8 * 8);
+    return compute_layout(KB_MIN(count, KF_MAX_CHUNKS), dictionary / 8 * 8);
 }
 
 size_t kf_pool_size(size_t buffer_bytes, size_t dictionary_bytes)
 {
-    return layout_for(buffer_bytes, dictionary_bytes).end;
+    return choose_layout(buffer_bytes, dictionary_bytes).end;
 }
 
 static void fill_free_map(uint64_t *map, size_t chunk_count)
@@ -51,7 +52,7 @@ static void fill_free_map(uint64_t *map, size_t chunk_count)
     }
 }
 
-static void put_layout(kf_control *c, const layout *l)
+static void store_layout(kf_control *c, const layout *l)
 {
     c->pool_bytes = l->end;
     c->descriptors_offset = l->descriptors;
@@ -64,19 +65,19 @@ static void put_layout(kf_control *c, const layout *l)
 
 void kf_pool_shorten(kf_control *copy, uint32_t chunk_count)
 {
-    layout l = layout_of(KB_MAX(KB_MIN(chunk_count, copy->chunk_count), 1u),
-                         copy->dictionary_bytes / 8 * 8);
-    put_layout(copy, &l);
+    layout l = compute_layout(KB_MAX(KB_MIN(chunk_count, copy->chunk_count), 1u),
+                              copy->dictionary_bytes / 8 * 8);
+    store_layout(copy, &l);
     copy->chunk_high = copy->chunk_limit;
 }
 
 void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes)
 {
-    layout l = layout_for(buffer_bytes, dictionary_bytes);
+    layout l = choose_layout(buffer_bytes, dictionary_bytes);
     kf_control *c = map;
     c->version = KF_VERSION;
     c->header_bytes = (uint32_t)sizeof(kf_control);
-    put_layout(c, &l);
+    store_layout(c, &l);
     c->chunk_bytes = KF_CHUNK_BYTES;
     c->dictionary_bytes = (uint32_t)l.dictionary_bytes;
     c->dictionary_used = 1; /* id 0 means "none", so word 0 stays unused */
@@ -87,11 +88,11 @@ void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes)
     kb_store_release(&c->magic, KF_MAGIC);
 }
 
-static kineto_status check_header(const kf_control *c, size_t bytes, kineto_error *err)
+static kineto_status check_pool_header(const kf_control *c, size_t bytes, kineto_error *err)
 {
     uint64_t magic = kb_load_acquire(&c->magic);
     if (magic == __builtin_bswap64(KF_MAGIC))
-        return kb_fail(err, KINETO_E_FORMAT, "the pool was made by a machine of other endianness");
+        return kb_fail(err, KINETO_E_FORMAT, "the pool was made on a machine of other endianness");
     if (magic != KF_MAGIC)
         return kb_fail(err, KINETO_E_FORMAT, "not a recording pool: no magic number at its start");
     if (c->version != KF_VERSION || c->header_bytes != sizeof(kf_control))
@@ -114,13 +115,13 @@ kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error 
         return kb_fail(err, KINETO_E_ARGUMENT, "a pool must be mapped at a multiple of 64 bytes");
     if (bytes < sizeof(kf_control))
         return kb_fail(err, KINETO_E_FORMAT, "too small for a recording pool: %zu bytes", bytes);
-    kineto_status status = check_header(c, bytes, err);
+    kineto_status status = check_pool_header(c, bytes, err);
     if (status)
         return status;
     /* Read each bound once: a hostile peer may change them at any time. */
     uint32_t chunk_count = kb_load_relaxed(&c->chunk_count);
     uint32_t dictionary_bytes = kb_load_relaxed(&c->dictionary_bytes) / 8 * 8;
-    layout l = layout_of(chunk_count, dictionary_bytes);
+    layout l = compute_layout(chunk_count, dictionary_bytes);
     if (chunk_count == 0 || chunk_count > KF_MAX_CHUNKS || l.end > bytes ||
         c->descriptors_offset != l.descriptors || c->maps_offset != l.maps ||
         c->dictionary_offset != l.dictionary || c->chunks_offset != l.chunks)
@@ -142,9 +143,10 @@ kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error 
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-/* Editors of windows and snapshots exclude each other; a lock of a dead process is taken over. Who
- * does not get it (its holder is stopped, say) goes on without. */
-static bool lock_edit(kf_control *control)
+/* Editors of windows and snapshots exclude each other; the lock of a dead process is taken over.
+ * False: the holder does not release it, for example because it is stopped; the caller goes on
+ * without it. */
+static bool lock_windows(kf_control *control)
 {
     uint32_t self = kb_os_pid();
     for (int tries = 0; tries < 1000; tries++) {
@@ -159,9 +161,10 @@ static bool lock_edit(kf_control *control)
     return false;
 }
 
-static void unlock_edit(kf_control *control) { kb_store_release(&control->window_lock, 0u); }
+static void unlock_windows(kf_control *control) { kb_store_release(&control->window_lock, 0u); }
 
-static uint64_t open_kinds(kf_control *control)
+/* OR of what the open windows record now, without throttled kinds. */
+static uint64_t union_open_kinds(kf_control *control)
 {
     uint64_t kinds = 0;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
@@ -179,10 +182,7 @@ uint64_t kf_held_kinds(kf_control *control)
     return kinds;
 }
 
-/* With the lock nobody stores an older union over a newer one. Without it that may happen for a
- * moment only: the last one to store has read what the others stored before (exchange), hence also
- * their windows; so when the loop has ended everywhere the gate is right. */
-static uint64_t open_wants(kf_control *control)
+static uint64_t union_open_wants(kf_control *control)
 {
     uint64_t wants = 0;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
@@ -192,18 +192,22 @@ static uint64_t open_wants(kf_control *control)
     return wants & ~kb_load_relaxed(&control->shed.wants);
 }
 
+/* With the lock no process stores an older union over a newer one. Without it that may happen for a
+ * moment only: the exchange makes the last process to store see what the others stored before,
+ * hence also their windows, and its loop repeats; so when all loops have ended the gate is
+ * right. */
 void kf_gate_update(kf_control *control)
 {
-    bool locked = lock_edit(control);
+    bool locked = lock_windows(control);
     uint64_t kinds, wants;
     do {
-        kinds = open_kinds(control);
-        wants = open_wants(control);
+        kinds = union_open_kinds(control);
+        wants = union_open_wants(control);
         kb_exchange_acqrel(&control->wants, wants); /* first: the gate lets operators in */
         kb_exchange_acqrel(&control->gate, kinds);
-    } while (kinds != open_kinds(control) || wants != open_wants(control));
+    } while (kinds != union_open_kinds(control) || wants != union_open_wants(control));
     if (locked)
-        unlock_edit(control);
+        unlock_windows(control);
     kf_windows_changed(control);
 }
 
@@ -219,8 +223,10 @@ void kf_shed_set(kf_control *control, const kf_shed *shed)
     kf_gate_update(control);
 }
 
+/* CLAIMED or OPEN → FREE, by the owner, or by the sweeper that took away a dead owner's pid. */
 static void release_window(kf_window *w)
 {
+    KB_ASSERT(kb_load_relaxed(&w->state) != KF_WINDOW_FREE);
     kb_store_relaxed(&w->kinds, 0);
     kb_store_relaxed(&w->held, 0);
     kb_store_relaxed(&w->owner_pid, 0);
@@ -236,9 +242,9 @@ bool kf_owner_is_dead(uint32_t pid, uint64_t start_time)
     return kb_os_start_time(pid) != 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
 }
 
-/* Taking away the dead owner's pid is what decides: a slot that was given to someone else meanwhile
- * bears another one. */
-static bool window_sweep(kf_window *w)
+/* The compare-and-swap of the dead owner's pid decides between sweepers, and fails for a slot that
+ * was claimed by another process meanwhile. */
+static bool sweep_window(kf_window *w)
 {
     if (kb_load_acquire(&w->state) == KF_WINDOW_FREE)
         return false;
@@ -250,28 +256,29 @@ static bool window_sweep(kf_window *w)
     return true;
 }
 
-static bool sweep_windows(kf_control *control)
+static bool sweep_all_windows(kf_control *control)
 {
     bool found = false;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
-        found |= window_sweep(&control->windows[i]);
+        found |= sweep_window(&control->windows[i]);
     return found;
 }
 
 void kf_windows_sweep(kf_control *control)
 {
-    if (sweep_windows(control))
+    if (sweep_all_windows(control))
         kf_gate_update(control);
 }
 
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks)
 {
-    (void)sweep_windows(control);
+    (void)sweep_all_windows(control);
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
         kf_window *w = &control->windows[i];
         uint32_t expected = KF_WINDOW_FREE;
         if (!kb_cas_acqrel(&w->state, &expected, KF_WINDOW_CLAIMED))
             continue;
+        KB_ASSERT(kb_load_relaxed(&w->kinds) == 0);
         kb_store_relaxed(&w->owner_start_time, kb_os_start_time(kb_os_pid()));
         kb_store_release(&w->owner_pid, kb_os_pid());
         kb_store_relaxed(&w->kinds, kinds);
@@ -329,9 +336,11 @@ void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks)
 /* ---- clock snapshots --------------------------------------------------------------------------
  */
 
-/* Drop every second one between the first and the last. */
+/* Drop every second one between the first and the last, which bound the clock fit. @return how many
+ * are left. */
 static uint32_t thin_snapshots(kb_clock_snapshot *s, uint32_t count)
 {
+    KB_ASSERT(count >= 2);
     uint32_t kept = 1;
     for (uint32_t i = 2; i + 1 < count; i += 2)
         s[kept++] = s[i];
@@ -341,39 +350,43 @@ static uint32_t thin_snapshots(kb_clock_snapshot *s, uint32_t count)
 
 void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot)
 {
-    if (!lock_edit(control))
+    if (!lock_windows(control))
         return;
     uint32_t count = KB_MIN(kb_load_relaxed(&control->snapshot_count), KF_MAX_SNAPSHOTS);
     if (count == KF_MAX_SNAPSHOTS)
         count = thin_snapshots(control->snapshots, count);
+    KB_ASSERT(count < KF_MAX_SNAPSHOTS);
     control->snapshots[count] = *snapshot;
     kb_store_release(&control->snapshot_count, count + 1);
-    unlock_edit(control);
+    unlock_windows(control);
 }
 
 /* ---- dictionary ------------------------------------------------------------------------------ */
 
-static void raise_used(kf_control *control, uint32_t to)
+static void raise_dictionary_used(kf_control *control, uint32_t to)
 {
     uint32_t used = kb_load_relaxed(&control->dictionary_used);
     while (used < to && !kb_cas_acqrel(&control->dictionary_used, &used, to))
         ;
 }
 
-/* Reserving writes the entry's length, so that readers and the next adder can step over an entry
- * whose adder died. dictionary_used is an entry's end, perhaps not the last one's. */
-static uint32_t reserve_entry(const kf_pool *pool, uint32_t words)
+/* Reserve `words` at the end: the compare-and-swap of a header that has only the length. So readers
+ * and later writers can step over an entry whose writer died. dictionary_used is the end of some
+ * entry, perhaps not of the last one: the search goes on from there. @return the offset; 0: no
+ * room. */
+static uint32_t reserve_dictionary_entry(const kf_pool *pool, uint32_t words)
 {
+    KB_ASSERT(words > 0);
     uint32_t at = KB_MAX(kb_load_acquire(&pool->control->dictionary_used), 1u);
     uint64_t reserved = kf_entry_header(KF_ENTRY_NONE, words, 0);
     while (at < pool->dictionary_words && words <= pool->dictionary_words - at) {
         uint64_t header = 0;
         if (kb_cas_acqrel(&pool->dictionary[at], &header, reserved)) {
-            raise_used(pool->control, at + words);
+            raise_dictionary_used(pool->control, at + words);
             return at;
         }
         if (kf_entry_header_words(header) == 0)
-            return 0; /* damaged: it has no end */
+            return 0; /* damaged: an entry without length */
         at += kf_entry_header_words(header);
     }
     return 0;
@@ -383,14 +396,16 @@ uint32_t kf_dictionary_add(const kf_pool *pool, kf_entry_type type, const kf_par
                            uint32_t part_count)
 {
     uint64_t bytes = 0;
+    KB_ASSERT(type > KF_ENTRY_NONE && type < KF_ENTRY_TYPE_COUNT);
     for (uint32_t i = 0; i < part_count; i++)
         bytes += parts[i].bytes;
     if (bytes >= (uint64_t)0xfffffe * 8)
         return 0;
     uint32_t words = (uint32_t)(1 + (bytes + 7) / 8);
-    uint32_t id = reserve_entry(pool, words);
+    uint32_t id = reserve_dictionary_entry(pool, words);
     if (id == 0)
         return 0;
+    KB_ASSERT(id + (uint64_t)words <= pool->dictionary_words);
     char *out = (char *)(pool->dictionary + id + 1);
     for (uint32_t i = 0; i < part_count; i++) {
         if (parts[i].bytes)
@@ -408,9 +423,9 @@ static const struct {
     const char *text;
     bool is_drop;
 } reasons[KF_REASON_COUNT] = {
-#define KF_X(name, reason, drop) {reason, drop},
-    KF_REASON_MAP(KF_X)
-#undef KF_X
+#define X(name, reason, is_loss) {reason, is_loss},
+#include "format/loss_reasons.def"
+#undef X
 };
 
 const char *kf_reason_text(uint32_t reason)

@@ -1,5 +1,6 @@
-/* The decoder's first pass: find the segments. Looks at headers only, cheap enough to be done for
- * everything that was recorded. */
+/* The decoder's first pass: find the segments of all chunks and order them by (cursor, seq). It
+ * reads only headers, so that it is cheap enough for everything that was recorded. A segment may
+ * occur twice, in the pool and in the spool: the longer copy is used. */
 #include "format/decode.h"
 
 const uint8_t kf_min_words_of[64] = {
@@ -15,26 +16,30 @@ const uint8_t kf_min_words_of[64] = {
     [KF_SHED] = 3,
 };
 
-static bool begin_segment(kf_segments *segments, const uint64_t *record, uint32_t chunk,
-                          uint32_t offset)
+/* Append the segment whose keyframe is `record`. False: out of memory. */
+static bool append_segment(kf_segments *segments, const uint64_t *record, uint32_t chunk,
+                           uint32_t offset)
 {
+    KB_ASSERT(offset < KF_CHUNK_WORDS);
     return kb_vec_push(segments, (kf_segment){.cursor = kf_header_id(record[0]),
                                               .seq = (uint32_t)(record[3] >> 32),
                                               .chunk = chunk,
                                               .offset = (uint16_t)offset});
 }
 
-/* The last one since `first`, if there is one, ends here. */
-static void end_segment(kf_segments *segments, size_t first, uint32_t at)
+/* The last segment from index `first` on, if there is one, ends at word `at`. */
+static void end_last_segment(kf_segments *segments, size_t first, uint32_t at)
 {
     kf_segment *last = segments->count > first ? &segments->data[segments->count - 1] : NULL;
+    KB_ASSERT(!last || (at >= last->offset && at <= KF_CHUNK_WORDS));
     if (last)
         last->words = (uint16_t)(at - last->offset);
 }
 
-/* Returns false when out of memory. Records before the first keyframe make the chunk bad. */
-static bool scan_chunk(const uint64_t *words, uint32_t count, uint32_t chunk, kf_segments *segments,
-                       kf_decode_result *result)
+/* Append the segments of one chunk. A malformed record, or one before the first keyframe, ends the
+ * scan of the chunk. False: out of memory. */
+static bool scan_chunk_segments(const uint64_t *words, uint32_t count, uint32_t chunk,
+                                kf_segments *segments, kf_decode_result *result)
 {
     size_t first = segments->count;
     uint32_t at = 0;
@@ -44,39 +49,40 @@ static bool scan_chunk(const uint64_t *words, uint32_t count, uint32_t chunk, kf
         uint32_t min = kf_min_words(type);
         if (header == 0)
             break;
-        bool homeless = segments->count == first && type != KF_KEYFRAME && type != KF_PAD;
-        if (KINETO_UNLIKELY(min == 0 || n < min || n > count - at || homeless)) {
+        bool outside = segments->count == first && type != KF_KEYFRAME && type != KF_PAD;
+        if (KINETO_UNLIKELY(min == 0 || n < min || n > count - at || outside)) {
             result->bad_records++;
             break;
         }
         if (KINETO_UNLIKELY(type == KF_KEYFRAME)) {
-            end_segment(segments, first, at);
-            if (!begin_segment(segments, words + at, chunk, at))
+            end_last_segment(segments, first, at);
+            if (!append_segment(segments, words + at, chunk, at))
                 return false;
         }
         at += n;
     }
-    end_segment(segments, first, at);
+    end_last_segment(segments, first, at);
     return true;
 }
 
-#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
-
-/* Of two copies the longer comes first; the rest makes the order total. */
+/* By (cursor, seq); of two copies the longer one comes first; chunk and offset make the order
+ * total. */
 static int compare_segments(const void *left, const void *right)
 {
     const kf_segment *a = left, *b = right;
-    int order = COMPARE(a->cursor, b->cursor);
-    if (!order)
-        order = COMPARE(a->seq, b->seq);
-    if (!order)
-        order = COMPARE(b->words, a->words);
-    if (!order)
-        order = COMPARE(a->chunk, b->chunk);
-    return order ? order : COMPARE(a->offset, b->offset);
+    if (a->cursor != b->cursor)
+        return KB_COMPARE(a->cursor, b->cursor);
+    if (a->seq != b->seq)
+        return KB_COMPARE(a->seq, b->seq);
+    if (a->words != b->words)
+        return KB_COMPARE(b->words, a->words);
+    if (a->chunk != b->chunk)
+        return KB_COMPARE(a->chunk, b->chunk);
+    return KB_COMPARE(a->offset, b->offset);
 }
 
-static void drop_copies(kf_segments *segments)
+/* Of the segments with the same (cursor, seq), keep the first. */
+static void drop_segment_copies(kf_segments *segments)
 {
     size_t kept = 0;
     for (size_t i = 0; i < segments->count; i++) {
@@ -100,12 +106,12 @@ kineto_status kf_scan(const kf_input *input, kf_segments *segments, kf_decode_re
         if (!words)
             return kb_fail(err, why.code ? why.code : KINETO_E_IO, "chunk %u cannot be read: %s", i,
                            why.code ? why.message : "no reason given");
-        if (!scan_chunk(words, KB_MIN(count, KF_CHUNK_WORDS), i, segments, result))
-            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the index of segments");
+        if (!scan_chunk_segments(words, KB_MIN(count, KF_CHUNK_WORDS), i, segments, result))
+            return kb_fail_memory(err, "index of segments");
     }
     if (segments->count)
         qsort(segments->data, segments->count, sizeof *segments->data, compare_segments);
-    drop_copies(segments);
+    drop_segment_copies(segments);
     result->segments = segments->count;
     return KINETO_OK;
 }

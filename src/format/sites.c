@@ -1,4 +1,6 @@
-/* The dictionary as the decoder sees it: sites by id, and the table entries one after the other. */
+/* The dictionary from the reader's side: sites and metadata sets by id, parsed when an event refers
+ * to them, and the table entries (processes, devices, …) one after the other. Untrusted like the
+ * chunks: a malformed entry is counted and replaced by kf_site_unknown. */
 #include "format/decode.h"
 
 const kf_site kf_site_unknown = {.name = {"?", 1}, .kind = KINETO_KIND_USER_ANNOTATION};
@@ -8,9 +10,7 @@ kineto_status kf_sites_init(kf_sites *sites, const kf_input *input, kineto_error
     *sites = (kf_sites){.input = input};
     sites->slots = calloc((size_t)input->dictionary_words + 1, sizeof *sites->slots);
     sites->sets = calloc((size_t)input->dictionary_words + 1, sizeof *sites->sets);
-    return sites->slots && sites->sets
-               ? KINETO_OK
-               : kb_fail(err, KINETO_E_MEMORY, "out of memory for the table of sites");
+    return sites->slots && sites->sets ? KINETO_OK : kb_fail_memory(err, "table of sites");
 }
 
 void kf_sites_free(kf_sites *sites)
@@ -22,7 +22,7 @@ void kf_sites_free(kf_sites *sites)
 }
 
 /* Header of the entry at id if it lies inside the dictionary, else 0. */
-static uint64_t entry_header(const kf_input *input, uint32_t id)
+static uint64_t read_entry_header(const kf_input *input, uint32_t id)
 {
     if (id == 0 || id >= input->dictionary_words)
         return 0;
@@ -32,7 +32,7 @@ static uint64_t entry_header(const kf_input *input, uint32_t id)
     return fits ? header : 0;
 }
 
-static bool types_are_fixed(const uint8_t *types, uint32_t count)
+static bool are_types_fixed(const uint8_t *types, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (types[i] < KINETO_ARG_INT || types[i] > KINETO_ARG_BOOL)
@@ -40,7 +40,7 @@ static bool types_are_fixed(const uint8_t *types, uint32_t count)
     return true;
 }
 
-static bool types_are_known(const uint8_t *types, uint32_t count)
+static bool are_types_known(const uint8_t *types, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (types[i] == 0 || types[i] >= KINETO_ARG_TYPE_COUNT)
@@ -48,8 +48,9 @@ static bool types_are_known(const uint8_t *types, uint32_t count)
     return true;
 }
 
-/* NULL when the entry is malformed or memory ends. The site is allocated without unused names. */
-static const kf_site *parse_site(kf_sites *sites, const uint8_t *payload, size_t size)
+/* NULL: the entry is malformed, or out of memory. The site is allocated without the names of args
+ * that it does not have. */
+static const kf_site *parse_site_entry(kf_sites *sites, const uint8_t *payload, size_t size)
 {
     kf_site_entry e;
     if (size < sizeof e)
@@ -57,7 +58,7 @@ static const kf_site *parse_site(kf_sites *sites, const uint8_t *payload, size_t
     memcpy(&e, payload, sizeof e);
     const uint8_t *types = payload + sizeof e;
     if (e.arg_count > KINETO_SITE_MAX_ARGS || size - sizeof e < e.arg_count ||
-        !kf_kind_possible(e.kind) || !types_are_known(types, e.arg_count))
+        !kf_kind_possible(e.kind) || !are_types_known(types, e.arg_count))
         return NULL;
     size_t bytes = offsetof(kf_site, arg_names) + (size_t)e.arg_count * sizeof(kineto_string);
     kf_site *site = kb_arena_alloc(&sites->arena, bytes, _Alignof(kf_site));
@@ -69,9 +70,10 @@ static const kf_site *parse_site(kf_sites *sites, const uint8_t *payload, size_t
     site->scope = e.scope;
     site->arg_count = e.arg_count;
     site->known = true;
-    site->fixed_args = types_are_fixed(types, e.arg_count);
+    site->fixed_args = are_types_fixed(types, e.arg_count);
     memcpy(site->arg_types, types, e.arg_count);
     size_t at = sizeof e + e.arg_count;
+    KB_ASSERT(at <= size);
     site->name = kf_entry_text(payload, size, &at);
     for (uint32_t i = 0; i < e.arg_count; i++)
         site->arg_names[i] = kf_entry_text(payload, size, &at);
@@ -81,13 +83,13 @@ static const kf_site *parse_site(kf_sites *sites, const uint8_t *payload, size_t
 
 KB_COLD const kf_site *kf_site_load(kf_sites *sites, uint32_t id)
 {
-    if (id == UINT32_MAX) /* what a writer uses when the dictionary was full */
+    if (id == UINT32_MAX) /* writers use it when the dictionary is full */
         return &kf_site_unknown;
-    uint64_t header = entry_header(sites->input, id);
+    uint64_t header = read_entry_header(sites->input, id);
     const kf_site *site = NULL;
     if ((header & 0xff) == KF_ENTRY_SITE) {
         const uint8_t *payload = (const uint8_t *)&sites->input->dictionary[id + 1];
-        site = parse_site(sites, payload, (size_t)(header >> 32));
+        site = parse_site_entry(sites, payload, (size_t)(header >> 32));
     }
     if (!site) {
         sites->bad_entries++;
@@ -118,8 +120,8 @@ KB_COLD uint32_t kf_set_load(kf_sites *sites, uint32_t id)
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
-/* Sets are looked at when an event has them. */
-static bool is_table_type(uint32_t type)
+/* All types after SITE, but not sets (ARGS), which are parsed when an event refers to them. */
+static bool is_table_entry(uint32_t type)
 {
     return type >= KF_ENTRY_PROCESS && type < KF_ENTRY_TYPE_COUNT && type != KF_ENTRY_ARGS;
 }
@@ -128,7 +130,8 @@ kineto_status kf_dictionary_walk(const kf_input *input, const kf_visitor *visito
                                  uint64_t *bad_entries)
 {
     for (uint32_t at = 1; at < input->dictionary_words;) {
-        uint64_t raw = kb_load_acquire(&input->dictionary[at]), header = entry_header(input, at);
+        uint64_t raw = kb_load_acquire(&input->dictionary[at]),
+                 header = read_entry_header(input, at);
         if (raw == 0)
             break;
         uint32_t words = kf_entry_header_words(raw), type = kf_entry_header_type(raw);
@@ -136,7 +139,7 @@ kineto_status kf_dictionary_walk(const kf_input *input, const kf_visitor *visito
             ++*bad_entries;
         if (words == 0 || words > input->dictionary_words - at)
             break;
-        if (header && is_table_type(type) && visitor->entry) {
+        if (header && is_table_entry(type) && visitor->entry) {
             const uint8_t *payload = (const uint8_t *)&input->dictionary[at + 1];
             kineto_status status = visitor->entry(visitor->context, at, (kf_entry_type)type,
                                                   payload, (size_t)(header >> 32));

@@ -1,17 +1,18 @@
 /* Iterations of programs, in the control page: how many began and when, and windows that begin and
- * end with them. Part of libckineto-rt; lock-free but for the union of kinds, which changes with a
- * window. */
+ * end with them. Called by kineto_step of the recorded processes (record/step.c) and by owners of
+ * windows. Part of libckineto-rt; lock-free except for the gate, which is recomputed when a window
+ * begins or ends. */
 #include "format/pool.h"
 
-/* ---- who stepped ----------------------------------------------------------------------------- */
+/* ---- slots of processes ---------------------------------------------------------------------- */
 
-static bool is_gone(const kf_steps *s, uint32_t pid)
+static bool is_steps_owner_gone(const kf_steps *s, uint32_t pid)
 {
     return kf_owner_is_dead(pid, kb_load_relaxed(&s->start_time));
 }
 
-/* Its contents are of another process until the count is stored. */
-static void slot_begin(kf_steps *s, uint32_t pid)
+/* Reset a slot that was just claimed: readers ignore a slot with count 0. */
+static void begin_steps_slot(kf_steps *s, uint32_t pid)
 {
     kb_store_relaxed(&s->count, UINT64_C(0));
     kb_store_release(&s->start_time, kb_os_start_time(pid));
@@ -19,21 +20,22 @@ static void slot_begin(kf_steps *s, uint32_t pid)
 
 kf_steps *kf_steps_claim(kf_control *control, uint32_t pid)
 {
+    KB_ASSERT(pid != 0);
     for (uint32_t i = 0; i < KF_STEP_SLOTS; i++) {
         kf_steps *s = &control->steps[i];
         uint32_t owner = kb_load_acquire(&s->pid);
-        if (owner == pid) /* an exec: the program before it is gone */
+        if (owner == pid) /* this process before an exec */
             return s;
         if (owner == 0 && kb_cas_acqrel(&s->pid, &owner, pid)) {
-            slot_begin(s, pid);
+            begin_steps_slot(s, pid);
             return s;
         }
     }
     for (uint32_t i = 0; i < KF_STEP_SLOTS; i++) {
         kf_steps *s = &control->steps[i];
         uint32_t owner = kb_load_acquire(&s->pid);
-        if (is_gone(s, owner) && kb_cas_acqrel(&s->pid, &owner, pid)) {
-            slot_begin(s, pid);
+        if (is_steps_owner_gone(s, owner) && kb_cas_acqrel(&s->pid, &owner, pid)) {
+            begin_steps_slot(s, pid);
             return s;
         }
     }
@@ -47,7 +49,7 @@ kf_steps *kf_steps_of(kf_control *control, uint32_t pid)
         uint32_t owner = kb_load_acquire(&s->pid);
         if (owner == 0 || kb_load_acquire(&s->count) == 0)
             continue;
-        if (pid ? owner == pid : !is_gone(s, owner))
+        if (pid ? owner == pid : !is_steps_owner_gone(s, owner))
             return s;
     }
     return NULL;
@@ -79,11 +81,14 @@ void kf_window_limit(kf_control *control, uint32_t slot, uint32_t pid, uint64_t 
     kb_or_release(&control->step_limits, UINT32_C(1) << slot);
 }
 
-/* Returns whether steps matter to it from now on; *changed: its kinds have. Several threads of a
- * program may step at once: one of them moves the window on. */
-static bool window_step(kf_window *w, uint64_t step, uint64_t ticks, bool *changed)
+/* Begin or end a window if this iteration is its limit; *changed is set if its kinds change.
+ * Several threads of a program may step at once: the compare-and-swap of step_state lets one of
+ * them do it.
+ * @return whether later iterations matter to the window. */
+static bool step_window(kf_window *w, uint64_t step, uint64_t ticks, bool *changed)
 {
     uint32_t state = kb_load_acquire(&w->step_state);
+    KB_ASSERT(state <= KF_STEPS_OVER);
     uint64_t until = kb_load_relaxed(&w->until_step);
     bool begins = step >= kb_load_relaxed(&w->from_step), ends = until && step >= until;
     if (state == KF_STEPS_WAITING && begins && !ends) {
@@ -117,7 +122,7 @@ void kf_windows_step(kf_control *control, uint32_t pid, uint64_t step, uint64_t 
         bool open = kb_load_acquire(&w->state) == KF_WINDOW_OPEN;
         if (open && kb_load_relaxed(&w->step_pid) != pid)
             continue;
-        if (!open || !window_step(w, step, ticks, &changed))
+        if (!open || !step_window(w, step, ticks, &changed))
             kb_and_acqrel(&control->step_limits, ~(UINT32_C(1) << i));
     }
     if (changed)

@@ -1,13 +1,15 @@
-/* What plug-ins say that is not an event: devices and their queues, clocks, counters, the header.
- * It goes into the dictionary; samples of clocks and counters are records. */
+/* Announcements of plug-ins, that is everything that is not an event: devices and their queues,
+ * clocks, counters, the header. They become dictionary entries (layouts: kf_…_entry in format.h);
+ * samples of clocks and counters become records. Each function of the table is a wrapper that
+ * enters the builder (kr_builder_enter) and leaves it. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
 #define KR_HASH_SEED UINT64_C(0xcbf29ce484222325)
 
-static int dictionary_put(const kr_builder *b, kf_entry_type type, const kf_part *parts,
-                          uint32_t count)
+static int add_dictionary_entry(const kr_builder *b, kf_entry_type type, const kf_part *parts,
+                                uint32_t count)
 {
     const kf_pool *pool = kr_pool_get();
     if (pool && kf_dictionary_add(pool, type, parts, count))
@@ -15,11 +17,11 @@ static int dictionary_put(const kr_builder *b, kf_entry_type type, const kf_part
     return kr_refuse(b, KF_REASON_DICTIONARY_FULL);
 }
 
-/* ---- once ------------------------------------------------------------------------------------
- * The dictionary only grows, and plug-ins say the same in every session: it is written again only
- * when it has changed. */
+/* ---- announcing once -------------------------------------------------------------------------
+ * The dictionary only grows, and plug-ins announce the same in every session: an announcement is
+ * written again only when it has changed. */
 
-static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes)
+static uint64_t extend_hash(uint64_t hash, const void *data, size_t bytes)
 {
     const uint8_t *at = data;
     for (size_t i = 0; i < bytes; i++)
@@ -31,42 +33,44 @@ static uint64_t hash_parts(const kf_part *parts, uint32_t count)
 {
     uint64_t hash = KR_HASH_SEED;
     for (uint32_t i = 0; i < count; i++)
-        hash = hash_more(hash, parts[i].data, parts[i].bytes);
+        hash = extend_hash(hash, parts[i].data, parts[i].bytes);
     return hash;
 }
 
-/* Its place, or where it may go; NULL: there is none. */
-static kr_said *said_find(kr_builder *b, uint64_t key)
+/* The slot of this key, or a free one for it; NULL: neither, then it is announced each time. With
+ * the builder's lock. */
+static kr_announced *find_announcement(kr_builder *b, uint64_t key)
 {
     for (uint64_t i = 0; i < 8; i++) {
-        kr_said *said = &b->said[(key + i) % KR_MAX_SAID];
-        if (said->key == key || said->key == 0)
-            return said;
+        kr_announced *last = &b->announced[(key + i) % KR_MAX_ANNOUNCED];
+        if (last->key == key || last->key == 0)
+            return last;
     }
     return NULL;
 }
 
-/* Put what is said of (device, resource), unless it is what was said last. */
-static int put_if_new(kr_builder *b, kf_entry_type type, int64_t device, int32_t resource,
-                      const kf_part *parts, uint32_t count)
+/* Add the entry about (type, device, resource), unless it equals the last one about it. */
+static int announce_if_changed(kr_builder *b, kf_entry_type type, int64_t device, int32_t resource,
+                               const kf_part *parts, uint32_t count)
 {
     int64_t about[] = {(int64_t)type, device, resource};
-    uint64_t key = hash_more(KR_HASH_SEED, about, sizeof about) | 1,
+    uint64_t key = extend_hash(KR_HASH_SEED, about, sizeof about) | 1,
              content = hash_parts(parts, count);
+    KB_ASSERT(type > KF_ENTRY_NONE && type < KF_ENTRY_TYPE_COUNT);
     if (!kr_lock_take(&b->lock))
-        return dictionary_put(b, type, parts, count);
-    kr_said *said = said_find(b, key);
-    bool known = said && said->key == key && said->content == content;
-    int result = known ? 0 : dictionary_put(b, type, parts, count);
-    if (said && !result)
-        *said = (kr_said){key, content};
+        return add_dictionary_entry(b, type, parts, count);
+    kr_announced *last = find_announcement(b, key);
+    bool known = last && last->key == key && last->content == content;
+    int result = known ? 0 : add_dictionary_entry(b, type, parts, count);
+    if (last && !result)
+        *last = (kr_announced){key, content};
     kb_lock_drop(&b->lock);
     return result;
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-static int device_info(kr_builder *b, const KinetoPlugin_ProfileDeviceInfo *info)
+static int announce_device(kr_builder *b, const KinetoPlugin_ProfileDeviceInfo *info)
 {
     if (!info || !KINETO_PLUGIN_HAS(info, KinetoPlugin_ProfileDeviceInfo, pLabel))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
@@ -78,7 +82,7 @@ static int device_info(kr_builder *b, const KinetoPlugin_ProfileDeviceInfo *info
                        {name.data, name_size},
                        {&label_size, sizeof label_size},
                        {label.data, label_size}};
-    return put_if_new(b, KF_ENTRY_DEVICE, info->deviceId, 0, parts, KB_COUNT(parts));
+    return announce_if_changed(b, KF_ENTRY_DEVICE, info->deviceId, 0, parts, KB_COUNT(parts));
 }
 
 static int add_device_info(handle *b, const KinetoPlugin_ProfileDeviceInfo *info)
@@ -86,12 +90,12 @@ static int add_device_info(handle *b, const KinetoPlugin_ProfileDeviceInfo *info
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = device_info(b, info);
-    kr_inside_leave(c);
+    int result = announce_device(b, info);
+    kr_plugin_exit(c);
     return result;
 }
 
-static int resource_info(kr_builder *b, const KinetoPlugin_ProfileResourceInfo *info)
+static int announce_resource(kr_builder *b, const KinetoPlugin_ProfileResourceInfo *info)
 {
     if (!info || !KINETO_PLUGIN_HAS(info, KinetoPlugin_ProfileResourceInfo, pName))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
@@ -101,8 +105,8 @@ static int resource_info(kr_builder *b, const KinetoPlugin_ProfileResourceInfo *
     uint32_t name_size = (uint32_t)name.size;
     kf_part parts[] = {
         {&entry, sizeof entry}, {&name_size, sizeof name_size}, {name.data, name_size}};
-    return put_if_new(b, KF_ENTRY_RESOURCE, info->deviceId, info->resourceId, parts,
-                      KB_COUNT(parts));
+    return announce_if_changed(b, KF_ENTRY_RESOURCE, info->deviceId, info->resourceId, parts,
+                               KB_COUNT(parts));
 }
 
 static int add_resource_info(handle *b, const KinetoPlugin_ProfileResourceInfo *info)
@@ -110,13 +114,13 @@ static int add_resource_info(handle *b, const KinetoPlugin_ProfileResourceInfo *
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = resource_info(b, info);
-    kr_inside_leave(c);
+    int result = announce_resource(b, info);
+    kr_plugin_exit(c);
     return result;
 }
 
-static int device_properties(kr_builder *b, int64_t device, const KinetoPlugin_Metadata *list,
-                             size_t count)
+static int announce_device_properties(kr_builder *b, int64_t device,
+                                      const KinetoPlugin_Metadata *list, size_t count)
 {
     if (!list && count)
         return kr_refuse(b, KF_REASON_BAD_EVENT);
@@ -127,7 +131,7 @@ static int device_properties(kr_builder *b, int64_t device, const KinetoPlugin_M
         (void)kr_loose_add(b, p, &list[i]);
     kf_device_entry entry = {kineto_rt_process(), b->source, device, 0};
     kf_part parts[] = {{&entry, sizeof entry}, {p->loose, p->loose_words * sizeof *p->loose}};
-    int result = put_if_new(b, KF_ENTRY_DEVICE_PROPS, device, 0, parts, KB_COUNT(parts));
+    int result = announce_if_changed(b, KF_ENTRY_DEVICE_PROPS, device, 0, parts, KB_COUNT(parts));
     kb_os_unmap(p, sizeof *p);
     return result;
 }
@@ -138,25 +142,25 @@ static int add_device_properties(handle *b, int64_t device, const KinetoPlugin_M
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = device_properties(b, device, list, count);
-    kr_inside_leave(c);
+    int result = announce_device_properties(b, device, list, count);
+    kr_plugin_exit(c);
     return result;
 }
 
 /* ---- clocks ----------------------------------------------------------------------------------- */
 
-/* Numbers of this process: clocks are told apart by (process, number). A profiler that announces
- * its clock in every session gets the same number; a fork's child has to say it again. */
+/* Clocks are identified by (process, number). A profiler that announces its clock in every session
+ * gets the same number; a fork's child has to announce it again. */
 typedef struct kr_clock {
     uint32_t source, process;
     bool taken;
-    char name[47]; /* what tells them apart: its beginning */
+    char name[47]; /* its beginning, by which clocks of one source are distinguished */
 } kr_clock;
 
 static kr_clock clocks[KR_LAST_CLOCK + 1];
 
-/* Its number, KR_LAST_CLOCK + 1 when there is none left. */
-static uint32_t clock_find(uint32_t source, const char *name)
+/* The number of this clock or a free one; KR_LAST_CLOCK + 1 when no number is left. */
+static uint32_t find_clock_number(uint32_t source, const char *name)
 {
     uint32_t n = KINETO_PLUGIN_CLOCK_DEVICE;
     while (n <= KR_LAST_CLOCK && clocks[n].taken &&
@@ -166,30 +170,30 @@ static uint32_t clock_find(uint32_t source, const char *name)
     return n;
 }
 
-static int clock_announce(kr_builder *b, kr_clock *clock, uint32_t number, const char *name)
+static int announce_clock(kr_builder *b, kr_clock *clock, uint32_t number, const char *name)
 {
     kf_clock_entry entry = {kineto_rt_process(), number};
     uint32_t size = (uint32_t)strlen(name);
     kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name, size}};
     if (clock->taken && clock->process == entry.process)
         return 0;
-    if (dictionary_put(b, KF_ENTRY_CLOCK, parts, KB_COUNT(parts)))
+    if (add_dictionary_entry(b, KF_ENTRY_CLOCK, parts, KB_COUNT(parts)))
         return 1;
     memcpy(clock->name, name, KB_MIN(size, sizeof clock->name - 1));
     clock->process = entry.process;
     kb_store_relaxed(&clock->source, b->source);
-    kb_store_release(&clock->taken, true); /* who states samples reads without the lock */
+    kb_store_release(&clock->taken, true); /* add_clock_sample reads without the lock */
     return 0;
 }
 
-static int clock_register(kr_builder *b, const char *name, int32_t *clock)
+static int assign_clock_number(kr_builder *b, const char *name, int32_t *clock)
 {
     static kb_lock lock;
     if (!clock || !kr_lock_take(&lock))
         return 1;
     const char *text = name ? name : "";
-    uint32_t number = clock_find(b->source, text);
-    int result = number > KR_LAST_CLOCK || clock_announce(b, &clocks[number], number, text);
+    uint32_t number = find_clock_number(b->source, text);
+    int result = number > KR_LAST_CLOCK || announce_clock(b, &clocks[number], number, text);
     if (!result)
         *clock = (int32_t)number;
     kb_lock_drop(&lock);
@@ -201,18 +205,20 @@ static int register_clock(handle *b, const char *name, int32_t *clock)
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = clock_register(b, name, clock);
-    kr_inside_leave(c);
+    int result = assign_clock_number(b, name, clock);
+    kr_plugin_exit(c);
     return result;
 }
 
-/* A record of the calling thread: words from 1 on. False: no room. */
-static bool record_write(const kr_builder *b, uint64_t header, uint32_t words,
-                         const uint64_t *payload)
+/* A record of `words` words on the calling thread's cursor; `payload` has those after the header.
+ * False: no room (counted for the builder's source). */
+static bool write_builder_record(const kr_builder *b, uint64_t header, uint32_t words,
+                                 const uint64_t *payload)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return false;
+    KB_ASSERT(kf_header_words(header) == words);
     c->source = b->source;
     uint64_t *at = kr_room(c, words);
     c->source = KF_SOURCE_API;
@@ -224,8 +230,8 @@ static bool record_write(const kr_builder *b, uint64_t header, uint32_t words,
     return at != NULL;
 }
 
-/* Samples move all events of a clock: nobody states them of another's. */
-static bool clock_is_ours(const kr_builder *b, int32_t clock)
+/* Samples shift all events of a clock, so only the source that announced it may add some. */
+static bool is_own_clock(const kr_builder *b, int32_t clock)
 {
     return clock >= KINETO_PLUGIN_CLOCK_DEVICE && clock <= KR_LAST_CLOCK &&
            kb_load_acquire(&clocks[clock].taken) &&
@@ -240,15 +246,16 @@ static int add_clock_sample(handle *b, int32_t clock, int64_t device_time, uint6
         return 1;
     uint64_t payload[] = {before, after, (uint64_t)device_time};
     int result;
-    if (!clock_is_ours(b, clock) || after < before)
+    if (!is_own_clock(b, clock) || after < before)
         result = kr_refuse(b, KF_REASON_BAD_EVENT);
     else
-        result = !record_write(b, kf_header(KF_CLOCK_SAMPLE, 4, 0, (uint32_t)clock), 4, payload);
-    kr_inside_leave(c);
+        result =
+            !write_builder_record(b, kf_header(KF_CLOCK_SAMPLE, 4, 0, (uint32_t)clock), 4, payload);
+    kr_plugin_exit(c);
     return result;
 }
 
-static uint64_t host_ticks(handle *b)
+static uint64_t read_host_ticks(handle *b)
 {
     (void)b;
     return kb_ticks(kb_ticks_clock());
@@ -258,24 +265,24 @@ static uint64_t host_ticks(handle *b)
 
 #define KR_SERIES_NAME 256u
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+static uint64_t extend_hash_with_text(uint64_t hash, const char *text)
 {
-    return hash_more(hash, text ? text : "", text ? strlen(text) + 1 : 1);
+    return extend_hash(hash, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-static uint64_t set_hash(const KinetoPlugin_CounterSet *set)
+static uint64_t hash_counter_set(const KinetoPlugin_CounterSet *set)
 {
     int32_t numbers[] = {set->eventType, set->deviceId, set->valueType};
-    uint64_t hash = hash_more(KR_HASH_SEED, numbers, sizeof numbers);
-    hash = hash_text(hash, set->pName);
+    uint64_t hash = extend_hash(KR_HASH_SEED, numbers, sizeof numbers);
+    hash = extend_hash_with_text(hash, set->pName);
     for (uint32_t i = 0; i < set->seriesCount; i++) {
-        hash = hash_text(hash, set->pSeriesNames[i]);
-        hash = hash_text(hash, set->pUnits ? set->pUnits[i] : NULL);
+        hash = extend_hash_with_text(hash, set->pSeriesNames[i]);
+        hash = extend_hash_with_text(hash, set->pUnits ? set->pUnits[i] : NULL);
     }
     return hash;
 }
 
-static bool set_valid(const KinetoPlugin_CounterSet *set)
+static bool is_counter_set_valid(const KinetoPlugin_CounterSet *set)
 {
     bool whole =
         set && KINETO_PLUGIN_HAS(set, KinetoPlugin_CounterSet, pUnits) && set->pName &&
@@ -286,8 +293,9 @@ static bool set_valid(const KinetoPlugin_CounterSet *set)
     return whole;
 }
 
-/* The unit stands in the name of the series: "power [W]". */
-static uint32_t series_name(char *out, const KinetoPlugin_CounterSet *set, uint32_t i)
+/* The series' name with its unit, cut to KR_SERIES_NAME - 1 bytes: "power [W]". @return its
+ * size. */
+static uint32_t format_series_name(char *out, const KinetoPlugin_CounterSet *set, uint32_t i)
 {
     const char *unit = set->pUnits ? set->pUnits[i] : NULL;
     int n = unit && *unit ? snprintf(out, KR_SERIES_NAME, "%s [%s]", set->pSeriesNames[i], unit)
@@ -295,8 +303,8 @@ static uint32_t series_name(char *out, const KinetoPlugin_CounterSet *set, uint3
     return KB_MIN((uint32_t)n, KR_SERIES_NAME - 1);
 }
 
-/* A site whose arguments are the series. 0: the dictionary is full (counted). */
-static uint32_t set_announce(kr_builder *b, const KinetoPlugin_CounterSet *set)
+/* Add the set as a site whose arguments are the series. 0: the dictionary is full (counted). */
+static uint32_t announce_counter_set(kr_builder *b, const KinetoPlugin_CounterSet *set)
 {
     const kf_pool *pool = kr_pool_get();
     kf_site_entry entry = {KINETO_KIND_GPU_PM_COUNTER, 0, (uint8_t)set->seriesCount, 0};
@@ -310,7 +318,7 @@ static uint32_t set_announce(kr_builder *b, const KinetoPlugin_CounterSet *set)
     parts[n++] = (kf_part){set->pName, sizes[0]};
     for (uint32_t i = 0; i < set->seriesCount; i++) {
         types[i] = (uint8_t)set->valueType;
-        sizes[i + 1] = series_name(names[i], set, i);
+        sizes[i + 1] = format_series_name(names[i], set, i);
         parts[n++] = (kf_part){&sizes[i + 1], sizeof sizes[0]};
         parts[n++] = (kf_part){names[i], sizes[i + 1]};
     }
@@ -320,8 +328,8 @@ static uint32_t set_announce(kr_builder *b, const KinetoPlugin_CounterSet *set)
     return site;
 }
 
-/* Slot of a set that is known, or a free one. KR_MAX_SETS: none. */
-static uint32_t set_slot(const kr_builder *b, uint64_t hash)
+/* The slot of a registered set, or a free one; KR_MAX_SETS: neither. With the builder's lock. */
+static uint32_t find_counter_slot(const kr_builder *b, uint64_t hash)
 {
     uint32_t i = 0;
     while (i < KR_MAX_SETS && b->sets[i].site && b->sets[i].hash != hash)
@@ -329,26 +337,27 @@ static uint32_t set_slot(const kr_builder *b, uint64_t hash)
     return i;
 }
 
-/* Neutral, or a plug-in's own that is like it. */
-static bool is_counter(uint8_t kind)
+/* Is it the neutral kind of counters, or a plug-in's own kind that is like it? */
+static bool is_counter_kind(uint8_t kind)
 {
     const kf_own_kind *own = kf_own_kind_at(kineto_rt_own_kinds(), kind);
     return (own ? own->like : kind) == KINETO_KIND_GPU_PM_COUNTER;
 }
 
-static int counters_register(kr_builder *b, const KinetoPlugin_CounterSet *set, int32_t *number)
+static int assign_counter_slot(kr_builder *b, const KinetoPlugin_CounterSet *set, int32_t *number)
 {
-    if (!number || !set_valid(set))
+    if (!number || !is_counter_set_valid(set))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     uint32_t index = kr_type_index(b->revision, set->eventType);
-    if (index >= KR_MAX_TYPES || !b->known[index] || !is_counter((uint8_t)(b->known[index] - 1)))
+    if (index >= KR_MAX_TYPES || !b->known[index] ||
+        !is_counter_kind((uint8_t)(b->known[index] - 1)))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     if (!kr_lock_take(&b->lock))
         return 1;
-    uint64_t hash = set_hash(set);
-    uint32_t slot = set_slot(b, hash);
+    uint64_t hash = hash_counter_set(set);
+    uint32_t slot = find_counter_slot(b, hash);
     bool known = slot < KR_MAX_SETS && b->sets[slot].site;
-    uint32_t site = known || slot == KR_MAX_SETS ? 0 : set_announce(b, set);
+    uint32_t site = known || slot == KR_MAX_SETS ? 0 : announce_counter_set(b, set);
     if (site) {
         b->sets[slot] = (kr_set){.series_count = set->seriesCount,
                                  .device = set->deviceId,
@@ -368,14 +377,15 @@ static int register_counters(handle *b, const KinetoPlugin_CounterSet *set, int3
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = counters_register(b, set, number);
-    kr_inside_leave(c);
+    int result = assign_counter_slot(b, set, number);
+    kr_plugin_exit(c);
     return result;
 }
 
-static int samples_write(const kr_builder *b, const kr_set *set,
-                         const KinetoPlugin_CounterSamples *s, uint8_t kind)
+static int write_counter_samples(const kr_builder *b, const kr_set *set,
+                                 const KinetoPlugin_CounterSamples *s, uint8_t kind)
 {
+    KB_ASSERT(set->site && set->series_count <= KINETO_PLUGIN_MAX_SERIES);
     uint32_t series = set->series_count, words = 6 + series;
     uint32_t aux = kf_device_aux(kind, (uint32_t)s->clock, KF_DEVICE_SITE);
     uint64_t payload[5 + KINETO_PLUGIN_MAX_SERIES],
@@ -388,14 +398,14 @@ static int samples_write(const kr_builder *b, const kr_set *set,
     for (size_t i = 0; i < s->count; i++, values += series) {
         payload[0] = payload[1] = (uint64_t)s->pTimes[i];
         memcpy(payload + 5, values, series * sizeof *values);
-        written += record_write(b, header, words, payload);
+        written += write_builder_record(b, header, words, payload);
     }
     if (written)
         kr_count(b->source, KF_REASON_DELIVERED, written);
     return written != s->count;
 }
 
-static int counter_samples(kr_builder *b, const KinetoPlugin_CounterSamples *s)
+static int accept_counter_samples(kr_builder *b, const KinetoPlugin_CounterSamples *s)
 {
     if (!s || !KINETO_PLUGIN_HAS(s, KinetoPlugin_CounterSamples, pValues) || s->set < 0 ||
         (uint32_t)s->set >= KR_MAX_SETS || s->clock < 0 || s->clock > KR_LAST_CLOCK ||
@@ -406,8 +416,8 @@ static int counter_samples(kr_builder *b, const KinetoPlugin_CounterSamples *s)
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     uint8_t kind = kr_builder_kind(b, set->type_index);
     if (kind != 0xff)
-        return samples_write(b, set, s, kind);
-    if (s->count > 1) /* one is counted already */
+        return write_counter_samples(b, set, s, kind);
+    if (s->count > 1) /* kr_builder_kind has counted one */
         kr_count(b->source, KF_REASON_WRONG_KIND, s->count - 1);
     return 1;
 }
@@ -417,9 +427,9 @@ static int add_counter_samples(handle *b, const KinetoPlugin_CounterSamples *s)
     kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);
     if (!c)
         return 1;
-    int result = counter_samples(b, s);
+    int result = accept_counter_samples(b, s);
     kb_store_relaxed(&b->live, 1u);
-    kr_inside_leave(c);
+    kr_plugin_exit(c);
     return result;
 }
 
@@ -438,16 +448,16 @@ static int add_counts(handle *b, const KinetoPlugin_Counts *counts)
     return 0;
 }
 
-static int header_metadata(kr_builder *b, const char *key, const char *value)
+static int announce_header_metadata(kr_builder *b, const char *key, const char *value)
 {
-    uint64_t about = hash_text(hash_text(KR_HASH_SEED, "header"), key) | 1;
-    uint64_t content = hash_text(KR_HASH_SEED + kineto_rt_process(), value);
+    uint64_t about = extend_hash_with_text(extend_hash_with_text(KR_HASH_SEED, "header"), key) | 1;
+    uint64_t content = extend_hash_with_text(KR_HASH_SEED + kineto_rt_process(), value);
     bool locked = kr_lock_take(&b->lock);
-    kr_said *said = locked ? said_find(b, about) : NULL;
-    bool known = said && said->key == about && said->content == content;
+    kr_announced *last = locked ? find_announcement(b, about) : NULL;
+    bool known = last && last->key == about && last->content == content;
     int result = known ? 0 : kineto_process_set_metadata(key, value) != KINETO_OK;
-    if (said && !result)
-        *said = (kr_said){about, content};
+    if (last && !result)
+        *last = (kr_announced){about, content};
     if (locked)
         kb_lock_drop(&b->lock);
     return result;
@@ -458,8 +468,9 @@ static int add_header_metadata(handle *b, const char *key, const char *value)
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = key && value ? header_metadata(b, key, value) : kr_refuse(b, KF_REASON_BAD_EVENT);
-    kr_inside_leave(c);
+    int result =
+        key && value ? announce_header_metadata(b, key, value) : kr_refuse(b, KF_REASON_BAD_EVENT);
+    kr_plugin_exit(c);
     return result;
 }
 
@@ -470,7 +481,7 @@ void kr_announce_init(KinetoPlugin_TraceBuilder *table)
     table->addDeviceProperties = add_device_properties;
     table->registerClock = register_clock;
     table->addClockSample = add_clock_sample;
-    table->hostTicks = host_ticks;
+    table->hostTicks = read_host_ticks;
     table->addCounts = add_counts;
     table->addHeaderMetadata = add_header_metadata;
     table->registerCounters = register_counters;

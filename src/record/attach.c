@@ -1,4 +1,8 @@
-/* This process and its pool: attaching once, saying who we are, names and metadata. */
+/* This process and its pool: attaching once, registering the process, its names and metadata.
+ *
+ * A process attaches when the library is loaded (the environment names a pool file) or when a
+ * session of the program adopts a mapping; then it never changes. Readers find the pool without a
+ * lock: kr_pool.control is published last (kr_pool_get). */
 #include "record/host.h"
 
 #include <errno.h>
@@ -10,19 +14,24 @@ kf_pool kr_pool;
 
 KINETO_API const kf_pool *kineto_rt_pool(void) { return kr_pool_get(); }
 
-/* ---- who we are ------------------------------------------------------------------------------ */
+/* ---- the process ----------------------------------------------------------------------------- */
 
-/* In a page that a fork's child sees zeroed: the child says anew who it is. */
+enum { SELF_UNKNOWN = 0, SELF_REGISTERING = 1, SELF_REGISTERED = 2 };
+enum { PLACE_UNKNOWN = 0, PLACE_SAME_NAMESPACE = 1, PLACE_OTHER_NAMESPACE = 2 };
+
+/* In a page that a fork's child sees zeroed: the child registers itself. */
 typedef struct kr_self {
-    uint32_t state; /* 0 nothing, 1 in progress, 2 done */
+    uint32_t state; /* SELF_…; one thread registers the process */
     uint32_t id;    /* dictionary id of the PROCESS entry; 0: table full */
-    uint32_t place; /* 0 not looked, 1 where the recorder is, 2 in another pid namespace */
-    char name[KB_OS_THREAD_NAME_BYTES]; /* that its first thread had then, as far as the system keeps it */
+    uint32_t place; /* PLACE_…: the recorder's pid namespace or another one */
+    /* The name of its first thread at that time, as long as the system stores it. */
+    char name[KB_OS_THREAD_NAME_BYTES];
 } kr_self;
 static kr_self *kr_self_page;
 
-/* Its pids would be taken for others', or for those of the dead. */
-static bool is_foreign(const kf_control *control)
+/* Is this process in another pid namespace than the recorder? The recorder would take its pids for
+ * those of other or dead processes. */
+static bool is_in_other_pid_namespace(const kf_control *control)
 {
     uint64_t own[2];
     const uint64_t *its = control->pid_namespace;
@@ -39,8 +48,10 @@ bool kr_process_is_foreign(void)
     if (!pool || !self)
         return false;
     if (!kb_load_acquire(&self->place))
-        kb_store_release(&self->place, is_foreign(pool->control) ? 2u : 1u);
-    bool foreign = kb_load_relaxed(&self->place) == 2;
+        kb_store_release(&self->place, (uint32_t)(is_in_other_pid_namespace(pool->control)
+                                                      ? PLACE_OTHER_NAMESPACE
+                                                      : PLACE_SAME_NAMESPACE));
+    bool foreign = kb_load_relaxed(&self->place) == PLACE_OTHER_NAMESPACE;
     if (foreign)
         kb_store_release(&kineto_gate, &kr_closed_gate);
     return foreign;
@@ -49,11 +60,12 @@ bool kr_process_is_foreign(void)
 void kr_process_forget(void)
 {
     if (kr_self_page)
-        *kr_self_page = (kr_self){.state = 0};
+        *kr_self_page = (kr_self){.state = SELF_UNKNOWN};
 }
 
-/* In a fork's child this is part of its first record: errno stays the program's. */
-static uint32_t process_register(const kf_pool *pool, char kept[KB_OS_THREAD_NAME_BYTES])
+/* Add the PROCESS entry; `kept` receives the process' short name. In a fork's child this is part of
+ * its first record call, so errno is preserved. */
+static uint32_t add_process_entry(const kf_pool *pool, char kept[KB_OS_THREAD_NAME_BYTES])
 {
     int saved = errno;
     char name[64], command[1024];
@@ -84,32 +96,34 @@ KINETO_API uint32_t kineto_rt_process(void)
     kr_self *self = kr_self_page;
     if (!pool || !self)
         return 0;
-    uint32_t state = 0;
-    if (kb_load_acquire(&self->state) == 2)
+    uint32_t state = SELF_UNKNOWN;
+    if (kb_load_acquire(&self->state) == SELF_REGISTERED)
         return self->id;
     if (kr_process_is_foreign())
         return 0;
-    if (!kb_cas_acqrel(&self->state, &state, 1))
-        return 0; /* another thread is at it; segments carry the pid as well */
-    self->id = process_register(pool, self->name);
-    kb_store_release(&self->state, 2);
+    if (!kb_cas_acqrel(&self->state, &state, (uint32_t)SELF_REGISTERING))
+        return 0; /* another thread is registering it; keyframes hold the pid as well */
+    self->id = add_process_entry(pool, self->name);
+    KB_ASSERT(kb_load_relaxed(&self->state) == SELF_REGISTERING);
+    kb_store_release(&self->state, (uint32_t)SELF_REGISTERED);
     return self->id;
 }
 
 bool kr_process_has_name(const char *name, size_t size)
 {
     const kr_self *self = kr_self_page;
-    return self && kb_load_acquire(&self->state) == 2 && strlen(self->name) == size &&
+    return self && kb_load_acquire(&self->state) == SELF_REGISTERED && strlen(self->name) == size &&
            memcmp(self->name, name, size) == 0;
 }
 
 /* ---- attaching ------------------------------------------------------------------------------- */
 
-static void replay_names(void);
+static void add_kept_names(void);
 
-/* The control page last: other threads look for it without a lock. */
-static void pool_publish(const kf_pool *pool)
+/* The control page last: other threads read it without a lock. */
+static void publish_pool(const kf_pool *pool)
 {
+    KB_ASSERT(!kr_pool.control && pool->control && pool->chunk_count);
     kr_pool.descriptors = pool->descriptors;
     kr_pool.free_map = pool->free_map;
     kr_pool.partial_map = pool->partial_map;
@@ -143,30 +157,31 @@ KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *
     }
     kr_self_page = kb_os_map_wiped_on_fork(sizeof *kr_self_page);
     kr_cost_calibrate(pool.control);
-    pool_publish(&pool);
+    publish_pool(&pool);
     kr_types_adopted();
     (void)kineto_rt_process();
-    replay_names();
+    add_kept_names();
 done:
     kb_lock_drop(&lock);
     return status;
 }
 
-/* A pool that nobody collects from is not worth filling. */
+/* Refuse a pool whose collector has ended: nothing would be read from it. */
 static kineto_status check_collector(kf_control *control, kineto_error *err)
 {
-    if (is_foreign(control))
-        return kb_fail(err, KINETO_E_NOT_FOUND, "its recorder is in another pid namespace");
+    if (is_in_other_pid_namespace(control))
+        return kb_fail(err, KINETO_E_NOT_FOUND, "the recorder is in another pid namespace");
     if (kb_os_alive(control->collector_pid, control->collector_start_time))
         return KINETO_OK;
     kb_add_relaxed(&control->counters[KF_SOURCE_API][KF_REASON_NO_RECORDER], 1);
-    return kb_fail(err, KINETO_E_NOT_FOUND, "its recorder (process %u) is not there any more",
+    return kb_fail(err, KINETO_E_NOT_FOUND, "the recorder (process %u) has ended",
                    control->collector_pid);
 }
 
-/* What this library cannot read may be a pool of another layout. After its end no layout has anything: a
- * recorder of any version finds there which processes are not recorded. */
-static void leave_note(const char *path, const void *map, size_t bytes)
+/* A file that this library cannot read may be a pool of another layout version. No layout stores
+ * anything after the pool's end, so a recorder of any version finds there, in lines "PID NAME",
+ * which processes are not recorded. */
+static void append_unreadable_note(const char *path, const void *map, size_t bytes)
 {
     char line[96], name[64] = "";
     uint32_t pid = kb_os_pid();
@@ -189,7 +204,7 @@ KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
     void *map = kb_os_map_open(path, &bytes, &why);
     kineto_status status = map ? kf_pool_open(map, bytes, &pool, &why) : why.code;
     if (map && status)
-        leave_note(path, map, bytes);
+        append_unreadable_note(path, map, bytes);
     if (!status)
         status = check_collector(pool.control, &why);
     if (!status)
@@ -203,8 +218,8 @@ KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
     return kb_fail(err, status, "%s: %s", path, why.message);
 }
 
-/* Early and once: when the library is loaded. A process that cannot attach runs on unrecorded; the
- * collector sees that it never did. */
+/* Once, when the library is loaded. A process that cannot attach runs on unrecorded; the collector
+ * sees that it never attached. */
 __attribute__((constructor)) static void attach_from_environment(void)
 {
     int saved = errno;
@@ -214,7 +229,8 @@ __attribute__((constructor)) static void attach_from_environment(void)
     if (path && *path) {
         kineto_error err = {0};
         kineto_status status = kineto_rt_attach(path, &err);
-        /* The recorder puts it into the ledger: what the program writes to stderr stays the same. */
+        /* At level INFO only: the recorder reports it in the ledger, and the program's stderr does
+         * not change. */
         if (status)
             kb_log(KINETO_LOG_INFO, "not recorded: %s", err.message);
         else
@@ -231,9 +247,10 @@ __attribute__((constructor)) static void attach_from_environment(void)
 }
 
 /* ---- names, metadata, notes ---------------------------------------------------------------------
- * What is said while there is no pool is kept and said again when there is one. */
+ * Without a pool they are kept in a list, and added to the dictionary when there is one. */
 
-/* An entry of the dictionary in the making: it begins with the process, which is known later. */
+/* A dictionary entry that waits for a pool. Its payload begins with the process' id, which is
+ * filled in then. */
 typedef struct kr_kept {
     struct kr_kept *next;
     kf_entry_type type;
@@ -244,23 +261,26 @@ static kr_kept *kr_kept_entries;
 static kb_lock kr_names_lock;
 static char kr_process_name[256];
 
-/* A handler that interrupts its own thread here goes on without the lock: it may not drop it. */
-static bool names_lock(void) { return kr_lock_take(&kr_names_lock); }
-static void names_unlock(bool taken)
+/* False: this thread, interrupted by a signal handler, holds the lock already. The handler goes on
+ * without it, and must not drop it. */
+static bool lock_names(void) { return kr_lock_take(&kr_names_lock); }
+static void unlock_names(bool taken)
 {
     if (taken)
         kb_lock_drop(&kr_names_lock);
 }
 
-/* `head` has room for the process in front; the texts follow, each behind its size. */
-static uint32_t entry_put(kf_entry_type type, void *head, size_t head_bytes,
-                          const char *const *texts, uint32_t count)
+/* Add an entry: `head`, whose first word receives the process' id, then the texts, each after its
+ * size. @return its id; 0: the dictionary is full (counted). */
+static uint32_t add_entry_with_texts(kf_entry_type type, void *head, size_t head_bytes,
+                                     const char *const *texts, uint32_t count)
 {
-    enum { MOST = 3 };
-    uint32_t sizes[MOST], n = 1, process = kineto_rt_process();
-    kf_part parts[1 + 2 * MOST] = {{head, head_bytes}};
+    enum { MAX_TEXTS = 3 };
+    uint32_t sizes[MAX_TEXTS], n = 1, process = kineto_rt_process();
+    kf_part parts[1 + 2 * MAX_TEXTS] = {{head, head_bytes}};
+    KB_ASSERT(count <= MAX_TEXTS && head_bytes >= sizeof process);
     memcpy(head, &process, sizeof process);
-    for (uint32_t i = 0; i < count && i < MOST; i++) {
+    for (uint32_t i = 0; i < count && i < MAX_TEXTS; i++) {
         sizes[i] = (uint32_t)strlen(texts[i]);
         parts[n++] = (kf_part){&sizes[i], sizeof sizes[i]};
         parts[n++] = (kf_part){texts[i], sizes[i]};
@@ -271,8 +291,9 @@ static uint32_t entry_put(kf_entry_type type, void *head, size_t head_bytes,
     return id;
 }
 
-static kr_kept *kept_make(kf_entry_type type, const void *head, size_t head_bytes,
-                          const char *const *texts, uint32_t count)
+/* The same payload in the heap. NULL: out of memory. */
+static kr_kept *make_kept_entry(kf_entry_type type, const void *head, size_t head_bytes,
+                                const char *const *texts, uint32_t count)
 {
     size_t size = head_bytes;
     for (uint32_t i = 0; i < count; i++)
@@ -293,34 +314,35 @@ static kr_kept *kept_make(kf_entry_type type, const void *head, size_t head_byte
     return kept;
 }
 
-/* False: there is a pool by now, and what was kept has been said. */
-static bool kept_add(kr_kept *kept)
+/* Append to the list of entries that wait. False: the process has attached meanwhile, and the list
+ * was added to the pool; the entry is still the caller's. */
+static bool keep_entry(kr_kept *kept)
 {
-    bool taken = names_lock(), keep = !kr_pool_get();
+    bool taken = lock_names(), keep = !kr_pool_get();
     kr_kept **last = &kr_kept_entries;
     while (keep && *last)
         last = &(*last)->next;
     if (keep)
         *last = kept;
-    names_unlock(taken);
+    unlock_names(taken);
     return keep;
 }
 
-static kineto_status entry_say(kf_entry_type type, void *head, size_t head_bytes,
-                               const char *const *texts, uint32_t count)
+static kineto_status add_or_keep_entry(kf_entry_type type, void *head, size_t head_bytes,
+                                       const char *const *texts, uint32_t count)
 {
     if (!kr_pool_get()) {
-        kr_kept *kept = kept_make(type, head, head_bytes, texts, count);
+        kr_kept *kept = make_kept_entry(type, head, head_bytes, texts, count);
         if (!kept)
             return KINETO_E_MEMORY;
-        if (kept_add(kept))
+        if (keep_entry(kept))
             return KINETO_OK;
         free(kept);
     }
-    return entry_put(type, head, head_bytes, texts, count) ? KINETO_OK : KINETO_E_LIMIT;
+    return add_entry_with_texts(type, head, head_bytes, texts, count) ? KINETO_OK : KINETO_E_LIMIT;
 }
 
-static void replay_kept(void)
+static void add_kept_entries(void)
 {
     uint32_t process = kineto_rt_process();
     for (kr_kept *k = kr_kept_entries; k; k = k->next) {
@@ -331,73 +353,75 @@ static void replay_kept(void)
     }
 }
 
-static void process_name_put(void)
+static void add_process_name(void)
 {
     uint32_t head;
     const char *name = kr_process_name;
-    (void)entry_put(KF_ENTRY_PROCESS_NAME, &head, sizeof head, &name, 1);
+    (void)add_entry_with_texts(KF_ENTRY_PROCESS_NAME, &head, sizeof head, &name, 1);
 }
 
-static void replay_names(void)
+static void add_kept_names(void)
 {
-    bool taken = names_lock();
+    bool taken = lock_names();
     if (kr_process_name[0])
-        process_name_put();
-    replay_kept();
-    names_unlock(taken);
+        add_process_name();
+    add_kept_entries();
+    unlock_names(taken);
 }
 
 void kineto_process_set_name(const char *name)
 {
     if (!name)
         name = "";
-    bool taken = names_lock();
+    bool taken = lock_names();
     size_t n = KB_MIN(strlen(name), sizeof kr_process_name - 1);
     memcpy(kr_process_name, name, n);
     kr_process_name[n] = 0;
     if (kr_pool_get())
-        process_name_put();
-    names_unlock(taken);
+        add_process_name();
+    unlock_names(taken);
 }
 
-static kineto_status metadata_say(const char *key, const char *json_value, uint64_t ticks)
+static kineto_status add_metadata_entry(const char *key, const char *json_value, uint64_t ticks)
 {
     kf_meta_entry entry = {.ticks = ticks};
     const char *texts[] = {key, json_value};
-    return entry_say(KF_ENTRY_META, &entry, sizeof entry, texts, 2);
+    return add_or_keep_entry(KF_ENTRY_META, &entry, sizeof entry, texts, 2);
 }
 
 kineto_status kineto_metadata_add(const char *key, const char *json_value)
 {
     bool has = key && json_value;
-    return has ? metadata_say(key, json_value, kb_ticks(kb_ticks_clock())) : KINETO_E_ARGUMENT;
+    return has ? add_metadata_entry(key, json_value, kb_ticks(kb_ticks_clock()))
+               : KINETO_E_ARGUMENT;
 }
 
 kineto_status kineto_process_set_metadata(const char *key, const char *json_value)
 {
-    return key && json_value ? metadata_say(key, json_value, 0) : KINETO_E_ARGUMENT;
+    return key && json_value ? add_metadata_entry(key, json_value, 0) : KINETO_E_ARGUMENT;
 }
 
-static kineto_status note(const char *source, const char *reason, uint64_t count, bool is_loss,
-                          const char *detail, uint64_t ticks)
+static kineto_status add_ledger_entry(const char *source, const char *reason, uint64_t count,
+                                      bool is_loss, const char *detail, uint64_t ticks)
 {
     kf_ledger_entry entry = {0, is_loss, count, ticks};
     const char *texts[] = {source, reason, detail ? detail : ""};
-    return entry_say(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
+    return add_or_keep_entry(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
 }
 
 bool kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
              const char *detail, uint64_t ticks)
 {
-    return note(source, reason, count, is_loss, detail, ticks) == KINETO_OK;
+    return add_ledger_entry(source, reason, count, is_loss, detail, ticks) == KINETO_OK;
 }
 
 kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
                                 bool is_loss, const char *detail)
 {
-    /* What is lost is lost to those who record then; a statement holds for the process. */
+    /* A loss concerns the windows that record at that time; other lines concern the whole
+     * process. */
     uint64_t ticks = is_loss ? kb_ticks(kb_ticks_clock()) : 0;
-    return source && reason ? note(source, reason, count, is_loss, detail, ticks)
+    return source && reason ? add_ledger_entry(source, reason, count, is_loss, detail, ticks)
                             : KINETO_E_ARGUMENT;
 }
 

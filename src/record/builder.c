@@ -1,12 +1,17 @@
-/* The builder that plug-ins deliver through: events become DEVICE records in the pool at once, so
- * that they survive whatever happens to the program. Everything given is copied. What is not an
- * event (devices, clocks, counters, header) is in announce.c. */
+/* The builder through which plug-ins deliver events. An event becomes a DEVICE record in the pool
+ * at once, so that it survives a crash of the program; everything given is copied. What is not an
+ * event (devices, clocks, counters, header) is in announce.c.
+ *
+ * Every call of the builder is between kr_builder_enter, which marks the thread as inside
+ * (quiesce.c) and refuses calls after the session, and kr_plugin_exit. Events that are built in
+ * steps (addEvent, setLast…, addLast…) wait in a kr_pending of the calling thread until the next
+ * event. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
 #define KR_DEVICE_WORDS 6u
-#define KR_LONGEST_TEXT (1u << 20) /* of a name without an end */
+#define KR_LONGEST_TEXT (1u << 20) /* bytes to search for a name's NUL */
 
 int kr_refuse(const kr_builder *b, kf_reason reason)
 {
@@ -14,32 +19,34 @@ int kr_refuse(const kr_builder *b, kf_reason reason)
     return 1;
 }
 
-static KB_COLD void too_late(kr_builder *b, kf_reason reason)
+static KB_COLD void refuse_late_call(kr_builder *b, kf_reason reason)
 {
-    kr_count(kb_load_relaxed(&b->source), reason, 1); /* the slot may get another owner now */
+    kr_count(kb_load_relaxed(&b->source), reason, 1); /* the slot may change its owner meanwhile */
     if (!kb_exchange_acqrel(&b->late, 1u))
-        kb_log(KINETO_LOG_WARNING, "plug-in '%s' calls the builder when its session is over",
+        kb_log(KINETO_LOG_WARNING, "plug-in '%s' calls the builder after the end of its session",
                b->name);
 }
 
 kr_cursor *kr_builder_enter(kr_builder *b, kf_reason when_late)
 {
-    kr_cursor *c = b ? kr_inside_enter() : NULL;
+    kr_cursor *c = b ? kr_plugin_enter() : NULL;
     if (!c || KINETO_LIKELY(kb_load_acquire(&b->open)))
         return c;
-    too_late(b, when_late);
-    kr_inside_leave(c);
+    refuse_late_call(b, when_late);
+    kr_plugin_exit(c);
     return NULL;
 }
 
 /* ---- writing one event ----------------------------------------------------------------------- */
 
-static bool device_write(kr_cursor *c, const kr_builder *b, const kr_pending *p)
+/* Layout: KF_DEVICE in format.h. False: no room (counted). */
+static bool write_device_record(kr_cursor *c, const kr_builder *b, const kr_pending *p)
 {
     uint32_t words = KR_DEVICE_WORDS + (p->external_id ? 1 : 0) + (p->set ? 1 : 0) + p->loose_words;
     uint64_t *at = kr_room(c, words);
     if (!at)
         return false;
+    KB_ASSERT(p->loose_words <= KR_LOOSE_WORDS && words <= KF_MAX_RECORD_WORDS);
     uint64_t *out = at + KR_DEVICE_WORDS;
     uint32_t props = (p->external_id ? KF_DEVICE_EXTERNAL : 0) | (p->set ? KF_DEVICE_SET : 0) |
                      (p->loose_words ? KF_DEVICE_LOOSE : 0);
@@ -60,13 +67,13 @@ static bool device_write(kr_cursor *c, const kr_builder *b, const kr_pending *p)
     return true;
 }
 
-static int event_write(const kr_builder *b, const kr_pending *p)
+static int write_pending_event(const kr_builder *b, const kr_pending *p)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return 1;
-    c->source = b->source; /* what finds no room is this plug-in's loss */
-    bool written = device_write(c, b, p);
+    c->source = b->source; /* an event without room is this plug-in's loss */
+    bool written = write_device_record(c, b, p);
     c->source = KF_SOURCE_API;
     kr_leave(c);
     if (written)
@@ -74,7 +81,6 @@ static int event_write(const kr_builder *b, const kr_pending *p)
     return !written;
 }
 
-/* Kind of a type that is enabled; 0xff: counted. */
 uint8_t kr_builder_kind(const kr_builder *b, uint32_t index)
 {
     if (KINETO_LIKELY(index < KR_MAX_TYPES && b->kind_of[index]))
@@ -84,15 +90,15 @@ uint8_t kr_builder_kind(const kr_builder *b, uint32_t index)
     return 0xff;
 }
 
-/* The gate is closed for it while its source goes on. */
-static bool is_shed(uint8_t kind)
+/* Throttled kinds are dropped here while their source goes on delivering. */
+static bool is_kind_throttled(uint8_t kind)
 {
     const kf_pool *pool = kr_pool_get();
     return pool && (kb_load_relaxed(&pool->control->shed.kinds) & KINETO_KIND_BIT(kind));
 }
 
-/* Check and take over an event. False: counted. */
-static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_pending *p)
+/* Check an event and copy its members to *p, all others are reset. False: refused (counted). */
+static bool accept_event(const kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_pending *p)
 {
     if (!e || !KINETO_PLUGIN_HAS(e, KinetoPlugin_ProfileEvent, resourceId)) {
         kr_count(b->source, KF_REASON_BAD_EVENT, 1);
@@ -102,7 +108,7 @@ static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e
     p->kind = kr_builder_kind(b, index);
     if (p->kind == 0xff)
         return false;
-    if (KINETO_UNLIKELY(is_shed(p->kind))) {
+    if (KINETO_UNLIKELY(is_kind_throttled(p->kind))) {
         kr_count(b->source, KF_REASON_SHED, 1);
         return false;
     }
@@ -122,8 +128,8 @@ static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* The name table is everybody's: who fills it is told. */
-static uint32_t intern(const kr_builder *b, const char *text, size_t bytes)
+/* String id; 0: the dictionary, which all sources share, is full: counted for this source. */
+static uint32_t intern_for_source(const kr_builder *b, const char *text, size_t bytes)
 {
     uint32_t id = kr_intern_quiet(text, bytes);
     if (!id)
@@ -131,14 +137,16 @@ static uint32_t intern(const kr_builder *b, const char *text, size_t bytes)
     return id;
 }
 
-static bool metadata_valid(const KinetoPlugin_Metadata *m)
+static bool is_metadata_valid(const KinetoPlugin_Metadata *m)
 {
     bool by_pointer = m->valueType >= KINETO_PLUGIN_VALUE_STRING;
     return m->pKey && m->valueType >= KINETO_PLUGIN_VALUE_INT &&
            m->valueType <= KINETO_PLUGIN_VALUE_JSON && (!by_pointer || m->pointer || !m->count);
 }
 
-static uint64_t *value_write(uint64_t *at, const uint64_t *limit, const KinetoPlugin_Metadata *m)
+/* The value of a loose arg, packed as in format.h. NULL: it does not fit. */
+static uint64_t *write_loose_value(uint64_t *at, const uint64_t *limit,
+                                   const KinetoPlugin_Metadata *m)
 {
     switch (m->valueType) {
     case KINETO_PLUGIN_VALUE_STRING:
@@ -156,26 +164,27 @@ static uint64_t *value_write(uint64_t *at, const uint64_t *limit, const KinetoPl
     }
 }
 
-/* Values whose size goes into the word of their key. */
-static bool is_sized(int32_t type)
+/* Is this a type whose size can go into the word of its key ("Loose args" in format.h)? */
+static bool has_inline_size(int32_t type)
 {
     return type == KINETO_PLUGIN_VALUE_STRING || type == KINETO_PLUGIN_VALUE_JSON ||
            type == KINETO_PLUGIN_VALUE_INTS;
 }
 
-/* Events of a source resemble each other: the n-th key is mostly the one it was last time. */
-static uint32_t key_id(const kr_builder *b, kr_pending *p, const char *key)
+/* String id of a key. Events of a source resemble each other: the n-th key is mostly the same as in
+ * the event before, so that its id is tried first. */
+static uint32_t intern_key(const kr_builder *b, kr_pending *p, const char *key)
 {
     uint32_t n = p->loose_count;
     if (n < KR_KEY_HINTS && kr_string_is(p->key_hints[n], key))
         return p->key_hints[n];
-    uint32_t id = intern(b, key, strnlen(key, KR_LONGEST_TEXT));
+    uint32_t id = intern_for_source(b, key, strnlen(key, KR_LONGEST_TEXT));
     if (n < KR_KEY_HINTS)
         p->key_hints[n] = id;
     return id;
 }
 
-static uint64_t *short_text_write(uint64_t *at, const uint64_t *limit, const void *text,
+static uint64_t *write_short_text(uint64_t *at, const uint64_t *limit, const void *text,
                                   uint32_t bytes)
 {
     size_t words = ((size_t)bytes + 7) / 8;
@@ -192,11 +201,12 @@ static uint64_t *short_text_write(uint64_t *at, const uint64_t *limit, const voi
     return at + words;
 }
 
-static uint64_t *sized_write(uint64_t *at, const uint64_t *limit, const KinetoPlugin_Metadata *m)
+static uint64_t *write_sized_value(uint64_t *at, const uint64_t *limit,
+                                   const KinetoPlugin_Metadata *m)
 {
     const int64_t *items = m->pointer;
     if (m->valueType != KINETO_PLUGIN_VALUE_INTS)
-        return short_text_write(at, limit, m->pointer, m->count);
+        return write_short_text(at, limit, m->pointer, m->count);
     if (!kr_fits(at, limit, m->count))
         return NULL;
     for (uint32_t i = 0; i < m->count; i++)
@@ -206,16 +216,17 @@ static uint64_t *sized_write(uint64_t *at, const uint64_t *limit, const KinetoPl
 
 bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *m)
 {
-    if (!metadata_valid(m)) {
+    if (!is_metadata_valid(m)) {
         kr_count(b->source, KF_REASON_BAD_EVENT, 1);
         return false;
     }
+    KB_ASSERT(p->loose_words <= KR_LOOSE_WORDS);
     uint64_t *at = p->loose + p->loose_words, *limit = p->loose + KR_LOOSE_WORDS;
-    bool inside = is_sized(m->valueType) && m->count <= KF_MAX_STRING;
+    bool inside = has_inline_size(m->valueType) && m->count <= KF_MAX_STRING;
     uint64_t *end = NULL;
     if (at < limit)
-        end = inside ? sized_write(at + 1, limit, m) : value_write(at + 1, limit, m);
-    uint32_t key = end ? key_id(b, p, m->pKey) : 0;
+        end = inside ? write_sized_value(at + 1, limit, m) : write_loose_value(at + 1, limit, m);
+    uint32_t key = end ? intern_key(b, p, m->pKey) : 0;
     if (!key) {
         kr_count(b->source, KF_REASON_TRUNCATED_TEXT, 1);
         return false;
@@ -226,7 +237,7 @@ bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadat
     return true;
 }
 
-static int loose_add_all(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *list,
+static int add_all_loose(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *list,
                          size_t count)
 {
     int result = 0;
@@ -237,9 +248,10 @@ static int loose_add_all(const kr_builder *b, kr_pending *p, const KinetoPlugin_
 
 /* ---- the event under construction ------------------------------------------------------------ */
 
-static uint64_t owner_of(const kr_cursor *c) { return kf_pair(c->tid, c->pid); }
+static uint64_t pending_owner(const kr_cursor *c) { return kf_pair(c->tid, c->pid); }
 
-static kr_pending *pending_find(const kr_builder *b, uint64_t owner)
+/* The thread's own pending event; NULL: it has none yet. */
+static kr_pending *find_pending(const kr_builder *b, uint64_t owner)
 {
     for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next)
         if (kb_load_relaxed(&p->owner) == owner)
@@ -247,11 +259,13 @@ static kr_pending *pending_find(const kr_builder *b, uint64_t owner)
     return NULL;
 }
 
-static kr_pending *pending_claim(kr_builder *b, uint64_t owner)
+/* A free one, or a new one at the head of the list; NULL: out of memory. Elements are never removed
+ * while the builder has callers, so that the list is read without a lock. */
+static kr_pending *claim_pending(kr_builder *b, uint64_t owner)
 {
     for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next) {
-        uint64_t nobody = 0;
-        if (kb_cas_acqrel(&p->owner, &nobody, owner))
+        uint64_t unowned = 0;
+        if (kb_cas_acqrel(&p->owner, &unowned, owner))
             return p;
     }
     kr_pending *p = kb_os_map(sizeof *p);
@@ -264,36 +278,38 @@ static kr_pending *pending_claim(kr_builder *b, uint64_t owner)
     return p;
 }
 
-static void pending_flush(const kr_builder *b, kr_pending *p)
+static void flush_pending(const kr_builder *b, kr_pending *p)
 {
     if (p->filled && !p->dropped)
-        (void)event_write(b, p);
+        (void)write_pending_event(b, p);
     p->filled = false;
 }
 
-/* Names mostly stand where they stood before: comparing them costs less than looking for them. */
-/* First of the pair that a name at this place may be in. */
-static size_t hint_of(const char *name)
+/* Names mostly have the same address as before, and comparing a name costs less than looking it up:
+ * ids are cached by address, in pairs of which the older one is replaced.
+ * @return the index of the first of the pair for this address. */
+static size_t name_hint_index(const char *name)
 {
     uint64_t hash = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);
     return (size_t)(hash >> 32) % KR_NAME_HINTS & ~(size_t)1;
 }
 
-static void name_set(const kr_builder *b, kr_pending *p, const char *name, size_t bytes)
+static void set_pending_name(const kr_builder *b, kr_pending *p, const char *name, size_t bytes)
 {
-    kr_name_hint *pair = &p->name_hints[hint_of(name)];
+    kr_name_hint *pair = &p->name_hints[name_hint_index(name)];
     for (int i = 0; name && i < 2; i++)
         if (pair[i].data == name && pair[i].bytes == bytes &&
             kr_bytes_are(pair[i].id, name, bytes)) {
             p->name_id = pair[i].id;
             return;
         }
-    p->name_id = name ? intern(b, name, bytes) : 0;
+    p->name_id = name ? intern_for_source(b, name, bytes) : 0;
     pair[1] = pair[0];
     pair[0] = (kr_name_hint){name, bytes, p->name_id};
 }
 
-static int flow_set(const kr_builder *b, kr_pending *p, int32_t type, uint32_t id, bool start)
+static int set_pending_flow(const kr_builder *b, kr_pending *p, int32_t type, uint32_t id,
+                            bool start)
 {
     if (type < 0 || type >= KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_COUNT)
         return kr_refuse(b, KF_REASON_BAD_EVENT);
@@ -305,8 +321,9 @@ static int flow_set(const kr_builder *b, kr_pending *p, int32_t type, uint32_t i
 
 /* ---- whole events ---------------------------------------------------------------------------- */
 
-/* False: there is no such set. */
-static bool set_take(const kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
+/* The dictionary id of the activity's metadata set, 0 if it has none, goes to p->set. False: no
+ * such set was registered. */
+static bool resolve_metadata_set(const kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
 {
     if (!KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, metadataSet) || !a->metadataSet)
         return true;
@@ -314,31 +331,31 @@ static bool set_take(const kr_builder *b, kr_pending *p, const KinetoPlugin_Acti
     return p->set != 0;
 }
 
-static int activity_write(kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
+static int write_activity(kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
 {
-    if (!event_accept(b, &a->event, p))
+    if (!accept_event(b, &a->event, p))
         return 1;
-    if (!set_take(b, p, a))
+    if (!resolve_metadata_set(b, p, a))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     p->clock = (uint8_t)a->clock;
     p->external_id = a->externalId;
-    (void)flow_set(b, p, a->flowType, a->flowId, a->flowIsStart != 0);
-    name_set(b, p, a->pName, a->nameSize);
-    (void)loose_add_all(b, p, a->pMetadata, a->metadataCount);
-    return event_write(b, p);
+    (void)set_pending_flow(b, p, a->flowType, a->flowId, a->flowIsStart != 0);
+    set_pending_name(b, p, a->pName, a->nameSize);
+    (void)add_all_loose(b, p, a->pMetadata, a->metadataCount);
+    return write_pending_event(b, p);
 }
 
-/* The thread's pending event is written first, so that events stand in the order they were given;
- * and its memory serves. */
-static int emit(handle *b, const KinetoPlugin_Activity *a)
+/* The thread's pending event is written first, so that events are recorded in the order in which
+ * they were given; then its memory is used for this one. */
+static int emit_activity(handle *b, const KinetoPlugin_Activity *a)
 {
     kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);
     if (!c)
         return 1;
     int result = 1;
-    kr_pending *p = pending_find(b, owner_of(c));
+    kr_pending *p = find_pending(b, pending_owner(c));
     if (!p)
-        p = pending_claim(b, owner_of(c));
+        p = claim_pending(b, pending_owner(c));
     if (!a || !KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, pMetadata) || a->clock < 0 ||
         a->clock > KR_LAST_CLOCK) {
         (void)kr_refuse(b, KF_REASON_BAD_EVENT);
@@ -346,63 +363,63 @@ static int emit(handle *b, const KinetoPlugin_Activity *a)
         (void)kr_refuse(b, KF_REASON_NO_ROOM);
     } else {
         kb_store_relaxed(&b->live, 1u);
-        pending_flush(b, p);
-        result = activity_write(b, p, a);
+        flush_pending(b, p);
+        result = write_activity(b, p, a);
     }
-    kr_inside_leave(c);
+    kr_plugin_exit(c);
     return result;
 }
 
 /* ---- events in steps ------------------------------------------------------------------------- */
 
-static int add_event(handle *b, const KinetoPlugin_ProfileEvent *e)
+static int add_pending_event(handle *b, const KinetoPlugin_ProfileEvent *e)
 {
     kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);
     if (!c)
         return 1;
     int result = 1;
-    kr_pending *p = pending_find(b, owner_of(c));
+    kr_pending *p = find_pending(b, pending_owner(c));
     if (!p)
-        p = pending_claim(b, owner_of(c));
+        p = claim_pending(b, pending_owner(c));
     if (p) {
-        pending_flush(b, p);
+        flush_pending(b, p);
         p->name_id = 0;
-        p->dropped = !event_accept(b, e, p);
+        p->dropped = !accept_event(b, e, p);
         p->filled = true;
         result = p->dropped;
     } else {
         (void)kr_refuse(b, KF_REASON_NO_ROOM);
     }
-    kr_inside_leave(c);
+    kr_plugin_exit(c);
     return result;
 }
 
-/* What setLast… and addLast… do to the pending event; given, among others, what they were called
- * with. Returns 0 when done. */
+/* The arguments of a setLast… or addLast… call, and the function that applies them to the pending
+ * event. It returns 0 when done. */
 typedef struct kr_change {
     const void *a, *b;
     uint64_t n;
 } kr_change;
 typedef int (*kr_changer)(const kr_builder *b, kr_pending *p, const kr_change *change);
 
-static int change_last(kr_builder *b, kr_changer change, const kr_change *what)
+static int change_last_event(kr_builder *b, kr_changer change, const kr_change *what)
 {
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    kr_pending *p = pending_find(b, owner_of(c));
+    kr_pending *p = find_pending(b, pending_owner(c));
     int result;
     if (!p || !p->filled || !what->a)
         result = kr_refuse(b, KF_REASON_BAD_EVENT);
     else
         result = p->dropped ? 0 : change(b, p, what);
-    kr_inside_leave(c);
+    kr_plugin_exit(c);
     return result;
 }
 
 static int change_name(const kr_builder *b, kr_pending *p, const kr_change *change)
 {
-    name_set(b, p, change->a, strnlen(change->a, KR_LONGEST_TEXT));
+    set_pending_name(b, p, change->a, strnlen(change->a, KR_LONGEST_TEXT));
     return p->name_id == 0;
 }
 
@@ -411,16 +428,17 @@ static int change_flow(const kr_builder *b, kr_pending *p, const kr_change *chan
     const KinetoPlugin_ProfileEventFlow *flow = change->a;
     if (!KINETO_PLUGIN_HAS(flow, KinetoPlugin_ProfileEventFlow, isStartPoint))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
-    return flow_set(b, p, flow->flowType, flow->flowId, flow->isStartPoint);
+    return set_pending_flow(b, p, flow->flowType, flow->flowId, flow->isStartPoint);
 }
 
-/* JSON text of an integer in its only spelling, so that writing it back gives the same text. */
-static bool plain_integer(const char *s, int64_t *out)
+/* JSON text of an integer in its canonical spelling: writing the number back gives the same
+ * text. */
+static bool parse_plain_integer(const char *s, int64_t *out)
 {
     const char *digits = s + (*s == '-');
     int64_t value = 0;
     int n = 0;
-    while (digits[n] >= '0' && digits[n] <= '9' && n < 18) /* more may not fit */
+    while (digits[n] >= '0' && digits[n] <= '9' && n < 18) /* more may not fit into 64 bits */
         value = value * 10 + (digits[n++] - '0');
     if (n == 0 || digits[n] || (*digits == '0' && (n > 1 || digits != s)))
         return false;
@@ -434,7 +452,7 @@ static int change_metadata(const kr_builder *b, kr_pending *p, const kr_change *
     if (!value)
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     KinetoPlugin_Metadata m = {.pKey = change->a, .valueType = KINETO_PLUGIN_VALUE_JSON};
-    if (plain_integer(value, &m.i)) {
+    if (parse_plain_integer(value, &m.i)) {
         m.valueType = KINETO_PLUGIN_VALUE_INT;
     } else {
         m.pointer = value;
@@ -445,7 +463,7 @@ static int change_metadata(const kr_builder *b, kr_pending *p, const kr_change *
 
 static int change_values(const kr_builder *b, kr_pending *p, const kr_change *change)
 {
-    return loose_add_all(b, p, change->a, change->n);
+    return add_all_loose(b, p, change->a, change->n);
 }
 
 static int change_ids(const kr_builder *b, kr_pending *p, const kr_change *change)
@@ -458,47 +476,48 @@ static int change_ids(const kr_builder *b, kr_pending *p, const kr_change *chang
 
 static int set_last_name(handle *b, const char *name)
 {
-    return change_last(b, change_name, &(kr_change){name, NULL, 0});
+    return change_last_event(b, change_name, &(kr_change){name, NULL, 0});
 }
 static int set_last_flow(handle *b, const KinetoPlugin_ProfileEventFlow *flow)
 {
-    return change_last(b, change_flow, &(kr_change){flow, NULL, 0});
+    return change_last_event(b, change_flow, &(kr_change){flow, NULL, 0});
 }
 static int add_last_metadata(handle *b, const char *key, const char *value)
 {
-    return change_last(b, change_metadata, &(kr_change){key, value, 0});
+    return change_last_event(b, change_metadata, &(kr_change){key, value, 0});
 }
 static int add_last_values(handle *b, const KinetoPlugin_Metadata *list, size_t count)
 {
-    return count ? change_last(b, change_values, &(kr_change){list, NULL, count}) : 0;
+    return count ? change_last_event(b, change_values, &(kr_change){list, NULL, count}) : 0;
 }
 static int set_last_ids(handle *b, uint64_t correlation_id, uint64_t external_id)
 {
-    return change_last(b, change_ids, &(kr_change){&correlation_id, NULL, external_id});
+    return change_last_event(b, change_ids, &(kr_change){&correlation_id, NULL, external_id});
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
 void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revision revision)
 {
-    /* Not in one go: threads of whoever had this slot before may still call, and find it closed. */
+    /* Not by one memset: threads of the slot's previous owner may still call, and must find the
+     * builder closed. */
     kb_store_release(&b->open, 0u);
     kb_store_relaxed(&b->source, source);
     b->revision = revision;
     memset(b->kind_of, 0, sizeof b->kind_of);
     memset(b->sets, 0, sizeof b->sets);
-    memset(b->said, 0, sizeof b->said);
+    memset(b->announced, 0, sizeof b->announced);
     if (b->table.unpaddedStructSize)
         return;
     b->name = name; /* of this slot */
     b->table = (KinetoPlugin_TraceBuilder){
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addLedgerLine),
         .pTraceBuilderHandle = b,
-        .addEvent = add_event,
+        .addEvent = add_pending_event,
         .setLastEventName = set_last_name,
         .setLastEventFlow = set_last_flow,
         .addLastEventMetadata = add_last_metadata,
-        .emit = emit,
+        .emit = emit_activity,
         .setLastEventIds = set_last_ids,
         .addLastEventValues = add_last_values};
     kr_announce_init(&b->table);
@@ -506,21 +525,23 @@ void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revisi
 
 void kr_builder_open(kr_builder *b)
 {
-    kr_inside_init();
+    KB_ASSERT(!b->open && b->table.unpaddedStructSize);
+    kr_quiesce_init();
     kb_store_relaxed(&b->live, 0u);
     kb_store_relaxed(&b->late, 0u);
     kr_lines_reset(b);
     kb_store_release(&b->open, 1u);
 }
 
-/* Of this process only: a fork's child has copies of its parent's. */
-static void flush_all(const kr_builder *b)
+/* Only what threads of this process own: a fork's child has copies of its parent's pending
+ * events. */
+static void flush_all_pending(const kr_builder *b)
 {
     uint32_t pid = kb_os_pid();
     for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next) {
         if (kb_load_acquire(&p->owner) >> 32 != pid)
             continue;
-        pending_flush(b, p);
+        flush_pending(b, p);
         kb_store_release(&p->owner, 0u);
     }
 }
@@ -528,9 +549,9 @@ static void flush_all(const kr_builder *b)
 bool kr_builder_close(kr_builder *b)
 {
     kb_store_release(&b->open, 0u);
-    bool left = kr_inside_wait(KR_PATIENCE_MS);
+    bool left = kr_wait_quiescent(KR_PLUGIN_TIMEOUT_MS);
     if (left) {
-        flush_all(b);
+        flush_all_pending(b);
         kr_lines_flush(b);
     }
     return left;
@@ -538,10 +559,10 @@ bool kr_builder_close(kr_builder *b)
 
 void kr_builder_thread_exit(kr_builder *b)
 {
-    kr_pending *p = pending_find(b, kr_identity());
-    if (!p || !kb_load_acquire(&b->open)) /* who closed it takes care */
+    kr_pending *p = find_pending(b, kr_identity());
+    if (!p || !kb_load_acquire(&b->open)) /* kr_builder_close has flushed it, or will */
         return;
-    pending_flush(b, p);
+    flush_pending(b, p);
     kb_store_release(&p->owner, 0u);
 }
 
@@ -551,8 +572,8 @@ void kr_builder_free(kr_builder *b)
     kr_value_sets *sets = kb_exchange_acqrel(&b->value_sets, NULL);
     kr_lines *lines = kb_exchange_acqrel(&b->lines, NULL);
     bool any = first || sets || lines;
-    /* Threads that end look at it; better lost than pulled away. */
-    if (!any || !kr_inside_wait(KR_PATIENCE_MS))
+    /* Exiting threads may still read it: leak it rather than free it under them. */
+    if (!any || !kr_wait_quiescent(KR_PLUGIN_TIMEOUT_MS))
         return;
     kr_value_sets_free(sets);
     kr_lines_free(lines);

@@ -1,16 +1,22 @@
-/* Callbacks around operators: those of all threads, and each thread's own.
+/* Callbacks around operators: global ones, which run on all threads, and each thread's own.
  *
- * Who runs one is marked as inside (see inside.c). Who removes one takes it out of the table and
- * waits until nobody else is inside; only then is its place used again. So a place may be read
- * without a lock by whoever is inside, and what a removed callback uses may be freed. */
+ * A thread that runs a callback is marked as inside (quiesce.c). A global callback is removed in
+ * two steps: it is taken out of the table, then kr_wait_quiescent makes sure that no other thread
+ * is inside; only then is its place used again. So a thread that is inside reads places without a
+ * lock, and when the removal returns the program may free what the callback used. States of a
+ * place:
+ *
+ *   free (taken false) → taken, handle 0 → in the table (handle set) → taken, handle 0 → free
+ */
 #include "record/function.h"
 #include "record/host.h"
 
-/* A bit each: those of all threads are the low half of a step's members. */
+/* Places of a table. A step's members have a bit for each place: the low half is the global
+ * table. */
 #define KR_CALLBACKS 32u
 
 typedef struct kr_callback {
-    kineto_callback handle; /* 0: nobody; stored last, cleared first */
+    kineto_callback handle; /* 0: not in the table; stored last, cleared first */
     bool taken, disabled;
     kineto_function_callback c;
 } kr_callback;
@@ -21,12 +27,13 @@ typedef struct kr_callbacks {
     kr_callback list[KR_CALLBACKS];
 } kr_callbacks;
 
-/* What an operator with callbacks remembers until its end. */
+/* What an operator with callbacks needs at its end: which callbacks to call, and their view. Owned
+ * by the operator; afterwards it goes to `unused` of the thread that ended it. */
 typedef struct kineto_function_calls {
     struct kineto_function_calls *next; /* of the unused ones */
     struct kr_thread *thread;           /* whose own callbacks these are */
     kineto_function_view view;
-    char *name; /* one of the moment, which is gone when the operator ends */
+    char *name; /* a copy, if the operator was given a temporary name */
     const kineto_input *outputs;
     uint32_t output_count, count;
     struct {
@@ -37,31 +44,32 @@ typedef struct kineto_function_calls {
 } calls;
 
 typedef struct kr_thread {
-    struct kr_thread *next, **link; /* of all threads: cursors are where no leak checker looks */
+    /* The list of all threads exists for leak checkers, which do not search the cursors. */
+    struct kr_thread *next, **link;
     kr_callbacks own;
     calls *unused;
     uint64_t random;
-    bool running; /* a callback of this thread is */
+    bool running; /* a callback runs on this thread: operators inside it have no callbacks */
 } kr_thread;
 
 uint32_t kineto_function_watchers;
 static kr_callbacks everywhere;
 static kr_thread *threads;
 static kb_lock threads_lock;
-static kb_lock edit_lock; /* of everywhere */
+static kb_lock edit_lock; /* of `everywhere`, against other editors */
 static uint64_t last_handle;
 static int64_t node_id = -1;
 
 /* ---- this thread ----------------------------------------------------------------------------- */
 
-/* Its callbacks; NULL: it has none yet, or runs a signal handler. */
-static kr_thread *thread_known(void)
+/* The calling thread's state; NULL: it has none yet, or runs a signal handler. */
+static kr_thread *find_thread_state(void)
 {
     const kr_cursor *c = kr_me;
     return c->busy || !KR_IN_USE(c) ? NULL : c->callbacks;
 }
 
-static void thread_list(kr_thread *t)
+static void link_thread_state(kr_thread *t)
 {
     (void)kr_lock_take(&threads_lock);
     t->next = threads;
@@ -72,7 +80,7 @@ static void thread_list(kr_thread *t)
     kb_lock_drop(&threads_lock);
 }
 
-static void thread_unlist(kr_thread *t)
+static void unlink_thread_state(kr_thread *t)
 {
     (void)kr_lock_take(&threads_lock);
     *t->link = t->next;
@@ -81,7 +89,8 @@ static void thread_unlist(kr_thread *t)
     kb_lock_drop(&threads_lock);
 }
 
-static kr_thread *thread_get(void)
+/* The same, made if there is none; NULL: in a signal handler, or out of memory. */
+static kr_thread *get_thread_state(void)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
@@ -94,14 +103,14 @@ static kr_thread *thread_get(void)
         kr_thread *t = calloc(1, sizeof *t);
         if (t) {
             t->random = kr_identity() * UINT64_C(0x9e3779b97f4a7c15) | 1;
-            thread_list(t);
+            link_thread_state(t);
         }
         c->callbacks = t;
     }
     return c->callbacks;
 }
 
-static uint32_t enabled_count(const kr_callbacks *all)
+static uint32_t count_enabled_callbacks(const kr_callbacks *all)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < KR_CALLBACKS; i++)
@@ -115,8 +124,8 @@ void kr_callbacks_thread_exit(kr_cursor *c)
     if (!t)
         return;
     c->callbacks = NULL;
-    thread_unlist(t);
-    kb_sub_relaxed(&kineto_function_watchers, enabled_count(&t->own));
+    unlink_thread_state(t);
+    kb_sub_relaxed(&kineto_function_watchers, count_enabled_callbacks(&t->own));
     for (calls *next, *at = t->unused; at; at = next) {
         next = at->next;
         free(at);
@@ -140,7 +149,7 @@ bool kineto_function_is_enabled(void) { return !kr_me->functions_off; }
 
 void kineto_function_seed(uint32_t seed)
 {
-    kr_thread *t = thread_get();
+    kr_thread *t = get_thread_state();
     if (t)
         t->random = (seed + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15) | 1;
 }
@@ -157,7 +166,8 @@ int64_t kineto_function_node_id(void) { return kb_load_relaxed(&node_id); }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void masks_update(kr_callbacks *all)
+/* Recompute the masks by scope after a change; readers take the new ones with acquire. */
+static void update_scope_masks(kr_callbacks *all)
 {
     for (uint32_t scope = 0; scope < KINETO_NUM_SCOPES; scope++) {
         uint32_t mask = 0;
@@ -170,8 +180,8 @@ static void masks_update(kr_callbacks *all)
     }
 }
 
-static kineto_status check(const kineto_function_callback *in, kineto_function_callback *out,
-                           kineto_error *err)
+static kineto_status check_callback_options(const kineto_function_callback *in,
+                                            kineto_function_callback *out, kineto_error *err)
 {
     const kineto_function_callback none = KINETO_FUNCTION_CALLBACK_INIT;
     *out = none;
@@ -196,8 +206,8 @@ static kineto_status check(const kineto_function_callback *in, kineto_function_c
     return KINETO_OK;
 }
 
-static kineto_status add(kr_callbacks *all, const kineto_function_callback *c, kineto_callback *out,
-                         kineto_error *err)
+static kineto_status add_callback(kr_callbacks *all, const kineto_function_callback *c,
+                                  kineto_callback *out, kineto_error *err)
 {
     kr_callback *k = NULL;
     for (uint32_t i = 0; i < KR_CALLBACKS && !k; i++)
@@ -206,12 +216,13 @@ static kineto_status add(kr_callbacks *all, const kineto_function_callback *c, k
     if (!k)
         return kb_fail(err, KINETO_E_LIMIT, "there are %u callbacks of operators already",
                        KR_CALLBACKS);
+    KB_ASSERT(k->handle == 0);
     k->taken = true;
     k->disabled = false;
     k->c = *c;
     kineto_callback handle = kb_add_relaxed(&last_handle, 1) + 1;
     kb_store_release(&k->handle, handle);
-    masks_update(all);
+    update_scope_masks(all);
     kb_add_relaxed(&kineto_function_watchers, 1u);
     if (out)
         *out = handle;
@@ -224,12 +235,12 @@ kineto_status kineto_function_add_global(const kineto_function_callback *callbac
     kineto_function_callback c;
     if (out)
         *out = 0;
-    kineto_status status = check(callback, &c, err);
+    kineto_status status = check_callback_options(callback, &c, err);
     if (status)
         return status;
-    kr_inside_init();
+    kr_quiesce_init();
     (void)kr_lock_take(&edit_lock);
-    status = add(&everywhere, &c, out, err);
+    status = add_callback(&everywhere, &c, out, err);
     kb_lock_drop(&edit_lock);
     return status;
 }
@@ -240,14 +251,14 @@ kineto_status kineto_function_add_local(const kineto_function_callback *callback
     kineto_function_callback c;
     if (out)
         *out = 0;
-    kineto_status status = check(callback, &c, err);
-    kr_thread *t = status ? NULL : thread_get();
+    kineto_status status = check_callback_options(callback, &c, err);
+    kr_thread *t = status ? NULL : get_thread_state();
     if (!status && !t)
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for callbacks of a thread");
-    return status ? status : add(&t->own, &c, out, err);
+        status = kb_fail_memory(err, "callbacks of a thread");
+    return status ? status : add_callback(&t->own, &c, out, err);
 }
 
-static kr_callback *find(kr_callbacks *all, kineto_callback handle)
+static kr_callback *find_callback(kr_callbacks *all, kineto_callback handle)
 {
     for (uint32_t i = 0; i < KR_CALLBACKS && handle; i++)
         if (all->list[i].handle == handle)
@@ -255,53 +266,56 @@ static kr_callback *find(kr_callbacks *all, kineto_callback handle)
     return NULL;
 }
 
-/* Out of the table; its place stays taken. */
-static void hide(kr_callbacks *all, kr_callback *k)
+/* Take a callback out of the table; its place stays taken until no thread can be running it. */
+static void hide_callback(kr_callbacks *all, kr_callback *k)
 {
+    KB_ASSERT(k->taken && k->handle);
     if (!k->disabled)
         kb_sub_relaxed(&kineto_function_watchers, 1u);
     kb_store_release(&k->handle, 0);
-    masks_update(all);
+    update_scope_masks(all);
 }
 
-#define CALLBACK_PATIENCE_MS 30000u
+#define CALLBACK_TIMEOUT_MS 30000u
 
-static kineto_status remove_global(kineto_callback handle)
+static kineto_status remove_global_callback(kineto_callback handle)
 {
     (void)kr_lock_take(&edit_lock);
-    kr_callback *k = find(&everywhere, handle);
+    kr_callback *k = find_callback(&everywhere, handle);
     if (k)
-        hide(&everywhere, k);
+        hide_callback(&everywhere, k);
     kb_lock_drop(&edit_lock);
     if (!k)
         return KINETO_E_NOT_FOUND;
-    if (!kr_inside_wait(CALLBACK_PATIENCE_MS)) {
-        kb_log(KINETO_LOG_WARNING, "a callback of operators does not return; it is left behind");
+    if (!kr_wait_quiescent(CALLBACK_TIMEOUT_MS)) {
+        kb_log(KINETO_LOG_WARNING,
+               "a callback of operators does not return; its place is not used again");
         return KINETO_E_BUSY;
     }
+    KB_ASSERT(k->taken && k->handle == 0);
     kb_store_release(&k->taken, false);
     return KINETO_OK;
 }
 
 kineto_status kineto_function_remove(kineto_callback handle)
 {
-    kr_thread *t = thread_known();
-    kr_callback *k = t ? find(&t->own, handle) : NULL;
+    kr_thread *t = find_thread_state();
+    kr_callback *k = t ? find_callback(&t->own, handle) : NULL;
     if (!k)
-        return remove_global(handle);
-    hide(&t->own, k);
+        return remove_global_callback(handle);
+    hide_callback(&t->own, k);
     k->taken = false;
     return KINETO_OK;
 }
 
-static bool set_disabled(kr_callbacks *all, kineto_callback handle, bool disabled)
+static bool set_callback_disabled(kr_callbacks *all, kineto_callback handle, bool disabled)
 {
-    kr_callback *k = find(all, handle);
+    kr_callback *k = find_callback(all, handle);
     if (!k)
         return false;
     if (k->disabled != disabled) {
         k->disabled = disabled;
-        masks_update(all);
+        update_scope_masks(all);
         if (disabled)
             kb_sub_relaxed(&kineto_function_watchers, 1u);
         else
@@ -310,21 +324,27 @@ static bool set_disabled(kr_callbacks *all, kineto_callback handle, bool disable
     return true;
 }
 
-static kineto_status change(kineto_callback handle, bool disabled)
+static kineto_status change_callback_state(kineto_callback handle, bool disabled)
 {
-    kr_thread *t = thread_known();
-    if (t && set_disabled(&t->own, handle, disabled))
+    kr_thread *t = find_thread_state();
+    if (t && set_callback_disabled(&t->own, handle, disabled))
         return KINETO_OK;
     (void)kr_lock_take(&edit_lock);
-    bool found = set_disabled(&everywhere, handle, disabled);
+    bool found = set_callback_disabled(&everywhere, handle, disabled);
     kb_lock_drop(&edit_lock);
     return found ? KINETO_OK : KINETO_E_NOT_FOUND;
 }
 
-kineto_status kineto_function_disable(kineto_callback handle) { return change(handle, true); }
-kineto_status kineto_function_reenable(kineto_callback handle) { return change(handle, false); }
+kineto_status kineto_function_disable(kineto_callback handle)
+{
+    return change_callback_state(handle, true);
+}
+kineto_status kineto_function_reenable(kineto_callback handle)
+{
+    return change_callback_state(handle, false);
+}
 
-static bool has(const kr_callbacks *all)
+static bool has_enabled_callbacks(const kr_callbacks *all)
 {
     uint32_t mask = 0;
     for (uint32_t scope = 0; scope < KINETO_NUM_SCOPES; scope++)
@@ -332,12 +352,12 @@ static bool has(const kr_callbacks *all)
     return mask != 0;
 }
 
-bool kineto_function_has_global(void) { return has(&everywhere); }
+bool kineto_function_has_global(void) { return has_enabled_callbacks(&everywhere); }
 
 bool kineto_function_has_local(void)
 {
-    const kr_thread *t = thread_known();
-    return t && has(&t->own);
+    const kr_thread *t = find_thread_state();
+    return t && has_enabled_callbacks(&t->own);
 }
 
 bool kineto_function_has_callbacks(void)
@@ -350,13 +370,13 @@ void kineto_function_clear_global(void)
     for (uint32_t i = 0; i < KR_CALLBACKS; i++) {
         kineto_callback handle = kb_load_acquire(&everywhere.list[i].handle);
         if (handle)
-            (void)remove_global(handle);
+            (void)remove_global_callback(handle);
     }
 }
 
 void kineto_function_clear_local(void)
 {
-    kr_thread *t = thread_known();
+    kr_thread *t = find_thread_state();
     for (uint32_t i = 0; t && i < KR_CALLBACKS; i++)
         if (t->own.list[i].handle)
             (void)kineto_function_remove(t->own.list[i].handle);
@@ -368,10 +388,10 @@ void kineto_function_clear(void)
     kineto_function_clear_global();
 }
 
-/* ---- a step: who is called now --------------------------------------------------------------- */
+/* ---- a step: which callbacks run for an operator ---------------------------------------------- */
 
 /* xorshift64* */
-static uint64_t draw(kr_thread *t)
+static uint64_t draw_random(kr_thread *t)
 {
     uint64_t x = t->random;
     x ^= x >> 12;
@@ -381,32 +401,32 @@ static uint64_t draw(kr_thread *t)
     return x * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-static bool drawn(kr_thread *t, double probability)
+static bool is_drawn(kr_thread *t, double probability)
 {
     if (KINETO_LIKELY(probability >= 1))
         return true;
-    return (double)(draw(t) >> 11) * 0x1p-53 < probability;
+    return (double)(draw_random(t) >> 11) * 0x1p-53 < probability;
 }
 
-static kr_callback *place_of(kr_thread *t, uint32_t place)
+static kr_callback *callback_at(kr_thread *t, uint32_t place)
 {
     return place < KR_CALLBACKS ? &everywhere.list[place] : &t->own.list[place - KR_CALLBACKS];
 }
 
-static uint64_t members_of(const kr_thread *t, uint32_t scope)
+static uint64_t callbacks_of_scope(const kr_thread *t, uint32_t scope)
 {
     return kb_load_acquire(&everywhere.of_scope[scope]) | (uint64_t)t->own.of_scope[scope]
                                                               << KR_CALLBACKS;
 }
 
-/* Inside only. */
-static void step_make(kr_thread *t, uint32_t scope, kineto_function_step *out)
+/* Choose among the enabled callbacks of the scope by their probabilities. The thread is inside. */
+static void select_step_callbacks(kr_thread *t, uint32_t scope, kineto_function_step *out)
 {
-    uint64_t members = members_of(t, scope);
+    uint64_t members = callbacks_of_scope(t, scope);
     for (uint64_t left = members; left; left &= left - 1) {
         uint32_t place = (uint32_t)__builtin_ctzll(left);
-        const kr_callback *k = place_of(t, place);
-        if (!drawn(t, k->c.probability)) {
+        const kr_callback *k = callback_at(t, place);
+        if (!is_drawn(t, k->c.probability)) {
             members &= ~(UINT64_C(1) << place);
             continue;
         }
@@ -418,13 +438,14 @@ static void step_make(kr_thread *t, uint32_t scope, kineto_function_step *out)
     out->members = members;
 }
 
-/* NULL: no callbacks here and now. Else inside, to be left with *c. */
-static kr_thread *thread_enter(kr_cursor **c)
+/* The thread's state, with the thread marked as inside until kr_plugin_exit(*c). NULL: no callbacks
+ * can run now, and it is not inside. */
+static kr_thread *enter_callbacks(kr_cursor **c)
 {
-    kr_thread *t = kr_me->functions_off ? NULL : thread_get();
+    kr_thread *t = kr_me->functions_off ? NULL : get_thread_state();
     if (!t || t->running)
         return NULL;
-    *c = kr_inside_enter();
+    *c = kr_plugin_enter();
     return *c ? t : NULL;
 }
 
@@ -435,10 +456,10 @@ bool kineto_function_step_callbacks(kineto_scope scope, kineto_function_step *ou
     if ((uint32_t)scope >= KINETO_NUM_SCOPES)
         return false;
     out->recorded = kr_function_recorded(scope);
-    kr_thread *t = kb_load_relaxed(&kineto_function_watchers) ? thread_enter(&c) : NULL;
+    kr_thread *t = kb_load_relaxed(&kineto_function_watchers) ? enter_callbacks(&c) : NULL;
     if (t) {
-        step_make(t, scope, out);
-        kr_inside_leave(c);
+        select_step_callbacks(t, scope, out);
+        kr_plugin_exit(c);
     }
     out->needs_ids |= out->recorded;
     return out->recorded || out->count;
@@ -446,7 +467,7 @@ bool kineto_function_step_callbacks(kineto_scope scope, kineto_function_step *ou
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static calls *calls_get(kr_thread *t)
+static calls *alloc_calls(kr_thread *t)
 {
     calls *k = t->unused;
     if (k)
@@ -462,8 +483,8 @@ static calls *calls_get(kr_thread *t)
     return k;
 }
 
-static void view_fill(kineto_function_view *v, const kineto_function *f, const kineto_site *site,
-                      const kineto_function_info *info)
+static void fill_function_view(kineto_function_view *v, const kineto_function *f,
+                               const kineto_site *site, const kineto_function_info *info)
 {
     *v = (kineto_function_view){
         .size = sizeof *v,
@@ -483,8 +504,8 @@ static void view_fill(kineto_function_view *v, const kineto_function *f, const k
     };
 }
 
-/* What this callback did not ask for, it does not see. */
-static kineto_function_view view_for(const kineto_function_view *whole, const kr_callback *k)
+/* A view without what this callback did not request. */
+static kineto_function_view restrict_view(const kineto_function_view *whole, const kr_callback *k)
 {
     kineto_function_view v = *whole;
     if (!k->c.needs_inputs)
@@ -496,21 +517,24 @@ static kineto_function_view view_for(const kineto_function_view *whole, const kr
     return v;
 }
 
-/* Inside only. */
-static void enter_all(kr_thread *t, calls *k, uint64_t members)
+/* Call the `enter` functions in the order of places, and store in *k which `exit` functions to
+ * call. The thread is inside. */
+static void run_enter_callbacks(kr_thread *t, calls *k, uint64_t members)
 {
+    KB_ASSERT(!t->running && k->count == 0);
     t->running = true;
     for (; members; members &= members - 1) {
         uint32_t place = (uint32_t)__builtin_ctzll(members);
-        const kr_callback *callback = place_of(t, place);
+        const kr_callback *callback = callback_at(t, place);
         kineto_callback handle = kb_load_acquire(&callback->handle);
         if (!handle)
             continue;
-        kineto_function_view view = view_for(&k->view, callback);
+        kineto_function_view view = restrict_view(&k->view, callback);
         kineto_function_exit exit = callback->c.exit;
         void *context = callback->c.enter ? callback->c.enter(&view, callback->c.user) : NULL;
         if (!exit)
             continue;
+        KB_ASSERT(k->count < KB_COUNT(k->list));
         k->list[k->count].handle = handle;
         k->list[k->count].place = place;
         k->list[k->count++].context = context;
@@ -518,17 +542,17 @@ static void enter_all(kr_thread *t, calls *k, uint64_t members)
     t->running = false;
 }
 
-static void begin(kineto_function *f, kr_thread *t, const kineto_function_step *step,
-                  kineto_site *site, const kineto_function_info *info)
+static void begin_callbacks(kineto_function *f, kr_thread *t, const kineto_function_step *step,
+                            kineto_site *site, const kineto_function_info *info)
 {
-    calls *k = calls_get(t);
+    calls *k = alloc_calls(t);
     if (!k)
         return;
     if (step->needs_ids && !f->id)
         f->id = kr_function_id_slow();
-    view_fill(&k->view, f, site, info);
-    /* Since the step was made, others may have come into the places of those that were removed. */
-    enter_all(t, k, step->members & members_of(t, step->scope));
+    fill_function_view(&k->view, f, site, info);
+    /* Since the step was made, places of removed callbacks may have been given to new ones. */
+    run_enter_callbacks(t, k, step->members & callbacks_of_scope(t, step->scope));
     if (k->count == 0) {
         k->next = t->unused;
         t->unused = k;
@@ -549,13 +573,13 @@ void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_func
                         const kr_place *place)
 {
     kr_cursor *c;
-    kr_thread *t = site->scope < KINETO_NUM_SCOPES ? thread_enter(&c) : NULL;
+    kr_thread *t = site->scope < KINETO_NUM_SCOPES ? enter_callbacks(&c) : NULL;
     if (t) {
         kineto_function_step step = {.scope = site->scope};
-        step_make(t, site->scope, &step);
+        select_step_callbacks(t, site->scope, &step);
         if (step.count)
-            begin(f, t, &step, site, info);
-        kr_inside_leave(c);
+            begin_callbacks(f, t, &step, site, info);
+        kr_plugin_exit(c);
     }
     kr_function_record(f, site, info, place);
 }
@@ -568,10 +592,10 @@ void kineto_function_start_step(kineto_function *f, const kineto_function_step *
     if (given)
         memcpy(&info, given, KB_MIN(given->size, sizeof info));
     *f = (kineto_function){.site = site, .state = info.is_async ? KR_FUNCTION_ASYNC : 0};
-    kr_thread *t = step->count ? thread_enter(&c) : NULL;
+    kr_thread *t = step->count ? enter_callbacks(&c) : NULL;
     if (t) {
-        begin(f, t, step, site, &info);
-        kr_inside_leave(c);
+        begin_callbacks(f, t, step, site, &info);
+        kr_plugin_exit(c);
     }
     kr_place place = {__builtin_frame_address(0), KR_CALLER};
     if (step->recorded)
@@ -590,19 +614,20 @@ void kineto_function_set_outputs(kineto_function *f, const kineto_input *outputs
         kr_function_outputs(f, outputs, outputs ? count : 0);
 }
 
-/* Those that are still there. The thread's own are called on it only. */
-static void exit_all(kr_thread *t, calls *k)
+/* Call the `exit` functions of callbacks that are still in their table, in reverse order. Those of
+ * a thread's own table are called on that thread only. */
+static void run_exit_callbacks(kr_thread *t, calls *k)
 {
-    bool within = t->running; /* a callback ends an operator that began outside of it */
+    bool within = t->running; /* true when a callback ends an operator that began outside of it */
     t->running = true;
     for (uint32_t i = k->count; i-- > 0;) {
         uint32_t place = k->list[i].place;
         if (place >= KR_CALLBACKS && k->thread != t)
             continue;
-        const kr_callback *callback = place_of(t, place);
+        const kr_callback *callback = callback_at(t, place);
         if (kb_load_acquire(&callback->handle) != k->list[i].handle)
             continue;
-        kineto_function_view view = view_for(&k->view, callback);
+        kineto_function_view view = restrict_view(&k->view, callback);
         callback->c.exit(&view, k->list[i].context, callback->c.user);
     }
     t->running = within;
@@ -611,13 +636,13 @@ static void exit_all(kr_thread *t, calls *k)
 void kr_callbacks_end(kineto_function *f)
 {
     calls *k = f->calls;
-    kr_cursor *c = kr_inside_enter();
-    kr_thread *t = c ? thread_get() : NULL;
+    kr_cursor *c = kr_plugin_enter();
+    kr_thread *t = c ? get_thread_state() : NULL;
     k->view.outputs = k->outputs;
     k->view.output_count = k->output_count;
     f->calls = NULL;
     if (t)
-        exit_all(t, k);
+        run_exit_callbacks(t, k);
     free(k->name);
     if (t) {
         k->next = t->unused;
@@ -626,5 +651,5 @@ void kr_callbacks_end(kineto_function *f)
         free(k);
     }
     if (c)
-        kr_inside_leave(c);
+        kr_plugin_exit(c);
 }

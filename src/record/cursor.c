@@ -1,5 +1,11 @@
-/* Cursors: attaching threads, changing chunks, keyframes, thread exit. The slow half of recording.
- */
+/* Cursors: attaching threads, changing chunks, keyframes, thread exit. The slow half of recording;
+ * the hot half is in cursor.h and record.c.
+ *
+ * Cursors lie in slabs that are never freed, since a cursor may still be the `kr_me` of a thread
+ * that has not recorded since a fork. A slot is claimed by the compare-and-swap of `in_use`, and
+ * released as the last step of thread exit. A chunk changes hands in the order claim new, publish
+ * new, seal old: a thread that is killed or cancelled in between leaves two LIVE chunks in its
+ * name, which thread exit (release_stray_chunks) or the collector puts right. */
 #include "record/function.h"
 
 #include <dlfcn.h>
@@ -46,7 +52,7 @@ typedef struct kr_slab {
 
 static kr_slab *kr_slabs;
 
-static kr_slot *slab_take(kr_slab *slab)
+static kr_slot *claim_slab_slot(kr_slab *slab)
 {
     for (size_t i = 0; i < KB_COUNT(slab->slots); i++) {
         uint8_t free_slot = 0;
@@ -57,11 +63,11 @@ static kr_slot *slab_take(kr_slab *slab)
     return NULL;
 }
 
-static kr_slot *slot_take(void)
+static kr_slot *claim_cursor_slot(void)
 {
     kr_slab *head = kb_load_acquire(&kr_slabs);
     for (kr_slab *slab = head; slab && slab->magic == KR_SLAB_MAGIC; slab = slab->next) {
-        kr_slot *slot = slab_take(slab);
+        kr_slot *slot = claim_slab_slot(slab);
         if (slot)
             return slot;
     }
@@ -76,7 +82,9 @@ static kr_slot *slot_take(void)
     return &slab->slots[0];
 }
 
-static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
+/* A cursor without chunk, name or identity in the pool. `in_use`, `busy` and `second` are the
+ * caller's to set. */
+static void init_cursor(kr_cursor *c, uint32_t pid, uint32_t tid)
 {
     c->at = c->limit = c->base = NULL;
     c->depth = 0;
@@ -85,8 +93,8 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->name_id = 0;
     kb_store_relaxed(&c->system_name, 0u);
     c->name[0] = 0;
-    kb_store_relaxed(&c->inside, 0);
-    c->inside_more = 0;
+    kb_store_relaxed(&c->in_plugin, 0);
+    c->in_plugin_nested = 0;
     c->pushed_depth[0] = c->pushed_depth[1] = 0;
     c->function_next = c->function_end = 0;
     c->number = 0;
@@ -94,27 +102,28 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->functions_off = c->functions_fast = 0;
     c->callbacks = c->extras = NULL;
     c->inspect = c->stacks = 0;
-    c->shed_at = NULL;
+    c->throttled_at = NULL;
     kb_store_relaxed(&c->tid, tid);
     kb_store_relaxed(&c->pid, pid);
     c->ticks_clock = kb_ticks_clock();
     c->tsc = c->ticks_clock != KB_TICKS_MONOTONIC_RAW;
 }
 
-/* `was`: what the thread had. A signal handler may have attached it since that was looked at, or
- * tried. */
-static kr_cursor *thread_attach(kr_cursor *was)
+/* `was`: the value of kr_me that the caller saw. A signal handler may have attached the thread
+ * since, or be the one that interrupts an attach: then the compare-and-swap fails. */
+static kr_cursor *attach_thread(kr_cursor *was)
 {
     if (!kb_cas_acqrel(&kr_me, &was, &kr_attaching))
         return was == &kr_unattached ? NULL : was;
-    kr_slot *slot = slot_take();
+    kr_slot *slot = claim_cursor_slot();
     if (!slot) {
         kr_me = &kr_unattached;
         return NULL;
     }
+    KB_ASSERT(slot->first.in_use == 1);
     uint32_t pid = kb_os_pid(), tid = kb_os_tid();
-    cursor_init(&slot->first, pid, tid);
-    cursor_init(&slot->second, pid, tid);
+    init_cursor(&slot->first, pid, tid);
+    init_cursor(&slot->second, pid, tid);
     slot->second.is_second = slot->second.in_use = 1;
     slot->first.second = &slot->second;
     slot->first.busy = slot->second.busy = 0;
@@ -131,7 +140,7 @@ kr_cursor *kr_cursor_slow(void)
     if (c == &kr_unattached || !KR_IN_USE(c)) { /* new, or zeroed by a fork */
         if (kr_process_is_foreign())
             return NULL; /* the ledger names the process */
-        c = thread_attach(c);
+        c = attach_thread(c);
         if (!c)
             kr_count(KF_SOURCE_API, KF_REASON_NO_MEMORY, 1);
         return c;
@@ -142,21 +151,21 @@ kr_cursor *kr_cursor_slow(void)
     return NULL;
 }
 
-static bool slot_inside(const kr_slot *s, uint32_t pid, uint32_t tid)
+static bool is_slot_in_plugin(const kr_slot *s, uint32_t pid, uint32_t tid)
 {
     return kb_load_acquire(&s->first.in_use) && kb_load_relaxed(&s->first.pid) == pid &&
            kb_load_relaxed(&s->first.tid) != tid &&
-           (kb_load_acquire(&s->first.inside) || kb_load_acquire(&s->second.inside));
+           (kb_load_acquire(&s->first.in_plugin) || kb_load_acquire(&s->second.in_plugin));
 }
 
-bool kr_cursors_outside(bool (*wait)(uint32_t *turns, uint32_t patience_ms), uint32_t patience_ms)
+bool kr_cursors_wait_outside(bool (*wait)(uint32_t *turns, uint32_t limit_ms), uint32_t limit_ms)
 {
     uint64_t self = kr_identity();
     uint32_t turns = 0;
     for (const kr_slab *s = kb_load_acquire(&kr_slabs); s && s->magic == KR_SLAB_MAGIC; s = s->next)
         for (size_t i = 0; i < KB_COUNT(s->slots); i++)
-            while (slot_inside(&s->slots[i], (uint32_t)(self >> 32), (uint32_t)self))
-                if (!wait(&turns, patience_ms))
+            while (is_slot_in_plugin(&s->slots[i], (uint32_t)(self >> 32), (uint32_t)self))
+                if (!wait(&turns, limit_ms))
                     return false;
     return true;
 }
@@ -174,32 +183,35 @@ void kr_cursors_each(void (*visit)(kr_cursor *c, void *context), void *context)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static uint64_t cursor_owner(const kr_cursor *c) { return (uint64_t)c->pid << 32 | c->tid; }
+static uint64_t owner_of_cursor(const kr_cursor *c) { return (uint64_t)c->pid << 32 | c->tid; }
 
-/* Words of the record that opened range d, as its header says. What the memory is shared with may
- * have changed that: it is 2 if the chunk does not hold it. */
-static uint32_t opened_words(const kr_cursor *c, uint32_t d, uint64_t header)
+/* Words of the record that opened range d, from its header. Another process may have overwritten
+ * the header in the shared memory: the result is 2 if the chunk cannot hold that many. */
+static uint32_t words_of_open_range(const kr_cursor *c, uint32_t d, uint64_t header)
 {
     uint32_t words = kf_header_words(header);
     return words < 2 || words > KF_CHUNK_WORDS - c->open[d] ? 2 : words;
 }
 
-/* Words of whole copies of all open ranges. */
-static uint32_t reopen_words(const kr_cursor *c)
+/* Words that complete copies of all open ranges take. */
+static uint32_t count_reopen_words(const kr_cursor *c)
 {
     uint32_t words = 0;
     for (uint32_t d = 0; d < c->depth; d++)
-        words += opened_words(c, d, kb_load_relaxed(&c->base[c->open[d]]));
+        words += words_of_open_range(c, d, kb_load_relaxed(&c->base[c->open[d]]));
     return words;
 }
 
 /* Copy open range d to `at`, shortened to header and ticks if it is longer than `most` words. The
- * old chunk is still ours, so its record is stable, unless somebody means harm. */
-static uint64_t *reopen_copy(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_t d, size_t most)
+ * old chunk is still this cursor's, so that its record is stable unless another process
+ * misbehaves. */
+static uint64_t *copy_open_range(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_t d,
+                                 size_t most)
 {
+    KB_ASSERT(d < c->depth && c->open[d] < KF_CHUNK_WORDS && most >= 2);
     const uint64_t *from = c->base + c->open[d];
     uint64_t h = kb_load_relaxed(from);
-    uint32_t words = opened_words(c, d, h), props = kf_header_aux(h) >> 8;
+    uint32_t words = words_of_open_range(c, d, h), props = kf_header_aux(h) >> 8;
     if (words > 2 && words > most) {
         words = 2;
         props = KF_PROP_ARGS_LOST;
@@ -211,7 +223,7 @@ static uint64_t *reopen_copy(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_
     return at + words;
 }
 
-static uint64_t *keyframe_write(kr_cursor *c, uint64_t *at)
+static uint64_t *write_keyframe(kr_cursor *c, uint64_t *at)
 {
     uint64_t ticks = kr_ticks(c);
     c->epoch = kr_epoch_of(ticks);
@@ -223,66 +235,75 @@ static uint64_t *keyframe_write(kr_cursor *c, uint64_t *at)
     return at + KF_KEYFRAME_WORDS;
 }
 
-/* From here on the new chunk is the cursor's. The thread may end between any two of these (a
- * handler that does not return): while `at` is not said, it is where the records of `chunk` end. */
-static void segment_publish(kr_cursor *c, uint64_t *base, uint64_t *at, uint32_t index)
+/* Switch the cursor to a new chunk. The thread may end between any two of these stores (a signal
+ * handler that does not return): while `at` is NULL, the cursor stands where the records of `chunk`
+ * end, see discard_unfinished_record. */
+static void publish_segment(kr_cursor *c, uint64_t *base, uint64_t *at, uint32_t index)
 {
+    KB_ASSERT(c->depth <= KF_MAX_DEPTH && at > base);
+    KB_ASSERT(at + c->depth <= base + KF_CHUNK_WORDS);
     c->at = NULL;
     c->leaving = c->chunk;
     kb_signal_fence();
     c->chunk = index;
     kb_signal_fence();
     c->base = base;
-    c->shed_at = NULL;
+    c->throttled_at = NULL;
     c->limit = base + KF_CHUNK_WORDS - c->depth;
     kb_signal_fence();
     c->at = at;
 }
 
-/* Go on in chunk `index` that has `used` words. False: too little room for this cursor. */
-static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uint32_t used,
+/* Begin a segment in chunk `index`, in which `used` words are written: a keyframe, then a REOPEN
+ * copy of each open range. False: too little room for these, for `words` and for the ENDs. */
+static bool start_segment(kr_cursor *c, const kf_pool *pool, uint32_t index, uint32_t used,
                           uint32_t words)
 {
+    KB_ASSERT(index != c->chunk && used + KF_KEYFRAME_WORDS + c->depth <= KF_CHUNK_WORDS);
     uint64_t *base = kf_pool_chunk(pool, index);
     uint32_t room = KF_CHUNK_WORDS - used - KF_KEYFRAME_WORDS - c->depth;
-    uint32_t copies = reopen_words(c);
+    uint32_t copies = count_reopen_words(c);
     bool whole = copies <= room / 2 && copies + words + 2 <= room;
     if ((whole ? copies : 2 * c->depth) + words + 2 > room)
         return false;
-    uint64_t *at = keyframe_write(c, base + used);
+    uint64_t *at = write_keyframe(c, base + used);
     const uint64_t *end = at + (whole ? copies : 2 * c->depth);
-    for (uint32_t d = 0; d < c->depth; d++) /* those that follow have 2 words each for certain */
-        at = reopen_copy(c, at, base, d, (size_t)(end - at) - 2u * (c->depth - 1 - d));
-    segment_publish(c, base, at, index);
+    for (uint32_t d = 0; d < c->depth; d++) /* leave 2 words for each range that follows */
+        at = copy_open_range(c, at, base, d, (size_t)(end - at) - 2u * (c->depth - 1 - d));
+    publish_segment(c, base, at, index);
     kr_cursor_put_name(c);
     return true;
 }
 
-static bool chunk_change(kr_cursor *c, const kf_pool *pool, uint32_t words)
+static bool change_chunk(kr_cursor *c, const kf_pool *pool, uint32_t words)
 {
     uint32_t old = c->chunk, old_used = (uint32_t)(c->at - c->base), used;
+    KB_ASSERT(!KR_IN_USE(c) || c->leaving == KR_NO_CHUNK);
+    KB_ASSERT(old == KR_NO_CHUNK || old_used <= KF_CHUNK_WORDS);
     uint64_t begun = kr_ticks(c);
     if (kb_load_relaxed(&pool->control->shed.short_ticks) && old != KR_NO_CHUNK)
-        kr_shed_judge(c);
-    /* What threads left comes first, however little room there is in it: all of that is tried. */
+        kr_throttle_scan_chunk(c);
+    /* kf_chunk_claim offers partial chunks first, also ones with too little room for this cursor:
+     * try as many as there are chunks. */
     for (uint32_t tries = 0; tries <= pool->chunk_count; tries++) {
-        uint32_t index = kf_chunk_claim(pool, cursor_owner(c), &used);
+        uint32_t index = kf_chunk_claim(pool, owner_of_cursor(c), &used);
         if (index == UINT32_MAX)
             return false;
-        if (segment_start(c, pool, index, used, words)) {
+        if (start_segment(c, pool, index, used, words)) {
             if (old != KR_NO_CHUNK)
                 kf_chunk_seal(pool, old, old_used, kr_ticks(c));
             c->leaving = KR_NO_CHUNK;
             kr_cost_add(KF_COST_CHUNK, kr_ticks(c) - begun, 1);
             return true;
         }
-        kf_chunk_seal(pool, index, used, kr_ticks(c)); /* a partial one, too small for us */
+        kf_chunk_seal(pool, index, used, kr_ticks(c)); /* a partial one with too little room */
     }
     return false;
 }
 
-/* Changes when chunks are given back or the rules of the buffer change. */
-static uint64_t room_key(const kf_control *control)
+/* Changes when chunks are freed, or when the size or the policy of the buffer changes: then
+ * claiming a chunk may succeed again. */
+static uint64_t make_room_key(const kf_control *control)
 {
     return kb_load_relaxed(&control->forgotten_ticks) + kb_load_relaxed(&control->chunk_limit) +
            ((uint64_t)kb_load_relaxed(&control->full_policy) << 63);
@@ -295,11 +316,11 @@ bool kr_cursor_refill(kr_cursor *c, uint32_t words)
         return false;
     if (c->serial == 0)
         c->serial = kb_add_relaxed(&pool->control->cursor_serial, 1) + 1;
-    uint64_t key = room_key(pool->control);
+    uint64_t key = make_room_key(pool->control);
     if (c->skip && c->skip_while == key) {
         c->skip--;
     } else {
-        if (chunk_change(c, pool, words))
+        if (change_chunk(c, pool, words))
             return true;
         c->skip = 16;
         c->skip_while = key;
@@ -308,7 +329,9 @@ bool kr_cursor_refill(kr_cursor *c, uint32_t words)
     return false;
 }
 
-/* By more args of the range that is about to end, of which there are none; or by a keyframe. */
+/* Re-anchors the clock for the END that follows: writes an ARGS record without args for the range
+ * that is about to end, or moves to a new chunk, which begins with a keyframe, if the chunk is
+ * full. */
 KB_COLD void kr_epoch_begin(kr_cursor *c, uint64_t ticks)
 {
     c->epoch = kr_epoch_of(ticks);
@@ -332,13 +355,13 @@ void kr_cursor_put_name(kr_cursor *c)
 
 /* ---- thread exit ----------------------------------------------------------------------------- */
 
-/* Ended inside a record call: what that left is no record. */
-static void cursor_settle(kr_cursor *c)
+/* The thread was ended inside a record call: erase what that call had written and not committed. */
+static void discard_unfinished_record(kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
     if (!pool || c->chunk == KR_NO_CHUNK || !c->busy)
         return;
-    if (!c->at) { /* as segment_publish left it */
+    if (!c->at) { /* as publish_segment left it */
         c->base = kf_pool_chunk(pool, c->chunk);
         c->limit = c->base + KF_CHUNK_WORDS - c->depth;
         c->at = c->base + kf_committed_words(c->base, KF_CHUNK_WORDS);
@@ -346,106 +369,113 @@ static void cursor_settle(kr_cursor *c)
     memset(c->at, 0, (size_t)(c->base + KF_CHUNK_WORDS - c->at) * sizeof *c->at);
 }
 
-static void cursor_retire(kr_cursor *c)
+/* The thread ends: write THREAD_EXIT and leave the chunk to other threads. Open ranges stay open
+ * and are closed by the decoder, so that the words reserved for their ENDs are free to use. */
+static void retire_cursor(kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
     if (!pool || c->chunk == KR_NO_CHUNK)
         return;
     kr_enter(c);
     uint64_t ticks = kr_ticks(c);
-    if (c->limit + c->depth - c->at >= 2) { /* its ranges stay open: their words are free */
+    KB_ASSERT(c->at >= c->base && c->at <= c->base + KF_CHUNK_WORDS);
+    if (c->limit + c->depth - c->at >= 2) {
         c->at[1] = ticks;
         kr_commit(c, c->at, kf_header(KF_THREAD_EXIT, 2, 0, 0), 2);
-    } else if (c->depth) { /* room for one END there always is: it closes them all */
+    } else if (c->depth) { /* there is always room for one END, which closes them all */
         kr_commit(c, c->at, kf_end(0, ticks), 1);
     }
     kf_chunk_leave(pool, c->chunk, (uint32_t)(c->at - c->base), ticks);
     c->chunk = KR_NO_CHUNK;
-    c->shed_at = NULL;
+    c->throttled_at = NULL;
     c->at = c->limit = NULL;
 }
 
-
-static void seal_at(const kf_pool *pool, uint32_t index, uint32_t used, uint64_t ticks)
+static void seal_chunk_at(const kf_pool *pool, uint32_t index, uint32_t used, uint64_t ticks)
 {
     uint64_t *chunk = kf_pool_chunk(pool, index);
     memset(chunk + used, 0, (KF_CHUNK_WORDS - used) * sizeof *chunk);
     kf_chunk_seal(pool, index, used, ticks);
 }
 
-/* A chunk that was claimed and not yet gone on in: what others recorded there before stays. */
-static void leave_new(const kf_pool *pool, uint32_t index)
+/* A chunk that was claimed and not begun by this cursor: records that other threads left in it
+ * stay. */
+static void release_new_chunk(const kf_pool *pool, uint32_t index)
 {
     const kf_descriptor *d = &pool->descriptors[index];
     uint32_t used = kb_load_relaxed(&d->used);
     if (!used || used > KF_CHUNK_WORDS || !kb_load_relaxed(kf_pool_chunk(pool, index)))
         (void)kf_chunk_free(pool, index, kf_chunk_claim_of(pool, index));
     else
-        seal_at(pool, index, used, kb_load_relaxed(&d->last_ticks));
+        seal_chunk_at(pool, index, used, kb_load_relaxed(&d->last_ticks));
 }
 
-static bool is_leaving(const kr_cursor *c, uint32_t index)
+static bool is_previous_chunk_of(const kr_cursor *c, uint32_t index)
 {
     return c && c->leaving == index && c->chunk != index;
 }
 
-static bool is_its_own(const kr_cursor *c, uint32_t index) { return c && c->chunk == index; }
-
-/* It is LIVE and bears our name, but no cursor writes to it: the chunk before, or one that was not
- * begun. */
-static void leave_stray(const kf_pool *pool, const kr_cursor *c, uint32_t index)
+static bool is_current_chunk_of(const kr_cursor *c, uint32_t index)
 {
-    uint64_t *chunk = kf_pool_chunk(pool, index);
-    if (is_its_own(c, index) || is_its_own(c->second, index))
-        return;
-    if (is_leaving(c, index) || is_leaving(c->second, index))
-        seal_at(pool, index, kf_committed_words(chunk, KF_CHUNK_WORDS), kr_ticks(c));
-    else
-        leave_new(pool, index);
+    return c && c->chunk == index;
 }
 
-/* Ended while it changed chunks: two are LIVE. */
-static void leave_stray_chunks(const kr_cursor *c)
+/* A LIVE chunk in the thread's name that is not the current one of its cursors: the previous chunk,
+ * not sealed yet, or a new one, not begun yet. */
+static void release_stray_chunk(const kf_pool *pool, const kr_cursor *c, uint32_t index)
+{
+    uint64_t *chunk = kf_pool_chunk(pool, index);
+    if (is_current_chunk_of(c, index) || is_current_chunk_of(c->second, index))
+        return;
+    if (is_previous_chunk_of(c, index) || is_previous_chunk_of(c->second, index))
+        seal_chunk_at(pool, index, kf_committed_words(chunk, KF_CHUNK_WORDS), kr_ticks(c));
+    else
+        release_new_chunk(pool, index);
+}
+
+/* The thread may have been ended while it changed chunks: then two are LIVE. */
+static void release_stray_chunks(const kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
-    uint64_t owner = cursor_owner(c);
+    uint64_t owner = owner_of_cursor(c);
     uint32_t count = pool ? KB_MAX(kb_load_relaxed(&pool->control->chunk_high),
                                    kb_load_relaxed(&pool->control->chunk_limit))
                           : 0;
     for (uint32_t i = 0; i < count && i < pool->chunk_count; i++) {
         uint64_t claim = kb_load_acquire(&pool->descriptors[i].claim);
         if (kf_claim_owner(claim) == owner && kf_claim_state(claim) == KF_CHUNK_LIVE)
-            leave_stray(pool, c, i);
+            release_stray_chunk(pool, c, i);
     }
 }
 
-static void thread_exit(void *value)
+static void on_thread_exit(void *value)
 {
     kr_slot *slot = value;
-    if (kr_me == &slot->first && !slot->first.busy && !slot->first.inside) {
+    if (kr_me == &slot->first && !slot->first.busy && !slot->first.in_plugin) {
         kr_host_thread_exit();
         kr_callbacks_thread_exit(&slot->first);
         kr_extras_thread_exit(&slot->first);
     }
-    kr_me = &kr_attaching; /* handlers that interrupt this drop and count */
+    kr_me =
+        &kr_attaching; /* signal handlers that interrupt this drop what they record and count it */
     if (slot->first.pid) { /* not zeroed by a fork meanwhile */
         if (slot->first.busy || slot->second.busy)
-            leave_stray_chunks(&slot->first);
-        cursor_settle(&slot->first);
-        cursor_settle(&slot->second);
+            release_stray_chunks(&slot->first);
+        discard_unfinished_record(&slot->first);
+        discard_unfinished_record(&slot->second);
         kr_thread_name_at_exit(&slot->first);
-        cursor_retire(&slot->first);
-        cursor_retire(&slot->second);
-        kb_store_relaxed(&slot->first.inside, 0); /* cancelled in there, at worst */
-        kb_store_relaxed(&slot->second.inside, 0);
+        retire_cursor(&slot->first);
+        retire_cursor(&slot->second);
+        kb_store_relaxed(&slot->first.in_plugin, 0); /* the thread may have been cancelled there */
+        kb_store_relaxed(&slot->second.in_plugin, 0);
         kb_store_relaxed(&slot->first.pid, 0u);
         kb_store_release(&slot->first.in_use, 0);
     }
     kr_me = &kr_unattached;
 }
 
-/* Where the kernel cannot wipe pages on fork, libc's fork at least tells us. */
-static void forget_in_child(void)
+/* Where the kernel cannot wipe pages on fork, libc's fork calls this in the child. */
+static void forget_cursors_in_child(void)
 {
     kr_slabs = NULL;
     kr_me = &kr_unattached;
@@ -453,9 +483,9 @@ static void forget_in_child(void)
     kr_steps_forget();
 }
 
-/* A library that calls glibc's pthread_atfork carries a part of glibc, which needs what musl does not have;
- * this one is loaded into programs of either. */
-static void watch_forks(void (*handler)(void))
+/* Calling glibc's pthread_atfork links a part of glibc into the library that needs symbols which
+ * musl does not have; this library is loaded into programs of either libc. */
+static void register_fork_handler(void (*handler)(void))
 {
 #ifdef __GLIBC__
     int (*of_musl)(void (*)(void), void (*)(void), void (*)(void));
@@ -473,24 +503,24 @@ static void watch_forks(void (*handler)(void))
 
 kineto_status kr_threads_init(void)
 {
-    if (pthread_key_create(&kr_key, thread_exit) == 0) {
+    if (pthread_key_create(&kr_key, on_thread_exit) == 0) {
         kb_store_relaxed(&kr_key_usable, (uint32_t)(kr_key < KR_INLINE_KEYS));
         if (!kb_load_relaxed(&kr_key_usable))
             (void)pthread_key_delete(kr_key);
     }
     if (!kb_os_wipe_supported())
-        watch_forks(forget_in_child);
+        register_fork_handler(forget_cursors_in_child);
     return KINETO_OK;
 }
 
 /* The code may be unmapped after this (a static copy in a library that is closed). */
-__attribute__((destructor)) static void threads_unload(void)
+__attribute__((destructor)) static void on_library_unload(void)
 {
     if (kb_load_relaxed(&kr_key_usable)) {
         kb_store_relaxed(&kr_key_usable, 0u);
         (void)pthread_key_delete(kr_key);
     }
-    kineto_rt_thread_names(); /* of threads that exit() ends */
+    kineto_rt_thread_names(); /* names of the threads that exit() ends */
     kr_host_exit();
 }
 
@@ -499,5 +529,5 @@ __attribute__((destructor)) static void threads_unload(void)
 uint64_t kr_identity(void)
 {
     const kr_cursor *c = kr_me;
-    return KR_IN_USE(c) && c->tid ? cursor_owner(c) : kb_os_self();
+    return KR_IN_USE(c) && c->tid ? owner_of_cursor(c) : kb_os_self();
 }

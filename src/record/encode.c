@@ -1,7 +1,10 @@
-/* Packing arguments and texts into records, in one pass. The layout is in format.h. */
+/* Packing arguments and texts into records: the part that is not inline in encode.h, that is texts
+ * and lists. The layout is in format.h ("Packed args"). */
 #include "record/encode.h"
 
-static uint64_t *text_inline(uint64_t *at, const uint64_t *limit, const char *data, size_t bytes)
+/* A text whose bytes follow its word. @return the end; NULL: it does not fit. */
+static uint64_t *write_inline_text(uint64_t *at, const uint64_t *limit, const char *data,
+                                   size_t bytes)
 {
     size_t words = (bytes + 7) / 8;
     if (!kr_fits(at, limit, 1 + words))
@@ -18,13 +21,13 @@ uint64_t *kr_text_write(uint64_t *at, const uint64_t *limit, const char *data, s
                         size_t inline_limit)
 {
     if (KINETO_LIKELY(bytes <= inline_limit))
-        return text_inline(at, limit, data, bytes);
+        return write_inline_text(at, limit, data, bytes);
     if (!kr_fits(at, limit, 1))
         return NULL;
     uint32_t id = kr_intern_quiet(data, bytes);
     if (!id) {
         kr_count(KF_SOURCE_API, KF_REASON_TRUNCATED_TEXT, 1);
-        return text_inline(at, limit, data, inline_limit);
+        return write_inline_text(at, limit, data, inline_limit);
     }
     *at++ = bytes | (uint64_t)id << 32;
     return at;

@@ -1,12 +1,14 @@
-/* Packing arguments and texts into records, in one pass. The layout is in format.h.
- * Writers return the end of what they wrote, or NULL when it would pass `limit`. What operators
- * carry on every call (numbers, shapes) is inline; texts and lists are calls. */
+/* Packing arguments and texts into records, in one pass. The layout is in format.h ("Packed args").
+ * Writers return the end of what they wrote, or NULL when it would pass `limit`: the caller then
+ * discards the record (kr_undo). What operators carry on every call (numbers, shapes) is inline;
+ * texts and lists are calls. */
 #ifndef KR_ENCODE_H
 #define KR_ENCODE_H
 
 #include "record/cursor.h"
 
-/** Inline up to inline_limit bytes, else in the dictionary, else cut and counted. */
+/** A text: inline up to inline_limit bytes; a longer one in the dictionary; when that is full, cut
+ *  to inline_limit bytes and counted. */
 uint64_t *kr_text_write(uint64_t *at, const uint64_t *limit, const char *data, size_t bytes,
                         size_t inline_limit);
 uint64_t *kr_string_write(uint64_t *at, const uint64_t *limit, const char *s);
@@ -16,9 +18,11 @@ uint64_t *kr_strings_write(uint64_t *at, const uint64_t *limit, const char *cons
 
 KB_INLINE bool kr_fits(const uint64_t *at, const uint64_t *limit, size_t words)
 {
+    KB_ASSERT(at <= limit);
     return (size_t)(limit - at) >= words;
 }
 
+/** SHAPES: the count, then the ranks, four to a word, then all dims. */
 KB_INLINE uint64_t *kr_shapes_write(uint64_t *at, const uint64_t *limit, const kineto_shapes *list)
 {
     size_t n = list ? list->count : 0, head = 1 + (n + 3) / 4;
@@ -44,8 +48,10 @@ KB_INLINE uint64_t *kr_shapes_write(uint64_t *at, const uint64_t *limit, const k
     return dims;
 }
 
+/** A value that is not a single word and not SHAPES. */
 uint64_t *kr_list_write(uint64_t *at, const uint64_t *limit, uint32_t type, const kineto_value *v);
 
+/** All args of a site, by its types. */
 KB_INLINE uint64_t *kr_args_write(uint64_t *at, const uint64_t *limit, const kineto_site *site,
                                   const kineto_value *values)
 {

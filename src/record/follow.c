@@ -1,6 +1,7 @@
-/* Sources in a program that an on-demand recorder watches: one thread sleeps until windows change,
- * and has the profilers of plug-ins started or stopped then. Only in a process that has profilers,
- * and never under a recorder that records all the time. */
+/* Follows the windows of an on-demand recorder: in a process that such a recorder watches and that
+ * has plug-in profilers, one thread sleeps until windows change, and then starts or stops the
+ * profilers. Not under a recorder that records all the time. The protocol with the recorder is in
+ * format/follow.c. */
 #include "base/alone.h"
 #include "record/host.h"
 
@@ -9,15 +10,15 @@
 
 static uint32_t kr_follow_pid; /* the process whose thread runs; a fork's child has none */
 
-/* The thread runs this code for as long as the process lives. */
-static void stay_loaded(void)
+/* Keep the library from being unloaded: the thread runs its code until the process ends. */
+static void pin_library(void)
 {
     Dl_info info;
     if (dladdr(&kr_follow_pid, &info) && info.dli_fname && info.dli_fname[0])
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static void *follow(void *pool_control)
+static void *follow_windows(void *pool_control)
 {
     kf_control *control = pool_control;
     uint32_t pid = kb_os_pid(), collects = kb_load_relaxed(&control->collects);
@@ -46,8 +47,8 @@ void kr_follow_start(void)
     if (!pool || !kb_load_acquire(&pool->control->watched) || known == pid ||
         !kb_cas_acqrel(&kr_follow_pid, &known, pid))
         return;
-    stay_loaded();
-    int failed = kb_thread_start(&thread, follow, pool->control);
+    pin_library();
+    int failed = kb_thread_start(&thread, follow_windows, pool->control);
     if (failed)
         kb_log(KINETO_LOG_WARNING,
                "plug-ins will not follow requests for traces: a thread cannot be started: %s",

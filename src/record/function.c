@@ -1,11 +1,14 @@
-/* Operators: what runs when one begins and ends. A range with a part of its own for inputs.
+/* Operators: what runs when one begins and ends. An operator is a range with a part of its own for
+ * inputs, ids and stacks (KF_PROP_FUNCTION in format.h); uncommon parts are in function_part.c,
+ * callbacks in callbacks.c, stacks and counters in function_extras.c.
  *
- * Budget: two clock reads, eight words for two matrices, and handing its id to plug-ins. */
+ * As in record.c a fast path handles frequent operators and falls back to a general one. Budget:
+ * two clock reads, eight words for two matrices, and passing the id to plug-ins. */
 #include "record/function.h"
 
-/* ---- who counts ------------------------------------------------------------------------------ */
+/* ---- ids and numbers of threads -------------------------------------------------------------- */
 
-/* Before there is a pool; far from the ids of any pool. */
+/* Used without a pool; far from the ids of any pool. */
 static uint64_t early_ids = UINT64_C(1) << 40;
 static uint32_t thread_numbers;
 
@@ -25,7 +28,7 @@ void kr_functions_update(kr_cursor *c)
 
 KB_COLD uint32_t kr_thread_number_new(kr_cursor *c)
 {
-    if (c->is_second && kr_me != c) /* a signal handler: it is the thread's */
+    if (c->is_second && kr_me != c) /* a signal handler: the number is the thread's */
         return c->number = kr_me->number ? kr_me->number : kr_thread_number_new(kr_me);
     c->number = kb_add_relaxed(&thread_numbers, 1u) + 1;
     kr_functions_update(c);
@@ -54,8 +57,8 @@ uint64_t kineto_function_thread_id(void)
     return number;
 }
 
-/* What those who record want of this operator on this thread; 0: nothing. */
-KB_INLINE uint32_t wanted(const kr_cursor *c, uint32_t of_scope)
+/* The KF_WANT_… bits of an operator of this scope on this thread; 0: it is not recorded. */
+KB_INLINE uint32_t wanted_parts(const kr_cursor *c, uint32_t of_scope)
 {
     const kf_control *control = kb_load_acquire(&kr_pool.control);
     uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
@@ -66,9 +69,9 @@ KB_INLINE uint32_t wanted(const kr_cursor *c, uint32_t of_scope)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-/* What nearly all inputs are: tensors of up to four small sizes, contiguous. They take two words
- * each, or one. NULL: it is not such. */
-static KB_NOINLINE uint64_t *small_write(uint64_t *at, const kineto_tensor *t)
+/* A contiguous tensor of up to four sizes below 65536, as nearly all inputs are: two words, or one
+ * without sizes. NULL: the tensor is none of these. */
+static KB_NOINLINE uint64_t *write_small_tensor(uint64_t *at, const kineto_tensor *t)
 {
     if (t->rank > 4)
         return NULL;
@@ -87,16 +90,17 @@ static KB_NOINLINE uint64_t *small_write(uint64_t *at, const kineto_tensor *t)
     return at + 1 + (t->rank != 0);
 }
 
-/* The same for a matrix; branches that always go the same way cost less than sums. */
-KB_INLINE bool matrix_is_odd(const kineto_tensor *t, uint64_t rows, uint64_t columns)
+/* Does a matrix not fit the same form? Branches that always go the same way cost less here than
+ * combining the conditions. */
+KB_INLINE bool is_matrix_unpackable(const kineto_tensor *t, uint64_t rows, uint64_t columns)
 {
     const int64_t *strides = t->strides;
     return (rows | columns) > 0xffff ||
            (strides && ((uint64_t)strides[0] != columns + !columns || strides[1] != 1));
 }
 
-/* A number, or what has no value that is recorded. NULL: it is a list. */
-KB_INLINE uint64_t *scalar_write(uint64_t *at, const kineto_input *input, uint32_t wants)
+/* A number, or an input without a recorded value. NULL: it is a list. */
+KB_INLINE uint64_t *write_scalar_input(uint64_t *at, const kineto_input *input, uint32_t wants)
 {
     uint32_t type = input->type, value = wants & KF_WANT_VALUES;
     bool is_number = type >= KINETO_INPUT_INT && type <= KINETO_INPUT_BOOL;
@@ -107,14 +111,14 @@ KB_INLINE uint64_t *scalar_write(uint64_t *at, const kineto_input *input, uint32
     return at + 1 + (is_number && value);
 }
 
-/* Tensors and numbers. NULL: there is something else, or a tensor that is not small. */
-KB_INLINE uint64_t *small_inputs_write(uint64_t *at, const kineto_input *inputs, size_t count,
+/* Small tensors and numbers. NULL: there is another input among them. */
+KB_INLINE uint64_t *write_small_inputs(uint64_t *at, const kineto_input *inputs, size_t count,
                                        uint32_t wants)
 {
     for (const kineto_input *end = inputs + count; inputs < end; inputs++) {
         const kineto_tensor *t = inputs->tensor;
         if (inputs->type != KINETO_INPUT_TENSOR) {
-            at = scalar_write(at, inputs, wants);
+            at = write_scalar_input(at, inputs, wants);
             if (KINETO_UNLIKELY(!at))
                 return NULL;
             continue;
@@ -122,13 +126,13 @@ KB_INLINE uint64_t *small_inputs_write(uint64_t *at, const kineto_input *inputs,
         if (KINETO_UNLIKELY(!t))
             return NULL;
         if (KINETO_UNLIKELY(t->rank != 2)) {
-            at = small_write(at, t);
+            at = write_small_tensor(at, t);
             if (!at)
                 return NULL;
             continue;
         }
         uint64_t rows = (uint64_t)t->sizes[0], columns = (uint64_t)t->sizes[1];
-        if (KINETO_UNLIKELY(matrix_is_odd(t, rows, columns)))
+        if (KINETO_UNLIKELY(is_matrix_unpackable(t, rows, columns)))
             return NULL;
         at[0] = kr_tensor_word(t, KF_INPUT_SMALL);
         at[1] = rows | columns << 16;
@@ -140,22 +144,22 @@ KB_INLINE uint64_t *small_inputs_write(uint64_t *at, const kineto_input *inputs,
 #define FEW_INPUTS 8u
 #define FEW_WORDS  (7u + 2 * FEW_INPUTS)
 
-/* Behind the head of a part; *head receives its lower half. NULL: there is no room. */
-KB_INLINE uint64_t *few_write(const kr_cursor *c, uint64_t *at, const kineto_input *inputs,
-                              size_t count, uint32_t wants, uint32_t *head)
+/* The inputs, after the head of a part; *head receives the head's lower half. NULL: no room. */
+KB_INLINE uint64_t *write_few_inputs(const kr_cursor *c, uint64_t *at, const kineto_input *inputs,
+                                     size_t count, uint32_t wants, uint32_t *head)
 {
     *head = 0;
     if (!(wants & KF_WANT_INPUTS) || !inputs)
         return at;
     *head = (uint32_t)count << 12 | (wants & KF_WANT_IDS ? KF_FUNCTION_IDS : 0) |
             KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES) * (KF_FUNCTION_VALUES / KF_WANT_VALUES);
-    uint64_t *end = wants & KF_WANT_IDS ? NULL : small_inputs_write(at, inputs, count, wants);
+    uint64_t *end = wants & KF_WANT_IDS ? NULL : write_small_inputs(at, inputs, count, wants);
     return KINETO_LIKELY(end != NULL)
                ? end
                : kr_inputs_write(at, kr_record_limit(c, c->at) - 1, inputs, (uint32_t)count, wants);
 }
 
-/* What a frequent operator says: a few inputs, and its place in the autograd graph. */
+/* The parts of a frequent operator: a few inputs, and its place in the autograd graph. */
 typedef struct few_parts {
     const kineto_input *inputs;
     size_t count;
@@ -164,7 +168,7 @@ typedef struct few_parts {
 } few_parts;
 
 /* The words between the head of a part and its inputs: see KF_FUNCTION_… in format.h. */
-KB_INLINE uint64_t *graph_write(uint64_t *at, const few_parts *few, uint32_t *head)
+KB_INLINE uint64_t *write_graph_words(uint64_t *at, const few_parts *few, uint32_t *head)
 {
     if (few->sequence_number >= 0) {
         *head |= KF_FUNCTION_SEQUENCE;
@@ -177,9 +181,10 @@ KB_INLINE uint64_t *graph_write(uint64_t *at, const few_parts *few, uint32_t *he
     return at;
 }
 
-/* A frequent operator: its site is known, it has few parts, there is room. 0: not so. */
-KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
-                                  const few_parts *few, uint32_t wants)
+/* Record a frequent operator: its site is registered, it has few parts, there is room. 0:
+ * otherwise, nothing was written. */
+KB_INLINE kineto_range begin_operator_fast(kr_cursor *c, kineto_site *site, uint64_t id,
+                                           const few_parts *few, uint32_t wants)
 {
     uint32_t site_id = kb_load_acquire(&site->id), head, graph = 0, depth = c->depth;
     if (KINETO_UNLIKELY(!site_id || !kr_room_for(c, FEW_WORDS) || depth >= KF_MAX_DEPTH ||
@@ -188,13 +193,14 @@ KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
     uint64_t *at = c->at;
     at[1] = kb_ticks_hw();
     at[2] = id;
-    uint64_t *end = graph_write(at + 4, few, &graph);
-    end = few_write(c, end, few->inputs, few->count, wants, &head);
+    uint64_t *end = write_graph_words(at + 4, few, &graph);
+    end = write_few_inputs(c, end, few->inputs, few->count, wants, &head);
     if (KINETO_UNLIKELY(!end)) {
         kr_undo(c);
         return 0;
     }
     uint32_t words = (uint32_t)(end - at);
+    KB_ASSERT(words <= KF_MAX_RECORD_WORDS && c->number);
     at[3] = head | graph | (uint64_t)(words - 3) << 24 | (uint64_t)c->number << 40;
     c->open[depth] = (uint16_t)(at - c->base);
     c->depth = depth + 1;
@@ -204,9 +210,9 @@ KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
     return depth + 1;
 }
 
-/* [ticks, async id, id, name, part] behind the header; NULL: they do not fit. */
-static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function *f,
-                              const kr_operator *op, uint32_t wants, uint32_t *props)
+/* After the header: [ticks, async id, id, name, part]. @return the end; NULL: they do not fit. */
+static uint64_t *write_operator_record(kr_cursor *c, uint64_t *at, const kineto_function *f,
+                                       const kr_operator *op, uint32_t wants, uint32_t *props)
 {
     const uint64_t *limit = kr_record_limit(c, at) - 1;
     if (!kr_fits(at, limit, 4))
@@ -224,42 +230,44 @@ static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function 
     return end ? kr_part_write(c, end, limit, op, wants) : NULL;
 }
 
-/* At once, else where there is most room, else without inputs. */
-static uint64_t *record_place(kr_cursor *c, const kineto_function *f, const kr_operator *op,
-                              uint32_t wants, uint32_t *props)
+/* Write the record into the current chunk; if it does not fit, into a fresh one; if it does not fit
+ * there, without inputs, counting the loss. @return the end; NULL: no room (counted). */
+static uint64_t *place_operator_record(kr_cursor *c, const kineto_function *f,
+                                       const kr_operator *op, uint32_t wants, uint32_t *props)
 {
     if (!kr_room(c, 10))
         return NULL;
-    uint64_t *end = record_write(c, c->at, f, op, wants, props);
+    uint64_t *end = write_operator_record(c, c->at, f, op, wants, props);
     if (end)
         return end;
     kr_undo(c);
     if (!kr_room_for_longest(c))
         return NULL;
-    end = record_write(c, c->at, f, op, wants, props);
+    end = write_operator_record(c, c->at, f, op, wants, props);
     if (end)
         return end;
     kr_undo(c);
     kr_count(c->source, KF_REASON_ARGS_LOST, 1);
-    end = record_write(c, c->at, f, op, 0, props);
+    end = write_operator_record(c, c->at, f, op, 0, props);
     *props |= KF_PROP_ARGS_LOST;
     return end;
 }
 
-static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site, const kr_operator *op,
-                                      uint32_t wants)
+static KB_NOINLINE void begin_operator_general(kineto_function *f, kineto_site *site,
+                                               const kr_operator *op, uint32_t wants)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
     bool async = f->state & KR_FUNCTION_ASYNC;
-    uint32_t site_id = async ? kr_site_id(site) : kr_site_id_or_shed(c, site), props;
-    if (KINETO_UNLIKELY(site_id == KR_SITE_SHED)) {
-        kr_shed_count(c);
+    uint32_t site_id = async ? kr_site_id(site) : kr_site_id_or_throttled(c, site), props;
+    if (KINETO_UNLIKELY(site_id == KR_SITE_THROTTLED)) {
+        kr_throttle_count(c);
         kr_leave(c);
         return;
     }
-    uint64_t *end = !async && kr_too_deep(c) ? NULL : record_place(c, f, op, wants, &props);
+    uint64_t *end =
+        !async && kr_too_deep(c) ? NULL : place_operator_record(c, f, op, wants, &props);
     if (end) {
         uint64_t *at = c->at;
         uint32_t words = (uint32_t)(end - at), depth = 0;
@@ -275,9 +283,9 @@ static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site, con
     kr_leave(c);
 }
 
-KB_INLINE void push_id(kineto_function *f, const kineto_site *site, uint32_t wants)
+KB_INLINE void push_operator_id(kineto_function *f, const kineto_site *site, uint32_t wants)
 {
-    /* What ends elsewhere cannot be popped where it was pushed. */
+    /* An asynchronous operator may end on another thread, which cannot pop this thread's push. */
     if (!(wants & KF_WANT_CORRELATION) || !kineto__heard() || (f->state & KR_FUNCTION_ASYNC))
         return;
     bool user = site->scope == KINETO_SCOPE_USER_SCOPE;
@@ -295,11 +303,11 @@ uint64_t kr_function_id_slow(void)
     return id;
 }
 
-/* ---- recording, the whole -------------------------------------------------------------------- */
+/* ---- recording: the general path -------------------------------------------------------------- */
 
-static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
-                                       const kineto_function_info *info, uint32_t wants,
-                                       const kr_place *place)
+static KB_NOINLINE void record_operator_general(kineto_function *f, kineto_site *site,
+                                                const kineto_function_info *info, uint32_t wants,
+                                                const kr_place *place)
 {
     kr_operator op = {.info = *info};
     uint64_t room[KR_STACK_MAX];
@@ -308,8 +316,8 @@ static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
     if ((wants & KF_WANT_STACK) && (!info->stack || (wants & KF_WANT_BOTH)))
         kr_stack_take(&op, place, room);
     if (!(f->state & KR_FUNCTION_PUSHED))
-        push_id(f, site, wants);
-    begin_general(f, site, &op, wants);
+        push_operator_id(f, site, wants);
+    begin_operator_general(f, site, &op, wants);
     if ((wants & KF_WANT_COUNTERS) && !(f->state & KR_FUNCTION_ASYNC))
         kr_counters_begin(f);
 }
@@ -317,22 +325,22 @@ static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
 bool kr_function_recorded(uint32_t scope)
 {
     uint32_t kind = KINETO_SCOPE_KIND(scope);
-    return kineto_enabled(kind) && wanted(kr_me, scope);
+    return kineto_enabled(kind) && wanted_parts(kr_me, scope);
 }
 
 void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info,
                         const kr_place *place)
 {
-    uint32_t wants = wanted(kr_me, site->scope);
+    uint32_t wants = wanted_parts(kr_me, site->scope);
     if (wants && kineto_enabled(site->kind))
-        record_general(f, site, info, wants, place);
+        record_operator_general(f, site, info, wants, place);
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
 /* A record of args by name: "Outputs", a part of its own kind. */
-static uint64_t *outputs_write(kr_cursor *c, uint64_t *at, const kineto_input *outputs,
-                               uint32_t count, uint32_t wants)
+static uint64_t *write_outputs_part(kr_cursor *c, uint64_t *at, const kineto_input *outputs,
+                                    uint32_t count, uint32_t wants)
 {
     const uint64_t *limit = kr_record_limit(c, at);
     if (!kr_fits(at, limit, 4))
@@ -351,15 +359,16 @@ void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, 
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
-    uint32_t wants = wanted(c, f->site->scope), n = (uint32_t)KB_MIN(count, (size_t)KF_MAX_INPUTS);
+    uint32_t wants = wanted_parts(c, f->site->scope),
+             n = (uint32_t)KB_MIN(count, (size_t)KF_MAX_INPUTS);
     uint32_t depth = f->range & (KR_RANGE_SIGNAL - 1);
     bool ours = depth != 0 && depth <= c->depth && !(f->range & KR_RANGE_SIGNAL) == !c->is_second;
     if (ours && (wants & KF_WANT_IDS) && kr_room(c, 5)) {
-        uint64_t *end = outputs_write(c, c->at, outputs, n, wants);
+        uint64_t *end = write_outputs_part(c, c->at, outputs, n, wants);
         if (!end) {
             kr_undo(c);
             if (kr_room_for_longest(c))
-                end = outputs_write(c, c->at, outputs, n, wants);
+                end = write_outputs_part(c, c->at, outputs, n, wants);
         }
         if (end)
             kr_commit(c, c->at, kf_header(KF_OUTPUTS, (uint32_t)(end - c->at), depth - 1, 0),
@@ -372,17 +381,18 @@ void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, 
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-KB_INLINE void function_init(kineto_function *f, kineto_site *site)
+KB_INLINE void init_function(kineto_function *f, kineto_site *site)
 {
     f->range = 0;
     f->id = 0;
     f->site = site;
 }
 
-/* `caller`: where the program called kineto_function_start, which jumped here, or called: the
- * compiler's choice, so that its own frame cannot be handed on. */
-static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
-                                   const kineto_input *inputs, size_t count, const void *caller)
+/* `caller`: where the program called kineto_function_start. That function calls this one or jumps
+ * to it, as the compiler chooses, so that its own frame cannot be passed on. */
+static KB_NOINLINE void start_function_slow(kineto_function *f, kineto_site *site,
+                                            const kineto_input *inputs, size_t count,
+                                            const void *caller)
 {
     kr_place place = {__builtin_frame_address(0), caller};
     kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
@@ -394,12 +404,12 @@ static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
         kr_function_record(f, site, &info, &place);
 }
 
-/* Record a frequent operator. False: it needs the general way; `f` is initialised. */
-KB_INLINE bool start_fast(kineto_function *f, kineto_site *site, const few_parts *few)
+/* Record a frequent operator. False: it needs the general path; `f` is initialised. */
+KB_INLINE bool start_function_fast(kineto_function *f, kineto_site *site, const few_parts *few)
 {
     kr_cursor *c = kr_me;
     const kf_control *control = kb_load_acquire(&kr_pool.control);
-    function_init(f, site);
+    init_function(f, site);
     uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
     uint32_t must = KF_WANT_SCOPE(site->scope & 15u) | (c->joined ? 0 : KF_WANT_ALL_THREADS);
     if (KINETO_UNLIKELY((wants & (must | KF_WANT_SLOW)) != must || c->busy || !c->functions_fast ||
@@ -409,9 +419,9 @@ KB_INLINE bool start_fast(kineto_function *f, kineto_site *site, const few_parts
     f->id = kr_function_id(c);
     kr_leave(c);
     if (KINETO_LIKELY(wants & KF_WANT_CORRELATION) && kineto__heard())
-        push_id(f, site, wants);
+        push_operator_id(f, site, wants);
     kr_enter(c);
-    kineto_range range = begin_fast(c, site, f->id, few, wants);
+    kineto_range range = begin_operator_fast(c, site, f->id, few, wants);
     kr_leave(c);
     f->range = range;
     if (KINETO_LIKELY(range))
@@ -423,14 +433,15 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
                            size_t count)
 {
     few_parts few = {inputs, count, -1, 0};
-    if (KINETO_UNLIKELY(!start_fast(f, site, &few)))
-        start_slow(f, site, inputs, count, KR_CALLER);
+    if (KINETO_UNLIKELY(!start_function_fast(f, site, &few)))
+        start_function_slow(f, site, inputs, count, KR_CALLER);
 }
 
 static const kineto_function_info no_info = KINETO_FUNCTION_INFO_INIT;
 
-static KB_NOINLINE void start_info_slow(kineto_function *f, kineto_site *site,
-                                        const kineto_function_info *given, const void *caller)
+static KB_NOINLINE void start_function_info_slow(kineto_function *f, kineto_site *site,
+                                                 const kineto_function_info *given,
+                                                 const void *caller)
 {
     kineto_function_info info = no_info;
     if (given)
@@ -446,7 +457,8 @@ static KB_NOINLINE void start_info_slow(kineto_function *f, kineto_site *site,
         f->state = 0;
 }
 
-/* Only inputs and the place in the graph, by a program that knows all members. */
+/* Does the info have nothing but inputs and the place in the graph? A program of another version,
+ * with another struct size, uses the general path. */
 KB_INLINE bool has_few_parts(const kineto_function_info *info)
 {
     return info && info->size == sizeof *info && !info->keyword_count && !info->name &&
@@ -460,15 +472,14 @@ void kineto_function_start_info(kineto_function *f, kineto_site *site,
     if (KINETO_LIKELY(has_few_parts(info))) {
         few_parts few = {info->inputs, info->input_count, info->sequence_number,
                          info->forward_thread_id};
-        if (KINETO_LIKELY(start_fast(f, site, &few)))
+        if (KINETO_LIKELY(start_function_fast(f, site, &few)))
             return;
     } else {
-        function_init(f, site);
+        init_function(f, site);
     }
-    start_info_slow(f, site, info, KR_CALLER);
+    start_function_info_slow(f, site, info, KR_CALLER);
 }
 
-/* The low bits of both are the same. */
 _Static_assert(KF_WANT_INPUTS == KINETO_OPERATORS_INPUTS &&
                    KF_WANT_VALUES == KINETO_OPERATORS_VALUES &&
                    KF_WANT_IDS == KINETO_OPERATORS_IDS && KF_WANT_STACK == KINETO_OPERATORS_STACK,
@@ -481,7 +492,7 @@ uint32_t kineto_function_wants(void)
     return wants & (KF_WANT_INPUTS | KF_WANT_VALUES | KF_WANT_IDS | KF_WANT_STACK);
 }
 
-static KB_NOINLINE void finish_async(kineto_function *f)
+static KB_NOINLINE void finish_async_operator(kineto_function *f)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
@@ -502,7 +513,7 @@ void kineto_function_finish(kineto_function *f)
     f->state = 0;
     if (KINETO_UNLIKELY(state & KR_FUNCTION_ASYNC)) {
         if (state & KR_FUNCTION_RECORDED)
-            finish_async(f);
+            finish_async_operator(f);
     } else if (KINETO_LIKELY(f->range)) {
         if (KINETO_UNLIKELY(state & KR_FUNCTION_COUNTED))
             kr_counters_end(f);

@@ -1,31 +1,32 @@
-/* What is recorded of operators on special request: native stacks, hardware counters; and operators
- * that a backend reports when they are over. */
+/* Parts of operators that are recorded only on request: native stacks and hardware counters; and
+ * operators that a backend reports after their end. */
 #include "record/function.h"
 #include "record/host.h"
 
 #include <errno.h>
 
-/* Of one thread; made when its first operator wants it. */
+/* State of one thread; mapped for its first operator with stack or counters. */
 typedef struct kr_extras {
     kr_stack_thread stack;
-    bool counts;
-    uint32_t turn; /* of the counters that it has, or could not have; 0: none yet */
+    bool counts;   /* its counters are open */
+    uint32_t turn; /* counters.turn that it opened, or failed to open; 0: none yet */
     kr_perf_thread perf;
     kr_perf_values begun[KF_MAX_DEPTH]; /* by depth of the range */
     uint32_t begun_turn[KF_MAX_DEPTH];
 } kr_extras;
 
-/* What all threads count. It changes while no session counts: each would find the other's counters. */
+/* The counters of all threads. The plan changes only while no session counts, since threads have
+ * one set of counters for all sessions. */
 static struct {
     kb_lock lock;
     uint32_t process;
-    uint32_t sessions; /* how many of that process count: a fork's child begins with none */
+    uint32_t sessions; /* sessions of that process that count: a fork's child begins with none */
     kr_perf_plan plan;
-    uint32_t turn; /* how often it changed: threads go by that */
-    uint32_t told; /* the turn in which a thread that is refused was noted: one line is enough */
+    uint32_t turn;     /* number of changes: a thread with another turn opens the new plan */
+    uint32_t reported; /* the turn for which a refused thread was noted in the ledger: once */
 } counters;
 
-static kr_extras *extras_of(kr_cursor *c)
+static kr_extras *get_thread_extras(kr_cursor *c)
 {
     if (c->is_second)
         return NULL;
@@ -45,16 +46,17 @@ void kr_extras_thread_exit(kr_cursor *c)
     kb_os_unmap(x, sizeof *x);
 }
 
-/* The first ones of a thread are timed, for they take longest; then one of some. */
+/* Of a thread's stacks the first STACKS_TIMED, which take longest, are timed, then one of
+ * STACKS_EACH, which stands for all of them. */
 #define STACKS_TIMED 16u
 #define STACKS_EACH  8u
 
-static bool stack_is_timed(kr_cursor *c)
+static bool is_stack_timed(kr_cursor *c)
 {
     return c->stacks++ < STACKS_TIMED || c->stacks % STACKS_EACH == 0;
 }
 
-static void stack_cost(const kr_cursor *c, uint64_t ticks)
+static void add_stack_cost(const kr_cursor *c, uint64_t ticks)
 {
     uint64_t stands_for = c->stacks <= STACKS_TIMED ? 1 : STACKS_EACH;
     kr_cost_add(KF_COST_STACK, ticks * stands_for, stands_for);
@@ -63,34 +65,34 @@ static void stack_cost(const kr_cursor *c, uint64_t ticks)
 void kr_stack_take(kr_operator *op, const kr_place *place, uint64_t *room)
 {
     kr_cursor *c = kr_me;
-    kr_extras *x = c->busy ? NULL : extras_of(c);
+    kr_extras *x = c->busy ? NULL : get_thread_extras(c);
     if (!x)
         return;
-    uint64_t begun = stack_is_timed(c) ? kr_ticks(c) : 0;
+    uint64_t begun = is_stack_timed(c) ? kr_ticks(c) : 0;
     uint32_t n = kr_stack_capture(&x->stack, place->frame, room, KR_STACK_MAX);
     if (begun)
-        stack_cost(c, kr_ticks(c) - begun);
+        add_stack_cost(c, kr_ticks(c) - begun);
     uint32_t ours = n > 1 && room[1] == (uint64_t)(uintptr_t)place->caller;
     op->stack = room + ours;
     op->stack_count = n - ours;
 }
 
-static KB_COLD void counters_refused(uint32_t turn, const char *why)
+static KB_COLD void report_counters_refused(uint32_t turn, const char *why)
 {
-    uint32_t told = kb_load_relaxed(&counters.told);
-    if (told != turn && kb_cas_acqrel(&counters.told, &told, turn))
+    uint32_t reported = kb_load_relaxed(&counters.reported);
+    if (reported != turn && kb_cas_acqrel(&counters.reported, &reported, turn))
         (void)kr_note("counters", "a thread could not count", 1, false, why,
                       kb_ticks(kb_ticks_clock()));
 }
 
-/* This thread counts what is asked for now. Tried once: what is refused would be refused again. Entered:
- * a signal handler that came in between would close the same descriptors. */
-static KB_COLD void counters_open(kr_cursor *c, kr_extras *x)
+/* Open the current plan's counters for this thread. Tried once per plan: a refusal would repeat.
+ * The cursor is entered, so that a signal handler does not close the same descriptors meanwhile. */
+static KB_COLD void open_thread_counters(kr_cursor *c, kr_extras *x)
 {
     int saved = errno;
     kineto_error why = {.code = KINETO_OK};
     if (!kr_lock_take(&counters.lock))
-        return; /* in a handler of the thread that changes them */
+        return; /* a signal handler of the thread that changes them */
     kr_enter(c);
     kr_perf_plan plan = counters.plan;
     x->turn = counters.turn;
@@ -99,7 +101,7 @@ static KB_COLD void counters_open(kr_cursor *c, kr_extras *x)
         kr_perf_close(&x->perf);
     x->counts = kr_perf_open(&x->perf, &plan, &why) == KINETO_OK;
     if (!x->counts)
-        counters_refused(x->turn, why.message);
+        report_counters_refused(x->turn, why.message);
     kr_leave(c);
     errno = saved;
 }
@@ -107,12 +109,13 @@ static KB_COLD void counters_open(kr_cursor *c, kr_extras *x)
 void kr_counters_begin(kineto_function *f)
 {
     kr_cursor *c = kr_me;
-    kr_extras *x = c->busy || !f->range || (f->range & KR_RANGE_SIGNAL) ? NULL : extras_of(c);
+    kr_extras *x =
+        c->busy || !f->range || (f->range & KR_RANGE_SIGNAL) ? NULL : get_thread_extras(c);
     if (!x)
         return;
     uint32_t depth = (f->range - 1) % KF_MAX_DEPTH;
     if (KINETO_UNLIKELY(x->turn != kb_load_acquire(&counters.turn)))
-        counters_open(c, x);
+        open_thread_counters(c, x);
     if (!x->counts)
         return;
     uint64_t begun = kr_ticks(c);
@@ -122,15 +125,16 @@ void kr_counters_begin(kineto_function *f)
     f->state |= KR_FUNCTION_COUNTED;
 }
 
-/* Has this thread counted since that range began, and the same? */
-static bool has_counted(const kr_cursor *c, const kineto_function *f)
+/* Has this thread counted with the same plan since that range began? */
+static bool has_counted_range(const kr_cursor *c, const kineto_function *f)
 {
     const kr_extras *x = c->extras;
     return !c->is_second && x && x->counts && f->range <= c->depth &&
            x->begun_turn[(f->range - 1) % KF_MAX_DEPTH] == x->turn;
 }
 
-/* More args of the open range, then its end; the reading is not its time. */
+/* Write the differences as more args of the open range, then its end. Its time ends before the
+ * counters are read. */
 void kr_counters_end(kineto_function *f)
 {
     kr_cursor *c = kr_cursor_enter();
@@ -139,7 +143,7 @@ void kr_counters_end(kineto_function *f)
     uint64_t ticks = kr_ticks(c), *end = NULL;
     kr_extras *x = c->extras;
     kr_perf_values now;
-    if (has_counted(c, f) && kr_room(c, 3 + 2 * (KR_PERF_MAX + 1))) {
+    if (has_counted_range(c, f) && kr_room(c, 3 + 2 * (KR_PERF_MAX + 1))) {
         kr_perf_read(&x->perf, &now);
         kr_perf_since(&x->begun[(f->range - 1) % KF_MAX_DEPTH], &now);
         end = kr_counters_write(c->at + 2, kr_record_limit(c, c->at), &x->perf.plan, &now);
@@ -172,8 +176,10 @@ kineto_status kineto_rt_counters_prepare(const char *const *names, size_t count,
     return kr_perf_prepare(names, count, out, absent, err);
 }
 
-/* Whoever was refused tries again for the next session, which is told of it again. */
-static bool counters_take(const kr_perf_plan *plan)
+/* One more session counts with this plan. False: others count with another plan. A new turn begins
+ * also when a thread was refused before, so that it tries again and the new session's ledger has a
+ * line about it. */
+static bool acquire_counters(const kr_perf_plan *plan)
 {
     uint32_t process = kb_os_pid(), sessions = counters.process == process ? counters.sessions : 0;
     const kr_perf_plan *now = &counters.plan;
@@ -182,7 +188,7 @@ static bool counters_take(const kr_perf_plan *plan)
         return false;
     counters.process = process;
     counters.sessions = sessions + 1;
-    if (!sessions && (counters.told == counters.turn || memcmp(now, plan, sizeof *plan) != 0)) {
+    if (!sessions && (counters.reported == counters.turn || memcmp(now, plan, sizeof *plan) != 0)) {
         counters.plan = *plan;
         kb_store_release(&counters.turn, counters.turn + 1);
     }
@@ -192,17 +198,18 @@ static bool counters_take(const kr_perf_plan *plan)
 kineto_status kineto_rt_counters_begin(const kr_perf_plan *plan, kineto_error *err)
 {
     (void)kr_lock_take(&counters.lock);
-    bool taken = counters_take(plan);
+    bool taken = acquire_counters(plan);
     kb_lock_drop(&counters.lock);
     return taken ? KINETO_OK
                  : kb_fail(err, KINETO_E_BUSY,
-                           "a profiler that runs counts something else: ask for the same counters, "
-                           "or stop it first");
+                           "another profiler is running with other counters; request the same "
+                           "counters, or stop it first");
 }
 
 void kineto_rt_counters_end(void)
 {
     (void)kr_lock_take(&counters.lock);
+    KB_ASSERT(counters.process != kb_os_pid() || counters.sessions);
     if (counters.process == kb_os_pid() && counters.sessions)
         counters.sessions--;
     kb_lock_drop(&counters.lock);
@@ -212,7 +219,7 @@ void kineto_rt_counters_end(void)
 
 static kb_lock modules_lock;
 
-static void module_add(void *context, const kr_module *m)
+static void add_module_entry(void *context, const kr_module *m)
 {
     const kf_pool *pool = context;
     kf_module_entry entry = {.process = kineto_rt_process(),
@@ -235,14 +242,14 @@ void kineto_rt_modules_note(bool anyway)
     const kf_pool *pool = kr_pool_get();
     if (!pool || !(anyway || kr_modules_are_stale()) || !kr_lock_take(&modules_lock))
         return;
-    (void)kr_modules_note(module_add, (void *)pool, NULL);
+    (void)kr_modules_note(add_module_entry, (void *)pool, NULL);
     kb_lock_drop(&modules_lock);
 }
 
-/* ---- operators that are over ----------------------------------------------------------------- */
+/* ---- operators of a backend ------------------------------------------------------------------ */
 
-static uint64_t *backend_write(uint64_t *at, const uint64_t *limit, int64_t debug_handle,
-                               const char *backend)
+static uint64_t *write_backend_args(uint64_t *at, const uint64_t *limit, int64_t debug_handle,
+                                    const char *backend)
 {
     if (debug_handle != -1)
         at = kr_loose_int_write(at, limit, "Debug handle", debug_handle);
@@ -261,7 +268,7 @@ void kineto_rt_backend_event(int64_t start_ns, int64_t end_ns, int64_t debug_han
     uint32_t id = kr_intern(name ? name : "", name ? strlen(name) : 0);
     uint64_t *at = kr_room(c, 64), *end = NULL;
     if (at)
-        end = backend_write(at + 7, kr_record_limit(c, at), debug_handle, backend);
+        end = write_backend_args(at + 7, kr_record_limit(c, at), debug_handle, backend);
     if (end) {
         uint32_t words = (uint32_t)(end - at);
         uint32_t props = KF_DEVICE_EXTERNAL | (words > 7 ? KF_DEVICE_LOOSE : 0);

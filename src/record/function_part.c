@@ -1,11 +1,13 @@
-/* The part of a record that makes it an operator: inputs, numbers of the graph, args by name.
- * Layout: format.h. Whatever comes; what is frequent is in function.c. Writers return the end, or
- * NULL when it would pass `limit`. */
+/* The part of a record that makes it an operator: inputs, numbers of the autograd graph, args by
+ * name. Layout: KF_FUNCTION_… in format.h. This is the general writer; function.c has a fast one
+ * for frequent inputs. Writers return the end, or NULL when it would pass `limit`; the caller then
+ * discards the record. */
 #include "record/function.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-static uint64_t *dims_write(uint64_t *at, const int64_t *from, uint32_t count, bool small)
+/* Sizes or strides: a word each, or if `small` four to a word. The caller has checked the room. */
+static uint64_t *write_dims(uint64_t *at, const int64_t *from, uint32_t count, bool small)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (!small)
@@ -18,7 +20,7 @@ static uint64_t *dims_write(uint64_t *at, const int64_t *from, uint32_t count, b
     return small ? at + (count + 3) / 4 : at;
 }
 
-static bool are_small(const int64_t *from, uint32_t count)
+static bool are_dims_small(const int64_t *from, uint32_t count)
 {
     uint64_t all = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -26,8 +28,8 @@ static bool are_small(const int64_t *from, uint32_t count)
     return all <= 0xffff;
 }
 
-/* The same as no strides. */
-static bool is_contiguous(const kineto_tensor *t)
+/* Are its strides, if any, those that follow from its sizes? Then they are not recorded. */
+static bool is_tensor_contiguous(const kineto_tensor *t)
 {
     uint64_t step = 1;
     for (uint32_t i = t->rank; t->strides && i-- > 0;) {
@@ -38,7 +40,7 @@ static bool is_contiguous(const kineto_tensor *t)
     return true;
 }
 
-static uint64_t *tensor_write(uint64_t *at, const uint64_t *limit, const kineto_tensor *t,
+static uint64_t *write_tensor(uint64_t *at, const uint64_t *limit, const kineto_tensor *t,
                               uint32_t wants)
 {
     uint32_t flags = 0, rank = t ? t->rank : 0;
@@ -48,12 +50,12 @@ static uint64_t *tensor_write(uint64_t *at, const uint64_t *limit, const kineto_
     *head = kf_input_word(KINETO_INPUT_OTHER, 0, 0);
     if (!t)
         return at;
-    bool strided = !is_contiguous(t);
-    bool small = are_small(t->sizes, rank) && (!strided || are_small(t->strides, rank));
+    bool strided = !is_tensor_contiguous(t);
+    bool small = are_dims_small(t->sizes, rank) && (!strided || are_dims_small(t->strides, rank));
     flags |= (small ? KF_INPUT_SMALL : 0) | (strided ? KF_INPUT_STRIDES : 0);
-    at = dims_write(at, t->sizes, rank, small);
+    at = write_dims(at, t->sizes, rank, small);
     if (strided)
-        at = dims_write(at, t->strides, rank, small);
+        at = write_dims(at, t->strides, rank, small);
     if (wants & KF_WANT_IDS) {
         flags |= KF_INPUT_IDS;
         *at++ = t->id;
@@ -64,31 +66,32 @@ static uint64_t *tensor_write(uint64_t *at, const uint64_t *limit, const kineto_
     return at;
 }
 
-static uint64_t *tensors_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
-                               uint32_t wants)
+static uint64_t *write_tensor_list(uint64_t *at, const uint64_t *limit, const kineto_input *input,
+                                   uint32_t wants)
 {
     uint32_t count = input->tensor ? input->count : 0;
     if (!kr_fits(at, limit, 1))
         return NULL;
-    bool told = count <= KF_MAX_INPUTS;
-    *at++ = kf_input_word(KINETO_INPUT_TENSORS, told ? 0 : KF_INPUT_UNSAID, told ? count : 0);
-    for (uint32_t i = 0; told && i < count && at; i++)
-        at = tensor_write(at, limit, &input->tensor[i], wants);
+    bool recorded = count <= KF_MAX_INPUTS;
+    *at++ =
+        kf_input_word(KINETO_INPUT_TENSORS, recorded ? 0 : KF_INPUT_UNSAID, recorded ? count : 0);
+    for (uint32_t i = 0; recorded && i < count && at; i++)
+        at = write_tensor(at, limit, &input->tensor[i], wants);
     return at;
 }
 
-/* PyTorch records lists of up to this many. */
+/* Longest list whose items are recorded, as in PyTorch. */
 #define LIST_MAX 30u
 
-static uint64_t *list_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
-                            uint32_t wants)
+static uint64_t *write_scalar_list(uint64_t *at, const uint64_t *limit, const kineto_input *input,
+                                   uint32_t wants)
 {
-    bool told =
+    bool recorded =
         (wants & KF_WANT_VALUES) && input->count <= LIST_MAX && (input->ints || !input->count);
-    uint32_t count = told ? input->count : 0;
+    uint32_t count = recorded ? input->count : 0;
     if (!kr_fits(at, limit, 1 + (size_t)count))
         return NULL;
-    *at++ = kf_input_word(input->type, told ? 0 : KF_INPUT_UNSAID, count);
+    *at++ = kf_input_word(input->type, recorded ? 0 : KF_INPUT_UNSAID, count);
     for (uint32_t i = 0; i < count; i++) {
         double d = input->type == KINETO_INPUT_DOUBLES ? input->doubles[i] : 0;
         memcpy(at, &d, sizeof d);
@@ -101,16 +104,16 @@ static uint64_t *list_write(uint64_t *at, const uint64_t *limit, const kineto_in
     return at;
 }
 
-static uint64_t *other_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
-                             uint32_t wants)
+static uint64_t *write_other_input(uint64_t *at, const uint64_t *limit, const kineto_input *input,
+                                   uint32_t wants)
 {
     switch (input->type) {
     case KINETO_INPUT_TENSORS:
-        return tensors_write(at, limit, input, wants);
+        return write_tensor_list(at, limit, input, wants);
     case KINETO_INPUT_INTS:
     case KINETO_INPUT_DOUBLES:
     case KINETO_INPUT_BOOLS:
-        return list_write(at, limit, input, wants);
+        return write_scalar_list(at, limit, input, wants);
     case KINETO_INPUT_INT:
     case KINETO_INPUT_DOUBLE:
     case KINETO_INPUT_BOOL:
@@ -134,23 +137,23 @@ uint64_t *kr_inputs_write(uint64_t *at, const uint64_t *limit, const kineto_inpu
 {
     for (uint32_t i = 0; i < count && at; i++) {
         if (KINETO_LIKELY(inputs[i].type == KINETO_INPUT_TENSOR))
-            at = tensor_write(at, limit, inputs[i].tensor, wants);
+            at = write_tensor(at, limit, inputs[i].tensor, wants);
         else
-            at = other_write(at, limit, &inputs[i], wants);
+            at = write_other_input(at, limit, &inputs[i], wants);
     }
     return at;
 }
 
 /* ---- args by name ---------------------------------------------------------------------------- */
 
-/* 0: the dictionary has no room for it, which is counted. Then the arg is left out: in another chunk
- * it would be no better. */
-static uint32_t key_of(const char *key) { return kr_intern(key, strlen(key)); }
+/* String id of an arg's name; 0: the dictionary is full (counted). The caller then omits the arg,
+ * since the next chunk would not help. */
+static uint32_t intern_arg_name(const char *key) { return kr_intern(key, strlen(key)); }
 
-static uint64_t *word_write(uint64_t *at, const uint64_t *limit, const char *key, uint32_t type,
-                            uint64_t value)
+static uint64_t *write_loose_word(uint64_t *at, const uint64_t *limit, const char *key,
+                                  uint32_t type, uint64_t value)
 {
-    uint32_t id = key_of(key);
+    uint32_t id = intern_arg_name(key);
     if (!id)
         return at;
     if (!kr_fits(at, limit, 2))
@@ -162,13 +165,13 @@ static uint64_t *word_write(uint64_t *at, const uint64_t *limit, const char *key
 
 uint64_t *kr_loose_int_write(uint64_t *at, const uint64_t *limit, const char *key, int64_t value)
 {
-    return word_write(at, limit, key, KINETO_ARG_INT, (uint64_t)value);
+    return write_loose_word(at, limit, key, KINETO_ARG_INT, (uint64_t)value);
 }
 
 uint64_t *kr_loose_text_write(uint64_t *at, const uint64_t *limit, const char *key,
                               const char *text)
 {
-    uint32_t id = text && text[0] ? key_of(key) : 0;
+    uint32_t id = text && text[0] ? intern_arg_name(key) : 0;
     if (!id)
         return at;
     if (!kr_fits(at, limit, 2))
@@ -177,7 +180,7 @@ uint64_t *kr_loose_text_write(uint64_t *at, const uint64_t *limit, const char *k
     return kr_string_write(at, limit, text);
 }
 
-static uint64_t *keyword_write(uint64_t *at, const uint64_t *limit, const kineto_keyword *k)
+static uint64_t *write_keyword(uint64_t *at, const uint64_t *limit, const kineto_keyword *k)
 {
     static const uint8_t types[KINETO_INPUT_TYPE_COUNT] = {
         [KINETO_INPUT_INT] = KINETO_ARG_INT,       [KINETO_INPUT_DOUBLE] = KINETO_ARG_DOUBLE,
@@ -190,8 +193,9 @@ static uint64_t *keyword_write(uint64_t *at, const uint64_t *limit, const kineto
     if (!type || !k->name)
         return at;
     if (!listed)
-        return word_write(at, limit, k->name, type, type == KINETO_ARG_BOOL ? v->u != 0 : v->u);
-    uint32_t id = key_of(k->name);
+        return write_loose_word(at, limit, k->name, type,
+                                type == KINETO_ARG_BOOL ? v->u != 0 : v->u);
+    uint32_t id = intern_arg_name(k->name);
     if (!id)
         return at;
     if (!kr_fits(at, limit, 2))
@@ -201,9 +205,9 @@ static uint64_t *keyword_write(uint64_t *at, const uint64_t *limit, const kineto
                                      : kr_ints_write(at, limit, v->ints, v->ints ? v->count : 0);
 }
 
-/* A count of words, and they. */
-static uint64_t *args_write(uint64_t *at, const uint64_t *limit, const kineto_function_info *info,
-                            uint32_t wants)
+/* Args by name: the count of their words, then the words. The caller has checked the first word. */
+static uint64_t *write_operator_args(uint64_t *at, const uint64_t *limit,
+                                     const kineto_function_info *info, uint32_t wants)
 {
     uint64_t *count = at++;
     if (wants & KF_WANT_TEXTS)
@@ -211,7 +215,7 @@ static uint64_t *args_write(uint64_t *at, const uint64_t *limit, const kineto_fu
     if (at && (wants & KF_WANT_TEXTS))
         at = kr_loose_text_write(at, limit, "Module Hierarchy", info->modules);
     for (uint32_t i = 0; at && (wants & KF_WANT_INPUTS) && i < info->keyword_count; i++)
-        at = keyword_write(at, limit, &info->keywords[i]);
+        at = write_keyword(at, limit, &info->keywords[i]);
     if (at)
         *count = (uint64_t)(at - count - 1);
     return at;
@@ -223,9 +227,10 @@ typedef struct part_head {
     uint32_t parts, count;
 } part_head;
 
-/* What stands between the head and the inputs. */
-static uint64_t *extras_write(uint64_t *at, const uint64_t *limit, const kr_operator *op,
-                              uint32_t wants, part_head *head)
+/* Everything between the head and the inputs; sets the KF_FUNCTION_… bits of what it wrote. The
+ * caller has checked PART_MIN words. */
+static uint64_t *write_optional_parts(uint64_t *at, const uint64_t *limit, const kr_operator *op,
+                                      uint32_t wants, part_head *head)
 {
     const kineto_function_info *info = &op->info;
     if (info->sequence_number >= 0) {
@@ -250,14 +255,14 @@ static uint64_t *extras_write(uint64_t *at, const uint64_t *limit, const kr_oper
     }
     if ((info->stack || info->modules || info->keyword_count) && kr_fits(at, limit, 1)) {
         head->parts |= KF_FUNCTION_ARGS;
-        at = args_write(at, limit, info, wants);
+        at = write_operator_args(at, limit, info, wants);
     }
     return at;
 }
 
-#define PART_MIN 5u /* head, and what extras_write writes unasked */
+#define PART_MIN 5u /* the head, and what write_optional_parts writes without checking the room */
 
-static part_head head_of(const kineto_input *inputs, size_t count, uint32_t wants)
+static part_head make_part_head(const kineto_input *inputs, size_t count, uint32_t wants)
 {
     part_head head = {0, 0};
     if ((wants & KF_WANT_INPUTS) && inputs) {
@@ -269,17 +274,17 @@ static part_head head_of(const kineto_input *inputs, size_t count, uint32_t want
     return head;
 }
 
-/* NULL: it does not fit. */
 uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const kr_operator *op,
                         uint32_t wants)
 {
     const kineto_function_info *info = &op->info;
     if (!kr_fits(at, limit, PART_MIN))
         return NULL;
-    part_head head = head_of(info->inputs, info->input_count, wants);
-    uint64_t *end = extras_write(at + 1, limit, op, wants, &head);
+    part_head head = make_part_head(info->inputs, info->input_count, wants);
+    uint64_t *end = write_optional_parts(at + 1, limit, op, wants, &head);
     if (end)
         end = kr_inputs_write(end, limit, info->inputs, head.count, wants);
+    KB_ASSERT(!end || (end > at && end <= limit && end - at <= 0xffff));
     if (end)
         *at = kf_function_word(head.parts, head.count, (uint32_t)(end - at), kr_thread_number(c));
     return end;
@@ -287,13 +292,14 @@ uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-/* Of the time, how much the counters counted: others had them, too. */
-static uint64_t *share_write(uint64_t *at, const uint64_t *limit, const kr_perf_values *values)
+/* The share of the time in which the counters counted; in the rest another user had them. */
+static uint64_t *write_counted_share(uint64_t *at, const uint64_t *limit,
+                                     const kr_perf_values *values)
 {
     double share = (double)values->counted_ns / (double)values->wanted_ns;
     uint64_t bits;
     memcpy(&bits, &share, sizeof bits);
-    return word_write(at, limit, "counted share", KINETO_ARG_DOUBLE, bits);
+    return write_loose_word(at, limit, "counted share", KINETO_ARG_DOUBLE, bits);
 }
 
 uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_plan *plan,
@@ -302,7 +308,8 @@ uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_p
     for (uint32_t i = 0; i < plan->count && at; i++) {
         const char *name = kr_perf_name(plan, i);
         if (name)
-            at = word_write(at, limit, name, KINETO_ARG_UINT, values->value[i]);
+            at = write_loose_word(at, limit, name, KINETO_ARG_UINT, values->value[i]);
     }
-    return at && values->counted_ns < values->wanted_ns ? share_write(at, limit, values) : at;
+    return at && values->counted_ns < values->wanted_ns ? write_counted_share(at, limit, values)
+                                                        : at;
 }

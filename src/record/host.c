@@ -1,5 +1,12 @@
-/* The host of plug-in profilers: registration, and one session per profiler while anybody records
- * a kind it supports. A profiler that fails costs its own data and leaves lines in the ledger. */
+/* The host of plug-in profilers: registration, and one session per profiler while a window records
+ * a kind that it supports. A profiler that fails loses its own data and leaves lines in the ledger.
+ *
+ * One lock guards the table and is held while a profiler's functions are called, so that create,
+ * start, stop, processEvents and destroy of one profiler never overlap. A thread that comes back to
+ * the host from inside such a call finds the lock its own and is refused. The states of a session:
+ *
+ *   none → created (profilerCreate) → started (profilerStart) → none (stop, processEvents, destroy)
+ */
 #include "record/host.h"
 
 #define KR_REGISTER_MS 2000u
@@ -8,7 +15,7 @@
 
 typedef struct kr_profiler {
     const KinetoPlugin_ProfilerInterface *calls; /* NULL: free slot */
-    uint64_t freed;                              /* the slot that was freed first is taken first */
+    uint64_t freed; /* serial of withdrawal: the slot that was freed first is used first */
     char name[KR_NAME_MAX + 1], vendor[KR_NAME_MAX + 1];
     kr_revision revision;
     uint32_t file;
@@ -28,27 +35,27 @@ typedef struct kr_profiler {
 static kr_profiler kr_profilers[KR_MAX_PROFILERS];
 static kb_lock kr_host_lock;
 static KinetoPlugin_RegistryHandle kr_program;
-static bool kr_host_over; /* the process ends: under the lock */
+static bool kr_host_over; /* the process ends, no session begins any more; under the lock */
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* The plug-in's own words, if it has some. */
-static void ask_why(const kr_profiler *p, char *text)
+/* The plug-in's own text for its last error, "" if it has none; `text` holds KR_ERROR_TEXT + 1. */
+static void get_error_text(const kr_profiler *p, char *text)
 {
     KinetoPlugin_ProfilerErrorText_Params params = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerErrorText_Params, textMaxLen),
         .pProfilerHandle = p->handle,
         .pText = text,
         .textMaxLen = KR_ERROR_TEXT};
-    memset(text, 0, KR_ERROR_TEXT + 1); /* who writes no end, ends there */
+    memset(text, 0, KR_ERROR_TEXT + 1); /* guarantees NUL termination */
     if (KINETO_PLUGIN_HAS(p->calls, KinetoPlugin_ProfilerInterface, profilerErrorText) &&
         p->calls->profilerErrorText && p->calls->profilerErrorText(&params) != 0)
         text[0] = 0;
     text[KR_ERROR_TEXT] = 0;
 }
 
-/* Each session may fail for the same reason: the ledger of each says so, messages once. */
-static void log_failure(kr_profiler *p, const char *what, const char *detail)
+/* Each session may fail for the same reason: the ledger of each has a line, the log only one. */
+static void log_profiler_failure(kr_profiler *p, const char *what, const char *detail)
 {
     if (strncmp(p->logged, detail, sizeof p->logged - 1) == 0)
         return;
@@ -56,14 +63,16 @@ static void log_failure(kr_profiler *p, const char *what, const char *detail)
     kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s %s", p->name, what, detail);
 }
 
-static int failed(kr_profiler *p, const char *what, int code)
+/* Log, count and note a call of the profiler that returned a code other than 0. @return the
+ * code. */
+static int report_failed_call(kr_profiler *p, const char *what, int code)
 {
     char reason[64], text[KR_ERROR_TEXT + 1], detail[sizeof text + 64];
     if (code == 0)
         return 0;
-    ask_why(p, text);
+    get_error_text(p, text);
     snprintf(detail, sizeof detail, "returned %d%s%s", code, text[0] ? ": " : "", text);
-    log_failure(p, what, detail);
+    log_profiler_failure(p, what, detail);
     kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
     snprintf(reason, sizeof reason, "%s failed", what);
     if (p->notes++ < KR_MAX_NOTES)
@@ -71,19 +80,20 @@ static int failed(kr_profiler *p, const char *what, int code)
     return code;
 }
 
-static void stuck(kr_profiler *p, const char *where)
+static void report_stuck_thread(kr_profiler *p, const char *where)
 {
-    kb_log(KINETO_LOG_WARNING, "plug-in '%s': a thread does not come back from %s", p->name, where);
+    kb_log(KINETO_LOG_WARNING, "plug-in '%s': a thread does not return from %s", p->name, where);
     kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
     if (p->notes++ < KR_MAX_NOTES)
-        (void)kr_note(p->name, "a thread did not come back", 1, false, where,
+        (void)kr_note(p->name, "a thread did not return", 1, false, where,
                       kb_ticks(kb_ticks_clock()));
 }
 
 /* ---- sources ---------------------------------------------------------------------------------
  * Processes of one recording share the counters of a source with the same name. */
 
-static uint32_t source_find(const kf_pool *pool, kineto_string name)
+/* The counters of a source that was announced with this name; 0: it was not. */
+static uint32_t find_source_entry(const kf_pool *pool, kineto_string name)
 {
     uint32_t used = kb_load_acquire(&pool->control->dictionary_used);
     for (uint32_t at = 1; at < used && at < pool->dictionary_words;) {
@@ -104,18 +114,18 @@ static uint32_t source_find(const kf_pool *pool, kineto_string name)
     return 0;
 }
 
-static uint32_t source_announce(const char *text)
+static uint32_t announce_source(const char *text)
 {
     const kf_pool *pool = kr_pool_get();
     if (!pool)
         return 0;
     kineto_string name = kb_string(text);
-    uint32_t source = source_find(pool, name);
+    uint32_t source = find_source_entry(pool, name);
     if (source)
         return source < KF_MAX_SOURCES ? source : 0;
     source = kb_add_relaxed(&pool->control->source_count, 1);
     if (source >= KF_MAX_SOURCES)
-        return 0; /* booked with the program's own */
+        return 0; /* no counters are left: its losses are counted with the program's own */
     kf_source_entry entry = {kineto_rt_process(), source};
     uint32_t size = (uint32_t)name.size;
     kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name.data, name.size}};
@@ -125,8 +135,8 @@ static uint32_t source_announce(const char *text)
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* Types of a profiler that a mask of kinds asks for: a bit per type. */
-static uint64_t types_wanted(const kr_profiler *p, uint64_t kinds)
+/* The types of a profiler whose kinds are in the mask: a bit per type. */
+static uint64_t wanted_types(const kr_profiler *p, uint64_t kinds)
 {
     const kf_own_kind *own = kineto_rt_own_kinds();
     uint64_t wanted = 0;
@@ -138,7 +148,8 @@ static uint64_t types_wanted(const kr_profiler *p, uint64_t kinds)
     return wanted;
 }
 
-static void builder_enable(kr_profiler *p)
+/* Which kinds the builder accepts in the session that begins, and how each is spelled. */
+static void set_builder_kinds(kr_profiler *p)
 {
     kr_builder *b = &p->builder;
     for (uint32_t i = 0; i < KR_MAX_TYPES; i++) {
@@ -155,7 +166,7 @@ static void builder_enable(kr_profiler *p)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-static int profiler_create(kr_profiler *p)
+static int create_profiler(kr_profiler *p)
 {
     const kf_pool *pool = kr_pool_get();
     char config[sizeof pool->control->custom_config] = "";
@@ -171,18 +182,20 @@ static int profiler_create(kr_profiler *p)
         .pEnabledActivityTypes = enabled,
         .enabledActivityTypesMaxLen = n,
         .pCustomConfig = config};
-    if (p->revision == KR_REVISION_A) /* it knows no more than the handle */
+    if (p->revision == KR_REVISION_A) /* its struct ends with the handle */
         params.unpaddedStructSize =
             KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerCreate_Params, pProfilerHandle);
+    KB_ASSERT(!p->created && !p->started && !p->handle);
     int result = p->calls->profilerCreate(&params);
     p->handle = params.pProfilerHandle;
     p->created = result == 0;
     if (result)
         p->handle = NULL;
-    return failed(p, "create", result);
+    return report_failed_call(p, "create", result);
 }
 
-/* The layout of start that was published for a few days, before create got the kinds. */
+/* Revision a of profilerStart's parameters, which was published for a few days, before the kinds
+ * moved to profilerCreate. */
 typedef struct kr_start_a {
     size_t unpaddedStructSize;
     const int32_t *pEnabledActivityTypes;
@@ -190,7 +203,7 @@ typedef struct kr_start_a {
     KinetoPlugin_ProfilerHandle *pProfilerHandle;
 } kr_start_a;
 
-static int start_a(kr_profiler *p)
+static int start_revision_a(kr_profiler *p)
 {
     int32_t enabled[KR_MAX_TYPES];
     size_t n = 0;
@@ -201,126 +214,134 @@ static int start_a(kr_profiler *p)
     return p->calls->profilerStart((KinetoPlugin_ProfilerStart_Params *)(void *)&params);
 }
 
-static int profiler_start(kr_profiler *p)
+static int start_profiler(kr_profiler *p)
 {
     KinetoPlugin_ProfilerStart_Params params = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerStart_Params, pLiveBuilder),
         .pProfilerHandle = p->handle,
         .pProfilerHandleAgain = p->handle,
         .pLiveBuilder = &p->builder.table};
-    builder_enable(p);
+    KB_ASSERT(p->created && !p->started);
+    set_builder_kinds(p);
     kr_builder_open(&p->builder);
-    int result = p->revision == KR_REVISION_A ? start_a(p) : p->calls->profilerStart(&params);
+    int result =
+        p->revision == KR_REVISION_A ? start_revision_a(p) : p->calls->profilerStart(&params);
     p->started = result == 0;
-    return failed(p, "start", result);
+    return report_failed_call(p, "start", result);
 }
 
-static void profiler_destroy(kr_profiler *p)
+static void destroy_profiler(kr_profiler *p)
 {
     KinetoPlugin_ProfilerDestroy_Params params = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle), p->handle};
     if (!kr_builder_close(&p->builder))
-        stuck(p, "a call of the builder");
+        report_stuck_thread(p, "a call of the builder");
+    KB_ASSERT(p->created || !p->started);
     if (p->created)
-        (void)failed(p, "destroy", p->calls->profilerDestroy(&params));
+        (void)report_failed_call(p, "destroy", p->calls->profilerDestroy(&params));
     p->created = p->started = false;
     p->handle = NULL;
     p->enabled = 0;
 }
 
-static void session_open(kr_profiler *p, uint64_t types)
+static void open_profiler_session(kr_profiler *p, uint64_t types)
 {
     if (!p->source) {
-        p->source = source_announce(p->name);
+        p->source = announce_source(p->name);
         kb_store_relaxed(&p->builder.source, p->source);
     }
+    KB_ASSERT(!p->created && types);
     p->enabled = types;
     p->paused = false;
     p->session_pid = kb_os_pid();
-    if (profiler_create(p) || profiler_start(p))
-        profiler_destroy(p);
+    if (create_profiler(p) || start_profiler(p))
+        destroy_profiler(p);
     else {
         kr_listen(p->calls, p->handle, p->source);
         kr_count(p->source, KF_REASON_NOT_ENDED, 1);
     }
 }
 
-static void process_events(kr_profiler *p)
+static void process_profiler_events(kr_profiler *p)
 {
     KinetoPlugin_ProfilerProcessEvents_Params params = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder), p->handle,
         &p->builder.table};
-    (void)failed(p, "processEvents", p->calls->profilerProcessEvents(&params));
+    (void)report_failed_call(p, "processEvents", p->calls->profilerProcessEvents(&params));
 }
 
-/* stop → processEvents → destroy, whatever fails on the way. */
-static void session_close(kr_profiler *p)
-{
-    KinetoPlugin_ProfilerStop_Params stop = {
-        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerStop_Params, pProfilerHandle), p->handle};
-    if (!kr_unlisten(p->calls))
-        stuck(p, "push or pop of a correlation id");
-    (void)failed(p, "stop", p->calls->profilerStop(&stop));
-    process_events(p);
-    profiler_destroy(p);
-    kr_count(p->source, KF_REASON_NOT_ENDED, UINT64_MAX); /* one less */
-}
-
-static bool session_is_ours(const kr_profiler *p)
+/* False in a fork's child, whose copy of the session is the parent's to end. */
+static bool is_own_session(const kr_profiler *p)
 {
     return p->created && p->session_pid == kb_os_pid();
 }
 
-static bool can_toggle(const kr_profiler *p)
+/* stop → processEvents → destroy; a step that fails does not stop the others. */
+static void close_profiler_session(kr_profiler *p)
+{
+    KinetoPlugin_ProfilerStop_Params stop = {
+        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerStop_Params, pProfilerHandle), p->handle};
+    KB_ASSERT(p->created && p->started && is_own_session(p));
+    if (!kr_unlisten(p->calls))
+        report_stuck_thread(p, "push or pop of a correlation id");
+    (void)report_failed_call(p, "stop", p->calls->profilerStop(&stop));
+    process_profiler_events(p);
+    destroy_profiler(p);
+    kr_count(p->source, KF_REASON_NOT_ENDED, UINT64_MAX); /* one less */
+}
+
+static bool can_pause_collection(const kr_profiler *p)
 {
     return KINETO_PLUGIN_HAS(p->calls, KinetoPlugin_ProfilerInterface, profilerToggleCollection) &&
            p->calls->profilerToggleCollection;
 }
 
-static void toggle(kr_profiler *p, bool on)
+static void toggle_collection(kr_profiler *p, bool on)
 {
     KinetoPlugin_ProfilerToggleCollection_Params params = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerToggleCollection_Params, enable), p->handle, on};
     if (on != p->paused)
         return;
     p->paused = !on;
-    (void)failed(p, "toggleCollection", p->calls->profilerToggleCollection(&params));
+    (void)report_failed_call(p, "toggleCollection", p->calls->profilerToggleCollection(&params));
 }
 
-/* `held` is what the windows want, `gate` what they want now: less, if some are paused. */
-static void profiler_update(kr_profiler *p, uint64_t held, uint64_t gate, bool collect)
+/* `held`: the kinds that the windows want; `gate`: those that they want now, which are fewer if
+ * some windows are paused. `collect`: the profiler is to deliver what it has so far. */
+static void update_profiler(kr_profiler *p, uint64_t held, uint64_t gate, bool collect)
 {
-    uint64_t now = types_wanted(p, gate), wanted = can_toggle(p) ? types_wanted(p, held) : now;
-    if (p->created && !session_is_ours(p))
-        return; /* the parent's: its builder goes on working here, ending it is not our business */
+    uint64_t now = wanted_types(p, gate),
+             wanted = can_pause_collection(p) ? wanted_types(p, held) : now;
+    if (p->created && !is_own_session(p))
+        return; /* the parent's session: its builder still works here, only the parent may end it */
     if (p->created && collect && kb_load_relaxed(&p->builder.live) && wanted == p->enabled)
-        process_events(p); /* delivers as it goes: no need to interrupt it */
+        process_profiler_events(p); /* delivers while it runs: no need to interrupt it */
     else if (p->created && (collect || wanted != p->enabled))
-        session_close(p);
+        close_profiler_session(p);
     if (!p->created && wanted)
-        session_open(p, wanted);
-    if (p->created && can_toggle(p))
-        toggle(p, now != 0);
+        open_profiler_session(p, wanted);
+    if (p->created && can_pause_collection(p))
+        toggle_collection(p, now != 0);
 }
 
-static void update_locked(bool collect)
+static void update_profilers_locked(bool collect)
 {
     const kf_pool *pool = kr_pool_get();
-    /* Read with the lock: who comes last must not act on what somebody before it saw. */
+    /* Read with the lock held, so that the last update acts on the latest state. */
     uint64_t gate = pool ? kb_load_acquire(&pool->control->gate) : 0;
     uint64_t held = pool ? kf_held_kinds(pool->control) : 0;
-    if (gate) /* sources go on as they are, so that kernels are not missed: see event_accept */
+    if (gate) /* sources go on while kinds are throttled, so that no kernel is missed: accept_event */
         gate |= held & kb_load_relaxed(&pool->control->shed.kinds);
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls)
-            profiler_update(&kr_profilers[i], held, gate, collect);
+            update_profiler(&kr_profilers[i], held, gate, collect);
 }
 
-static void update_all(bool collect)
+static void update_profilers(bool collect)
 {
     if (!kr_lock_take(&kr_host_lock))
         return;
-    update_locked(collect);
+    update_profilers_locked(collect);
     kb_lock_drop(&kr_host_lock);
     kr_privateuse1_settle();
 }
@@ -331,15 +352,15 @@ bool kr_host_follow(bool collect)
         return true;
     bool over = kr_host_over;
     if (!over)
-        update_locked(collect);
+        update_profilers_locked(collect);
     kb_lock_drop(&kr_host_lock);
     if (!over)
         kr_privateuse1_settle();
     return !over;
 }
 
-KINETO_API void kineto_rt_profilers_update(void) { update_all(false); }
-KINETO_API void kineto_rt_profilers_collect(void) { update_all(true); }
+KINETO_API void kineto_rt_profilers_update(void) { update_profilers(false); }
+KINETO_API void kineto_rt_profilers_collect(void) { update_profilers(true); }
 
 void kr_host_exit(void)
 {
@@ -347,26 +368,27 @@ void kr_host_exit(void)
         return;
     kr_host_over = true;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
-        if (kr_profilers[i].calls && session_is_ours(&kr_profilers[i]))
-            session_close(&kr_profilers[i]);
+        if (kr_profilers[i].calls && is_own_session(&kr_profilers[i]))
+            close_profiler_session(&kr_profilers[i]);
     kb_lock_drop(&kr_host_lock);
 }
 
-/* Marked as inside, so that nobody frees what it looks at. */
+/* Inside (quiesce.c), so that kr_builder_free waits before it frees what this visits. */
 void kr_host_thread_exit(void)
 {
-    kr_cursor *c = kr_inside_enter();
+    kr_cursor *c = kr_plugin_enter();
     if (!c)
         return;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kb_load_acquire(&kr_profilers[i].builder.pending))
             kr_builder_thread_exit(&kr_profilers[i].builder);
-    kr_inside_leave(c);
+    kr_plugin_exit(c);
 }
 
 /* ---- registration ---------------------------------------------------------------------------- */
 
-static void types_take(kr_profiler *p, const int32_t *types)
+/* Those of the profiler's types that have a kind, each once. */
+static void store_supported_types(kr_profiler *p, const int32_t *types)
 {
     for (uint32_t i = 0; i < KR_MAX_TYPES; i++) {
         uint32_t index = kr_type_index(p->revision, types[i]);
@@ -377,7 +399,7 @@ static void types_take(kr_profiler *p, const int32_t *types)
     }
 }
 
-static int profiler_query(kr_profiler *p)
+static int query_profiler(kr_profiler *p)
 {
     int32_t types[KR_MAX_TYPES] = {0};
     KinetoPlugin_ProfilerQuery_Params params = {
@@ -393,13 +415,13 @@ static int profiler_query(kr_profiler *p)
     p->name[KR_NAME_MAX] = p->vendor[KR_NAME_MAX] = 0;
     if (!p->name[0])
         memcpy(p->name, "unnamed plug-in", sizeof "unnamed plug-in");
-    if (failed(p, "query", result))
+    if (report_failed_call(p, "query", result))
         return result;
-    types_take(p, types);
+    store_supported_types(p, types);
     return 0;
 }
 
-static kr_profiler *profiler_find(const KinetoPlugin_ProfilerInterface *calls)
+static kr_profiler *find_profiler(const KinetoPlugin_ProfilerInterface *calls)
 {
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls == calls)
@@ -407,9 +429,9 @@ static kr_profiler *profiler_find(const KinetoPlugin_ProfilerInterface *calls)
     return NULL;
 }
 
-/* Calls that come late through the builder of a plug-in that is gone hit its slot: so the one that
- * is free for longest is taken. */
-static kr_profiler *slot_find(void)
+/* Late calls through the builder of a withdrawn plug-in reach its old slot, so the slot that has
+ * been free for longest is used. */
+static kr_profiler *find_free_profiler_slot(void)
 {
     kr_profiler *best = NULL;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
@@ -418,33 +440,33 @@ static kr_profiler *slot_find(void)
     return best;
 }
 
-static int refuse(KinetoPlugin_RegistryHandle *who, const char *why)
+static int refuse_registration(KinetoPlugin_RegistryHandle *registrant, const char *why)
 {
-    snprintf(who->error, sizeof who->error, "%s", why);
+    snprintf(registrant->error, sizeof registrant->error, "%s", why);
     kb_log(KINETO_LOG_WARNING, "a plug-in was refused: %s", why);
     return 1;
 }
 
-static int profiler_add(KinetoPlugin_RegistryHandle *who,
+static int add_profiler(KinetoPlugin_RegistryHandle *registrant,
                         const KinetoPlugin_ProfilerInterface *calls)
 {
     if (!kr_interface_is_whole(calls))
-        return refuse(who, "its interface lacks functions");
-    if (profiler_find(calls))
-        return refuse(who, "its profiler is registered already");
-    kr_profiler *p = slot_find();
+        return refuse_registration(registrant, "its interface lacks functions");
+    if (find_profiler(calls))
+        return refuse_registration(registrant, "its profiler is registered already");
+    kr_profiler *p = find_free_profiler_slot();
     if (!p)
-        return refuse(who, "too many profilers");
+        return refuse_registration(registrant, "too many profilers");
     memset(p, 0, offsetof(kr_profiler, builder));
-    kr_builder_init(&p->builder, p->name, 0, who->revision);
+    kr_builder_init(&p->builder, p->name, 0, registrant->revision);
     p->calls = calls;
-    p->revision = who->revision;
-    p->file = who->file;
-    int result = profiler_query(p);
+    p->revision = registrant->revision;
+    p->file = registrant->file;
+    int result = query_profiler(p);
     if (result) {
         char text[KR_ERROR_TEXT + 1];
-        ask_why(p, text);
-        snprintf(who->error, sizeof who->error, "query returned %d%s%s", result,
+        get_error_text(p, text);
+        snprintf(registrant->error, sizeof registrant->error, "query returned %d%s%s", result,
                  text[0] ? ": " : "", text);
         p->calls = NULL;
         return result;
@@ -453,9 +475,9 @@ static int profiler_add(KinetoPlugin_RegistryHandle *who,
     return 0;
 }
 
-/* Sessions must end while plug-ins still work: before their destructors, and those of what they
- * need. */
-static void exit_once(void)
+/* Sessions must end while plug-ins still work: before the destructors of plug-ins and of the
+ * libraries that they use. */
+static void register_exit_once(void)
 {
     static uint32_t done;
     uint32_t no = 0;
@@ -463,17 +485,18 @@ static void exit_once(void)
         (void)atexit(kr_host_exit);
 }
 
-static int register_profiler(KinetoPlugin_RegistryHandle *who,
+static int register_profiler(KinetoPlugin_RegistryHandle *registrant,
                              const KinetoPlugin_ProfilerInterface *calls)
 {
-    if (!who)
-        who = &kr_program;
-    exit_once();
-    /* Constructors of libraries register with the linker's lock held, and who has the host's may be
-     * waiting for that. */
+    if (!registrant)
+        registrant = &kr_program;
+    register_exit_once();
+    /* Constructors of libraries register with the dynamic linker's lock held, and the thread that
+     * holds the host's lock may be waiting for that one. */
     if (!kb_lock_take_within(&kr_host_lock, kr_identity(), KR_REGISTER_MS))
-        return refuse(who, "it registers from inside a call of the host, or the host is busy");
-    int result = profiler_add(who, calls);
+        return refuse_registration(
+            registrant, "it registers from inside a call of the host, or the host is busy");
+    int result = add_profiler(registrant, calls);
     kb_lock_drop(&kr_host_lock);
     if (result == 0) {
         kineto_rt_profilers_update();
@@ -482,21 +505,21 @@ static int register_profiler(KinetoPlugin_RegistryHandle *who,
     return result;
 }
 
-static int register_types(KinetoPlugin_RegistryHandle *who,
-                          KinetoPlugin_RegisterActivityTypes_Params *params)
+static int register_activity_types(KinetoPlugin_RegistryHandle *registrant,
+                                   KinetoPlugin_RegisterActivityTypes_Params *params)
 {
-    (void)who;
+    (void)registrant;
     return kr_types_register(params);
 }
 
-void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *who)
+void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *registrant)
 {
-    who->error[0] = 0;
+    registrant->error[0] = 0;
     *registry = (KinetoPlugin_Registry){.unpaddedStructSize =
                                             KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
-                                        .pRegistryHandle = who,
+                                        .pRegistryHandle = registrant,
                                         .registerProfiler = register_profiler,
-                                        .registerActivityTypes = register_types,
+                                        .registerActivityTypes = register_activity_types,
                                         .pHostVersion = "ckineto " KINETO_VERSION};
 }
 
@@ -506,18 +529,19 @@ const KinetoPlugin_Registry *kineto_plugin_registry(void)
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
         .pRegistryHandle = &kr_program,
         .registerProfiler = register_profiler,
-        .registerActivityTypes = register_types,
+        .registerActivityTypes = register_activity_types,
         .pHostVersion = "ckineto " KINETO_VERSION};
     return &registry;
 }
 
-static void withdraw(kr_profiler *p)
+static void withdraw_profiler(kr_profiler *p)
 {
     static uint64_t serial;
-    if (session_is_ours(p))
-        session_close(p);
+    if (is_own_session(p))
+        close_profiler_session(p);
     else
         (void)kr_builder_close(&p->builder); /* the parent's, or closed */
+    KB_ASSERT(p->calls && !p->builder.open);
     kr_builder_free(&p->builder);
     p->calls = NULL;
     p->freed = ++serial;
@@ -527,9 +551,9 @@ int kineto_plugin_unregister(const KinetoPlugin_ProfilerInterface *calls)
 {
     if (!kr_lock_take(&kr_host_lock))
         return 1;
-    kr_profiler *p = calls ? profiler_find(calls) : NULL;
+    kr_profiler *p = calls ? find_profiler(calls) : NULL;
     if (p)
-        withdraw(p);
+        withdraw_profiler(p);
     kb_lock_drop(&kr_host_lock);
     return p == NULL;
 }
@@ -542,16 +566,16 @@ uint32_t kr_host_withdraw_file(uint32_t file)
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++) {
         if (!kr_profilers[i].calls || kr_profilers[i].file != file)
             continue;
-        withdraw(&kr_profilers[i]);
+        withdraw_profiler(&kr_profilers[i]);
         count++;
     }
     kb_lock_drop(&kr_host_lock);
     return count;
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- describing ------------------------------------------------------------------------------ */
 
-static void describe(const kr_profiler *p, kineto_plugin_info *info)
+static void describe_profiler(const kr_profiler *p, kineto_plugin_info *info)
 {
     info->state = p->file ? KINETO_PLUGIN_LOADED : KINETO_PLUGIN_BUILT_IN;
     info->type_count = p->type_count;
@@ -576,7 +600,7 @@ bool kr_host_profiler(uint32_t n, kineto_plugin_info *info, uint32_t *file)
     for (uint32_t i = 0; i < KR_MAX_PROFILERS && !found; i++) {
         if (!kr_profilers[i].calls || n-- > 0)
             continue;
-        describe(&kr_profilers[i], info);
+        describe_profiler(&kr_profilers[i], info);
         *file = kr_profilers[i].file;
         found = true;
     }
@@ -588,8 +612,8 @@ bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *calls)
 {
     if (!kr_lock_take(&kr_host_lock))
         return false;
-    const kr_profiler *p = calls ? profiler_find(calls) : NULL;
-    bool in_session = p && session_is_ours(p);
+    const kr_profiler *p = calls ? find_profiler(calls) : NULL;
+    bool in_session = p && is_own_session(p);
     kb_lock_drop(&kr_host_lock);
     return in_session;
 }

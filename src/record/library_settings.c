@@ -1,18 +1,18 @@
-/* Settings of libckineto that are made before it is loaded into a process which is not linked with it.
+/* Settings of libckineto that can be made before libckineto is loaded into the process.
  *
- * Daemon client: usually libckineto asks a daemon for requests (KINETO_USE_DAEMON). PyTorch brings another
- * client, libkineto's: whatever attaches ckineto to PyTorch stops that client, or names it here, so that
- * each request is answered by one client.
+ * Daemon client: usually libckineto polls the daemon for requests (KINETO_USE_DAEMON). PyTorch
+ * brings another client, libkineto's. The code that attaches ckineto to PyTorch stops that client,
+ * or names it here, so that one client serves each request.
  *
- * Quiet: the program did not choose libckineto, so that its messages must not get into the program's
- * output unless KINETO_LOG_LEVEL or KINETO_LOG_FILE ask for them. */
+ * Quiet: for programs that did not choose libckineto. Its messages must not appear in their output
+ * unless KINETO_LOG_LEVEL or KINETO_LOG_FILE request them. */
 #include "record/record.h"
 
 static char kr_client_name[48];
-static const char *kr_other_client; /* kr_client_name, or NULL: libckineto's */
+static const char *kr_other_client; /* kr_client_name; NULL: the client is libckineto's */
 static uint32_t kr_quiet;
 
-/* The name is written once: others may be reading it. */
+/* The name is written once, because other threads may be reading it. */
 KINETO_API void kineto_rt_daemon_client_set(const char *other)
 {
     if (other && !kr_client_name[0])

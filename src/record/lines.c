@@ -1,11 +1,12 @@
-/* Lines of the ledger in a plug-in's own words. The dictionary only grows, so a line is written
- * when its count has doubled, and what is left when the session ends: few entries however often it
- * is said, and most of it is there if the program is killed. */
+/* Ledger lines with a plug-in's own texts. The dictionary only grows, so a line is written when its
+ * count has doubled, and the remainder when the session ends: that makes few entries however often
+ * the line is added, and most of the count is recorded if the program is killed. All under the
+ * builder's lock, except at the end of a session, when no thread is inside the builder. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
-#define MOST_LINES  32u /* of a session */
+#define MAX_LINES   32u /* of a session */
 #define REASON_SIZE 160u
 #define DETAIL_SIZE 480u
 
@@ -18,7 +19,7 @@ typedef struct line {
 struct kr_lines {
     uint32_t count;
     uint32_t pid; /* whose they are: a fork's child has copies of its parent's */
-    line lines[MOST_LINES];
+    line lines[MAX_LINES];
 };
 
 void kr_lines_free(kr_lines *lines)
@@ -33,8 +34,8 @@ void kr_lines_reset(kr_builder *b)
         b->lines->count = 0;
 }
 
-/* Its beginning, without half a character of UTF-8 at the end. */
-static void copy_text(char *to, size_t room, const char *text)
+/* Copy as much as fits into `room` with a NUL, without cutting through a UTF-8 character. */
+static void copy_line_text(char *to, size_t room, const char *text)
 {
     size_t size = strnlen(text, room);
     if (size == room)
@@ -44,7 +45,7 @@ static void copy_text(char *to, size_t room, const char *text)
     to[size] = 0;
 }
 
-static int line_write(const kr_builder *b, line *l)
+static int write_ledger_line(const kr_builder *b, line *l)
 {
     if (!kr_note(b->name, l->reason, l->pending, l->is_loss, l->detail, kb_ticks(kb_ticks_clock())))
         return kr_refuse(b, KF_REASON_DICTIONARY_FULL);
@@ -60,28 +61,30 @@ void kr_lines_flush(kr_builder *b)
         return;
     for (uint32_t i = 0; i < lines->count; i++)
         if (lines->lines[i].pending)
-            (void)line_write(b, &lines->lines[i]);
+            (void)write_ledger_line(b, &lines->lines[i]);
     lines->count = 0;
 }
 
-/* NULL: there are too many. */
-static line *line_find(kr_lines *lines, const char *reason, bool is_loss, const char *detail)
+/* The line with this reason, added if it is new; NULL: there are MAX_LINES already. */
+static line *find_ledger_line(kr_lines *lines, const char *reason, bool is_loss, const char *detail)
 {
     char text[REASON_SIZE];
-    copy_text(text, sizeof text, reason);
+    copy_line_text(text, sizeof text, reason);
     for (uint32_t i = 0; i < lines->count; i++)
         if (lines->lines[i].is_loss == is_loss && strcmp(lines->lines[i].reason, text) == 0)
             return &lines->lines[i];
-    if (lines->count == MOST_LINES)
+    KB_ASSERT(lines->count <= MAX_LINES && lines->pid == kb_os_pid());
+    if (lines->count == MAX_LINES)
         return NULL;
     line *l = &lines->lines[lines->count++];
     *l = (line){.is_loss = is_loss};
     memcpy(l->reason, text, sizeof text);
-    copy_text(l->detail, sizeof l->detail, detail ? detail : "");
+    copy_line_text(l->detail, sizeof l->detail, detail ? detail : "");
     return l;
 }
 
-static kr_lines *lines_of(kr_builder *b)
+/* The lines of this process, mapped with the first one; NULL: out of memory. */
+static kr_lines *get_ledger_lines(kr_builder *b)
 {
     if (!b->lines)
         b->lines = kb_os_map(sizeof(kr_lines));
@@ -93,8 +96,8 @@ static kr_lines *lines_of(kr_builder *b)
     return b->lines;
 }
 
-static int line_add(kr_builder *b, const char *reason, uint64_t count, bool is_loss,
-                    const char *detail)
+static int add_ledger_count(kr_builder *b, const char *reason, uint64_t count, bool is_loss,
+                            const char *detail)
 {
     if (!reason || !*reason)
         return kr_refuse(b, KF_REASON_PLUGIN_ERROR);
@@ -102,13 +105,13 @@ static int line_add(kr_builder *b, const char *reason, uint64_t count, bool is_l
         return 0;
     if (!kr_lock_take(&b->lock))
         return 1;
-    kr_lines *lines = lines_of(b);
-    line *l = lines ? line_find(lines, reason, is_loss, detail) : NULL;
+    kr_lines *lines = get_ledger_lines(b);
+    line *l = lines ? find_ledger_line(lines, reason, is_loss, detail) : NULL;
     int result = l ? 0 : kr_refuse(b, KF_REASON_PLUGIN_ERROR);
     if (l) {
         l->pending += count;
         if (l->pending >= l->written)
-            result = line_write(b, l);
+            result = write_ledger_line(b, l);
     }
     kb_lock_drop(&b->lock);
     return result;
@@ -120,7 +123,7 @@ int kr_add_ledger_line(handle *b, const char *reason, uint64_t count, int32_t is
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = line_add(b, reason, count, is_loss != 0, detail);
-    kr_inside_leave(c);
+    int result = add_ledger_count(b, reason, count, is_loss != 0, detail);
+    kr_plugin_exit(c);
     return result;
 }

@@ -1,14 +1,17 @@
 /* Correlation ids, passed on to the plug-ins that listen.
  *
- * Pushing takes no lock: it reads the list of listeners that is valid now, marked as inside (see
- * inside.c). A list is never changed; another one takes its place, and the old one is used again
- * when nobody is inside any more. A pop goes to those listeners that were there at the push. */
+ * Pushing takes no lock: it reads the current list of listeners while the thread is marked as
+ * inside (quiesce.c). A published list is never changed; a new list replaces it, under the host's
+ * lock, and the old one is reused only after kr_wait_quiescent. A pop goes to the listeners that
+ * were in the list at the time of the push: each list has a generation, each target the generation
+ * since which its plug-in listens. */
 #include "record/host.h"
 
-#define KR_LISTS 4u /* more than two, so that a thread that never comes back does no harm */
+#define KR_LISTS                                                                                   \
+    4u /* more than two, so that a thread that never leaves does not read a reused one */
 
-/* One function to call: of one stack, push or pop. */
-typedef struct kr_ear {
+/* One function to call, for push or pop on one of the two stacks. */
+typedef struct kr_listen_target {
     union {
         int (*push)(KinetoPlugin_ProfilerPushCorrelationId_Params *);
         int (*push_user)(KinetoPlugin_ProfilerPushUserCorrelationId_Params *);
@@ -18,12 +21,12 @@ typedef struct kr_ear {
     KinetoPlugin_ProfilerHandle *handle;
     uint32_t since; /* generation of the first list that its plug-in was in */
     uint32_t source;
-} kr_ear;
+} kr_listen_target;
 
-typedef struct kr_ears {
+typedef struct kr_listen_targets {
     uint32_t count;
-    kr_ear list[KR_MAX_PROFILERS];
-} kr_ears;
+    kr_listen_target list[KR_MAX_PROFILERS];
+} kr_listen_targets;
 
 typedef struct kr_listener {
     const KinetoPlugin_ProfilerInterface *calls;
@@ -33,44 +36,45 @@ typedef struct kr_listener {
 
 typedef struct kr_listeners {
     uint32_t generation, epoch, pid, count;
-    kr_ears push[2], pop[2]; /* by stack */
+    kr_listen_targets push[2], pop[2]; /* by stack */
     kr_listener list[KR_MAX_PROFILERS];
 } kr_listeners;
 
 static kr_listeners kr_lists[KR_LISTS];
-const void *kineto_listeners; /* of kr_lists; NULL: nobody listens */
+const void *kineto_listeners; /* the current one of kr_lists; NULL: there are no listeners */
 static uint32_t kr_generation, kr_epoch;
 
 /* ---- push and pop ---------------------------------------------------------------------------- */
 
 #define SIZE_OF(Params) KINETO_PLUGIN_SIZE(KinetoPlugin_Profiler##Params, pProfilerHandle)
 
-KB_INLINE int ear_push(const kr_ear *ear, uint32_t stack, uint64_t id)
+KB_INLINE int call_push(const kr_listen_target *target, uint32_t stack, uint64_t id)
 {
     if (stack == KINETO_CORRELATION) {
         KinetoPlugin_ProfilerPushCorrelationId_Params p = {SIZE_OF(PushCorrelationId_Params), id,
-                                                           ear->handle};
-        return ear->push(&p);
+                                                           target->handle};
+        return target->push(&p);
     }
     KinetoPlugin_ProfilerPushUserCorrelationId_Params p = {SIZE_OF(PushUserCorrelationId_Params),
-                                                           id, ear->handle};
-    return ear->push_user(&p);
+                                                           id, target->handle};
+    return target->push_user(&p);
 }
 
-KB_INLINE int ear_pop(const kr_ear *ear, uint32_t stack)
+KB_INLINE int call_pop(const kr_listen_target *target, uint32_t stack)
 {
     if (stack == KINETO_CORRELATION) {
         KinetoPlugin_ProfilerPopCorrelationId_Params p = {SIZE_OF(PopCorrelationId_Params),
-                                                          ear->handle};
-        return ear->pop(&p);
+                                                          target->handle};
+        return target->pop(&p);
     }
     KinetoPlugin_ProfilerPopUserCorrelationId_Params p = {SIZE_OF(PopUserCorrelationId_Params),
-                                                          ear->handle};
-    return ear->pop_user(&p);
+                                                          target->handle};
+    return target->pop_user(&p);
 }
 
-/* What was pushed when other listeners were there, and nobody since, means nothing any more. */
-KB_INLINE void epoch_enter(kr_cursor *c, const kr_listeners *l)
+/* Forget pushes of an earlier epoch: between two epochs there were no listeners, so that nothing is
+ * left to pop. */
+KB_INLINE void sync_push_epoch(kr_cursor *c, const kr_listeners *l)
 {
     if (KINETO_LIKELY(c->pushed_epoch == l->epoch))
         return;
@@ -78,24 +82,25 @@ KB_INLINE void epoch_enter(kr_cursor *c, const kr_listeners *l)
     c->pushed_depth[0] = c->pushed_depth[1] = 0;
 }
 
-KB_INLINE void push(kr_cursor *c, const kr_listeners *l, uint32_t stack, uint64_t id)
+KB_INLINE void push_id_to_listeners(kr_cursor *c, const kr_listeners *l, uint32_t stack,
+                                    uint64_t id)
 {
-    epoch_enter(c, l);
+    sync_push_epoch(c, l);
     uint32_t depth = c->pushed_depth[stack];
     if (KINETO_LIKELY(depth < UINT16_MAX))
         c->pushed_depth[stack] = (uint16_t)(depth + 1);
     if (KINETO_UNLIKELY(depth >= KR_PUSH_DEPTH))
         return;
     c->pushed_at[stack][depth] = l->generation;
-    const kr_ears *ears = &l->push[stack];
-    for (uint32_t i = 0; i < ears->count; i++)
-        if (KINETO_UNLIKELY(ear_push(&ears->list[i], stack, id)))
-            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+    const kr_listen_targets *targets = &l->push[stack];
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (KINETO_UNLIKELY(call_push(&targets->list[i], stack, id)))
+            kr_count(targets->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
 }
 
-KB_INLINE void pop(kr_cursor *c, const kr_listeners *l, uint32_t stack)
+KB_INLINE void pop_id_from_listeners(kr_cursor *c, const kr_listeners *l, uint32_t stack)
 {
-    epoch_enter(c, l);
+    sync_push_epoch(c, l);
     uint32_t depth = c->pushed_depth[stack];
     if (KINETO_UNLIKELY(depth-- == 0))
         return;
@@ -103,141 +108,146 @@ KB_INLINE void pop(kr_cursor *c, const kr_listeners *l, uint32_t stack)
     if (KINETO_UNLIKELY(depth >= KR_PUSH_DEPTH))
         return;
     uint32_t pushed_at = c->pushed_at[stack][depth];
-    const kr_ears *ears = &l->pop[stack];
-    for (uint32_t i = 0; i < ears->count; i++)
-        if (ears->list[i].since <= pushed_at && KINETO_UNLIKELY(ear_pop(&ears->list[i], stack)))
-            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+    const kr_listen_targets *targets = &l->pop[stack];
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (targets->list[i].since <= pushed_at &&
+            KINETO_UNLIKELY(call_pop(&targets->list[i], stack)))
+            kr_count(targets->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
 }
 
-/* A fork's child has no sessions of its own until it makes some. */
-static KB_COLD void forget_parents(const void *list)
+/* In a fork's child: the list is the parent's; the child has no sessions yet. */
+static KB_COLD void drop_parent_list(const void *list)
 {
     (void)kb_cas_acqrel(&kineto_listeners, &list, NULL);
 }
 
-/* The list, with this thread marked as inside; NULL: nothing to do, nothing to leave. The caller has
- * seen that there is one. */
-KB_INLINE const kr_listeners *list_enter(kr_cursor **c)
+/* The current list, with this thread marked as inside; NULL: nothing to do, and not inside. */
+KB_INLINE const kr_listeners *enter_listener_list(kr_cursor **c)
 {
-    *c = kr_inside_enter();
+    *c = kr_plugin_enter();
     if (!*c)
         return NULL;
     const kr_listeners *l = kb_load_acquire(&kineto_listeners);
     if (KINETO_LIKELY(l && l->pid == (*c)->pid))
         return l;
     if (l)
-        forget_parents(l);
-    kr_inside_leave(*c);
+        drop_parent_list(l);
+    kr_plugin_exit(*c);
     return NULL;
 }
 
 void kineto_record_push_id(uint32_t stack, uint64_t id)
 {
     kr_cursor *c;
-    const kr_listeners *l = list_enter(&c);
+    const kr_listeners *l = enter_listener_list(&c);
     if (!l)
         return;
     if (KINETO_LIKELY(stack == KINETO_CORRELATION))
-        push(c, l, KINETO_CORRELATION, id);
+        push_id_to_listeners(c, l, KINETO_CORRELATION, id);
     else
-        push(c, l, KINETO_CORRELATION_USER, id);
-    kr_inside_leave(c);
+        push_id_to_listeners(c, l, KINETO_CORRELATION_USER, id);
+    kr_plugin_exit(c);
 }
 
 void kineto_record_pop_id(uint32_t stack)
 {
     kr_cursor *c;
-    const kr_listeners *l = list_enter(&c);
+    const kr_listeners *l = enter_listener_list(&c);
     if (!l)
         return;
     if (KINETO_LIKELY(stack == KINETO_CORRELATION))
-        pop(c, l, KINETO_CORRELATION);
+        pop_id_from_listeners(c, l, KINETO_CORRELATION);
     else
-        pop(c, l, KINETO_CORRELATION_USER);
-    kr_inside_leave(c);
+        pop_id_from_listeners(c, l, KINETO_CORRELATION_USER);
+    kr_plugin_exit(c);
 }
 
-/* What an operator pushes it pops itself: it remembers who was there, no depth is counted. */
+/* An operator pops its own push: it stores the generation itself, so that no depth is counted. */
 
-static KB_NOINLINE void push_all(const kr_ears *ears, uint32_t stack, uint64_t id)
+static KB_NOINLINE void push_id_to_targets(const kr_listen_targets *targets, uint32_t stack,
+                                           uint64_t id)
 {
-    for (uint32_t i = 0; i < ears->count; i++)
-        if (KINETO_UNLIKELY(ear_push(&ears->list[i], stack, id)))
-            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (KINETO_UNLIKELY(call_push(&targets->list[i], stack, id)))
+            kr_count(targets->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
 }
 
-static KB_NOINLINE void pop_all(const kr_ears *ears, uint32_t stack, uint32_t pushed_at)
+static KB_NOINLINE void pop_id_from_targets(const kr_listen_targets *targets, uint32_t stack,
+                                            uint32_t pushed_at)
 {
-    for (uint32_t i = 0; i < ears->count; i++)
-        if (ears->list[i].since <= pushed_at && KINETO_UNLIKELY(ear_pop(&ears->list[i], stack)))
-            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (targets->list[i].since <= pushed_at &&
+            KINETO_UNLIKELY(call_pop(&targets->list[i], stack)))
+            kr_count(targets->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
 }
 
 uint32_t kr_listen_push(uint32_t stack, uint64_t id)
 {
     kr_cursor *c;
-    const kr_listeners *l = list_enter(&c);
+    const kr_listeners *l = enter_listener_list(&c);
     if (!l)
         return 0;
     uint32_t generation = l->generation;
-    const kr_ears *ears = &l->push[stack];
-    if (KINETO_UNLIKELY(ears->count != 1 || stack != KINETO_CORRELATION))
-        push_all(ears, stack, id);
-    else if (KINETO_UNLIKELY(ear_push(&ears->list[0], KINETO_CORRELATION, id)))
-        kr_count(ears->list[0].source, KF_REASON_PLUGIN_ERROR, 1);
-    kr_inside_leave(c);
+    const kr_listen_targets *targets = &l->push[stack];
+    if (KINETO_UNLIKELY(targets->count != 1 || stack != KINETO_CORRELATION))
+        push_id_to_targets(targets, stack, id);
+    else if (KINETO_UNLIKELY(call_push(&targets->list[0], KINETO_CORRELATION, id)))
+        kr_count(targets->list[0].source, KF_REASON_PLUGIN_ERROR, 1);
+    kr_plugin_exit(c);
     return generation;
 }
 
 void kr_listen_pop(uint32_t stack, uint32_t pushed_at)
 {
     kr_cursor *c;
-    const kr_listeners *l = list_enter(&c);
+    const kr_listeners *l = enter_listener_list(&c);
     if (!l)
         return;
-    const kr_ears *ears = &l->pop[stack];
-    if (KINETO_UNLIKELY(ears->count != 1 || stack != KINETO_CORRELATION ||
-                        ears->list[0].since > pushed_at))
-        pop_all(ears, stack, pushed_at);
-    else if (KINETO_UNLIKELY(ear_pop(&ears->list[0], KINETO_CORRELATION)))
-        kr_count(ears->list[0].source, KF_REASON_PLUGIN_ERROR, 1);
-    kr_inside_leave(c);
+    const kr_listen_targets *targets = &l->pop[stack];
+    if (KINETO_UNLIKELY(targets->count != 1 || stack != KINETO_CORRELATION ||
+                        targets->list[0].since > pushed_at))
+        pop_id_from_targets(targets, stack, pushed_at);
+    else if (KINETO_UNLIKELY(call_pop(&targets->list[0], KINETO_CORRELATION)))
+        kr_count(targets->list[0].source, KF_REASON_PLUGIN_ERROR, 1);
+    kr_plugin_exit(c);
 }
 
-/* ---- who listens: under the host's lock ------------------------------------------------------ */
+/* ---- changing the list: under the host's lock ------------------------------------------------ */
 
-static bool can_listen(const KinetoPlugin_ProfilerInterface *i)
+static bool wants_correlation_ids(const KinetoPlugin_ProfilerInterface *i)
 {
     return i->profilerPushCorrelationId || i->profilerPopCorrelationId ||
            i->profilerPushUserCorrelationId || i->profilerPopUserCorrelationId;
 }
 
-static kr_ear *ear_add(kr_ears *ears, const kr_listener *l)
+static kr_listen_target *add_listen_target(kr_listen_targets *targets, const kr_listener *l)
 {
-    kr_ear *ear = &ears->list[ears->count++];
-    *ear = (kr_ear){.handle = l->handle, .since = l->since, .source = l->source};
-    return ear;
+    kr_listen_target *target = &targets->list[targets->count++];
+    *target = (kr_listen_target){.handle = l->handle, .since = l->since, .source = l->source};
+    return target;
 }
 
-static void ears_add(kr_listeners *next, const kr_listener *l)
+static void add_listen_targets(kr_listeners *next, const kr_listener *l)
 {
     const KinetoPlugin_ProfilerInterface *calls = l->calls;
     if (calls->profilerPushCorrelationId)
-        ear_add(&next->push[0], l)->push = calls->profilerPushCorrelationId;
+        add_listen_target(&next->push[0], l)->push = calls->profilerPushCorrelationId;
     if (calls->profilerPushUserCorrelationId)
-        ear_add(&next->push[1], l)->push_user = calls->profilerPushUserCorrelationId;
+        add_listen_target(&next->push[1], l)->push_user = calls->profilerPushUserCorrelationId;
     if (calls->profilerPopCorrelationId)
-        ear_add(&next->pop[0], l)->pop = calls->profilerPopCorrelationId;
+        add_listen_target(&next->pop[0], l)->pop = calls->profilerPopCorrelationId;
     if (calls->profilerPopUserCorrelationId)
-        ear_add(&next->pop[1], l)->pop_user = calls->profilerPopUserCorrelationId;
+        add_listen_target(&next->pop[1], l)->pop_user = calls->profilerPopUserCorrelationId;
 }
 
-static void publish(kr_listeners *next)
+/* Make a list current whose `list` is complete: derive the targets, give it the next generation. */
+static void publish_listener_list(kr_listeners *next)
 {
+    KB_ASSERT(next->count <= KR_MAX_PROFILERS && next != kb_load_relaxed(&kineto_listeners));
     for (uint32_t stack = 0; stack < 2; stack++)
         next->push[stack].count = next->pop[stack].count = 0;
     for (uint32_t i = 0; i < next->count; i++)
-        ears_add(next, &next->list[i]);
+        add_listen_targets(next, &next->list[i]);
     next->generation = ++kr_generation;
     next->epoch = kr_epoch;
     next->pid = kb_os_pid();
@@ -246,8 +256,9 @@ static void publish(kr_listeners *next)
     kb_store_release(&kineto_listeners, next->count ? (const void *)next : NULL);
 }
 
-/* The list that follows: the one of now without this profiler. Handles need not differ. */
-static kr_listeners *next_list(const KinetoPlugin_ProfilerInterface *calls)
+/* A copy of the current list without this profiler, to be changed and published. Profilers are
+ * identified by their interface, since handles need not differ. */
+static kr_listeners *make_next_list(const KinetoPlugin_ProfilerInterface *calls)
 {
     const kr_listeners *now = kb_load_acquire(&kineto_listeners);
     kr_listeners *next = &kr_lists[(kr_generation + 1) % KR_LISTS];
@@ -261,19 +272,20 @@ static kr_listeners *next_list(const KinetoPlugin_ProfilerInterface *calls)
 void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
                uint32_t source)
 {
-    if (!can_listen(calls))
+    if (!wants_correlation_ids(calls))
         return;
-    kr_inside_init();
-    kr_listeners *next = next_list(calls);
+    kr_quiesce_init();
+    kr_listeners *next = make_next_list(calls);
+    KB_ASSERT(next->count < KR_MAX_PROFILERS);
     next->list[next->count++] = (kr_listener){calls, handle, kr_generation + 1, source};
-    publish(next);
-    (void)kr_inside_wait(KR_PATIENCE_MS);
+    publish_listener_list(next);
+    (void)kr_wait_quiescent(KR_PLUGIN_TIMEOUT_MS);
 }
 
 bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls)
 {
-    if (!can_listen(calls))
+    if (!wants_correlation_ids(calls))
         return true;
-    publish(next_list(calls));
-    return kr_inside_wait(KR_PATIENCE_MS);
+    publish_listener_list(make_next_list(calls));
+    return kr_wait_quiescent(KR_PLUGIN_TIMEOUT_MS);
 }

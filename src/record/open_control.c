@@ -1,9 +1,10 @@
-/* A program that uses nothing but the recording half is linked without libckineto: linkers leave out what no
- * function is called of (--as-needed). Where its environment says that it can be asked for traces, libckineto,
- * which does the answering, is opened here, from the folder of this library.
+/* Opens libckineto in programs that are linked with libckineto-rt alone. Linkers drop a library of
+ * which no function is called (--as-needed), so a program that only records has no libckineto,
+ * which serves requests for traces. If the environment makes the process traceable on demand,
+ * libckineto is opened from the folder of this library.
  *
- * Not in processes that this library came into by itself, preloaded or opened by a plug-in or by Python: those
- * have their own rules for who answers. */
+ * Not in processes that did not choose this library, where it was preloaded or opened by a plug-in
+ * or by Python: they have their own rules for which library serves requests. */
 #include "record/host.h"
 
 #include <ckineto/base.h>
@@ -15,7 +16,7 @@
 #define FULL_NAME  "libckineto.so." TEXT(KINETO_VERSION_MAJOR)
 #define RT_STEM    "libckineto-rt.so"
 
-static bool is_asked_for(void)
+static bool is_control_requested(void)
 {
     static const char *const names[] = {"CKINETO_CONTROL", "CKINETO_RING"};
     for (size_t i = 0; i < KB_COUNT(names); i++) {
@@ -34,7 +35,8 @@ static const ElfW(Dyn) *dynamic_of(const struct dl_phdr_info *info)
     return NULL;
 }
 
-static bool needs_us(const struct dl_phdr_info *info)
+/* Does the object name this library among those that it needs (DT_NEEDED)? */
+static bool needs_recorder(const struct dl_phdr_info *info)
 {
     const ElfW(Dyn) *first = dynamic_of(info);
     ElfW(Addr) strings = 0;
@@ -50,12 +52,13 @@ static bool needs_us(const struct dl_phdr_info *info)
     return false;
 }
 
+/* Result of a walk over the loaded objects. */
 typedef struct search {
-    bool chosen; /* something that is not ckineto's was linked with this library */
-    bool is_there; /* libckineto, too */
+    bool chosen;   /* an object other than ckineto's own was linked with this library */
+    bool is_there; /* libckineto is loaded, too */
 } search;
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *context)
+static int inspect_loaded_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     search *s = context;
     (void)size;
@@ -63,12 +66,12 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *context)
     s->is_there |= strncmp(name, "libckineto.so", strlen("libckineto.so")) == 0;
     if (strncmp(name, "libckineto", strlen("libckineto")) != 0 &&
         strncmp(name, "ckineto-", strlen("ckineto-")) != 0)
-        s->chosen |= needs_us(info);
+        s->chosen |= needs_recorder(info);
     return 0;
 }
 
-/* Beside this library, wherever that is. */
-static void open_full(void)
+/* From the folder of this library, wherever that is. */
+static void open_full_library(void)
 {
     Dl_info info;
     char path[1024] = FULL_NAME;
@@ -79,17 +82,17 @@ static void open_full(void)
                  info.dli_fname);
     if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
         kb_log(KINETO_LOG_WARNING,
-               "the environment says that this process can be asked for traces, but %s: install "
-               "libckineto next to " RT_STEM,
+               "the environment makes this process traceable on demand, but %s; install libckineto "
+               "next to " RT_STEM,
                dlerror());
 }
 
 void kr_control_open(void)
 {
     search s = {false, false};
-    if (!is_asked_for())
+    if (!is_control_requested())
         return;
-    (void)dl_iterate_phdr(look_at, &s);
+    (void)dl_iterate_phdr(inspect_loaded_object, &s);
     if (s.chosen && !s.is_there)
-        open_full();
+        open_full_library();
 }

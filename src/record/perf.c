@@ -1,4 +1,6 @@
-/* Counters by perf_event_open, and what stands in where a program may not use it. */
+/* Counters by perf_event_open, and substitutes (getrusage, the thread's clock) where a program may
+ * not use it. A thread opens one group of counters, which is read by one system call, or without
+ * any by RDPMC through the counters' mapped pages. */
 #include "record/perf.h"
 
 #include <errno.h>
@@ -61,17 +63,18 @@ const char *kr_perf_name(const kr_perf_plan *plan, uint32_t i)
 
 int (*kr_perf_open_instead)(struct perf_event_attr *attr, int group);
 
-static int open_event(struct perf_event_attr *attr, int group)
+static int open_perf_event(struct perf_event_attr *attr, int group)
 {
     if (kr_perf_open_instead)
         return kr_perf_open_instead(attr, group);
     return (int)syscall(SYS_perf_event_open, attr, 0, -1, group, (long)PERF_FLAG_FD_CLOEXEC);
 }
 
-/* The thread's own work in the program, as PyTorch counts it. The kernel's own counters tick inside
- * the kernel, and some stay at 0 if that is excluded: this is tried for them if it is not allowed
- * otherwise, where it does no harm. */
-static int try_event(const struct event *e, int group)
+/* Open a counter of the thread's work in user space, as PyTorch counts it. Software counters count
+ * inside the kernel, and some stay at 0 if that is excluded; so the kernel is excluded only where
+ * it is forbidden to include it, and only for counters that still work. @return a descriptor, or
+ * -1. */
+static int try_perf_event(const struct event *e, int group)
 {
     struct perf_event_attr attr = {.size = sizeof attr, .type = e->type, .config = e->config};
     bool is_hardware = e->type == PERF_TYPE_HARDWARE;
@@ -79,17 +82,17 @@ static int try_event(const struct event *e, int group)
     attr.exclude_kernel = is_hardware;
     attr.read_format =
         PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    int file = open_event(&attr, group);
+    int file = open_perf_event(&attr, group);
     bool may_exclude = e->usage == USAGE_FAULTS || e->usage == USAGE_MINOR ||
                        e->usage == USAGE_MAJOR || e->usage == USAGE_CLOCK;
     if (file < 0 && (errno == EACCES || errno == EPERM) && may_exclude) {
         attr.exclude_kernel = 1;
-        file = open_event(&attr, group);
+        file = open_perf_event(&attr, group);
     }
     return file;
 }
 
-static kineto_status status_of(int error)
+static kineto_status status_of_perf_errno(int error)
 {
     switch (error) {
     case EACCES:
@@ -105,8 +108,8 @@ static kineto_status status_of(int error)
     }
 }
 
-/* What to do about it, for people. */
-static void explain(int error, const char *name, char *to, size_t size)
+/* A message: why the counter cannot be opened, and what to do. */
+static void explain_perf_errno(int error, const char *name, char *to, size_t size)
 {
     char level[16] = "";
     kb_os_read_file("/proc/sys/kernel/perf_event_paranoid", level, sizeof level);
@@ -138,7 +141,7 @@ static void explain(int error, const char *name, char *to, size_t size)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-static int row_of(const char *name)
+static int find_event_row(const char *name)
 {
     for (size_t i = 0; name && i < KB_COUNT(events); i++)
         if (strcmp(events[i].name, name) == 0)
@@ -146,16 +149,16 @@ static int row_of(const char *name)
     return -1;
 }
 
-static kineto_status choose(const char *const *names, size_t count, kr_perf_plan *out,
-                            kineto_error *err)
+static kineto_status choose_events(const char *const *names, size_t count, kr_perf_plan *out,
+                                   kineto_error *err)
 {
     if (count == 0 || !names)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no counter is named");
+        return kb_fail(err, KINETO_E_ARGUMENT, "no counters given");
     if (count > KR_PERF_MAX)
-        return kb_fail(err, KINETO_E_LIMIT, "%zu counters are asked for; %u are possible", count,
+        return kb_fail(err, KINETO_E_LIMIT, "%zu counters given; at most %u are possible", count,
                        KR_PERF_MAX);
     for (size_t i = 0; i < count; i++) {
-        int row = row_of(names[i]);
+        int row = find_event_row(names[i]);
         if (row < 0)
             return kb_fail(
                 err, KINETO_E_ARGUMENT,
@@ -173,12 +176,13 @@ static kineto_status choose(const char *const *names, size_t count, kr_perf_plan
     return KINETO_OK;
 }
 
-/* A source for each; errors[i]: why it is not the one that it should be, 0 if it is. */
-static void find_sources(kr_perf_plan *plan, int *errors)
+/* Choose the source of each counter. errors[i]: the errno that excluded the preferred source, or
+ * 0. */
+static void find_event_sources(kr_perf_plan *plan, int *errors)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct event *e = &events[plan->event[i]];
-        int file = try_event(e, -1);
+        int file = try_perf_event(e, -1);
         errors[i] = file < 0 ? errno : 0;
         if (file >= 0) {
             close(file);
@@ -189,8 +193,8 @@ static void find_sources(kr_perf_plan *plan, int *errors)
     }
 }
 
-/* One sentence for each reason, with the names that it holds for. */
-static void explain_all(const kr_perf_plan *plan, const int *errors, char *why, size_t size)
+/* One sentence for each reason, with the names of the counters that it concerns. */
+static void explain_unavailable(const kr_perf_plan *plan, const int *errors, char *why, size_t size)
 {
     for (uint32_t i = 0; i < plan->count; i++) {
         char names[128] = "";
@@ -209,7 +213,7 @@ static void explain_all(const kr_perf_plan *plan, const int *errors, char *why, 
         size_t at = strlen(why);
         if (at && at + 3 < size)
             memcpy(why + at, ". ", 3), at += 2;
-        explain(errors[i], names, why + at, size - at);
+        explain_perf_errno(errors[i], names, why + at, size - at);
     }
 }
 
@@ -218,33 +222,33 @@ kineto_status kr_perf_prepare(const char *const *names, size_t count, kr_perf_pl
 {
     char why[sizeof err->message] = "";
     memset(out, 0, sizeof *out);
-    kineto_status status = choose(names, count, out, err);
+    kineto_status status = choose_events(names, count, out, err);
     if (status != KINETO_OK)
         return status;
     int errors[KR_PERF_MAX] = {0}, error = 0;
     bool any = false;
-    find_sources(out, errors);
-    explain_all(out, errors, why, sizeof why);
+    find_event_sources(out, errors);
+    explain_unavailable(out, errors, why, sizeof why);
     for (uint32_t i = 0; i < out->count; i++) {
         any |= out->source[i] != KR_PERF_NONE;
         error = error ? error : errors[i];
     }
     if (!any)
-        return kb_fail(err, status_of(error), "%s", why);
+        return kb_fail(err, status_of_perf_errno(error), "%s", why);
     if (why[0])
-        kb_fail(absent, status_of(error), "%s", why);
+        kb_fail(absent, status_of_perf_errno(error), "%s", why);
     return KINETO_OK;
 }
 
-/* ---- a thread's ------------------------------------------------------------------------------ */
+/* ---- counters of a thread -------------------------------------------------------------------- */
 
-static bool is_file(uint8_t source)
+static bool is_perf_source(uint8_t source)
 {
     return source == KR_PERF_PROCESSOR || source == KR_PERF_KERNEL;
 }
 
-/* Its page says where the processor counts, so that it can be asked directly. */
-static void map_page(kr_perf_thread *t, uint32_t i)
+/* Map the counter's page, which contains the number of its register, for reading by RDPMC. */
+static void map_counter_page(kr_perf_thread *t, uint32_t i)
 {
 #if defined(__x86_64__)
     void *page = mmap(NULL, kb_os_page_bytes(), PROT_READ, MAP_SHARED, t->file[i] - 1, 0);
@@ -264,24 +268,24 @@ kineto_status kr_perf_open(kr_perf_thread *t, const kr_perf_plan *plan, kineto_e
     bool in_user = true;
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct event *e = &events[plan->event[i]];
-        if (!is_file(plan->source[i])) {
+        if (!is_perf_source(plan->source[i])) {
             in_user &= plan->source[i] == KR_PERF_NONE;
             continue;
         }
-        int file = try_event(e, t->leader ? t->file[t->leader - 1] - 1 : -1);
+        int file = try_perf_event(e, t->leader ? t->file[t->leader - 1] - 1 : -1);
         if (file < 0) {
             char why[256];
             int error = errno;
-            explain(error, e->name, why, sizeof why);
+            explain_perf_errno(error, e->name, why, sizeof why);
             kr_perf_close(t);
-            return kb_fail(err, status_of(error), "%s", why);
+            return kb_fail(err, status_of_perf_errno(error), "%s", why);
         }
         t->file[i] = file + 1;
         t->slot[i] = slot++;
         if (!t->leader)
             t->leader = (uint8_t)(i + 1);
         if (plan->source[i] == KR_PERF_PROCESSOR)
-            map_page(t, i);
+            map_counter_page(t, i);
         const struct perf_event_mmap_page *page = t->page[i];
         in_user &= page != NULL && page->cap_user_rdpmc;
     }
@@ -303,7 +307,8 @@ void kr_perf_close(kr_perf_thread *t)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-/* Volatile: the kernel writes it whenever this thread is not running. */
+/* The protocol of linux/perf_event.h: read again if `lock` has changed. Volatile, because the
+ * kernel writes the page whenever this thread is not running. */
 static bool read_in_user(const volatile struct perf_event_mmap_page *page, uint64_t *value)
 {
     uint32_t turn, index;
@@ -314,7 +319,7 @@ static bool read_in_user(const volatile struct perf_event_mmap_page *page, uint6
         int64_t offset = page->offset;
         uint32_t width = page->pmc_width;
         if (!page->cap_user_rdpmc || index == 0 || width == 0 || width > 64)
-            return false; /* it does not count just now */
+            return false; /* it does not count at present */
         uint32_t low, high;
         __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index - 1));
         uint64_t raw = ((uint64_t)high << 32 | low) << (64 - width);
@@ -329,7 +334,7 @@ static bool read_all_in_user(const kr_perf_thread *t, kr_perf_values *out)
     for (uint32_t i = 0; i < t->plan.count; i++)
         if (t->file[i] && !read_in_user(t->page[i], &out->value[i]))
             return false;
-    /* While they are read here they count: the times move alike since the last change. */
+    /* All of them count now, so the two times have grown alike since the last change. */
     const volatile struct perf_event_mmap_page *page = t->page[t->leader - 1];
     out->wanted_ns = page->time_enabled;
     out->counted_ns = page->time_running;
@@ -337,7 +342,7 @@ static bool read_all_in_user(const kr_perf_thread *t, kr_perf_values *out)
 }
 #endif
 
-static void read_files(const kr_perf_thread *t, kr_perf_values *out)
+static void read_perf_group(const kr_perf_thread *t, kr_perf_values *out)
 {
     struct {
         uint64_t count, wanted_ns, counted_ns, value[KR_PERF_MAX];
@@ -393,7 +398,7 @@ void kr_perf_read(const kr_perf_thread *t, kr_perf_values *out)
         return;
 #endif
     if (t->leader)
-        read_files(t, out);
+        read_perf_group(t, out);
     read_usage(t, out);
     errno = before;
 }

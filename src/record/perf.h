@@ -1,6 +1,6 @@
-/* Counters of the processor and the kernel, of the calling thread: read at the beginning and the
- * end of an operator, they say what it took. What a machine or container does not give is said so,
- * and had from elsewhere only under another name. */
+/* Counters of the processor and the kernel for the calling thread (perf_event_open), read at the
+ * beginning and the end of an operator. What a machine or container does not provide is reported as
+ * absent; a substitute is used only under another name. */
 #ifndef KR_PERF_H
 #define KR_PERF_H
 
@@ -8,24 +8,24 @@
 
 /** Where a counter comes from. */
 typedef enum kr_perf_source {
-    KR_PERF_NONE = 0,      /* not to be had here: it reads 0, and has no name */
+    KR_PERF_NONE = 0,      /* not available here: it reads 0, and has no name */
     KR_PERF_PROCESSOR = 1, /* its counters, by perf_event_open */
     KR_PERF_KERNEL = 2,    /* counted by the kernel, by perf_event_open */
-    KR_PERF_USAGE = 3      /* getrusage and the thread's clock, since that is refused */
+    KR_PERF_USAGE = 3 /* getrusage and the thread's clock, because perf_event_open is refused */
 } kr_perf_source;
 
-/** Find out what of these can be counted here. Names are PyTorch's (cycles, instructions,
+/** Find out which of these can be counted here. Names are PyTorch's (cycles, instructions,
  * pagefaults, backend-stall-cycles, frontend-stall-cycles) and those of the kernel's own counters
  * (task-clock, page-faults, minor-faults, major-faults, context-switches, cpu-migrations).
  *  @param out     on success at least one can be counted.
- *  @param absent  may be NULL; on success it says of those that cannot be counted, or only by other
- *                 means, why, and what to do. Untouched if there are none.
+ *  @param absent  may be NULL; on success it receives, for those that cannot be counted or only by
+ *                 other means, the reason and what to do. Untouched if there are none.
  *  @return KINETO_E_ARGUMENT for an unknown name, or one stated twice; KINETO_E_LIMIT for more than
  *          KR_PERF_MAX; if none can be counted KINETO_E_PERMISSION or KINETO_E_UNSUPPORTED, with
  * what to do. threads: any. */
 kineto_status kr_perf_prepare(const char *const *names, size_t count, kr_perf_plan *out,
                               kineto_error *absent, kineto_error *err);
-/** What to call counter i: its name, with " (getrusage)" behind it for USAGE; NULL for NONE.
+/** The name to show for counter i: for USAGE with " (getrusage)" appended; NULL for NONE.
  * Static. */
 const char *kr_perf_name(const kr_perf_plan *plan, uint32_t i);
 
@@ -39,7 +39,7 @@ typedef struct kr_perf_thread {
     void *page[KR_PERF_MAX];
 } kr_perf_thread;
 
-/** Begin to count for the calling thread. @return what opening met; t is zeroed then. threads: any.
+/** Begin to count for the calling thread. On an error t is zeroed. threads: any.
  */
 kineto_status kr_perf_open(kr_perf_thread *t, const kr_perf_plan *plan, kineto_error *err);
 void kr_perf_close(kr_perf_thread *t);

@@ -1,19 +1,23 @@
-/* The calls behind <ckineto/record.h>. What runs per event; everything rare is elsewhere.
+/* The functions of <ckineto/record.h>: what runs for each event. Attaching threads and changing
+ * chunks, which are rare, are in cursor.c; packing of args is in encode.h; the layout of records is
+ * in format.h.
  *
- * Budget: a begin+end pair costs two clock reads and 24 bytes; all else hides behind the clock. */
+ * Each call has a fast path that checks everything first (thread attached, site registered, room in
+ * the chunk) and a general path, out of line, that handles the rest. Budget: a begin+end pair costs
+ * two clock reads and 24 bytes; everything else fits into the latency of reading the clock. */
 #include "record/encode.h"
 
 const uint64_t kr_closed_gate = 0;
 const uint64_t *kineto_gate = &kr_closed_gate;
 
 static const kineto_props kr_no_props = {sizeof kr_no_props, NULL, 0, 0, 0, NULL};
-static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_props *props);
+static KB_NOINLINE kineto_range begin_range_general(kineto_site *site, const kineto_props *props);
 
-static KB_NOINLINE kineto_range begin_values(kineto_site *site, const kineto_value *values)
+static KB_NOINLINE kineto_range begin_range_values(kineto_site *site, const kineto_value *values)
 {
     kineto_props props = kr_no_props;
     props.values = values;
-    return begin_general(site, &props);
+    return begin_range_general(site, &props);
 }
 
 /* Checks come after kr_enter: a signal handler may use up the room before it, not after. */
@@ -21,12 +25,12 @@ kineto_range kineto_record_begin(kineto_site *site)
 {
     kr_cursor *c = kr_me;
     if (!kr_ready(c))
-        return begin_values(site, NULL);
+        return begin_range_values(site, NULL);
     kr_enter(c);
     uint32_t id = kb_load_acquire(&site->id);
     if (!id || !kr_room_for(c, 3) || c->depth >= KF_MAX_DEPTH) {
         kr_leave(c);
-        return begin_values(site, NULL);
+        return begin_range_values(site, NULL);
     }
     uint64_t *at = c->at;
     at[1] = kb_ticks_hw();
@@ -35,7 +39,7 @@ kineto_range kineto_record_begin(kineto_site *site)
 
 /* Fewer than 16 words in at most four moves: a loop would cost a mispredicted branch when the count
  * varies. Returns the end. */
-KB_INLINE uint64_t *words_copy(uint64_t *out, const void *from, uint32_t count)
+KB_INLINE uint64_t *copy_few_words(uint64_t *out, const void *from, uint32_t count)
 {
     const uint64_t *at = from;
     if (count & 2) {
@@ -57,28 +61,29 @@ KB_INLINE uint64_t *words_copy(uint64_t *out, const void *from, uint32_t count)
     return out;
 }
 
-/* Sites whose args are all single words: the packed form is the array itself. */
-KB_INLINE kineto_range begin_fixed(kr_cursor *c, const kineto_site *site,
-                                   const kineto_value *values)
+/* A range of a site whose args are all single words: their packed form is the array itself. */
+KB_INLINE kineto_range begin_fixed_args(kr_cursor *c, const kineto_site *site,
+                                        const kineto_value *values)
 {
     uint64_t *at = c->at;
     uint32_t n = site->arg_count;
     at[1] = kb_ticks_hw();
     if (KINETO_LIKELY(n < 16))
-        (void)words_copy(at + 2, values, n);
+        (void)copy_few_words(at + 2, values, n);
     else
         memcpy(at + 2, values, n * sizeof *values);
     return kr_range_begin(c, at, 2 + n, KF_PROP_ARGS, kb_load_relaxed(&site->id));
 }
 
-/* Sites whose only arg is the shapes of an operator's inputs, up to four of them: what nearly every
- * operator has. `ranks` is the packed word of ranks, `dims` the sum of them. */
+/* For sites whose only arg is the shapes of an operator's inputs, up to four of them: what nearly
+ * every operator has. `ranks` is the packed word of ranks, `dims` the sum of them. */
 typedef struct kr_few_shapes {
     uint64_t ranks;
     uint32_t dims;
 } kr_few_shapes;
 
-KB_INLINE bool few_shapes(const kineto_shapes *list, kr_few_shapes *out)
+/* @return false if there are none, more than four, or one of an absurd rank. */
+KB_INLINE bool pack_few_shapes(const kineto_shapes *list, kr_few_shapes *out)
 {
     if (!list || list->count - 1 > 3)
         return false;
@@ -102,7 +107,7 @@ KB_INLINE kineto_range begin_shapes(kr_cursor *c, const kineto_site *site,
     at[2] = list->count;
     at[3] = few.ranks;
     for (const kineto_shape *s = list->data; few.ranks; few.ranks >>= 16, s++)
-        out = words_copy(out, s->dims, s->rank);
+        out = copy_few_words(out, s->dims, s->rank);
     return kr_range_begin(c, at, 4 + few.dims, KF_PROP_ARGS, kb_load_relaxed(&site->id));
 }
 
@@ -111,24 +116,25 @@ kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *val
     kr_cursor *c = kr_me;
     kr_few_shapes few;
     if (!kr_ready(c))
-        return begin_values(site, values);
+        return begin_range_values(site, values);
     kr_enter(c);
     if (KINETO_LIKELY(kb_load_acquire(&site->id) && c->depth < KF_MAX_DEPTH && values)) {
         if (KINETO_LIKELY(kb_load_relaxed(&site->flags) & KR_SITE_FIXED) &&
             kr_room_for(c, 3u + site->arg_count))
-            return begin_fixed(c, site, values);
-        if ((kb_load_relaxed(&site->flags) & KR_SITE_SHAPES) && few_shapes(values->shapes, &few) &&
-            kr_room_for(c, 5 + few.dims))
+            return begin_fixed_args(c, site, values);
+        if ((kb_load_relaxed(&site->flags) & KR_SITE_SHAPES) &&
+            pack_few_shapes(values->shapes, &few) && kr_room_for(c, 5 + few.dims))
             return begin_shapes(c, site, values->shapes, few);
     }
     kr_leave(c);
-    return begin_values(site, values);
+    return begin_range_values(site, values);
 }
 
 /* ---- events with optional parts -------------------------------------------------------------- */
 
-/* Write the optional parts; *flags receives KF_PROP_…. NULL: they do not fit. */
-KB_INLINE uint64_t *parts_write(uint64_t *at, const uint64_t *limit, const kineto_site *site,
+/* Write the optional parts in the order of their KF_PROP_… bits, which *flags receives.
+ * @return the end; NULL: they do not fit before `limit`. */
+KB_INLINE uint64_t *write_parts(uint64_t *at, const uint64_t *limit, const kineto_site *site,
                                 const kineto_props *props, uint32_t *flags)
 {
     *flags = 0;
@@ -154,8 +160,9 @@ KB_INLINE uint64_t *parts_write(uint64_t *at, const uint64_t *limit, const kinet
     return at;
 }
 
-/* Once more where there is most room; then without the values. */
-static KB_COLD uint64_t *parts_write_slow(kr_cursor *c, uint32_t fixed, const kineto_site *site,
+/* Write the parts once more where there is most room, in a fresh chunk; then without the values,
+ * counting that args were lost. @return the end, c->at is the record's; NULL: no room (counted). */
+static KB_COLD uint64_t *write_parts_slow(kr_cursor *c, uint32_t fixed, const kineto_site *site,
                                           const kineto_props *props, uint32_t *flags)
 {
     kineto_props less = *props;
@@ -163,30 +170,33 @@ static KB_COLD uint64_t *parts_write_slow(kr_cursor *c, uint32_t fixed, const ki
     if (!kr_room_for_longest(c))
         return NULL;
     const uint64_t *limit = kr_record_limit(c, c->at);
-    uint64_t *end = parts_write(c->at + fixed, limit, site, &less, flags);
+    uint64_t *end = write_parts(c->at + fixed, limit, site, &less, flags);
     if (!end) {
         kr_undo(c);
         kr_count(c->source, KF_REASON_ARGS_LOST, 1);
         less.values = NULL;
-        end = parts_write(c->at + fixed, limit, site, &less, flags);
+        end = write_parts(c->at + fixed, limit, site, &less, flags);
         *flags |= KF_PROP_ARGS_LOST;
     }
     return end;
 }
 
-/* BEGIN, INSTANT and ASYNC_* are alike: [header, ticks, id if there is one, parts]; RANGE: [header, ticks of
- * its begin, ticks, parts], the begin in place of an id. */
-KB_INLINE bool event_write(kr_cursor *c, kf_type type, kineto_site *site, uint32_t site_id,
-                           const uint64_t *event_id, const kineto_props *props)
+/* Write a BEGIN, INSTANT, ASYNC_* or RANGE record. The first three are alike: [header, ticks, the
+ * event's id if there is one, parts]; RANGE is [header, ticks of its begin, ticks, parts], and
+ * *event_id its begin. False: no room (counted). */
+KB_INLINE bool write_event_record(kr_cursor *c, kf_type type, kineto_site *site, uint32_t site_id,
+                                  const uint64_t *event_id, const kineto_props *props)
 {
     uint32_t fixed = event_id ? 3 : 2, flags;
+    KB_ASSERT((event_id != NULL) ==
+              (type == KF_RANGE || type == KF_ASYNC_BEGIN || type == KF_ASYNC_END));
     uint64_t *at = kr_room(c, fixed + 4), *end; /* 4: its END, and the ids */
     if (KINETO_UNLIKELY(!at))
         return false;
     uint64_t ticks = kr_ticks(c); /* first: the clock runs while the parts are written */
-    end = parts_write(at + fixed, kr_record_limit(c, at) - 1, site, props, &flags);
+    end = write_parts(at + fixed, kr_record_limit(c, at) - 1, site, props, &flags);
     if (KINETO_UNLIKELY(!end)) {
-        end = parts_write_slow(c, fixed, site, props, &flags);
+        end = write_parts_slow(c, fixed, site, props, &flags);
         if (!end)
             return false;
         at = c->at;
@@ -203,16 +213,16 @@ KB_INLINE bool event_write(kr_cursor *c, kf_type type, kineto_site *site, uint32
     return true;
 }
 
-static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_props *props)
+static KB_NOINLINE kineto_range begin_range_general(kineto_site *site, const kineto_props *props)
 {
     kr_cursor *c = kr_cursor_enter();
     if (KINETO_UNLIKELY(!c))
         return 0;
-    uint32_t id = kr_site_id_or_shed(c, site);
+    uint32_t id = kr_site_id_or_throttled(c, site);
     kineto_range range = 0;
-    if (KINETO_UNLIKELY(id == KR_SITE_SHED))
-        kr_shed_count(c);
-    else if (!kr_too_deep(c) && event_write(c, KF_BEGIN, site, id, NULL, props))
+    if (KINETO_UNLIKELY(id == KR_SITE_THROTTLED))
+        kr_throttle_count(c);
+    else if (!kr_too_deep(c) && write_event_record(c, KF_BEGIN, site, id, NULL, props))
         range = c->depth | (c->is_second ? KR_RANGE_SIGNAL : 0);
     kr_leave(c);
     return range;
@@ -220,12 +230,12 @@ static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_pr
 
 kineto_range kineto_record_begin_props(kineto_site *site, const kineto_props *props)
 {
-    return begin_general(site, props ? props : &kr_no_props);
+    return begin_range_general(site, props ? props : &kr_no_props);
 }
 
 /* COUNTER and ARGS: [header, ticks, values]. */
-static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *site,
-                         const kineto_value *values)
+static void write_values_record(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *site,
+                                const kineto_value *values)
 {
     uint32_t id = kr_site_id(site);
     uint64_t *at = kr_room(c, 3), *end;
@@ -250,7 +260,6 @@ static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* A range of the signal cursor, one with unclosed ranges inside, or one that is not ours. */
 KB_COLD void kr_end_slow(kineto_range range)
 {
     kr_cursor *c = kr_me;
@@ -264,39 +273,40 @@ KB_COLD void kr_end_slow(kineto_range range)
     kr_leave(c);
 }
 
-/* Other languages call this themselves, also for what was not recorded. */
+/* Bindings of other languages call this also for ranges that were not recorded: 0. */
 void kineto_record_end(kineto_range range)
 {
     if (KINETO_LIKELY(range != 0))
         kr_range_end(range);
 }
 
-/* ---- ranges that are over ---------------------------------------------------------------------- */
+/* ---- ranges that have ended: one record for both ends ---------------------------------------- */
 
-static KB_NOINLINE void past_general(kineto_site *site, uint64_t began, const kineto_value *values)
+static KB_NOINLINE void record_past_general(kineto_site *site, uint64_t began,
+                                            const kineto_value *values)
 {
     kr_cursor *c = kr_cursor_enter();
     if (KINETO_UNLIKELY(!c))
         return;
     kineto_props props = kr_no_props;
     props.values = values;
-    uint32_t id = kr_site_id_or_shed(c, site);
-    if (KINETO_UNLIKELY(id == KR_SITE_SHED))
-        kr_shed_count(c);
+    uint32_t id = kr_site_id_or_throttled(c, site);
+    if (KINETO_UNLIKELY(id == KR_SITE_THROTTLED))
+        kr_throttle_count(c);
     else
-        (void)event_write(c, KF_RANGE, site, id, &began, &props);
+        (void)write_event_record(c, KF_RANGE, site, id, &began, &props);
     kr_leave(c);
 }
 
-/* The site is known, its args are few single words, there is room. */
-KB_INLINE void past_fixed(kr_cursor *c, const kineto_site *site, uint32_t id, uint64_t began,
-                          const kineto_value *values)
+/* The site is registered, its args are fewer than 16 single words, there is room. */
+KB_INLINE void record_past_fixed(kr_cursor *c, const kineto_site *site, uint32_t id, uint64_t began,
+                                 const kineto_value *values)
 {
     uint32_t n = site->arg_count;
     uint64_t *at = c->at;
     at[1] = began;
     at[2] = kb_ticks_hw();
-    (void)words_copy(at + 3, values, n);
+    (void)copy_few_words(at + 3, values, n);
     kr_commit(c, at, kf_header(KF_RANGE, 3 + n, (n ? KF_PROP_ARGS : 0) << 8, id), 3 + n);
 }
 
@@ -304,7 +314,7 @@ void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *v
 {
     kr_cursor *c = kr_me;
     if (!kr_ready(c)) {
-        past_general(site, began, values);
+        record_past_general(site, began, values);
         return;
     }
     kr_enter(c);
@@ -312,10 +322,10 @@ void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *v
     bool fast = id && (kb_load_relaxed(&site->flags) & KR_SITE_FIXED) && site->arg_count < 16 &&
                 (values || !site->arg_count) && kr_room_for(c, 3u + site->arg_count);
     if (KINETO_LIKELY(fast))
-        past_fixed(c, site, id, began, values);
+        record_past_fixed(c, site, id, began, values);
     kr_leave(c);
     if (KINETO_UNLIKELY(!fast))
-        past_general(site, began, values);
+        record_past_general(site, began, values);
 }
 
 uint64_t kineto_record_ticks(void)
@@ -324,7 +334,7 @@ uint64_t kineto_record_ticks(void)
     return KINETO_LIKELY(c->tsc) ? kb_ticks_hw() : kb_ticks(kb_ticks_clock());
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- instants, counters, flows, memory, names ------------------------------------------------ */
 
 void kineto_record_instant(kineto_site *site, const kineto_props *props)
 {
@@ -332,7 +342,7 @@ void kineto_record_instant(kineto_site *site, const kineto_props *props)
     if (!c)
         return;
     uint32_t id = kr_site_id(site);
-    (void)event_write(c, KF_INSTANT, site, id, NULL, props ? props : &kr_no_props);
+    (void)write_event_record(c, KF_INSTANT, site, id, NULL, props ? props : &kr_no_props);
     kr_leave(c);
 }
 
@@ -342,8 +352,8 @@ void kineto_record_async(kineto_site *site, uint64_t id, bool begin, const kinet
     if (!c)
         return;
     uint32_t site_id = kr_site_id(site);
-    (void)event_write(c, begin ? KF_ASYNC_BEGIN : KF_ASYNC_END, site, site_id, &id,
-                      props ? props : &kr_no_props);
+    (void)write_event_record(c, begin ? KF_ASYNC_BEGIN : KF_ASYNC_END, site, site_id, &id,
+                             props ? props : &kr_no_props);
     kr_leave(c);
 }
 
@@ -352,7 +362,7 @@ void kineto_record_counter(kineto_site *site, const kineto_value *values)
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
-    values_write(c, KF_COUNTER, 0, site, values);
+    write_values_record(c, KF_COUNTER, 0, site, values);
     kr_leave(c);
 }
 
@@ -361,10 +371,11 @@ void kineto_record_args(kineto_range range, kineto_site *site, const kineto_valu
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
+    /* The range must be open on this very cursor: the thread's own or the signal handler's. */
     uint32_t depth = range & (KR_RANGE_SIGNAL - 1);
     bool ours = depth != 0 && depth <= c->depth && !(range & KR_RANGE_SIGNAL) == !c->is_second;
     if (ours && site->arg_count && values)
-        values_write(c, KF_ARGS, depth - 1, site, values);
+        write_values_record(c, KF_ARGS, depth - 1, site, values);
     kr_leave(c);
 }
 
@@ -382,7 +393,8 @@ void kineto_record_flow(uint32_t type, uint64_t id, bool start)
     kr_leave(c);
 }
 
-static void memory_write(const kineto_memory_event *event, uint32_t aux)
+/* aux 1: the allocation failed. */
+static void write_memory_record(const kineto_memory_event *event, uint32_t aux)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
@@ -400,8 +412,11 @@ static void memory_write(const kineto_memory_event *event, uint32_t aux)
     kr_leave(c);
 }
 
-void kineto_record_memory(const kineto_memory_event *event) { memory_write(event, 0); }
-void kineto_record_out_of_memory(const kineto_memory_event *event) { memory_write(event, 1); }
+void kineto_record_memory(const kineto_memory_event *event) { write_memory_record(event, 0); }
+void kineto_record_out_of_memory(const kineto_memory_event *event)
+{
+    write_memory_record(event, 1);
+}
 
 void kineto_thread_set_name(const char *name)
 {

@@ -1,4 +1,7 @@
-/* Capturing call stacks: by frame pointers where they can be believed, else by the unwinder. */
+/* Capturing call stacks: by frame pointers or constant frame sizes where those are known to be
+ * right, otherwise by the unwinder. stack.h explains the method; frame_size.c reads the unwinder's
+ * tables; modules.c knows what is code. Runs in signal handlers: no heap, no locks, little
+ * stack. */
 #include "record/stack.h"
 
 #include <dlfcn.h>
@@ -12,7 +15,7 @@
 
 /* ---- the unwinder ---------------------------------------------------------------------------- */
 
-/* What _Unwind_Find_FDE tells besides. */
+/* Second result of _Unwind_Find_FDE (struct dwarf_eh_bases in libgcc). */
 struct entry_bases {
     void *text, *data, *function;
 };
@@ -22,21 +25,22 @@ static struct unwinder {
     _Unwind_Ptr (*ip)(struct _Unwind_Context *, int *);
     _Unwind_Word (*cfa)(struct _Unwind_Context *);
     _Unwind_Word (*reg)(struct _Unwind_Context *, int);
-    const void *(*entry)(void *, struct entry_bases *); /* NULL: has none */
+    const void *(*entry)(void *,
+                         struct entry_bases *); /* NULL: this unwinder has no such function */
 } unwinder;
 
-static _Unwind_Reason_Code look_once(struct _Unwind_Context *context, void *argument)
+static _Unwind_Reason_Code visit_once(struct _Unwind_Context *context, void *argument)
 {
     (void)argument;
     (void)unwinder.cfa(context);
     return _URC_NO_REASON;
 }
 
-static bool unwinder_load(void)
+static bool load_unwinder(void)
 {
     if (unwinder.backtrace)
         return true;
-#ifdef KB_LINKED_STATICALLY /* such a program can load nothing */
+#ifdef KB_LINKED_STATICALLY /* such a program cannot load libraries */
     return false;
 #endif
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -51,40 +55,41 @@ static bool unwinder_load(void)
     if (!found.backtrace || !found.ip || !found.cfa || !found.reg)
         return false;
     unwinder = found;
-    /* What it prepares at its first use is prepared now, not in a signal handler. */
-    unwinder.backtrace(look_once, NULL);
+    /* Its first use allocates memory: that is done now, not in a signal handler. */
+    unwinder.backtrace(visit_once, NULL);
     return true;
 }
 
-/* ---- what is known of return addresses ------------------------------------------------------- */
+/* ---- the table of learned return addresses --------------------------------------------------- */
 
-/* How its caller is found: GOOD, by the frame pointer; SIZED, by the stack pointer, its function
- * keeps a constant distance; BAD, by the unwinder only. At END nothing but the start of the program
- * or thread follows. */
+/* How the caller of an address is found: GOOD, by the frame pointer; SIZED, at a constant distance
+ * from the stack pointer; BAD, by the unwinder only. After END there is only the start of the
+ * program or thread. */
 enum { BAD = 0, GOOD = 1, SIZED = 2, END = 3 };
-#define UNMET UINT32_MAX
-/* What is known of an address is its kind, and if SIZED two distances, in words of 8 bytes. */
+#define UNMET UINT32_MAX /* not in the table */
+/* An entry's value (`what`): kind:2 | frame_at:3 | size:11. The distances, in words of 8 bytes, are
+ * for SIZED: of the caller's frame, and of the saved frame pointer. */
 #define KIND(what)           ((what)&3u)
 #define SIZE_BYTES(what)     ((uint64_t)((what) >> 5) * 8)
 #define FRAME_AT_BYTES(what) ((uint64_t)((what) >> 2 & 7u) * 8)
 #define MAX_SIZE_WORDS       2047u
 #define MAX_FRAME_AT_WORDS   7u
 
-/* A set of 4 words for each hash: address << 16 | what is known. Lossy: what falls out is learned
- * again. */
+/* A 4-way set-associative cache: address:48 | what:16. An address that was evicted is learned
+ * again. Each word is read and written as a whole, so no lock is needed. */
 #define SETS 2048u
 #define WAYS 4u
 static uint64_t (*known)[WAYS];
-static uint32_t known_turn; /* which way gives way next */
+static uint32_t known_turn; /* the way to evict next */
 
-static uint64_t *set_of(uint64_t address)
+static uint64_t *address_set(uint64_t address)
 {
     return known[(address * UINT64_C(0x9e3779b97f4a7c15)) >> 53];
 }
 
-static uint32_t known_of(uint64_t address)
+static uint32_t lookup_address(uint64_t address)
 {
-    const uint64_t *set = set_of(address);
+    const uint64_t *set = address_set(address);
     for (uint32_t i = 0; i < WAYS; i++) {
         uint64_t word = kb_load_relaxed(&set[i]);
         if (word >> 16 == address)
@@ -93,12 +98,13 @@ static uint32_t known_of(uint64_t address)
     return UNMET;
 }
 
-static void know(uint64_t address, uint32_t what)
+static void remember_address(uint64_t address, uint32_t what)
 {
-    uint64_t *set = set_of(address);
+    KB_ASSERT(what <= 0xffff);
+    uint64_t *set = address_set(address);
     uint32_t way = WAYS;
     if (address >> 48)
-        return; /* no program's */
+        return; /* not a user-space address */
     for (uint32_t i = 0; i < WAYS && way == WAYS; i++) {
         uint64_t word = kb_load_relaxed(&set[i]);
         if (word == 0 || word >> 16 == address)
@@ -138,7 +144,8 @@ kr_stack_by kr_stack_by_setting(void)
     const char *word = kb_os_getenv("CKINETO_STACK_BY");
     if (word && *word && !kr_stack_by_parse(word, &by))
         kb_log(KINETO_LOG_WARNING,
-               "CKINETO_STACK_BY is %.40s; there are auto, frames and tables: auto is taken", word);
+               "CKINETO_STACK_BY: unknown value '%.40s'; use auto, frames or tables (auto is used)",
+               word);
     return by;
 }
 
@@ -153,19 +160,19 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
     static kb_lock lock; /* not broken by a fork */
     kineto_status status = KINETO_OK;
     if (!kb_lock_take(&lock, kb_os_self()))
-        return kb_fail(err, KINETO_E_BUSY, "call stacks are being prepared");
+        return kb_fail(err, KINETO_E_BUSY, "this thread is already preparing call stacks");
     if (!known)
         known = kb_os_map(SETS * sizeof *known);
-    bool can_unwind = by != KR_STACK_FRAMES && unwinder_load();
+    bool can_unwind = by != KR_STACK_FRAMES && load_unwinder();
 #ifdef FRAME_REGISTER
     if (!can_unwind && by == KR_STACK_AUTO)
         by = KR_STACK_FRAMES;
 #else
     by = KR_STACK_TABLES;
-    can_unwind = unwinder_load();
+    can_unwind = load_unwinder();
 #endif
     if (!known)
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for call stacks");
+        status = kb_fail_memory(err, "call stacks");
     else if (by == KR_STACK_TABLES && !can_unwind)
         status =
             kb_fail(err, KINETO_E_UNSUPPORTED,
@@ -174,7 +181,7 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
     else
         status = kr_modules_note(NULL, NULL, err);
     if (status == KINETO_OK && mode != (uint32_t)by) {
-        kr_stack_forget(); /* frames mean another thing by it */
+        kr_stack_forget(); /* entries have another meaning in the other mode */
         kb_store_release(&mode, (uint32_t)by);
     }
     kb_lock_drop(&lock);
@@ -183,12 +190,12 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
 
 /* ---- frame pointers -------------------------------------------------------------------------- */
 
-/* Each frame pointer points to the caller's, beside which lies the return address. */
+/* A frame pointer points to the saved frame pointer of the caller; the return address follows. */
 typedef struct frame_record {
     uint64_t caller, address;
 } frame_record;
 
-/* The sanitizer does not know that all of the stack may be read. */
+/* Code that reads other functions' stack frames, which AddressSanitizer would report. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ANY_STACK __attribute__((no_sanitize_address))
 #else
@@ -198,7 +205,8 @@ typedef struct frame_record {
 static ANY_STACK uint64_t return_address(const frame_record *frame)
 {
 #if defined(__aarch64__)
-    /* It may be signed: XPACLRI, a hint that old processors ignore. */
+    /* The address may be signed (pointer authentication): XPACLRI strips the signature, and is a
+     * hint that old processors ignore. */
     register uint64_t x30 __asm__("x30") = frame->address;
     __asm__("hint #7" : "+r"(x30));
     return x30;
@@ -207,9 +215,9 @@ static ANY_STACK uint64_t return_address(const frame_record *frame)
 #endif
 }
 
-/* Where the stack that `frame` lies on ends. Looked up once for a thread, and when it goes on on
- * another stack (a signal's, a coroutine's). */
-static void find_bounds(kr_stack_thread *thread, uint64_t frame)
+/* Look up the bounds of the stack that `frame` lies on: once for a thread, and again when it runs
+ * on another stack (a signal's, a coroutine's). */
+static void find_stack_bounds(kr_stack_thread *thread, uint64_t frame)
 {
     if (!kr_mapping_of(frame, &thread->low, &thread->high)) {
         thread->low = frame;
@@ -217,8 +225,9 @@ static void find_bounds(kr_stack_thread *thread, uint64_t frame)
     }
 }
 
-/* By frame pointers alone, an address outside all code is where they went astray. */
-static bool is_code(uint64_t address, uint32_t what)
+/* Walking by frame pointers alone ends at an address outside all code: the chain is broken
+ * there. */
+static bool is_code_address(uint64_t address, uint32_t what)
 {
     if (what != UNMET)
         return true;
@@ -227,41 +236,43 @@ static bool is_code(uint64_t address, uint32_t what)
         return false;
     }
     if (kb_load_relaxed(&mode) == KR_STACK_FRAMES)
-        know(address, GOOD); /* not to ask again */
+        remember_address(address, GOOD); /* avoids the search next time */
     return true;
 }
 
-static bool is_above(const kr_stack_thread *thread, uint64_t next, uint64_t frame)
+/* Is `next` an aligned frame record above `frame`, within the thread's stack? */
+static bool is_frame_above(const kr_stack_thread *thread, uint64_t next, uint64_t frame)
 {
     return next > frame && next % sizeof(uint64_t) == 0 &&
            next <= thread->high - sizeof(frame_record);
 }
 
-static ANY_STACK uint32_t walk_all(const kr_stack_thread *thread, uint64_t frame,
-                                   uint64_t *addresses, uint32_t limit)
+static ANY_STACK uint32_t walk_frame_pointers(const kr_stack_thread *thread, uint64_t frame,
+                                              uint64_t *addresses, uint32_t limit)
 {
     uint32_t n = 0;
     while (n < limit) {
         const frame_record *at = (const frame_record *)(uintptr_t)frame;
         uint64_t address = return_address(at);
-        if (!is_code(address, known_of(address)))
+        if (!is_code_address(address, lookup_address(address)))
             break;
         addresses[n++] = address;
-        if (!is_above(thread, at->caller, frame))
+        if (!is_frame_above(thread, at->caller, frame))
             break;
         frame = at->caller;
     }
     return n;
 }
 
-/* Where a function is: its stack pointer, the frame pointer that it has or passes on. */
+/* State while walking: a return address, the stack pointer and the frame pointer after the
+ * return. */
 typedef struct position {
     uint64_t address, stack, frame;
 } position;
 
 static ANY_STACK bool step_by_frame(const kr_stack_thread *thread, position *p)
 {
-    if (!is_above(thread, p->frame, p->stack - 1))
+    if (!is_frame_above(thread, p->frame, p->stack - 1))
         return false;
     const frame_record *at = (const frame_record *)(uintptr_t)p->frame;
     p->address = return_address(at);
@@ -282,15 +293,17 @@ static ANY_STACK bool step_by_size(const kr_stack_thread *thread, uint32_t what,
     return true;
 }
 
-/* As long as it is known how, at each address; else USE_TABLES. */
+/* Walk by what was learned for each address. USE_TABLES: an address is unknown or needs the
+ * unwinder. */
 #define USE_TABLES UINT32_MAX
-static ANY_STACK uint32_t walk_known(const kr_stack_thread *thread, uint64_t frame,
-                                     uint64_t *addresses, uint32_t limit)
+static ANY_STACK uint32_t walk_known_addresses(const kr_stack_thread *thread, uint64_t frame,
+                                               uint64_t *addresses, uint32_t limit)
 {
     const frame_record *at = (const frame_record *)(uintptr_t)frame;
     position p = {return_address(at), frame + sizeof *at, at->caller};
+    KB_ASSERT(limit > 0 && thread->low < thread->high);
     for (uint32_t n = 0; n < limit;) {
-        uint32_t what = known_of(p.address);
+        uint32_t what = lookup_address(p.address);
         addresses[n++] = p.address;
         if (what == UNMET || KIND(what) == BAD)
             return USE_TABLES;
@@ -305,25 +318,25 @@ static ANY_STACK uint32_t walk_known(const kr_stack_thread *thread, uint64_t fra
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-#define END_FRAMES 2u /* at most so many follow an address where a program or thread starts */
+#define END_FRAMES 2u /* at most this many follow an address where a program or thread starts */
 #define WINDOW     (END_FRAMES + 2)
 
 typedef struct unwound {
-    uint64_t address, stack, frame; /* while there: the stack pointer, the frame pointer */
+    uint64_t address, stack, frame; /* instruction, stack pointer, frame pointer */
     bool is_exact; /* interrupted by a signal at this instruction; not a return address */
-    uint32_t what; /* is to be known of its address */
+    uint32_t what; /* to learn for its address */
 } unwound;
-/* Little, since a signal's stack may be small: only the last frames are kept. */
+/* Small, since the stack of a signal handler may be small: only the last frames are stored. */
 typedef struct unwinding {
-    uint64_t above; /* frames below this are our own */
+    uint64_t above; /* frames below this are the recorder's own */
     uint64_t *addresses;
     uint32_t limit, count;
     bool is_whole;
     unwound last[WINDOW];
 } unwinding;
 
-/* Does the frame pointer, while `f` runs, lead to its caller? It is looked at only where the
- * unwinder found that caller: between their stack pointers. */
+/* Does the frame pointer, while `f` runs, lead to its caller? Memory is read only between the two
+ * stack pointers that the unwinder found. */
 static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
 {
     if (caller->is_exact || f->frame % sizeof(uint64_t) != 0 || f->frame < f->stack ||
@@ -336,8 +349,9 @@ static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
     return return_address((const frame_record *)(uintptr_t)f->frame) == caller->address;
 }
 
-/* Do the unwinder's own tables say that the caller is at a constant distance, and is it there? */
-static ANY_STACK uint32_t size_of(const unwound *f, const unwound *caller)
+/* The SIZED entry for `f`, if the unwinder's tables state a constant distance and the caller is
+ * really there; otherwise BAD. */
+static ANY_STACK uint32_t constant_frame_size(const unwound *f, const unwound *caller)
 {
     struct entry_bases bases = {NULL, NULL, NULL};
     kr_frame_size size = {0, 0};
@@ -357,18 +371,19 @@ static ANY_STACK uint32_t size_of(const unwound *f, const unwound *caller)
     return frame == caller->frame ? (uint32_t)(words << 5 | frame_at << 2 | SIZED) : BAD;
 }
 
-/* Remember what was found at the address of frame i; `may_end`: the stack ends close behind it. */
-static void learn(const unwinding *u, uint32_t i, bool may_end)
+/* Store what was found for the address of frame i; `may_end`: the stack ends within END_FRAMES. */
+static void learn_address(const unwinding *u, uint32_t i, bool may_end)
 {
+    KB_ASSERT(i < u->count && i + WINDOW >= u->count);
     const unwound *f = &u->last[i % WINDOW];
-    /* An interrupted instruction is no return address, though it may look like one. */
-    if (f->is_exact || known_of(f->address) != UNMET)
+    /* An interrupted instruction is not a return address, though it may equal one. */
+    if (f->is_exact || lookup_address(f->address) != UNMET)
         return;
     kr_module_is module = kr_module_of(f->address);
     if (module == KR_MODULE_UNKNOWN)
         kr_modules_set_stale();
     bool ends = may_end && module == KR_MODULE_RUNTIME;
-    know(f->address, ends ? END : f->what);
+    remember_address(f->address, ends ? END : f->what);
 }
 
 static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *argument)
@@ -376,7 +391,8 @@ static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *a
     unwinding *u = argument;
     int exact = 0;
     unwound f = {.address = unwinder.ip(context, &exact), .stack = unwinder.cfa(context)};
-    /* A signal may have its own stack, but only outwards of the frames that are left out. */
+    /* Skip the recorder's own frames, which are below `above`. Later ones may be on another
+     * stack. */
     if ((u->count == 0 && f.stack <= u->above) || f.address == 0)
         return _URC_NO_REASON;
     if (u->count == u->limit + END_FRAMES + 1) {
@@ -389,49 +405,50 @@ static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *a
 #endif
     if (u->count > 0) {
         unwound *before = &u->last[(u->count - 1) % WINDOW];
-        if (!before->is_exact && known_of(before->address) == UNMET)
-            before->what = frame_leads_to(before, &f) ? GOOD : size_of(before, &f);
+        if (!before->is_exact && lookup_address(before->address) == UNMET)
+            before->what = frame_leads_to(before, &f) ? GOOD : constant_frame_size(before, &f);
     }
     if (u->count < u->limit)
         u->addresses[u->count] = f.address;
     u->last[u->count++ % WINDOW] = f;
     if (u->count >= WINDOW)
-        learn(u, u->count - WINDOW, false);
+        learn_address(u, u->count - WINDOW, false);
     return _URC_NO_REASON;
 }
 
-/* The frames that are left in the window. The last one of a stack that was cut off says nothing. */
-static void learn_rest(const unwinding *u)
+/* Learn the frames that are left in the window, except the last one of a stack that was cut off:
+ * nothing is known about its caller. */
+static void learn_remaining(const unwinding *u)
 {
     uint32_t first = u->count >= WINDOW ? u->count - WINDOW + 1 : 0;
     for (uint32_t i = first; i < u->count; i++)
         if (u->is_whole || i + 1 < u->count)
-            learn(u, i, u->is_whole);
+            learn_address(u, i, u->is_whole);
 }
 
 /* Code that was made in memory has no tables: the unwinder ends at it. It often keeps frame
  * pointers. */
-static uint32_t go_on(const unwinding *u, const kr_stack_thread *thread)
+static uint32_t continue_by_frames(const unwinding *u, const kr_stack_thread *thread)
 {
     const unwound *last = &u->last[(u->count - 1) % WINDOW];
     if (kr_module_of(last->address) == KR_MODULE_RUNTIME ||
-        !is_above(thread, last->frame, last->stack - 1))
+        !is_frame_above(thread, last->frame, last->stack - 1))
         return 0;
-    return walk_all(thread, last->frame, u->addresses + u->count, u->limit - u->count);
+    return walk_frame_pointers(thread, last->frame, u->addresses + u->count, u->limit - u->count);
 }
 
-static KB_NOINLINE uint32_t unwind(const kr_stack_thread *thread, uint64_t frame,
-                                   uint64_t *addresses, uint32_t limit)
+static KB_NOINLINE uint32_t unwind_by_tables(const kr_stack_thread *thread, uint64_t frame,
+                                             uint64_t *addresses, uint32_t limit)
 {
     unwinding u = {.above = frame, .addresses = addresses, .limit = limit, .is_whole = true};
     unwinder.backtrace(unwind_frame, &u);
-    learn_rest(&u);
+    learn_remaining(&u);
     uint32_t n = KB_MIN(u.count, limit);
     for (uint32_t i = 0; i < n; i++)
-        if (KIND(known_of(addresses[i])) == END && known_of(addresses[i]) != UNMET)
+        if (KIND(lookup_address(addresses[i])) == END && lookup_address(addresses[i]) != UNMET)
             return i + 1;
     if (u.is_whole && u.count > 0 && u.count < limit)
-        n += go_on(&u, thread);
+        n += continue_by_frames(&u, thread);
     return n;
 }
 
@@ -444,11 +461,11 @@ uint32_t kr_stack_capture(kr_stack_thread *thread, const void *frame, uint64_t *
     if (by == NOT_PREPARED || !frame || limit == 0)
         return 0;
     if (from < thread->low || from >= thread->high)
-        find_bounds(thread, from);
+        find_stack_bounds(thread, from);
     if (by == KR_STACK_TABLES)
-        return unwind(thread, from, addresses, limit);
+        return unwind_by_tables(thread, from, addresses, limit);
     if (by == KR_STACK_FRAMES)
-        return walk_all(thread, from, addresses, limit);
-    uint32_t n = walk_known(thread, from, addresses, limit);
-    return n != USE_TABLES ? n : unwind(thread, from, addresses, limit);
+        return walk_frame_pointers(thread, from, addresses, limit);
+    uint32_t n = walk_known_addresses(thread, from, addresses, limit);
+    return n != USE_TABLES ? n : unwind_by_tables(thread, from, addresses, limit);
 }

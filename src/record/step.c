@@ -1,28 +1,28 @@
-/* Iterations of the program: counting them, marking them in the trace, and telling whoever waits
- * for one. What runs in a step is a clock reading and a few stores; the rest is for a step that
- * begins or ends a window. */
+/* Iterations of the program (kineto_step): counting them, marking them in the trace, and beginning
+ * or ending the windows that are limited by iterations (format/steps.c). An ordinary step is a
+ * clock reading and a few stores. */
 #include "record/encode.h"
 
 #include <ckineto/record.h>
 
 #include <errno.h>
 
-/* In a page that a fork's child sees zeroed: its iterations are its own. Before there is a pool
- * they are counted here alone. */
+/* In a page that a fork's child sees zeroed: it counts its own iterations. Without a pool they are
+ * counted only here. */
 typedef struct kr_steps {
     uint64_t count;
     uint64_t last_ticks;
     uint64_t ticks[KF_STEP_TIMES];
-    kf_steps *slot; /* of the pool; NULL: not looked for yet */
+    kf_steps *slot; /* of the pool; NULL: not claimed yet */
     uint32_t pid;
 } kr_steps;
 
 static kr_steps *kr_steps_page;
-static kf_steps kr_no_slot; /* the pool's are all taken */
+static kf_steps kr_no_slot; /* stands in when all slots of the pool are claimed */
 static kr_step_hook *kr_hook;
 static uint32_t kr_marked; /* profiles that mark iterations themselves */
 
-static KB_COLD kr_steps *steps_make(void)
+static KB_COLD kr_steps *make_steps_page(void)
 {
     kr_steps *made = kb_os_map_wiped_on_fork(sizeof *made), *known = NULL;
     if (made && !kb_cas_acqrel(&kr_steps_page, &known, made)) {
@@ -34,8 +34,8 @@ static KB_COLD kr_steps *steps_make(void)
 
 void kr_steps_forget(void) { kb_store_release(&kr_steps_page, (kr_steps *)NULL); }
 
-/* What was counted before there was a pool is said there, too. Asks the system who we are. */
-static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
+/* Claim a slot of the pool and copy the times of earlier iterations to it. Makes system calls. */
+static KB_COLD kf_steps *claim_steps_slot(kr_steps *s, const kf_pool *pool)
 {
     int saved = errno;
     s->pid = kb_os_pid();
@@ -49,8 +49,9 @@ static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
     return slot;
 }
 
-/* Those who wait for a window may be asked after. */
-static KB_COLD void windows_step(const kr_steps *s, kf_control *control, uint64_t step,
+/* Windows are limited by iterations: begin or end those that this one concerns. May make system
+ * calls, so errno is preserved. */
+static KB_COLD void step_windows(const kr_steps *s, kf_control *control, uint64_t step,
                                  uint64_t ticks)
 {
     int saved = errno;
@@ -58,9 +59,9 @@ static KB_COLD void windows_step(const kr_steps *s, kf_control *control, uint64_
     errno = saved;
 }
 
-/* "ProfilerStep#12" as one record: a range that was opened a step ago could cross the program's
- * own, and would have to end on the thread it began on. */
-static KB_NOINLINE void iteration_mark(uint64_t step, uint64_t from, uint64_t to)
+/* Record the iteration that ended as one RANGE record, "ProfilerStep#12". A range opened a step ago
+ * could cross the program's own ranges, and would have to end on the thread where it began. */
+static KB_NOINLINE void mark_iteration(uint64_t step, uint64_t from, uint64_t to)
 {
     KINETO_SITE(site, KINETO_KIND_USER_ANNOTATION, "ProfilerStep");
     char name[48] = "ProfilerStep#", digits[20];
@@ -68,6 +69,7 @@ static KB_NOINLINE void iteration_mark(uint64_t step, uint64_t from, uint64_t to
     do
         digits[n++] = (char)('0' + step % 10);
     while (step /= 10);
+    KB_ASSERT(n <= sizeof digits && size + n <= sizeof name);
     while (n > 0)
         name[size++] = digits[--n];
     kr_cursor *c = kr_cursor_enter();
@@ -86,26 +88,26 @@ static KB_NOINLINE void iteration_mark(uint64_t step, uint64_t from, uint64_t to
     kr_leave(c);
 }
 
-/* The iteration before is marked while the window that it may be the last of is still open. */
-static void pool_step(kr_steps *s, const kf_pool *pool, uint64_t step, uint64_t before,
-                      uint64_t ticks)
+/* The previous iteration is marked first, while a window that ends with it is still open. */
+static void step_in_pool(kr_steps *s, const kf_pool *pool, uint64_t step, uint64_t before,
+                         uint64_t ticks)
 {
     kf_steps *slot = kb_load_acquire(&s->slot);
     if (KINETO_UNLIKELY(!slot))
-        slot = slot_make(s, pool);
+        slot = claim_steps_slot(s, pool);
     kb_store_relaxed(&slot->ticks[step % KF_STEP_TIMES], ticks);
     kb_store_release(&slot->count, kb_load_relaxed(&s->count));
     if (step > 0 && before <= ticks && kineto_enabled(KINETO_KIND_USER_ANNOTATION) &&
         !kb_load_relaxed(&kr_marked))
-        iteration_mark(step - 1, before, ticks);
+        mark_iteration(step - 1, before, ticks);
     if (KINETO_UNLIKELY(kb_load_relaxed(&pool->control->step_limits) != 0))
-        windows_step(s, pool->control, step, ticks);
+        step_windows(s, pool->control, step, ticks);
 }
 
 void kineto_step(void)
 {
     kr_steps *s = kb_load_acquire(&kr_steps_page);
-    if (KINETO_UNLIKELY(!s) && !(s = steps_make()))
+    if (KINETO_UNLIKELY(!s) && !(s = make_steps_page()))
         return;
     uint64_t ticks = kb_ticks(kb_ticks_clock());
     uint64_t before = kb_load_relaxed(&s->last_ticks);
@@ -114,7 +116,7 @@ void kineto_step(void)
     kb_store_relaxed(&s->ticks[step % KF_STEP_TIMES], ticks);
     const kf_pool *pool = kr_pool_get();
     if (pool)
-        pool_step(s, pool, step, before, ticks);
+        step_in_pool(s, pool, step, before, ticks);
     kr_step_hook *hook = kb_load_acquire(&kr_hook);
     if (hook)
         hook(step, ticks);

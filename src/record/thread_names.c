@@ -1,25 +1,26 @@
-/* Names that threads have in the system (pthread_setname_np, prctl): those of a thread that ends, and, at the
- * end of a session or of the process, of all that have cursors. What a recorder in another process sees
- * while they run, it reads itself (session/thread_names.c).
+/* Names that threads have in the system (pthread_setname_np, prctl): recorded for a thread that
+ * ends, and at the end of a session or of the process for all threads that have cursors. A recorder
+ * in another process reads those of running threads itself (session/thread_names.c).
  *
- * A thread begins with the name of the one that made it. What the first thread has is no name of another
- * one. */
+ * A thread starts with the name of the thread that created it, so the first thread's name on
+ * another thread does not count as that thread's own. */
 #include "record/cursor.h"
 
-/* Names are the first to go when room for texts runs short: three quarters are left to others. */
-static bool has_room(const kf_pool *pool)
+/* Thread names may use the dictionary until it is three quarters full: the rest is for sites and
+ * strings, which matter more. */
+static bool has_dictionary_room(const kf_pool *pool)
 {
     return kb_load_relaxed(&pool->control->dictionary_used) < pool->dictionary_words / 4 * 3;
 }
 
-static size_t first_thread_name(char buf[KB_OS_THREAD_NAME_BYTES])
+static size_t read_first_thread_name(char buf[KB_OS_THREAD_NAME_BYTES])
 {
     uint32_t pid = kb_os_pid();
     return kb_os_thread_name(pid, pid, buf, KB_OS_THREAD_NAME_BYTES);
 }
 
 /* FNV-1a; never 0. */
-static uint32_t hash_name(const char *name, size_t size)
+static uint32_t hash_thread_name(const char *name, size_t size)
 {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < size; i++)
@@ -34,12 +35,12 @@ void kr_thread_name_at_exit(kr_cursor *c)
     if (!pool || c->name[0] || c->chunk == KR_NO_CHUNK || !c->at || c->limit - c->at < 2)
         return;
     size_t size = kb_os_own_thread_name(own);
-    if (!size || hash_name(own, size) == kb_load_relaxed(&c->system_name) ||
-         kr_process_has_name(own, size))
+    if (!size || hash_thread_name(own, size) == kb_load_relaxed(&c->system_name) ||
+        kr_process_has_name(own, size))
         return;
-    if (c->tid != c->pid && first_thread_name(first) == size && memcmp(own, first, size) == 0)
+    if (c->tid != c->pid && read_first_thread_name(first) == size && memcmp(own, first, size) == 0)
         return;
-    uint32_t id = has_room(pool) ? kr_intern(own, size) : 0;
+    uint32_t id = has_dictionary_room(pool) ? kr_intern(own, size) : 0;
     if (!id)
         return;
     c->at[1] = kr_ticks(c);
@@ -52,16 +53,17 @@ typedef struct walk {
     size_t first_size;
 } walk;
 
-static void write_name(kr_cursor *c, void *context)
+/* Add a THREAD_NAME entry if the thread has a name of its own that was not recorded yet. */
+static void add_thread_name(kr_cursor *c, void *context)
 {
     const walk *w = context;
     char name[KB_OS_THREAD_NAME_BYTES];
     kf_thread_entry entry = {kb_load_relaxed(&c->pid), kb_load_relaxed(&c->tid)};
     uint32_t size = (uint32_t)kb_os_thread_name(entry.pid, entry.tid, name, sizeof name);
     bool is_first = size == w->first_size && memcmp(name, w->first, size) == 0;
-    uint32_t hash = hash_name(name, size);
+    uint32_t hash = hash_thread_name(name, size);
     if (!size || kb_load_relaxed(&c->system_name) == hash || kr_process_has_name(name, size) ||
-        (is_first && entry.tid != entry.pid) || !has_room(w->pool))
+        (is_first && entry.tid != entry.pid) || !has_dictionary_room(w->pool))
         return;
     kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name, size}};
     if (kf_dictionary_add(w->pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts)))
@@ -73,6 +75,6 @@ KINETO_API void kineto_rt_thread_names(void)
     walk w = {.pool = kr_pool_get()};
     if (!w.pool || kr_process_is_foreign())
         return;
-    w.first_size = first_thread_name(w.first);
-    kr_cursors_each(write_name, &w);
+    w.first_size = read_first_thread_name(w.first);
+    kr_cursors_each(add_thread_name, &w);
 }

@@ -1,6 +1,8 @@
-/* Plug-ins' numbers of kinds: the published ones in each revision of the interface, and those that
- * plug-ins announce by name. Their numbers hold for this process, their kinds for the recording:
- * each process of a recording finds or makes them by name in the pool. */
+/* Plug-ins' numbers of activity types: the published ones in each revision of the interface, and
+ * those that plug-ins announce by name. An announced number is valid in this process, its kind in
+ * the whole recording: each process finds or adds the kind by name in the pool's table
+ * (own_kinds.c). Elsewhere a type is an index: 0..31 the published numbers, from OWN_INDEX on the
+ * announced ones. */
 #include "record/host.h"
 
 #define OWN_INDEX  32u /* index of the first own number */
@@ -17,43 +19,42 @@ _Static_assert(KINETO_PLUGIN_PROFILE_EVENT_TYPE_DRIVER == 9 &&
                    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_DRIVER == 9,
                "published");
 
-/* A number that this process handed out. Entries stay, also when their plug-in is gone. */
+/* A number that this process assigned. Entries stay when their plug-in is unloaded. */
 typedef struct own_type {
     char name[KF_OWN_NAME];
     uint8_t like; /* kind, for a name of the plug-in's own */
     uint8_t by_default;
-    int16_t row; /* of kb_kind_aliases, if the name is no news; else -1 */
+    int16_t row; /* of kb_kind_aliases, if the name is in it; else -1 */
 } own_type;
 
 static own_type own_types[OWN_TYPES];
 static uint32_t own_type_count; /* released when the entries before it are whole */
-static kb_lock types_lock;      /* guards both tables against those who add */
+static kb_lock types_lock;      /* guards own_types and the table of kinds against other writers */
 
 /* ---- the table of kinds: the pool's, or that of the pool to come -------------------------------- */
 
 static kf_own_kind kinds_without_pool[KINETO_KIND_OWN_COUNT];
 
-static kf_own_kind *own_kinds(void)
+static kf_own_kind *own_kind_table(void)
 {
     const kf_pool *pool = kr_pool_get();
     return pool ? pool->control->own_kinds : kinds_without_pool;
 }
 
-KINETO_API const kf_own_kind *kineto_rt_own_kinds(void) { return own_kinds(); }
+KINETO_API const kf_own_kind *kineto_rt_own_kinds(void) { return own_kind_table(); }
 
-/* Words that lists of kinds understand already. */
-static bool name_is_taken(kineto_string name)
+/* Is it a word that lists of kinds already know? */
+static bool is_reserved_name(kineto_string name)
 {
-    return kb_string_equal(name, kb_string("all")) || kb_string_equal(name, kb_string("default")) ||
-           kb_kind_row(name) >= 0;
+    return kb_string_is(name, "all") || kb_string_is(name, "default") || kb_kind_row(name) >= 0;
 }
 
 KINETO_API uint32_t kineto_rt_own_kind(const char *name, uint32_t like, bool by_default)
 {
     kineto_string text = kb_string(name);
-    if (name_is_taken(text) || !kr_lock_take(&types_lock))
+    if (is_reserved_name(text) || !kr_lock_take(&types_lock))
         return 0;
-    uint32_t kind = kf_own_kind_add(own_kinds(), text, like, by_default);
+    uint32_t kind = kf_own_kind_add(own_kind_table(), text, like, by_default);
     kb_lock_drop(&types_lock);
     return kind;
 }
@@ -65,15 +66,16 @@ void kr_types_adopted(void)
     for (uint32_t i = 0; i < KINETO_KIND_OWN_COUNT; i++) {
         const kf_own_kind *k = kf_own_kind_at(kinds_without_pool, KINETO_KIND_OWN_FIRST + i);
         if (k)
-            (void)kf_own_kind_add(own_kinds(), kb_string(k->name), k->like, k->by_default);
+            (void)kf_own_kind_add(own_kind_table(), kb_string(k->name), k->like, k->by_default);
     }
     kb_lock_drop(&types_lock);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------ */
 
-/* The review snapshot of the interface had fewer kinds, and these in another place. */
-static uint32_t early_index(int32_t type)
+/* The interface as it was published for review had fewer kinds, and two of them at other
+ * numbers. */
+static uint32_t index_of_early_type(int32_t type)
 {
     if (type == 13)
         return KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC;
@@ -89,7 +91,7 @@ uint32_t kr_type_index(kr_revision revision, int32_t type)
         return own < kb_load_acquire(&own_type_count) ? OWN_INDEX + own : NO_TYPE;
     }
     if (revision == KR_REVISION_EARLY)
-        return early_index(type);
+        return index_of_early_type(type);
     return type > 0 && type < KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT ? (uint32_t)type : NO_TYPE;
 }
 
@@ -119,7 +121,7 @@ uint8_t kr_type_kind(uint32_t index)
 
 /* ---- names -------------------------------------------------------------------------------------- */
 
-/* Row of the n-th spelling of a number: 0 is its name. -1: there is none. */
+/* First row of kb_kind_aliases with this plug-in number; -1: none. */
 static int row_of_number(uint32_t number)
 {
     for (size_t i = 0; number && i < kb_kind_alias_count; i++)
@@ -133,8 +135,8 @@ static uint8_t spelling_of_row(int row)
     return row >= KINETO_KIND_COUNT ? (uint8_t)(row + 1) : 0;
 }
 
-/* Calls of RUNTIME and DRIVER are written as tools know the vendor's. Who names no vendor is taken
- * at the word of the proposal, where these numbers are CUDA's. */
+/* RUNTIME and DRIVER calls are spelled as tools know them from the vendor ("xpu_runtime"). Without
+ * a vendor's name they are CUDA's, as in the proposal of the interface. */
 static uint8_t spelling_of_call(const char *vendor, const char *call)
 {
     char name[64];
@@ -169,48 +171,49 @@ const char *kineto_plugin_type_name(int32_t type)
 
 /* ---- announcing --------------------------------------------------------------------------------- */
 
-static bool name_is_valid(kineto_string name)
+static bool is_kind_name_valid(kineto_string name)
 {
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'))
+        if (!kb_is_lower(c) && !kb_is_digit(c) && c != '_')
             return false;
     }
-    return name.size > 0 && name.size < KF_OWN_NAME && !kb_string_equal(name, kb_string("all")) &&
-           !kb_string_equal(name, kb_string("default"));
+    return name.size > 0 && name.size < KF_OWN_NAME && !kb_string_is(name, "all") &&
+           !kb_string_is(name, "default");
 }
 
-static bool info_check(const KinetoPlugin_ActivityTypeInfo *info)
+static bool check_type_info(const KinetoPlugin_ActivityTypeInfo *info)
 {
     kineto_string name = kb_string(info->pName);
-    if (!name_is_valid(name)) {
+    if (!is_kind_name_valid(name)) {
         kb_log(KINETO_LOG_WARNING,
-               "a plug-in announced a kind named '%.*s': names are 1 to %u of a-z, 0-9 and _, but "
-               "not all or default",
+               "kind '%.*s' of a plug-in: invalid name; use 1 to %u of a-z, 0-9 and _, but not "
+               "'all' or 'default'",
                (int)KB_MIN(name.size, 64u), name.data, KF_OWN_NAME - 1);
         return false;
     }
     if (kb_kind_from_plugin(info->likeEventType) < 0) {
-        kb_log(KINETO_LOG_WARNING, "a plug-in announced a kind '%s' that is like %d: no kind",
-               info->pName, info->likeEventType);
+        kb_log(KINETO_LOG_WARNING, "kind '%s' of a plug-in: unknown likeEventType %d", info->pName,
+               info->likeEventType);
         return false;
     }
     return true;
 }
 
-static bool infos_check(const KinetoPlugin_RegisterActivityTypes_Params *p)
+static bool check_type_infos(const KinetoPlugin_RegisterActivityTypes_Params *p)
 {
     if (!p || !KINETO_PLUGIN_HAS(p, KinetoPlugin_RegisterActivityTypes_Params, firstEventType) ||
         !p->pTypes || p->count == 0 || p->count > OWN_TYPES)
         return false;
     for (size_t i = 0; i < p->count; i++)
-        if (!info_check(&p->pTypes[i]))
+        if (!check_type_info(&p->pTypes[i]))
             return false;
     return true;
 }
 
-/* Where the table has just these names in this order; `own_type_count` if nowhere. */
-static uint32_t find_run(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
+/* The first of consecutive entries with these names in this order; `own_type_count` if there are
+ * none. A plug-in that announces its kinds again gets the same numbers. */
+static uint32_t find_type_run(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
 {
     for (uint32_t first = 0; first + count <= own_type_count; first++) {
         uint32_t i = 0;
@@ -222,7 +225,7 @@ static uint32_t find_run(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t co
     return own_type_count;
 }
 
-static void own_type_fill(own_type *type, const KinetoPlugin_ActivityTypeInfo *info)
+static void fill_own_type(own_type *type, const KinetoPlugin_ActivityTypeInfo *info)
 {
     kineto_string name = kb_string(info->pName);
     memset(type, 0, sizeof *type);
@@ -232,15 +235,16 @@ static void own_type_fill(own_type *type, const KinetoPlugin_ActivityTypeInfo *i
     type->row = (int16_t)kb_kind_row(name);
 }
 
-/* The number of the first, or -1: no numbers are left. */
-static int32_t types_add(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
+/* @return the number of the first, -1 when not enough numbers are left. With the lock. */
+static int32_t add_own_types(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t count)
 {
-    uint32_t first = find_run(infos, count);
+    uint32_t first = find_type_run(infos, count);
     if (first == own_type_count) {
         if (count > OWN_TYPES - own_type_count)
             return -1;
+        KB_ASSERT(first + count <= OWN_TYPES);
         for (uint32_t i = 0; i < count; i++)
-            own_type_fill(&own_types[first + i], &infos[i]);
+            fill_own_type(&own_types[first + i], &infos[i]);
         kb_store_release(&own_type_count, first + count);
     }
     return OWN_NUMBER + (int32_t)first;
@@ -248,10 +252,10 @@ static int32_t types_add(const KinetoPlugin_ActivityTypeInfo *infos, uint32_t co
 
 int kr_types_register(KinetoPlugin_RegisterActivityTypes_Params *params)
 {
-    if (!infos_check(params) || !kr_lock_take(&types_lock))
+    if (!check_type_infos(params) || !kr_lock_take(&types_lock))
         return 1;
     uint32_t count = (uint32_t)params->count;
-    int32_t first = types_add(params->pTypes, count);
+    int32_t first = add_own_types(params->pTypes, count);
     kb_lock_drop(&types_lock);
     if (first < 0) {
         kb_log(KINETO_LOG_WARNING, "a plug-in's kinds were refused: all %u numbers are taken",
@@ -259,7 +263,7 @@ int kr_types_register(KinetoPlugin_RegisterActivityTypes_Params *params)
         return 1;
     }
     params->firstEventType = first;
-    /* Lists of kinds know them from now on. */
+    /* Add them to the pool's table now, so that lists of kinds know their names. */
     for (uint32_t i = 0; i < count; i++)
         if (kr_type_kind(OWN_INDEX + (uint32_t)(first - OWN_NUMBER) + i) == NO_KIND)
             kb_log(KINETO_LOG_WARNING, "kind '%s' of a plug-in is not recorded: too many kinds",
@@ -271,7 +275,7 @@ int kr_types_register(KinetoPlugin_RegisterActivityTypes_Params *params)
 
 static uint64_t own_kind_bit(kineto_string name)
 {
-    uint32_t kind = kf_own_kind_find(own_kinds(), name);
+    uint32_t kind = kf_own_kind_find(own_kind_table(), name);
     return kind ? KINETO_KIND_BIT(kind) : 0;
 }
 

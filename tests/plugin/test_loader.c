@@ -165,8 +165,8 @@ static void what_is_no_plug_in_says_why(void **state)
     expect(in_folder("3-part.so"), KINETO_PLUGIN_SKIPPED, "exports no KinetoPlugin_register");
     expect(in_folder("4-refuses.so"), KINETO_PLUGIN_REFUSED, "KinetoPlugin_register returned 7");
     expect(in_folder("5-fails.so"), KINETO_PLUGIN_REFUSED, "no device is there");
-    expect(in_folder("6-directory.so"), KINETO_PLUGIN_SKIPPED, "no regular file");
-    expect(in_folder("7-fifo.so"), KINETO_PLUGIN_SKIPPED, "no regular file");
+    expect(in_folder("6-directory.so"), KINETO_PLUGIN_SKIPPED, "not a regular file");
+    expect(in_folder("7-fifo.so"), KINETO_PLUGIN_SKIPPED, "not a regular file");
     expect(in_folder("8-dangling.so"), KINETO_PLUGIN_REFUSED, "No such file");
     expect(in_folder("9-good.so"), KINETO_PLUGIN_LOADED, "");
     assert_false(is_in_process(SO("library")));
@@ -224,8 +224,8 @@ static void wrong_arguments_are_errors(void **state)
     longest[0] = '/';
     longest[sizeof longest - 1] = 0;
     uint32_t before = kineto_plugin_count();
-    expect_failure(KINETO_E_ARGUMENT, NULL, NULL, "no path");
-    expect_failure(KINETO_E_ARGUMENT, "", NULL, "no path");
+    expect_failure(KINETO_E_ARGUMENT, NULL, NULL, "must not be NULL");
+    expect_failure(KINETO_E_ARGUMENT, "", NULL, "must not be NULL");
     expect_failure(KINETO_E_ARGUMENT, SO("one"), "rev=c", "'rev=c'");
     expect_failure(KINETO_E_ARGUMENT, SO("one"), "b", "'b'");
     expect_failure(KINETO_E_ARGUMENT, SO("one"), "rev=", "'rev='");
@@ -234,7 +234,7 @@ static void wrong_arguments_are_errors(void **state)
     assert_int_equal(kineto_plugin_count(), before);
     expect_failure(KINETO_E_NOT_FOUND, in_folder("nothing.so"), NULL, "No such file");
     expect_failure(KINETO_E_NOT_FOUND, "libc.so.6", NULL, "No such file"); /* not searched for */
-    expect_failure(KINETO_E_FORMAT, folder, NULL, "no regular file");
+    expect_failure(KINETO_E_FORMAT, folder, NULL, "not a regular file");
     expect_failure(KINETO_E_FORMAT, SO("library"), NULL, "exports no KinetoPlugin_register");
     expect_failure(KINETO_E_PLUGIN, SO("refuses"), NULL, "returned 7");
     assert_int_equal(kineto_plugin_load(SO("refuses"), NULL, NULL), KINETO_E_PLUGIN);

@@ -160,6 +160,79 @@ static void blanks_around_a_text_are_left_out(void **state)
     assert_string_equal(kb_string_behind(kb_string("kernel:gemm"), 7).data, "gemm");
 }
 
+static void characters_are_classified_as_ascii_whatever_their_sign(void **state)
+{
+    (void)state;
+    static const char digits[] = "0123456789", hex[] = "0123456789abcdef", capitals[] = "ABCDEF";
+    for (int c = -128; c < 128; c++) {
+        bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
+        const char *as_hex = c ? strchr(hex, c) : NULL, *as_capital = c ? strchr(capitals, c) : NULL;
+        int value = as_hex ? (int)(as_hex - hex) : as_capital ? (int)(as_capital - capitals) + 10 : -1;
+        assert_int_equal(kb_is_digit((char)c), c && strchr(digits, c) != NULL);
+        assert_int_equal(kb_is_upper((char)c), upper);
+        assert_int_equal(kb_is_lower((char)c), lower);
+        assert_int_equal(kb_is_letter((char)c), upper || lower);
+        assert_int_equal(kb_is_letter_or_digit((char)c), upper || lower || kb_is_digit((char)c));
+        assert_int_equal(kb_lower((char)c), upper ? c + 32 : c);
+        assert_int_equal(kb_hex_value((char)c), value);
+        assert_int_equal(kb_is_hex_digit((char)c), value >= 0);
+    }
+}
+
+static void strings_are_compared_with_literals(void **state)
+{
+    (void)state;
+    kineto_string none = {NULL, 0}, name = kb_string("trace.json.gz");
+    assert_true(kb_string_is(name, "trace.json.gz"));
+    assert_false(kb_string_is(name, "trace.json"));
+    assert_false(kb_string_is((kineto_string){"a\0", 2}, "a"));
+    assert_true(kb_string_begins(name, "trace."));
+    assert_false(kb_string_begins(name, "trace.json.gz2"));
+    assert_true(kb_string_ends(name, ".gz"));
+    assert_false(kb_string_ends(name, ".json"));
+    assert_false(kb_string_ends(kb_string("gz"), ".gz"));
+    assert_true(kb_string_is(none, "") && kb_string_begins(none, "") && kb_string_ends(none, ""));
+    assert_true(kb_string_holds(name, "json") && kb_string_holds(none, ""));
+}
+
+static void a_lower_bound_is_the_first_that_does_not_precede(void **state)
+{
+    (void)state;
+    static const int keys[] = {1, 3, 3, 3, 5, 9};
+    for (int key = 0; key <= 10; key++) {
+        for (uint32_t count = 0; count <= KB_COUNT(keys); count++) {
+            uint32_t lower = 0, upper = 0, i = 0, k = 0;
+            while (lower < count && keys[lower] < key)
+                lower++;
+            while (upper < count && keys[upper] <= key)
+                upper++;
+            KB_LOWER_BOUND(i, count, keys[i] < key);
+            KB_LOWER_BOUND(k, count, keys[k] <= key);
+            assert_int_equal(i, lower);
+            assert_int_equal(k, upper);
+        }
+    }
+    size_t from = 4;
+    KB_LOWER_BOUND(from, KB_COUNT(keys), keys[from] < 2);
+    assert_int_equal(from, 4);
+    size_t huge = 0;
+    KB_LOWER_BOUND(huge, SIZE_MAX, huge < SIZE_MAX - 7);
+    assert_int_equal(huge, SIZE_MAX - 7);
+}
+
+static void comparisons_and_units_of_time_have_their_values(void **state)
+{
+    (void)state;
+    assert_int_equal(KB_COMPARE(1, 2), -1);
+    assert_int_equal(KB_COMPARE(2, 2), 0);
+    assert_int_equal(KB_COMPARE(UINT64_MAX, UINT64_C(1)), 1);
+    assert_int_equal(KB_SECOND_NS, 1000 * KB_MILLISECOND_NS);
+    assert_int_equal(KB_MILLISECOND_NS, 1000 * KB_MICROSECOND_NS);
+    assert_int_equal(KB_DAY_NS, INT64_C(86400000000000));
+    uint64_t before = kb_monotonic_ns();
+    assert_true(before > 0 && kb_monotonic_ns() >= before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +244,10 @@ int main(void)
         cmocka_unit_test(equal_bytes_get_one_id_in_order_of_arrival),
         cmocka_unit_test(any_bytes_can_be_interned),
         cmocka_unit_test(words_are_found_in_small_and_capital_letters),
+        cmocka_unit_test(characters_are_classified_as_ascii_whatever_their_sign),
+        cmocka_unit_test(strings_are_compared_with_literals),
+        cmocka_unit_test(a_lower_bound_is_the_first_that_does_not_precede),
+        cmocka_unit_test(comparisons_and_units_of_time_have_their_values),
         cmocka_unit_test(blanks_around_a_text_are_left_out),
     };
     return RUN_TESTS(tests);

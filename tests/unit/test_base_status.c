@@ -25,7 +25,7 @@ static void failing_fills_the_error_and_returns_the_code(void **state)
     assert_int_equal(err.os_error, 0);
     assert_int_equal(err.offset, 0);
     assert_string_equal(err.message, "file x");
-    assert_int_equal(kb_fail(NULL, KINETO_E_IO, "nobody listens"), KINETO_E_IO);
+    assert_int_equal(kb_fail(NULL, KINETO_E_IO, "no error to fill"), KINETO_E_IO);
     kb_fail(&err, KINETO_E_IO, "again: %s", err.message);
     assert_string_equal(err.message, "again: file x");
 }
@@ -46,7 +46,7 @@ static void a_long_message_is_cut_between_characters(void **state)
     }
 }
 
-static void a_system_error_keeps_its_reason_behind_a_long_path(void **state)
+static void a_system_error_keeps_its_reason_after_a_long_path(void **state)
 {
     (void)state;
     kineto_error err;
@@ -62,13 +62,26 @@ static void a_system_error_keeps_its_reason_behind_a_long_path(void **state)
     assert_int_equal(kb_fail_os(NULL, ENOMEM, "x"), KINETO_E_MEMORY);
 }
 
+static void out_of_memory_has_one_wording(void **state)
+{
+    (void)state;
+    kineto_error err;
+    assert_int_equal(kb_fail_memory(&err, "out/trace.json"), KINETO_E_MEMORY);
+    assert_int_equal(err.code, KINETO_E_MEMORY);
+    assert_string_equal(err.message, "out/trace.json: out of memory");
+    assert_int_equal(kb_fail_memory(&err, NULL), KINETO_E_MEMORY);
+    assert_string_equal(err.message, "out of memory");
+    assert_int_equal(kb_fail_memory(NULL, "trace"), KINETO_E_MEMORY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_a_name_and_a_sentence),
         cmocka_unit_test(failing_fills_the_error_and_returns_the_code),
         cmocka_unit_test(a_long_message_is_cut_between_characters),
-        cmocka_unit_test(a_system_error_keeps_its_reason_behind_a_long_path),
+        cmocka_unit_test(out_of_memory_has_one_wording),
+        cmocka_unit_test(a_system_error_keeps_its_reason_after_a_long_path),
     };
     return RUN_TESTS(tests);
 }

@@ -227,7 +227,7 @@ static void a_fork_inside_a_push_is_fine_on_both_sides(void **state)
     kineto_trace *t = finish(s);
     verify(t);
     assert_int_equal(count_named(t, "child"), 1);
-    assert_int_equal(ledger(t, "forks", "a thread did not come back"), 0);
+    assert_int_equal(ledger(t, "forks", "a thread did not return"), 0);
     assert_string_equal(other->heard, "1 . ");
     kineto_trace_release(t);
     leave(0);

@@ -384,7 +384,7 @@ static void a_thread_that_is_cancelled_inside_holds_nobody_up(void **state)
     assert_int_equal(pthread_cancel(thread), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     kineto_trace *t = finish(s);
-    assert_int_equal(ledger(t, "cancelled", "a thread did not come back"), 0);
+    assert_int_equal(ledger(t, "cancelled", "a thread did not return"), 0);
     assert_int_equal(ledger(t, "cancelled", "plug-in call failed"), 0);
     assert_string_equal(f->calls, "cstpd");
     kineto_trace_release(t);
@@ -420,7 +420,7 @@ static void a_thread_that_stays_inside_is_told_and_does_not_stop_the_session(voi
     while (!kb_load_acquire(&f->config[0]))
         usleep(100);
     kineto_trace *t = finish(s);
-    assert_true(ledger(t, "stuck", "a thread did not come back") > 0);
+    assert_true(ledger(t, "stuck", "a thread did not return") > 0);
     assert_string_equal(f->calls, "cstpd");
     assert_string_equal(other->calls, "cstpd");
     kineto_trace_release(t);

@@ -183,7 +183,7 @@ static void the_first_bad_line_is_named_and_nothing_is_taken(void **state)
     refused("ACTIVITIES_LOG_FILE=/tmp/a\nPROFILE_WITH_STACK=1\nthis is no line\n",
             "line 3: 'this is no line' is not KEY=VALUE");
     refused("PROFILE_WITH_STACK=1\n=3\n", "line 2: there is no key");
-    refused("\n\nACTIVITY_TYPES=cpu_op,kernle\n", "line 3: ACTIVITY_TYPES: 'kernle' is no kind");
+    refused("\n\nACTIVITY_TYPES=cpu_op,kernle\n", "line 3: ACTIVITY_TYPES: unknown activity kind 'kernle'");
     refused("PROFILE_WITH_STACK=\x1b[2J\xff\x01", "not '?[2J?"
                                                   "?'");
     kineto_error err;

@@ -1,20 +1,25 @@
-/* The dictionary from the writer's side: sites and interned strings. */
+/* The dictionary from the writer's side: registering sites, and interning strings. An entry, once
+ * added, never changes or moves (format.h), so ids may be cached for the life of the pool. */
 #include "record/cursor.h"
 
 /* ---- sites ----------------------------------------------------------------------------------- */
 
 #define KR_SITE_PARTS (2u + 2u * (KINETO_SITE_MAX_ARGS + 2u))
 
-static bool single_word(uint32_t type) { return type >= KINETO_ARG_INT && type <= KINETO_ARG_BOOL; }
-
-static uint8_t site_flags(const kineto_site *site)
+static bool is_single_word(uint32_t type)
 {
-    if (kb_load_relaxed(&site->flags) & KR_SITE_OVERLOAD) /* others register it at the same time */
+    return type >= KINETO_ARG_INT && type <= KINETO_ARG_BOOL;
+}
+
+/* KR_SITE_… flags that choose the fast path for the site's args. */
+static uint8_t flags_of_site(const kineto_site *site)
+{
+    if (kb_load_relaxed(&site->flags) & KR_SITE_OVERLOAD) /* set when the site was made */
         return KR_SITE_OVERLOAD;
     if (site->arg_count == 1 && site->args[0].type == KINETO_ARG_SHAPES)
         return KR_SITE_SHAPES;
     for (uint32_t i = 0; i < site->arg_count; i++)
-        if (!single_word(site->args[i].type))
+        if (!is_single_word(site->args[i].type))
             return 0;
     return KR_SITE_FIXED;
 }
@@ -23,10 +28,10 @@ uint32_t kr_site_id_slow(kr_cursor *c, kineto_site *site)
 {
     uint32_t id = kb_load_acquire(&site->id);
     if (!id && (kb_load_relaxed(&site->flags) & KR_SITE_MUTED))
-        id = kr_shed_site(site);
+        id = kr_throttle_site(site);
     if (!id)
         id = kr_site_register(site);
-    return c->inspect && id < KR_SITE_SHED ? kr_shed_inspect(c, site, id) : id;
+    return c->inspect && id < KR_SITE_THROTTLED ? kr_throttle_inspect(c, site, id) : id;
 }
 
 uint32_t kr_site_register(kineto_site *site)
@@ -34,11 +39,11 @@ uint32_t kr_site_register(kineto_site *site)
     const kf_pool *pool = kr_pool_get();
     if (!pool)
         return UINT32_MAX;
-    uint32_t muted = kb_load_relaxed(&site->flags) & KR_SITE_MUTED ? kr_shed_site_id(site) : 0;
+    uint32_t muted = kb_load_relaxed(&site->flags) & KR_SITE_MUTED ? kr_throttle_site_id(site) : 0;
     if (muted)
         return muted;
     uint32_t args = site->args ? KB_MIN(site->arg_count, KINETO_SITE_MAX_ARGS) : 0;
-    if (args < site->arg_count) /* what is recorded is what the entry says */
+    if (args < site->arg_count) /* records must have the args of the entry, not more */
         kb_store_relaxed(&site->arg_count, (uint8_t)args);
     kf_site_entry entry = {site->kind, site->scope, (uint8_t)args, 0};
     uint8_t types[KINETO_SITE_MAX_ARGS] = {0};
@@ -59,38 +64,43 @@ uint32_t kr_site_register(kineto_site *site)
         parts[n++] = (kf_part){site->args[0].name, sizes[args + 1]};
     }
     uint32_t id = kf_dictionary_add(pool, KF_ENTRY_SITE, parts, n), first = 0;
-    if (!id) { /* recorded without a name from now on */
+    KB_ASSERT(n <= KR_SITE_PARTS);
+    if (!id) { /* its events are recorded without a name from now on */
         kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
         id = UINT32_MAX;
     }
-    uint8_t flags = site_flags(site);
+    uint8_t flags = flags_of_site(site);
     if (kb_load_relaxed(&site->flags) != flags)
         kb_store_relaxed(&site->flags, flags);
-    /* One id for all threads: the two ends of an asynchronous range are joined by it. */
+    /* Another thread may have registered it meanwhile: the first id is used by all threads, since
+     * the two ends of an asynchronous range are joined by it. */
     return kb_cas_acqrel(&site->id, &first, id) ? id : first;
 }
 
 /* ---- strings ----------------------------------------------------------------------------------
- * A cache from content to id: hash:32|id:32 per slot, replaced when a bucket is full. Never by
- * address. Ids stay valid for the life of the pool, so a fork's child keeps the cache. */
+ * A cache from content to id: hash:32|id:32 per slot; when a bucket is full, a slot chosen by the
+ * hash is replaced. The content decides, never the address. A string that fell out of the cache is
+ * added to the dictionary again. Ids stay valid for the life of the pool, so a fork's child keeps the
+ * cache. */
 
 #define KR_INTERN_SLOTS  16384u
 #define KR_INTERN_BUCKET 8u
 static uint64_t kr_intern_slots[KR_INTERN_SLOTS];
 
-static uint64_t word_at(const char *data)
+static uint64_t load_word_at(const char *data)
 {
     uint64_t w;
     memcpy(&w, data, sizeof w);
     return w;
 }
 
-/* Up to eight bytes as a number: two overlapping halves. */
-static uint64_t few_bytes(const char *data, size_t bytes)
+/* 0 to 8 bytes as a number: from four on two overlapping halves. */
+static uint64_t load_few_bytes(const char *data, size_t bytes)
 {
     uint32_t low = 0, high = 0;
+    KB_ASSERT(bytes <= 8);
     if (bytes == 8)
-        return word_at(data);
+        return load_word_at(data);
     if (bytes >= 4) {
         memcpy(&low, data, 4);
         memcpy(&high, data + bytes - 4, 4);
@@ -101,41 +111,43 @@ static uint64_t few_bytes(const char *data, size_t bytes)
     return low | (uint64_t)high << 32;
 }
 
-static uint64_t hash_step(uint64_t hash, uint64_t word)
+static uint64_t mix_hash_word(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
     return hash ^ hash >> 32;
 }
 
-static uint32_t hash_finish(uint64_t a, uint64_t b)
+static uint32_t finish_text_hash(uint64_t a, uint64_t b)
 {
-    return (uint32_t)(hash_step(hash_step(a, b), b >> 29) * UINT64_C(0xc4ceb9fe1a85ec53) >> 32);
+    return (uint32_t)(mix_hash_word(mix_hash_word(a, b), b >> 29) * UINT64_C(0xc4ceb9fe1a85ec53) >>
+                      32);
 }
 
-static uint32_t hash_bytes(const char *data, size_t bytes)
+static uint32_t hash_text_bytes(const char *data, size_t bytes)
 {
     uint64_t a = UINT64_C(0x9e3779b97f4a7c15) ^ bytes, b = UINT64_C(0xd6e8feb86659fd93);
     const char *end = data + bytes;
     if (bytes < 16)
-        return hash_finish(a ^ few_bytes(data, bytes > 8 ? 8 : bytes),
-                           b ^ (bytes > 8 ? word_at(end - 8) : 0));
-    for (; end - data > 16; data += 16) { /* two sums, so that one does not wait for the other */
-        a = hash_step(a, word_at(data));
-        b = hash_step(b, word_at(data + 8));
+        return finish_text_hash(a ^ load_few_bytes(data, bytes > 8 ? 8 : bytes),
+                                b ^ (bytes > 8 ? load_word_at(end - 8) : 0));
+    for (; end - data > 16; data += 16) { /* two independent chains, which run in parallel */
+        a = mix_hash_word(a, load_word_at(data));
+        b = mix_hash_word(b, load_word_at(data + 8));
     }
-    return hash_finish(hash_step(a, word_at(end - 16)), hash_step(b, word_at(end - 8)));
+    return finish_text_hash(mix_hash_word(a, load_word_at(end - 16)),
+                            mix_hash_word(b, load_word_at(end - 8)));
 }
 
-/* Does an entry of this size end within the dictionary? Its header may be others' doing. */
-static bool entry_fits(const kf_pool *pool, uint32_t id, size_t bytes)
+/* Does an entry of this size end within the dictionary? Other processes can write its header. */
+static bool is_entry_in_bounds(const kf_pool *pool, uint32_t id, size_t bytes)
 {
     return id < pool->dictionary_words && bytes <= (pool->dictionary_words - id - 1) * (size_t)8;
 }
 
-static bool entry_is(const kf_pool *pool, uint32_t id, const char *data, size_t bytes)
+static bool is_entry_equal(const kf_pool *pool, uint32_t id, const char *data, size_t bytes)
 {
     const uint64_t *entry = pool->dictionary + id;
-    return entry_fits(pool, id, bytes) && kb_load_acquire(entry) >> 32 == bytes &&
+    return is_entry_in_bounds(pool, id, bytes) && kb_load_acquire(entry) >> 32 == bytes &&
            memcmp(entry + 1, data, bytes) == 0;
 }
 
@@ -144,7 +156,7 @@ uint32_t kr_intern_quiet(const char *data, size_t bytes)
     const kf_pool *pool = kr_pool_get();
     if (!pool || bytes > UINT32_MAX)
         return 0;
-    uint32_t hash = hash_bytes(data, bytes);
+    uint32_t hash = hash_text_bytes(data, bytes);
     uint64_t *bucket =
         &kr_intern_slots[hash % (KR_INTERN_SLOTS / KR_INTERN_BUCKET) * KR_INTERN_BUCKET];
     uint32_t place = hash >> 29; /* victim when all are taken */
@@ -154,7 +166,7 @@ uint32_t kr_intern_quiet(const char *data, size_t bytes)
             place = i;
             break;
         }
-        if (slot >> 32 == hash && entry_is(pool, (uint32_t)slot, data, bytes))
+        if (slot >> 32 == hash && is_entry_equal(pool, (uint32_t)slot, data, bytes))
             return (uint32_t)slot;
     }
     kf_part part = {data, bytes};
@@ -175,7 +187,7 @@ uint32_t kr_intern(const char *data, size_t bytes)
 bool kr_bytes_are(uint32_t id, const char *data, size_t bytes)
 {
     const kf_pool *pool = kr_pool_get();
-    return id && pool && entry_is(pool, id, data, bytes);
+    return id && pool && is_entry_equal(pool, id, data, bytes);
 }
 
 bool kr_string_is(uint32_t id, const char *s)
@@ -185,7 +197,7 @@ bool kr_string_is(uint32_t id, const char *s)
         return false;
     const uint64_t *entry = pool->dictionary + id;
     size_t size = kf_entry_header_size(kb_load_acquire(entry));
-    /* The bytes may hold a NUL: they do not say how far `s` may be read. */
-    return entry_fits(pool, id, size) && strnlen(s, size + 1) == size &&
+    /* The entry may contain a NUL, so its size is no bound for reading `s`. */
+    return is_entry_in_bounds(pool, id, size) && strnlen(s, size + 1) == size &&
            memcmp(entry + 1, s, size) == 0;
 }
