@@ -25,7 +25,7 @@ typedef struct guard_slot {
 } guard_slot;
 
 typedef struct guard_slots {
-    guard_slot guard_slots[SLOTS];
+    guard_slot slots[SLOTS];
     struct guard_slots *next; /* set once */
 } guard_slots;
 

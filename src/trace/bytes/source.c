@@ -25,7 +25,7 @@ typedef enum coding { PLAIN, GZIP, ZSTD } coding;
 struct kt_source {
     int fd;
     bool by_place;  /* a regular file, read by pread without moving its position */
-    uint64_t detect_coding; /* offset in the file where reading began */
+    uint64_t begin; /* offset in the file where reading began */
     coding coding;
     const char *path; /* borrowed */
     char *in;          /* IN_BYTES of compressed input */

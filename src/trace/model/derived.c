@@ -19,7 +19,7 @@ void kt_derived_free(kt_store *store, kt_derived *d)
 static const struct {
     kt_stage stage;
     uint32_t needs;
-    bool (*build_stages)(kineto_trace *);
+    bool (*build)(kineto_trace *);
 } stages[] = {{KT_STAGE_ORDER, 0, kt_build_order},
               {KT_STAGE_LANES, KT_STAGE_ORDER, kt_build_lanes},
               {KT_STAGE_NESTING, KT_STAGE_ORDER, kt_build_nesting},

@@ -96,9 +96,9 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index)
 uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
 
 /* True if `text` is `wanted`; NULL matches any text. */
-static bool matches_or_any(kineto_string trace_text, const char *wanted)
+static bool matches_or_any(kineto_string text, const char *wanted)
 {
-    return !wanted || kb_string_equal(trace_text, kb_string(wanted));
+    return !wanted || kb_string_equal(text, kb_string(wanted));
 }
 
 bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason)
