@@ -8,7 +8,7 @@ static bool head_begins_with(kineto_string head, const char *bytes, size_t size)
     return head.size >= size && memcmp(head.data, bytes, size) == 0;
 }
 
-bool kt_text_is_wide(kineto_string head)
+bool kt_is_utf16_or_utf32(kineto_string head)
 {
     static const char little[] = "\xff\xfe", big[] = "\xfe\xff";
     if (head_begins_with(head, little, 2) || head_begins_with(head, big, 2))
@@ -40,7 +40,7 @@ const char *kt_text_foreign(kineto_string head)
         {"<", 1, EXPECTED "a page or XML"},
 #undef EXPECTED
     };
-    if (kt_text_is_wide(head))
+    if (kt_is_utf16_or_utf32(head))
         return "the text is UTF-16 or UTF-32, and a trace is UTF-8; convert it with "
                "'iconv -f UTF-16 -t UTF-8'";
     for (size_t i = 0; i < KB_COUNT(known); i++)

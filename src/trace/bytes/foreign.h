@@ -10,5 +10,5 @@
  *  format. */
 const char *kt_text_foreign(kineto_string head);
 /** True for UTF-16 and UTF-32, by the byte order mark or by zero bytes at every other place. */
-bool kt_text_is_wide(kineto_string head);
+bool kt_is_utf16_or_utf32(kineto_string head);
 #endif

@@ -164,13 +164,13 @@ static kineto_status read_step(kt_input *in, size_t ready, size_t *got, kineto_e
     size_t room = KB_MIN((size_t)STEP_BYTES - ready % STEP_BYTES, most - ready);
     if (!room)
         return kb_fail(err, KINETO_E_LIMIT, "the text is longer than there is address space for");
-    if (in->keep.by_points && ready % in->keep.chunk_bytes == 0)
-        kt_keep_point(&in->keep, in->source);
+    if (in->index.by_points && ready % in->index.chunk_bytes == 0)
+        kt_seek_index_add_point(&in->index, in->source);
     if (ready % KT_GIVE_BYTES == 0)
         reuse_spare_memory(in, ready);
     /* No reader reads here: it is after ready_bytes, which only this thread moves. */
     char *to = (char *)(uintptr_t)in->base + ready;
-    return kt_source_read(in->source, to, room, got, err);
+    return kt_inflate_read(in->source, to, room, got, err);
 }
 
 /* The producer thread: brings steps until the end, an error, or a stop, then clears the
@@ -186,7 +186,7 @@ static void *run_producer(void *input)
         ready += got;
         publish_ready_bytes(in, ready, false);
         if (kb_load_relaxed(&in->all_passed))
-            kt_input_passed(in, SIZE_MAX);
+            kt_input_mark_passed(in, SIZE_MAX);
     }
     size_t rest = KT_GIVE_BYTES - ready % KT_GIVE_BYTES;
     memset((char *)(uintptr_t)in->base + ready, 0, KB_MIN(rest, kb_os_page_bytes()));
@@ -262,18 +262,18 @@ static void release_text(kt_input *in, size_t from, size_t bytes)
         madvise((char *)(uintptr_t)in->base + from, bytes, MADV_DONTNEED);
 }
 
-void kt_input_passed(kt_input *in, size_t offset)
+void kt_input_mark_passed(kt_input *in, size_t offset)
 {
-    if (!in->mapped && !in->keep.chunk_bytes)
+    if (!in->mapped && !in->index.chunk_bytes)
         return;
     advance_passed(in, offset);
     pthread_mutex_lock(&in->mutex);
     size_t passed = in->passed, from;
     pthread_mutex_unlock(&in->mutex);
-    if (!in->mapped && !in->keep.by_points)
-        kt_keep_pack(&in->keep, in->base, passed);
+    if (!in->mapped && !in->index.by_points)
+        kt_seek_index_pack(&in->index, in->base, passed);
     if (!in->mapped)
-        passed = kt_keep_bytes(&in->keep, passed);
+        passed = kt_seek_index_bytes(&in->index, passed);
     size_t bytes = claim_release(in, passed, &from);
     if (bytes)
         release_text(in, from, bytes);
@@ -284,14 +284,15 @@ kineto_status kt_input_settle(kt_input *in, kineto_error *err)
     KB_ASSERT(!in->has_producer && in->complete); /* after kt_input_finish, by one thread */
     kineto_status status = KINETO_OK;
     kt_input_trim(in);
-    kt_parts_begin(in);
+    kt_resident_parts_begin(in);
     /* A text of one chunk stays mapped: its chunk would not take less memory. */
-    if (in->keep.chunk_bytes && in->ready_bytes > in->keep.chunk_bytes) {
-        status = kt_keep_close(&in->keep, in->base, in->ready_bytes, in->status != KINETO_OK, err);
+    if (in->index.chunk_bytes && in->ready_bytes > in->index.chunk_bytes) {
+        status = kt_seek_index_close(&in->index, in->base, in->ready_bytes, in->status != KINETO_OK,
+                                     err);
         in->away = true;
     } else {
-        kt_keep_free(&in->keep);
-        kt_keep_init(&in->keep);
+        kt_seek_index_free(&in->index);
+        kt_seek_index_init(&in->index);
     }
     size_t stays = in->mapped ? in->reserved_bytes : 0;
     if (!in->mapped && !in->away)
@@ -307,17 +308,17 @@ void kt_input_trim(kt_input *in)
     if (in->mapped)
         madvise((void *)(uintptr_t)in->base, in->ready_bytes, MADV_DONTNEED);
     else if (in->away)
-        kt_recall_forget(in);
+        kt_chunk_cache_drop(in);
 }
 
-bool kt_input_has_lost(kt_input *in)
+bool kt_input_has_lost_text(kt_input *in)
 {
-    return kb_load_relaxed(&in->cut) || (in->away && kt_keep_has_lost(&in->keep));
+    return kb_load_relaxed(&in->cut) || (in->away && kt_seek_index_has_lost(&in->index));
 }
 
 kineto_status kt_input_check(kt_input *in, kineto_error *err)
 {
-    if (in->mapped && in->source && kt_source_is_shorter(in->source, in->ready_bytes))
+    if (in->mapped && in->source && kt_inflate_is_shorter(in->source, in->ready_bytes))
         kb_store_relaxed(&in->cut, 1u);
     if (!kb_load_relaxed(&in->cut))
         return KINETO_OK;
@@ -329,14 +330,14 @@ kineto_status kt_input_check(kt_input *in, kineto_error *err)
 
 /* ---- the limit for one item ------------------------------------------------------------------ */
 
-void kt_input_limit(kt_input *in, size_t most_ahead)
+void kt_input_set_item_limit(kt_input *in, size_t most_ahead)
 {
     pthread_mutex_lock(&in->mutex);
     kb_store_relaxed(&in->most_ahead, most_ahead);
     pthread_mutex_unlock(&in->mutex);
 }
 
-void kt_input_exceed(kt_input *in)
+void kt_input_fail_item_limit(kt_input *in)
 {
     kineto_error error = {0};
     set_input_status(in, fail_item_limit(in, kb_load_relaxed(&in->most_ahead), &error), &error);
@@ -358,7 +359,7 @@ static kt_input *create_input(const char *path)
     static uint64_t numbers;
     in->references = 1;
     in->number = kb_add_relaxed(&numbers, 1) + 1;
-    kt_keep_init(&in->keep);
+    kt_seek_index_init(&in->index);
     pthread_mutex_init(&in->mutex, NULL);
     pthread_cond_init(&in->changed, NULL);
     return in;
@@ -379,10 +380,10 @@ void kt_input_finish(kt_input *in)
         pthread_mutex_unlock(&in->mutex);
         pthread_join(in->producer, NULL);
         in->has_producer = false;
-        if (in->keep.by_points)
-            in->keep.fd = kt_source_take_file(in->source);
+        if (in->index.by_points)
+            in->index.fd = kt_inflate_take_file(in->source);
     }
-    kt_source_close(in->source);
+    kt_inflate_close(in->source);
     in->source = NULL;
 }
 
@@ -392,13 +393,13 @@ void kt_input_release(kt_input *in)
         return;
     kt_input_finish(in);
     if (in->away)
-        kt_recall_forget(in);
-    kt_parts_end(in);
+        kt_chunk_cache_drop(in);
+    kt_resident_parts_end(in);
     if (in->mapped)
         kt_guard_end(in);
     if (in->base && in->reserved_bytes)
         munmap((void *)(uintptr_t)in->base, in->reserved_bytes);
-    kt_keep_free(&in->keep);
+    kt_seek_index_free(&in->index);
     free(in->path);
     pthread_mutex_destroy(&in->mutex);
     pthread_cond_destroy(&in->changed);
@@ -417,8 +418,8 @@ static kineto_status start_streaming(kt_input *in, size_t file_bytes, kineto_err
     in->base = base;
     if (!base)
         return kb_fail(err, KINETO_E_MEMORY, "no address space to read into");
-    in->keep.by_points = kt_source_can_resume(in->source);
-    in->keep.chunk_bytes = in->keep.by_points ? KT_POINT_BYTES : KT_PACK_BYTES;
+    in->index.by_points = kt_inflate_can_resume(in->source);
+    in->index.chunk_bytes = in->index.by_points ? KT_POINT_BYTES : KT_PACK_BYTES;
     return start_producer(in, err);
 }
 
@@ -431,10 +432,10 @@ static kineto_status open_input_descriptor(kt_input *in, int fd, const char *pat
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         bytes = (size_t)st.st_size;
     in->file_bytes = bytes;
-    kineto_status status = kt_source_open(fd, path, &in->source, err);
+    kineto_status status = kt_inflate_open(fd, path, &in->source, err);
     if (status != KINETO_OK)
         return status;
-    if (!bytes || kt_source_is_compressed(in->source) || lseek(fd, 0, SEEK_CUR) < 0)
+    if (!bytes || kt_inflate_is_compressed(in->source) || lseek(fd, 0, SEEK_CUR) < 0)
         return start_streaming(in, bytes, err);
     if (bytes >= MAX_TEXT_BYTES)
         return kb_fail(err, KINETO_E_LIMIT, "%s: files over 1 TiB cannot be read", path);

@@ -8,23 +8,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void kt_keep_init(kt_keep *k)
+void kt_seek_index_init(kt_seek_index *k)
 {
     memset(k, 0, sizeof *k);
     pthread_mutex_init(&k->mutex, NULL);
     k->fd = -1;
 }
 
-static void free_idle_packers(kt_keep *k)
+static void free_idle_packers(kt_seek_index *k)
 {
     while (k->idle_count)
         kt_packer_free(k->idle[--k->idle_count]);
 }
 
-void kt_keep_free(kt_keep *k)
+void kt_seek_index_free(kt_seek_index *k)
 {
     for (size_t i = 0; i < k->chunks.count; i++) {
-        kt_point_free(k->chunks.data[i].point);
+        kt_seek_point_free(k->chunks.data[i].point);
         free(k->chunks.data[i].packed.data);
     }
     kb_vec_free(&k->chunks);
@@ -38,7 +38,7 @@ void kt_keep_free(kt_keep *k)
 /* ---- while the text is read ------------------------------------------------------------------ */
 
 /* An idle packer, or a new one; NULL: out of memory. Packers are large and are reused. */
-static kt_packer *take_packer(kt_keep *k)
+static kt_packer *take_packer(kt_seek_index *k)
 {
     pthread_mutex_lock(&k->mutex);
     kt_packer *p = k->idle_count ? k->idle[--k->idle_count] : NULL;
@@ -47,7 +47,7 @@ static kt_packer *take_packer(kt_keep *k)
 }
 
 /* Returns a packer to the idle ones, or frees it when there are enough; p may be NULL. */
-static void return_packer(kt_keep *k, kt_packer *p)
+static void return_packer(kt_seek_index *k, kt_packer *p)
 {
     pthread_mutex_lock(&k->mutex);
     if (p && k->idle_count < KT_IDLE_PACKERS) {
@@ -58,21 +58,21 @@ static void return_packer(kt_keep *k, kt_packer *p)
     kt_packer_free(p);
 }
 
-void kt_keep_point(kt_keep *k, kt_source *source)
+void kt_seek_index_add_point(kt_seek_index *k, kt_inflate *source)
 {
     kt_packer *p = take_packer(k);
-    kt_chunk chunk = {.point = p ? kt_source_mark(source, p) : NULL};
+    kt_chunk chunk = {.point = p ? kt_inflate_mark(source, p) : NULL};
     return_packer(k, p);
     pthread_mutex_lock(&k->mutex);
     if (!chunk.point || !kb_vec_push(&k->chunks, chunk)) {
-        kt_point_free(chunk.point);
+        kt_seek_point_free(chunk.point);
         k->out_of_memory = true;
     }
     pthread_mutex_unlock(&k->mutex);
 }
 
 /* Claims the next chunk that ends at or before `end` for this thread; SIZE_MAX: none. */
-static size_t claim_chunk(kt_keep *k, size_t end)
+static size_t claim_chunk(kt_seek_index *k, size_t end)
 {
     size_t chunk = SIZE_MAX;
     pthread_mutex_lock(&k->mutex);
@@ -88,7 +88,7 @@ static size_t claim_chunk(kt_keep *k, size_t end)
 }
 
 /* Stores the text of a claimed chunk, and advances `packed` over all that are complete. */
-static void store_packed_chunk(kt_keep *k, size_t chunk, kt_packed packed)
+static void store_packed_chunk(kt_seek_index *k, size_t chunk, kt_packed packed)
 {
     pthread_mutex_lock(&k->mutex);
     KB_ASSERT(chunk < k->claimed && chunk >= k->packed && !k->chunks.data[chunk].packed.data);
@@ -99,7 +99,7 @@ static void store_packed_chunk(kt_keep *k, size_t chunk, kt_packed packed)
     pthread_mutex_unlock(&k->mutex);
 }
 
-void kt_keep_pack(kt_keep *k, const char *base, size_t end)
+void kt_seek_index_pack(kt_seek_index *k, const char *base, size_t end)
 {
     size_t chunk = claim_chunk(k, end);
     kt_packer *p = chunk == SIZE_MAX ? NULL : take_packer(k);
@@ -112,7 +112,7 @@ void kt_keep_pack(kt_keep *k, const char *base, size_t end)
     return_packer(k, p);
 }
 
-size_t kt_keep_bytes(kt_keep *k, size_t ready)
+size_t kt_seek_index_bytes(kt_seek_index *k, size_t ready)
 {
     pthread_mutex_lock(&k->mutex);
     size_t chunks = k->by_points ? k->chunks.count : k->packed;
@@ -123,7 +123,7 @@ size_t kt_keep_bytes(kt_keep *k, size_t ready)
 
 /* Stores the last chunk, which may be shorter, as compressed text, also in an index of seek
  * points. */
-static bool pack_last_chunk(kt_keep *k, const char *base, size_t size)
+static bool pack_last_chunk(kt_seek_index *k, const char *base, size_t size)
 {
     size_t chunk = (size - 1) / k->chunk_bytes, from = chunk * k->chunk_bytes;
     if (chunk > k->chunks.count ||
@@ -133,14 +133,14 @@ static bool pack_last_chunk(kt_keep *k, const char *base, size_t size)
     kt_packer *p = take_packer(k);
     bool ok = p && kt_pack(p, base + from, size - from, &last->packed);
     return_packer(k, p);
-    kt_point_free(last->point);
+    kt_seek_point_free(last->point);
     last->point = NULL;
     return ok;
 }
 
 /* Records size and modification time of the compressed file, by which a later change is
  * recognised. */
-static void record_file_state(kt_keep *k)
+static void record_file_state(kt_seek_index *k)
 {
     struct stat st;
     if (k->fd < 0 || fstat(k->fd, &st) != 0)
@@ -150,12 +150,12 @@ static void record_file_state(kt_keep *k)
     k->changed_ns = st.st_mtim.tv_nsec;
 }
 
-kineto_status kt_keep_close(kt_keep *k, const char *base, size_t size, bool damaged,
-                            kineto_error *err)
+kineto_status kt_seek_index_close(kt_seek_index *k, const char *base, size_t size, bool damaged,
+                                  kineto_error *err)
 {
     bool ok = !k->out_of_memory;
     if (ok && !k->by_points)
-        kt_keep_pack(k, base, size);
+        kt_seek_index_pack(k, base, size);
     bool whole = size % k->chunk_bytes == 0;
     if (ok && size && (k->by_points ? damaged : !whole))
         ok = pack_last_chunk(k, base, size);
@@ -168,15 +168,15 @@ kineto_status kt_keep_close(kt_keep *k, const char *base, size_t size, bool dama
 
 /* ---- after the text was read ----------------------------------------------------------------- */
 
-static bool is_file_unchanged(const kt_keep *k)
+static bool is_file_unchanged(const kt_seek_index *k)
 {
-    kt_keep now = {.fd = k->fd, .file_bytes = -1};
+    kt_seek_index now = {.fd = k->fd, .file_bytes = -1};
     record_file_state(&now);
     return now.file_bytes == k->file_bytes && now.changed_s == k->changed_s &&
            now.changed_ns == k->changed_ns;
 }
 
-bool kt_keep_has_lost(kt_keep *k)
+bool kt_seek_index_has_lost(kt_seek_index *k)
 {
     for (size_t i = 0; i < k->chunks.count; i++)
         if (kb_load_relaxed(&k->chunks.data[i].lost))
@@ -184,7 +184,7 @@ bool kt_keep_has_lost(kt_keep *k)
     return false;
 }
 
-bool kt_keep_load(kt_keep *k, size_t index, char *out, size_t size)
+bool kt_seek_index_load(kt_seek_index *k, size_t index, char *out, size_t size)
 {
     if (index >= k->chunks.count)
         return false;
@@ -195,7 +195,7 @@ bool kt_keep_load(kt_keep *k, size_t index, char *out, size_t size)
     if (!chunk->point)
         ok = chunk->packed.size == size && kt_unpack(&chunk->packed, out);
     else if (is_file_unchanged(k))
-        ok = kt_source_resume(k->fd, chunk->point, out, size);
+        ok = kt_inflate_resume(k->fd, chunk->point, out, size);
     if (!ok)
         kb_store_relaxed(&chunk->lost, 1u);
     return ok;

@@ -4,7 +4,7 @@
  * The text is cut into chunks of equal size. Of a gzip file, a chunk is a seek point: a
  * position in the file and the state of the decoder there. Of an input that cannot be read
  * twice (a pipe) or not from the middle (zstd), it is the text itself, compressed. The
- * producer and the parsers fill the index while they read (input.c); chunk_cache.c loads
+ * producer and the parsers fill the index while they read (read_ahead.c); chunk_cache.c loads
  * chunks from it afterwards. */
 #ifndef KT_KEEP_H
 #define KT_KEEP_H
@@ -21,7 +21,7 @@
 #endif
 #define KT_IDLE_PACKERS 8u
 
-struct kt_source;
+struct kt_inflate;
 
 /* ---- chunk_store.c: compressed chunks -------------------------------------------------------- */
 typedef struct kt_packed {
@@ -41,12 +41,12 @@ bool kt_unpack(const kt_packed *packed, void *out);
 
 /* ---- seek_index.c ---------------------------------------------------------------------------- */
 typedef struct kt_chunk {
-    struct kt_point *point; /* where to decompress from; NULL: the text is in `packed` */
+    struct kt_seek_point *point; /* where to decompress from; NULL: the text is in `packed` */
     kt_packed packed;
     uint32_t lost; /* 1: it could not be loaded, and will not be tried again; relaxed */
 } kt_chunk;
 
-typedef struct kt_keep {
+typedef struct kt_seek_index {
     pthread_mutex_t mutex;
     size_t chunk_bytes; /* 0: no index, the text stays at its addresses */
     bool by_points;     /* chunks are seek points, else compressed text */
@@ -62,23 +62,23 @@ typedef struct kt_keep {
     size_t packed;  /* the chunks before this one are all compressed */
     kt_packer *idle[KT_IDLE_PACKERS];
     uint32_t idle_count;
-} kt_keep;
+} kt_seek_index;
 
-void kt_keep_init(kt_keep *k);
-void kt_keep_free(kt_keep *k);
+void kt_seek_index_init(kt_seek_index *k);
+void kt_seek_index_free(kt_seek_index *k);
 /** The source is at the beginning of the next chunk: adds a seek point. By the producer only. */
-void kt_keep_point(kt_keep *k, struct kt_source *source);
+void kt_seek_index_add_point(kt_seek_index *k, struct kt_inflate *source);
 /** Compresses all chunks that end at or before `end`. Threads that call it at once share
  *  the chunks. */
-void kt_keep_pack(kt_keep *k, const char *base, size_t end);
+void kt_seek_index_pack(kt_seek_index *k, const char *base, size_t end);
 /** All `size` bytes were read: compresses the remaining chunks. `damaged`: the file ended
  *  with an error, so that the last chunk cannot be decompressed again and is stored as
  *  text. */
-kineto_status kt_keep_close(kt_keep *k, const char *base, size_t size, bool damaged,
-                            kineto_error *err);
+kineto_status kt_seek_index_close(kt_seek_index *k, const char *base, size_t size, bool damaged,
+                                  kineto_error *err);
 /** Bytes of the text, from its beginning on, that the index can reload; at most `ready`. */
-size_t kt_keep_bytes(kt_keep *k, size_t ready);
+size_t kt_seek_index_bytes(kt_seek_index *k, size_t ready);
 /** Loads the text of a chunk, `size` bytes. Any thread. False: it is lost. */
-bool kt_keep_load(kt_keep *k, size_t chunk, char *out, size_t size);
-bool kt_keep_has_lost(kt_keep *k);
+bool kt_seek_index_load(kt_seek_index *k, size_t chunk, char *out, size_t size);
+bool kt_seek_index_has_lost(kt_seek_index *k);
 #endif

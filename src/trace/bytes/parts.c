@@ -1,4 +1,4 @@
-/* Limits the resident memory of large mapped files after they were parsed (see kt_parts in
+/* Limits the resident memory of large mapped files after they were parsed (see kt_resident_parts in
  * input.h). An analysis of arguments reads through the whole file, often more than once,
  * and all pages that it touches would count as memory of the program. The ring of resident
  * parts is under the mutex of the input; the flags `here` are also read without it. */
@@ -19,7 +19,7 @@ static uint32_t max_resident_parts(void)
     return KB_MAX(KT_PARTS / KB_MAX(count, 1u), 4u);
 }
 
-void kt_parts_begin(kt_input *in)
+void kt_resident_parts_begin(kt_input *in)
 {
     if (!in->mapped || in->ready_bytes < KT_LARGE_BYTES)
         return;
@@ -28,7 +28,7 @@ void kt_parts_begin(kt_input *in)
         kb_add_relaxed(&releasing_files, 1);
 }
 
-void kt_parts_end(kt_input *in)
+void kt_resident_parts_end(kt_input *in)
 {
     if (in->parts.here)
         kb_add_relaxed(&releasing_files, UINT32_MAX);
@@ -38,7 +38,7 @@ void kt_parts_end(kt_input *in)
 /* Releases the oldest part. A thread that still reads from it faults its pages in again. */
 static void release_oldest_part(kt_input *in)
 {
-    kt_parts *p = &in->parts;
+    kt_resident_parts *p = &in->parts;
     size_t part = p->last[p->first];
     KB_ASSERT(p->count && kb_load_relaxed(&p->here[part]) == 1);
     p->first = (p->first + 1) % KT_PARTS;
@@ -52,9 +52,9 @@ static void release_oldest_part(kt_input *in)
 
 /* If another thread has the mutex, the next read of the part enters it: no thread waits
  * here, and the child of a fork never blocks on a mutex that another thread held. */
-void kt_parts_enter(kt_input *in, size_t part)
+void kt_resident_parts_enter(kt_input *in, size_t part)
 {
-    kt_parts *p = &in->parts;
+    kt_resident_parts *p = &in->parts;
     if (pthread_mutex_trylock(&in->mutex) != 0)
         return;
     if (!kb_load_relaxed(&p->here[part])) {

@@ -34,15 +34,15 @@ static bool is_chunk(const chunk *c, const kt_input *in, size_t index)
 /* Decompresses a chunk; the caller gets the only reference. NULL: it is lost, or out of memory. */
 static chunk *load_chunk(kt_input *in, size_t index)
 {
-    size_t at = index * in->keep.chunk_bytes;
+    size_t at = index * in->index.chunk_bytes;
     if (at >= in->ready_bytes)
         return NULL;
-    size_t size = KB_MIN(in->keep.chunk_bytes, in->ready_bytes - at);
+    size_t size = KB_MIN(in->index.chunk_bytes, in->ready_bytes - at);
     chunk *c = malloc(sizeof *c + size);
     if (!c)
         return NULL;
     *c = (chunk){1, in->number, index, size};
-    if (kt_keep_load(&in->keep, index, c->text, size))
+    if (kt_seek_index_load(&in->index, index, c->text, size))
         return c;
     free(c);
     return NULL;
@@ -123,7 +123,7 @@ static chunk *load_chunk_into_slot(kt_input *in, size_t index, slot *s)
     pthread_cond_broadcast(&shared.changed);
     if (!c)
         return NULL;
-    KB_ASSERT(c->size <= KT_RECALL_BYTES); /* so that a filled slot is found while it does not fit */
+    KB_ASSERT(c->size <= KT_RECALL_BYTES); /* else no filled slot would be left to empty */
     while (shared.bytes + c->size > KT_RECALL_BYTES)
         empty_slot(find_oldest_slot(false));
     s->chunk = c;
@@ -239,7 +239,7 @@ static bool reserve_view(text_view *v, size_t bytes)
 static bool copy_input_text(thread_cache *r, kt_input *in, size_t offset, char *to, size_t bytes)
 {
     while (bytes) {
-        size_t index = offset / in->keep.chunk_bytes, from = offset % in->keep.chunk_bytes;
+        size_t index = offset / in->index.chunk_bytes, from = offset % in->index.chunk_bytes;
         if (!is_chunk(r->last, in, index)) {
             release_chunk(r->last);
             r->last = acquire_chunk(in, index);
@@ -267,7 +267,7 @@ static text_view *choose_view(thread_cache *r, uint64_t input, uint64_t place)
     return old;
 }
 
-kineto_string kt_recall(kt_input *in, uint64_t offset, size_t bytes)
+kineto_string kt_chunk_cache_read(kt_input *in, uint64_t offset, size_t bytes)
 {
     static const char nothing[ZEROS];
     thread_cache *r = cache_of_thread(true);
@@ -287,7 +287,7 @@ kineto_string kt_recall(kt_input *in, uint64_t offset, size_t bytes)
     return (kineto_string){v->text, bytes};
 }
 
-void kt_recall_forget(kt_input *in)
+void kt_chunk_cache_drop(kt_input *in)
 {
     thread_cache *r = cache_of_thread(false);
     if (r && r->last && r->last->input == in->number) {

@@ -1,7 +1,7 @@
 /* Reads a file or pipe and decompresses it: plain, gzip (RFC 1952) or zstd (RFC 8878),
  * detected by the magic number. Decompression of gzip can continue in the middle of a file
- * from a stored state of the decoder (kt_point). Used by the producer of input.c, one
- * thread per source; kt_source_resume by any thread. */
+ * from a stored state of the decoder (kt_seek_point). Used by the producer of read_ahead.c, one
+ * thread per source; kt_inflate_resume by any thread. */
 #include "trace/bytes/input.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum { IN_BYTES = 256 * 1024, MAX_OUT_BYTES = 1 << 30 };
 
 typedef enum coding { PLAIN, GZIP, ZSTD } coding;
 
-struct kt_source {
+struct kt_inflate {
     int fd;
     bool by_place;  /* a regular file, read by pread without moving its position */
     uint64_t begin; /* offset in the file where reading began */
@@ -45,9 +45,9 @@ struct kt_source {
 #endif
 };
 
-struct kt_point {
+struct kt_seek_point {
     uint64_t place; /* offset in the file of the next input byte */
-    bool fresh;     /* as in kt_source */
+    bool fresh;     /* as in kt_inflate */
 #if defined(KB_WITH_ISAL)
     kt_packed state;
 #else
@@ -55,13 +55,13 @@ struct kt_point {
 #endif
 };
 
-static kineto_status fail_source_memory(const kt_source *s, kineto_error *err)
+static kineto_status fail_source_memory(const kt_inflate *s, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", s->path);
 }
 
 /* Fails with `what` and the position in the compressed file. */
-static kineto_status fail_damaged_source(const kt_source *s, const char *what, kineto_error *err)
+static kineto_status fail_damaged_source(const kt_inflate *s, const char *what, kineto_error *err)
 {
     uint64_t at = s->taken + s->at;
     kineto_status status =
@@ -75,7 +75,7 @@ static kineto_status fail_damaged_source(const kt_source *s, const char *what, k
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /* Reads the input that follows the buffer into `to`; the result is that of read(2). */
-static ssize_t read_source_bytes(const kt_source *s, char *to, size_t room)
+static ssize_t read_source_bytes(const kt_inflate *s, char *to, size_t room)
 {
     uint64_t place = s->begin + s->taken + s->filled;
     ssize_t got;
@@ -86,7 +86,7 @@ static ssize_t read_source_bytes(const kt_source *s, char *to, size_t room)
 }
 
 /* Refills an empty buffer; sets at_end if the file has no more input. */
-static kineto_status refill_source(kt_source *s, kineto_error *err)
+static kineto_status refill_source(kt_inflate *s, kineto_error *err)
 {
     if (s->at < s->filled || s->at_end)
         return KINETO_OK;
@@ -101,14 +101,14 @@ static kineto_status refill_source(kt_source *s, kineto_error *err)
     return KINETO_OK;
 }
 
-static bool source_starts_with(const kt_source *s, const char *magic, size_t size)
+static bool source_starts_with(const kt_inflate *s, const char *magic, size_t size)
 {
     return s->filled - s->at >= size && memcmp(s->in + s->at, magic, size) == 0;
 }
 
 /* A skippable frame of zstd, with one of 16 magic numbers from 0x184D2A50 on: pzstd begins
  * with one. */
-static bool starts_with_skippable(const kt_source *s)
+static bool starts_with_skippable(const kt_inflate *s)
 {
     return s->filled - s->at >= 4 && ((unsigned char)s->in[s->at] & 0xf0) == 0x50 &&
            memcmp(s->in + s->at + 1, "\x2a\x4d\x18", 3) == 0;
@@ -116,7 +116,7 @@ static bool starts_with_skippable(const kt_source *s)
 
 /* Fills the buffer with at least the 4 bytes of a magic number: a pipe may deliver them one
  * by one. */
-static kineto_status fill_magic_bytes(kt_source *s, kineto_error *err)
+static kineto_status fill_magic_bytes(kt_inflate *s, kineto_error *err)
 {
     while (s->filled < 4 && !s->at_end) {
         ssize_t got = read_source_bytes(s, s->in + s->filled, IN_BYTES - s->filled);
@@ -135,7 +135,7 @@ static kineto_status fill_magic_bytes(kt_source *s, kineto_error *err)
  * false: bad data. gzip_save_state stores the state in a point, and gzip_init_at_point
  * continues from it. */
 #if defined(KB_WITH_ISAL)
-static bool gzip_init(kt_source *s)
+static bool gzip_init(kt_inflate *s)
 {
     /* Cleared, because gzip_save_state copies also the bytes that are never set. */
     s->gzip = calloc(1, sizeof *s->gzip);
@@ -145,13 +145,13 @@ static bool gzip_init(kt_source *s)
     s->gzip->crc_flag = ISAL_GZIP;
     return true;
 }
-static void gzip_free(kt_source *s) { free(s->gzip); }
-static void gzip_reset(kt_source *s)
+static void gzip_free(kt_inflate *s) { free(s->gzip); }
+static void gzip_reset(kt_inflate *s)
 {
     isal_inflate_reset(s->gzip);
     s->gzip->crc_flag = ISAL_GZIP;
 }
-static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *done)
+static bool gzip_step(kt_inflate *s, char *out, size_t room, size_t *got, bool *done)
 {
     struct inflate_state *z = s->gzip;
     z->next_in = (uint8_t *)s->in + s->at;
@@ -166,21 +166,21 @@ static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *d
 }
 /* The state includes the window of text that the decoder needs. Compressed, it is a tenth
  * of its size. */
-static bool gzip_save_state(kt_source *s, kt_point *point, kt_packer *packer)
+static bool gzip_save_state(kt_inflate *s, kt_seek_point *point, kt_packer *packer)
 {
     s->gzip->next_in = s->gzip->next_out = NULL;
     return kt_pack(packer, s->gzip, sizeof *s->gzip, &point->state);
 }
-static bool gzip_init_at_point(kt_source *s, const kt_point *point)
+static bool gzip_init_at_point(kt_inflate *s, const kt_seek_point *point)
 {
     return gzip_init(s) && kt_unpack(&point->state, s->gzip);
 }
-static void free_point_state(kt_point *point) { free(point->state.data); }
+static void free_point_state(kt_seek_point *point) { free(point->state.data); }
 #else
-static bool gzip_init(kt_source *s) { return inflateInit2(&s->gzip, 15 + 16) == Z_OK; }
-static void gzip_free(kt_source *s) { inflateEnd(&s->gzip); }
-static void gzip_reset(kt_source *s) { inflateReset(&s->gzip); }
-static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *done)
+static bool gzip_init(kt_inflate *s) { return inflateInit2(&s->gzip, 15 + 16) == Z_OK; }
+static void gzip_free(kt_inflate *s) { inflateEnd(&s->gzip); }
+static void gzip_reset(kt_inflate *s) { inflateReset(&s->gzip); }
+static bool gzip_step(kt_inflate *s, char *out, size_t room, size_t *got, bool *done)
 {
     s->gzip.next_in = (Bytef *)(s->in + s->at);
     s->gzip.avail_in = (uInt)(s->filled - s->at);
@@ -192,21 +192,22 @@ static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *d
     *done = result == Z_STREAM_END;
     return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
 }
-static bool gzip_save_state(kt_source *s, kt_point *point, kt_packer *packer)
+static bool gzip_save_state(kt_inflate *s, kt_seek_point *point, kt_packer *packer)
 {
     (void)packer; /* a z_stream has pointers, and cannot be compressed as memory */
     return inflateCopy(&point->state, &s->gzip) == Z_OK;
 }
-static bool gzip_init_at_point(kt_source *s, const kt_point *point)
+static bool gzip_init_at_point(kt_inflate *s, const kt_seek_point *point)
 {
     return inflateCopy(&s->gzip, (z_stream *)(uintptr_t)&point->state) == Z_OK;
 }
-static void free_point_state(kt_point *point) { inflateEnd(&point->state); }
+static void free_point_state(kt_seek_point *point) { inflateEnd(&point->state); }
 #endif
 
 /* Reads from any number of concatenated members. Zeros after a member are padding of tape
  * blocks. */
-static kineto_status read_gzip(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+static kineto_status read_gzip(kt_inflate *s, char *out, size_t room, size_t *got,
+                               kineto_error *err)
 {
     for (;;) {
         kineto_status status = refill_source(s, err);
@@ -241,9 +242,10 @@ static kineto_status read_gzip(kt_source *s, char *out, size_t room, size_t *got
 
 #if defined(KB_WITH_ZSTD)
 #define MAX_ZSTD_HEADER ((size_t)18) /* magic number and largest frame header of RFC 8878 */
-static bool zstd_init(kt_source *s) { return (s->zstd = ZSTD_createDStream()) != NULL; }
-static void zstd_free(kt_source *s) { ZSTD_freeDStream(s->zstd); }
-static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+static bool zstd_init(kt_inflate *s) { return (s->zstd = ZSTD_createDStream()) != NULL; }
+static void zstd_free(kt_inflate *s) { ZSTD_freeDStream(s->zstd); }
+static kineto_status read_zstd(kt_inflate *s, char *out, size_t room, size_t *got,
+                               kineto_error *err)
 {
     for (;;) {
         kineto_status status = refill_source(s, err);
@@ -266,9 +268,10 @@ static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got
     }
 }
 #else
-static bool zstd_init(kt_source *s) { return s != NULL; }
-static void zstd_free(kt_source *s) { (void)s; }
-static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+static bool zstd_init(kt_inflate *s) { return s != NULL; }
+static void zstd_free(kt_inflate *s) { (void)s; }
+static kineto_status read_zstd(kt_inflate *s, char *out, size_t room, size_t *got,
+                               kineto_error *err)
 {
     (void)out;
     (void)room;
@@ -283,7 +286,7 @@ static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* Detects the format by the first bytes and creates its decoder. */
-static kineto_status detect_coding(kt_source *s, kineto_error *err)
+static kineto_status detect_coding(kt_inflate *s, kineto_error *err)
 {
     kineto_status status = fill_magic_bytes(s, err);
     if (status != KINETO_OK)
@@ -299,7 +302,7 @@ static kineto_status detect_coding(kt_source *s, kineto_error *err)
 }
 
 /* Determines whether the descriptor is a regular file that pread can read. */
-static void detect_regular_file(kt_source *s)
+static void detect_regular_file(kt_inflate *s)
 {
     struct stat st;
     off_t at = lseek(s->fd, 0, SEEK_CUR);
@@ -307,9 +310,9 @@ static void detect_regular_file(kt_source *s)
     s->begin = s->by_place ? (uint64_t)at : 0;
 }
 
-kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_error *err)
+kineto_status kt_inflate_open(int fd, const char *path, kt_inflate **out, kineto_error *err)
 {
-    kt_source *s = calloc(1, sizeof *s);
+    kt_inflate *s = calloc(1, sizeof *s);
     *out = NULL;
     if (!s) {
         close(fd);
@@ -321,14 +324,14 @@ kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_e
     s->in = malloc(IN_BYTES);
     kineto_status status = s->in ? detect_coding(s, err) : fail_source_memory(s, err);
     if (status != KINETO_OK) {
-        kt_source_close(s);
+        kt_inflate_close(s);
         return status;
     }
     *out = s;
     return KINETO_OK;
 }
 
-void kt_source_close(kt_source *s)
+void kt_inflate_close(kt_inflate *s)
 {
     if (!s)
         return;
@@ -342,15 +345,15 @@ void kt_source_close(kt_source *s)
     free(s);
 }
 
-bool kt_source_is_compressed(const kt_source *s) { return s->coding != PLAIN; }
+bool kt_inflate_is_compressed(const kt_inflate *s) { return s->coding != PLAIN; }
 
-bool kt_source_is_shorter(const kt_source *s, size_t bytes)
+bool kt_inflate_is_shorter(const kt_inflate *s, size_t bytes)
 {
     struct stat st;
     return fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size < bytes;
 }
 
-kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+kineto_status kt_inflate_read(kt_inflate *s, char *out, size_t room, size_t *got, kineto_error *err)
 {
     *got = 0;
     room = KB_MIN(room, (size_t)MAX_OUT_BYTES);
@@ -367,19 +370,19 @@ kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, 
 
 /* ---- seek points ----------------------------------------------------------------------------- */
 
-bool kt_source_can_resume(const kt_source *s) { return s->coding == GZIP && s->by_place; }
+bool kt_inflate_can_resume(const kt_inflate *s) { return s->coding == GZIP && s->by_place; }
 
-int kt_source_take_file(kt_source *s)
+int kt_inflate_take_file(kt_inflate *s)
 {
     int fd = s->fd;
     s->fd = -1;
     return fd;
 }
 
-kt_point *kt_source_mark(kt_source *s, kt_packer *packer)
+kt_seek_point *kt_inflate_mark(kt_inflate *s, kt_packer *packer)
 {
-    KB_ASSERT(kt_source_can_resume(s));
-    kt_point *point = calloc(1, sizeof *point);
+    KB_ASSERT(kt_inflate_can_resume(s));
+    kt_seek_point *point = calloc(1, sizeof *point);
     if (!point)
         return NULL;
     point->place = s->begin + s->taken + s->at;
@@ -390,7 +393,7 @@ kt_point *kt_source_mark(kt_source *s, kt_packer *packer)
     return NULL;
 }
 
-void kt_point_free(kt_point *point)
+void kt_seek_point_free(kt_seek_point *point)
 {
     if (point)
         free_point_state(point);
@@ -398,7 +401,7 @@ void kt_point_free(kt_point *point)
 }
 
 /* Decompresses exactly `bytes`; false: the data end early or are damaged. */
-static bool inflate_exactly(kt_source *s, char *out, size_t bytes)
+static bool inflate_exactly(kt_inflate *s, char *out, size_t bytes)
 {
     kineto_status status = KINETO_OK;
     for (size_t got = 1; bytes && got && status == KINETO_OK; out += got, bytes -= got) {
@@ -408,9 +411,9 @@ static bool inflate_exactly(kt_source *s, char *out, size_t bytes)
     return !bytes;
 }
 
-bool kt_source_resume(int fd, const kt_point *point, char *out, size_t bytes)
+bool kt_inflate_resume(int fd, const kt_seek_point *point, char *out, size_t bytes)
 {
-    kt_source s = {.fd = fd,
+    kt_inflate s = {.fd = fd,
                    .by_place = true,
                    .begin = point->place,
                    .coding = GZIP,

@@ -98,7 +98,7 @@ void kt_args_put_shared(kt_builder *b, uint32_t key, kineto_arg_type type, uint3
 
 uint32_t kt_args_make_set(kt_builder *b)
 {
-    KB_ASSERT(b->staged_form == KT_ARGS_PACKED || !b->staged.count);
+    KB_ASSERT(b->staged_form == KT_ARGS_NONE || b->staged_form == KT_ARGS_PACKED);
     kineto_string bytes = {(const char *)b->staged.data, b->staged.count};
     bool fits = bytes.size >> 24 == 0 && b->trace;
     uint32_t set = bytes.size && fits ? kb_intern_id(&b->trace->sets, bytes) : 0;
@@ -200,7 +200,7 @@ const char *kt_args_lost_file(const kineto_trace *t)
         const kt_block *block = t->blocks.data[i];
         for (uint32_t k = 0; k <= block->more_text_count; k++) {
             kt_input *text = k ? block->more_texts[k - 1].text : block->text;
-            if (text && text != before && kt_input_has_lost(text))
+            if (text && text != before && kt_input_has_lost_text(text))
                 return text->path;
             before = text;
         }

@@ -207,7 +207,7 @@ static kt_block *open_row_block(kt_builder *b)
     return b->open;
 }
 
-bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word)
+bool kt_block_append_json(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word)
 {
     uint64_t offset = block->args_bytes, bytes = json_object.size;
     KB_ASSERT(!block->args_slab);

@@ -262,7 +262,8 @@ KB_INLINE uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t cate
 }
 /** Appends verbatim args to the heap of a block that only this function fills. False: too
  *  long, or out of memory. */
-bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word);
+bool kt_block_append_json(kt_builder *b, kt_block *block, kineto_string json_object,
+                          uint64_t *word);
 /** Stages args of the next row that lie in a text: `word` is as in kt_block.args (args.c). */
 void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word);
 /** Reserves rows at the end of the trace, whose columns the caller fills. KINETO_E_LIMIT,
@@ -279,13 +280,13 @@ void kt_row_set_kind(kt_builder *b, kineto_row row, uint32_t kind);
 void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set);
 /** Replaces the table of tracks by `wanted`, indexed by old track. Equal ones become one
  *  track. new_index (by old track) may be NULL. */
-void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index);
+void kt_replace_tracks(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index);
 
 /* ---- order.c: the total order ---- */
 /* Sort key of a row: (start, longer first, rank). */
 typedef struct kt_sort_item {
     int64_t start_ns, end_ns;
-    uint64_t rank; /* see kt_rank */
+    uint64_t rank; /* see kt_sort_rank */
     kineto_row row;
 } kt_sort_item;
 static inline uint32_t kt_writer(const kineto_trace *t, kineto_row row)
@@ -295,7 +296,7 @@ static inline uint32_t kt_writer(const kineto_trace *t, kineto_row row)
 /** The tie-break between rows with equal times: the row number. Rows of writers come first,
  *  and of one writer the row that was recorded last, because it encloses the others. Rows
  *  without a duration enclose nothing: their rank is the row number. */
-static inline uint64_t kt_rank(const kineto_trace *t, kineto_row row)
+static inline uint64_t kt_sort_rank(const kineto_trace *t, kineto_row row)
 {
     if (!t->has_writers)
         return row;
@@ -305,7 +306,7 @@ static inline uint64_t kt_rank(const kineto_trace *t, kineto_row row)
 }
 static inline kt_sort_item kt_sort_key(const kineto_trace *t, kineto_row row)
 {
-    return (kt_sort_item){kt_start(t, row), kt_end(t, row), kt_rank(t, row), row};
+    return (kt_sort_item){kt_start(t, row), kt_end(t, row), kt_sort_rank(t, row), row};
 }
 /** True if row a precedes row b in the total order. */
 static inline bool kt_before(const kt_sort_item *a, const kt_sort_item *b)

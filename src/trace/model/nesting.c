@@ -42,8 +42,7 @@ static void subtract_self_time(kt_derived *d, kineto_row from, int64_t start, in
  * their time (threads), each popped row gives the time that it overlaps with to the new
  * row. @return the enclosing row, KINETO_NO_ROW: none. */
 static kineto_row find_parent_row(const kineto_trace *t, kineto_row top, kineto_row row,
-                                  bool shared,
-                                  int64_t start, int64_t end)
+                                  bool shared, int64_t start, int64_t end)
 {
     kt_derived *d = (kt_derived *)(uintptr_t)&t->derived;
     int64_t owned = start; /* time before it is subtracted already */

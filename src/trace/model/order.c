@@ -1,6 +1,6 @@
 /* The total order of rows: (start, longer first, rank), for each track and over all tracks.
  * The rank is the row number in traces from files, whose writers put enclosing rows first;
- * see kt_rank.
+ * see kt_sort_rank.
  *
  * The rows of a track come in runs that are in order already, often one for each kind of
  * row. All runs of all tracks are merged by a heap; only tracks with too many short runs
@@ -64,7 +64,8 @@ static bool sort_track_rows(const kineto_trace *t, kineto_row *rows, size_t coun
     for (size_t i = 0; i < count; i++)
         items[i] = (kt_keyed){signed_to_ordered(kt_start(t, rows[i])), rows[i]};
     bool ok =
-        kt_sort_keyed(t->store, items, count) && sort_ties(t, items, count, end_sort_key, kt_rank);
+        kt_sort_keyed(t->store, items, count) && sort_ties(t, items, count, end_sort_key,
+                                                           kt_sort_rank);
     for (size_t i = 0; ok && i < count; i++)
         rows[i] = items[i].value;
     kt_store_free(t->store, items);
@@ -80,7 +81,7 @@ static size_t measure_run(const kineto_trace *t, const kineto_row *rows, size_t 
         if (next_start < start || (next_start == start && next_end > end))
             return i;
         if (i && next_start == start && next_end == end &&
-            kt_rank(t, rows[i]) < kt_rank(t, rows[i - 1]))
+            kt_sort_rank(t, rows[i]) < kt_sort_rank(t, rows[i - 1]))
             return i;
         start = next_start;
         end = next_end;

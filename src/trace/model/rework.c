@@ -43,7 +43,7 @@ static void renumber_row_tracks(kineto_trace *t, const uint32_t *new_index)
     }
 }
 
-void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index)
+void kt_replace_tracks(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index)
 {
     kineto_trace *t = b->trace;
     size_t count = t->tracks.count;

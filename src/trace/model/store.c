@@ -172,8 +172,7 @@ static void free_file_space(const kt_store *s, const region *r)
 #ifdef FALLOC_FL_PUNCH_HOLE
     if (fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, r->offset, (off_t)r->bytes) !=
         0)
-        kb_log(KINETO_LOG_INFO, "cannot free space of the temporary file: %s",
-               strerror(errno));
+        kb_log(KINETO_LOG_INFO, "cannot free space of the temporary file: %s", strerror(errno));
 #else
     (void)s;
     (void)r;
@@ -313,7 +312,7 @@ void kt_store_watch(kt_store *s, kt_input *input)
         kt_input_retain(input);
     else if (!known)
         kb_log(KINETO_LOG_WARNING, "out of memory: the memory limit does not cover the text "
-                                    "of a file");
+               "of a file");
     pthread_mutex_unlock(&s->mutex);
 }
 

@@ -3,7 +3,7 @@
  *
  * A batch belongs to one reading thread and touches nothing that is shared, so batches are
  * parsed in parallel. Texts and places get numbers of the thread here; commit.c maps them
- * to ids of the trace. After the commit, kt_batch_settle copies the rows into their blocks,
+ * to ids of the trace. After the commit, kt_batch_write_rows copies the rows into their blocks,
  * again in parallel. */
 #include "trace/read/batch.h"
 
@@ -64,6 +64,7 @@ static void forget_new_numbers(kt_batch *p)
 /* Empties the batch before it is parsed (again). The numbers of texts and places stay. */
 static void reset_batch(kt_batch *p)
 {
+    KB_ASSERT(p->cursor == &p->text); /* no repaired event is being parsed */
     forget_new_numbers(p);
     p->kinds = p->kinds_without_category = 0;
     p->rows.count = p->flows.count = p->sides.count = 0;
@@ -110,8 +111,8 @@ static uint32_t event_place(kt_batch *p, const kt_event *e, uint32_t type)
     kineto_string tid = e->has & KT_HAS_TID ? e->tid : empty;
     if (type == KINETO_TRACK_COUNTER && !(e->has & KT_HAS_TID))
         tid = no_text; /* a counter belongs to its process */
-    pid = kt_json_is_string(pid) ? kt_plain(p, pid) : pid;
-    tid = kt_json_is_string(tid) ? kt_plain(p, tid) : tid;
+    pid = kt_json_is_string(pid) ? kt_batch_plain_text(p, pid) : pid;
+    tid = kt_json_is_string(tid) ? kt_batch_plain_text(p, tid) : tid;
     return kt_place_number(p, pid, tid, type);
 }
 
@@ -147,7 +148,7 @@ static uint8_t kind_without_category(kt_batch *p, const kt_staged *row, kineto_s
         return KINETO_KIND_COUNTER;
     if (row->form == KINETO_FORM_INSTANT)
         return KINETO_KIND_CPU_INSTANT_EVENT;
-    bool is_span = string_is(kt_plain(p, cat),
+    bool is_span = string_is(kt_batch_plain_text(p, cat),
                              "Trace") && is_text_place(&p->places.data[row->place]);
     return is_span ? KINETO_KIND_OVERHEAD : KINETO_KIND_USER_ANNOTATION;
 }
@@ -246,6 +247,7 @@ static KB_COLD bool stage_bound_flow(kt_batch *p, const kt_event *e)
 {
     static const char scope[] = "bind_id";
     bool in = e->has & KT_HAS_FLOW_IN, out = e->has & KT_HAS_FLOW_OUT;
+    KB_ASSERT(p->last_row < p->rows.count);
     kt_staged_flow staged = {.id = kt_event_bind_id(e),
                              .ts_ns = e->ts_ns,
                              .type = KINETO_FLOW_USER,
@@ -263,9 +265,9 @@ static bool stage_row(kt_batch *p, const kt_event *e, kineto_form form)
     static const uint8_t types[] = {KINETO_TRACK_THREAD, KINETO_TRACK_ASYNC, KINETO_TRACK_THREAD,
                                     KINETO_TRACK_COUNTER};
     if (!(e->has & KT_HAS_NAME))
-        return kt_object(p->cursor, e->at, "an event without \"name\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"name\"");
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
     if (!kb_vec_reserve(&p->rows, p->rows.count + 1))
         return fail_batch_memory(p);
     kt_staged *row = &p->rows.data[p->rows.count];
@@ -304,6 +306,7 @@ static bool stage_row(kt_batch *p, const kt_event *e, kineto_form form)
  * or KT_UNKNOWN. */
 static bool stage_side(kt_batch *p, const kt_event *e, uint32_t type, uint32_t row)
 {
+    KB_ASSERT(row == KT_UNKNOWN || row < p->rows.count);
     kt_side side = {*e, row, event_place(p, e, type)};
     if (side.place == KT_UNKNOWN)
         return false;
@@ -326,14 +329,14 @@ static bool stage_begin(kt_batch *p, const kt_event *e, kineto_form form)
 static bool stage_end(kt_batch *p, const kt_event *e, uint32_t type)
 {
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
     return stage_side(p, e, type, KT_UNKNOWN);
 }
 
 static bool stage_metadata(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_NAME))
-        return kt_object(p->cursor, e->at, "an event without \"name\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"name\"");
     return stage_side(p, e, KINETO_TRACK_THREAD, KT_UNKNOWN);
 }
 
@@ -376,6 +379,7 @@ static bool binds_to_next_row(const kt_event *e)
 /* Stages category, name and args of a program's own flow. Flows of Kineto have fixed names. */
 static bool stage_flow_text(kt_batch *p, const kt_event *e)
 {
+    KB_ASSERT(p->flows.count > 0);
     kt_staged_text text = {(uint32_t)p->flows.count - 1, {"", 0}, {"", 0}, {"", 0}};
     text.category = e->has & KT_HAS_CAT ? e->cat : text.category;
     text.name = e->has & KT_HAS_NAME ? e->name : text.name;
@@ -389,7 +393,7 @@ static bool stage_flow_text(kt_batch *p, const kt_event *e)
 static bool stage_flow(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
     uint32_t place = event_place(p, e, KINETO_TRACK_THREAD);
     if (place == KT_UNKNOWN)
         return false;
@@ -417,7 +421,7 @@ static bool stage_instant(kt_batch *p, const kt_event *e)
     if (!(e->has & KT_HAS_NAME) || !kt_json_is_key(e->name, "Record Window End"))
         return stage_row(p, e, KINETO_FORM_INSTANT);
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
     return kb_vec_push(&p->window_ends, e->ts_ns) || fail_batch_memory(p);
 }
 
@@ -455,8 +459,8 @@ static bool stage_other_phase(kt_batch *p, const kt_event *e)
     case 'M':
         return stage_metadata(p, e);
     case '\0':
-        return kt_object(p->cursor, e->at,
-                         "an event without \"ph\", or whose \"ph\" is not a single letter");
+        return kt_cursor_fail(p->cursor, e->at,
+                              "an event without \"ph\", or whose \"ph\" is not a single letter");
     default:
         p->other_phases++;
         return true;
@@ -466,7 +470,7 @@ static bool stage_other_phase(kt_batch *p, const kt_event *e)
 static void resolve_escapes(kt_batch *p, uint32_t has, uint32_t bit, kineto_string *text)
 {
     if (has & bit)
-        *text = kt_plain(p, *text);
+        *text = kt_batch_plain_text(p, *text);
 }
 
 /* Stages an event by its phase. All but slices compare texts with words of the format:
@@ -599,7 +603,7 @@ static void write_row_columns(const kt_batch *p, const kt_staged *row, int64_t b
     b->form[i] = row->form;
 }
 
-void kt_batch_settle(kt_batch *p, int64_t base_ns, const uint16_t *kind_category)
+void kt_batch_write_rows(kt_batch *p, int64_t base_ns, const uint16_t *kind_category)
 {
     uint32_t first_block = p->first_row / KT_BLOCK_ROWS;
     KB_ASSERT(!p->rows.count ||
@@ -620,32 +624,32 @@ static const char *read_array_element(kt_batch *p, bool first, const char **afte
 {
     kt_cursor *c = p->cursor;
     kt_event e;
-    const char *at = kt_next(c);
+    const char *at = kt_cursor_next(c);
     *after = at;
     if (*at == ']') {
-        const char *next = kt_peek(c);
+        const char *next = kt_cursor_peek(c);
         p->at_end = p->strict || *next == '}' || *next == ',' || *next == '\0';
         *after = at + 1;
         if (!p->at_end) /* a stray bracket */
-            kt_object(c, at, "expected '}' or the end of the text after ']'");
+            kt_cursor_fail(c, at, "expected '}' or the end of the text after ']'");
         return NULL;
     }
     const char *missing = NULL; /* where a comma is missing, as between events on lines */
     if (!first && *at != ',') {
         missing = *at == '{' && !p->strict ? at : NULL;
         if (!missing) {
-            kt_object(c, at, *at ? "expected ',' or ']'" : "the text ends early");
+            kt_cursor_fail(c, at, *at ? "expected ',' or ']'" : "the text ends early");
             return NULL;
         }
     }
-    at = first || missing ? at : kt_next(c);
+    at = first || missing ? at : kt_cursor_next(c);
     if (*at != '{') {
-        kt_object(c, at, *at ? "expected an object" : "the text ends early");
+        kt_cursor_fail(c, at, *at ? "expected an object" : "the text ends early");
         return NULL;
     }
     const char *end = kt_event_scan(c, at, &e);
     if (end && KINETO_UNLIKELY(c->bad && c->bad < end)) {
-        kt_object(c, c->bad, KT_BAD_TEXT);
+        kt_cursor_fail(c, c->bad, KT_BAD_TEXT);
         end = NULL;
     }
     if (!end)
@@ -669,7 +673,7 @@ static bool stage_repaired_event(kt_batch *p, kineto_string event)
     kt_event e;
     p->cursor = &p->repaired;
     kt_cursor_start(p->cursor, &text, 0);
-    const char *end = kt_event_scan(p->cursor, kt_next(p->cursor), &e);
+    const char *end = kt_event_scan(p->cursor, kt_cursor_next(p->cursor), &e);
     if (end && !(e.has & KT_HAS_PH))
         e.ph = '\0';
     bool ok = end && stage_event(p, &e);

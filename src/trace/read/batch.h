@@ -1,7 +1,7 @@
 /* A batch of a trace file: KT_BATCH_BYTES of text, parsed by one thread.
  *
- * Life of a batch: kt_batch_read parses it (in parallel with others), kt_read_turn commits
- * it in the order of the file (under the lock of load.c), kt_batch_settle copies its rows
+ * Life of a batch: kt_batch_read parses it (in parallel with others), kt_batch_commit commits
+ * it in the order of the file (under the lock of load.c), kt_batch_write_rows copies its rows
  * into blocks (in parallel again). Each thread reuses one kt_batch; its numbers of texts
  * and places stay valid from batch to batch, so that each is mapped to the trace once. */
 #ifndef KT_BATCH_H
@@ -204,7 +204,7 @@ bool kt_event_id_is_local(const kt_event *e);
 kt_batch *kt_batch_create(uint64_t seed, bool strict, uint64_t ts_unit_ns);
 void kt_batch_free(kt_batch *p);
 /** Copies the rows into their blocks. After the commit, without a lock. */
-void kt_batch_settle(kt_batch *p, int64_t base_ns, const uint16_t *kind_category);
+void kt_batch_write_rows(kt_batch *p, int64_t base_ns, const uint16_t *kind_category);
 /** Parses the elements from `start` (the end of the previous one) up to the first that ends
  *  at or after `limit`. `first`: there is no previous one. */
 void kt_batch_read(kt_batch *p, kt_input *input, size_t start, size_t limit, bool first);
@@ -213,7 +213,7 @@ void kt_batch_read(kt_batch *p, kt_input *input, size_t start, size_t limit, boo
 /** Number of a text of the thread, which is copied on first use; KT_UNKNOWN: out of memory. */
 uint32_t kt_text_number(kt_batch *p, kineto_string raw);
 /** The text, with or without quotes, without escapes; unchanged if it needs escapes. */
-kineto_string kt_plain(kt_batch *p, kineto_string raw);
+kineto_string kt_batch_plain_text(kt_batch *p, kineto_string raw);
 /** Number of a place; KT_UNKNOWN: out of memory. */
 uint32_t kt_place_number(kt_batch *p, kineto_string pid, kineto_string tid, uint32_t type);
 bool kt_texts_init(kt_batch *p, uint64_t seed);

@@ -5,8 +5,7 @@
  * writer agrees. */
 #include "trace/read/read.h"
 
-static bool name_is(kineto_string a,
-                    const char *b) { return kb_string_equal(a, kb_string(b)); }
+static bool name_is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
 
 static kineto_string text_with_id(const kineto_trace *t, uint32_t id)
 {

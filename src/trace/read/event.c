@@ -84,7 +84,7 @@ static bool read_time(kt_cursor *c, const char *p, int64_t *ns)
         return false;
     if (kt_json_scaled((kineto_string){p, (size_t)(end - p)}, 3 + c->unit_shift, ns))
         return true;
-    return kt_object(c, p, "a time is not a number or out of range");
+    return kt_cursor_fail(c, p, "a time is not a number or out of range");
 }
 
 bool kt_event_number(kineto_string raw, int64_t *number)
@@ -277,7 +277,7 @@ static void scan_arg(kt_event *e, kineto_string key, kineto_string value)
  * positions ahead. */
 KB_INLINE const char *step_over_usual_value(kt_cursor *c, kineto_string *value)
 {
-    KB_ASSERT(kt_ahead(c) >= 2);
+    KB_ASSERT(kt_cursor_ahead(c) >= 2);
     const char *p = c->window + c->at[0], *next = c->window + c->at[1];
     const char *end = *p == '"' ? kt_string_end(p, next) : kt_skip_digits(p);
     if (KINETO_UNLIKELY(!end))
@@ -291,9 +291,9 @@ KB_INLINE const char *step_over_usual_value(kt_cursor *c, kineto_string *value)
  * the cursor. */
 static const char *step_over_value(kt_cursor *c, kineto_string *value)
 {
-    const char *p = kt_next(c), *end = kt_skip_value(c, p);
+    const char *p = kt_cursor_next(c), *end = kt_skip_value(c, p);
     *value = (kineto_string){p, end ? (size_t)(end - p) : 0};
-    return end ? kt_next(c) : NULL;
+    return end ? kt_cursor_next(c) : NULL;
 }
 
 /* Parses the args object, whose bracket the cursor returned last. Columns are stored, other
@@ -303,20 +303,20 @@ static const char *scan_event_args(kt_cursor *c, kt_event *e)
     e->correlation_id = e->external_id = 0;
     e->flags = 0;
     e->other_args = false;
-    const char *p = kt_next(c);
+    const char *p = kt_cursor_next(c);
     if (*p == '}')
         return p + 1;
-    for (kineto_string key, value;; p = kt_next(c)) {
+    for (kineto_string key, value;; p = kt_cursor_next(c)) {
         if (!kt_take_key(c, p, &key))
             return NULL;
-        p = KINETO_LIKELY(kt_ahead(c) >= 2) ? step_over_usual_value(c, &value) : NULL;
+        p = KINETO_LIKELY(kt_cursor_ahead(c) >= 2) ? step_over_usual_value(c, &value) : NULL;
         if (!p && !(p = step_over_value(c, &value)))
             return NULL;
         scan_arg(e, key, value);
         if (*p == '}')
             return p + 1;
         if (*p != ',')
-            return kt_object(c, p, "expected ',' or '}'"), NULL;
+            return kt_cursor_fail(c, p, "expected ',' or '}'"), NULL;
     }
 }
 
@@ -391,7 +391,7 @@ KB_INLINE bool read_member_key(kt_cursor *c, const char *p, member *m)
     uint64_t differs = kt_word(p) ^ kt_word(usual[place].text);
     if (KINETO_LIKELY(usual[place].size && !(differs & kt_first_bytes(usual[place].size)))) {
         *m = (member)usual[place].member;
-        (void)kt_next(c); /* the colon */
+        (void)kt_cursor_next(c); /* the colon */
         return true;
     }
     kineto_string key;
@@ -414,9 +414,9 @@ static bool read_raw_value(kt_cursor *c, const char *p, kineto_string *raw)
 /* A string without its quotes. False: a problem in the cursor. */
 KB_INLINE bool read_string_value(kt_cursor *c, const char *p, kineto_string *inside)
 {
-    const char *end = kt_string_end(p, kt_peek(c));
+    const char *end = kt_string_end(p, kt_cursor_peek(c));
     if (KINETO_UNLIKELY(!end))
-        return kt_object(c, p, "unterminated string");
+        return kt_cursor_fail(c, p, "unterminated string");
     *inside = (kineto_string){p + 1, (size_t)(end - p - 1)};
     return true;
 }
@@ -434,7 +434,7 @@ KB_INLINE bool read_pid_or_tid(kt_cursor *c, const char *p, kineto_string *raw)
     int64_t value;
     if ((*p == '"' && raw->size <= 1024) || kt_json_int(*raw, &value))
         return true;
-    return kt_object(c, p, "\"pid\" and \"tid\" must be integers or short texts");
+    return kt_cursor_fail(c, p, "\"pid\" and \"tid\" must be integers or short texts");
 }
 
 /* A "ph": a text of one character; anything longer is '\0', which dispatch_other refuses. */
@@ -443,7 +443,7 @@ static bool read_phase(kt_cursor *c, const char *p, kt_event *e)
     kineto_string ph;
     char room[KT_PLAIN_KEY_BYTES];
     if (*p != '"')
-        return kt_object(c, e->at, "\"ph\" and \"cat\" must be texts");
+        return kt_cursor_fail(c, e->at, "\"ph\" and \"cat\" must be texts");
     if (!read_string_value(c, p, &ph))
         return false;
     ph = kt_json_plain_key(ph, room);
@@ -459,7 +459,7 @@ static bool read_id(kt_cursor *c, const char *p, kineto_string *raw, kt_event *e
     if (*p == 'n')
         e->has &= ~bit;
     return *p == '"' || *p == '-' || is_ascii_digit(*p) || *p == 'n' ||
-           kt_object(c, p, "an id must be a number or a text");
+           kt_cursor_fail(c, p, "an id must be a number or a text");
 }
 
 /* A member that is a flag: true, "true" or 1; other values count as a missing member. */
@@ -481,7 +481,7 @@ static bool read_odd_duration(kt_cursor *c, const char *p, kt_event *e)
     if (!read_raw_value(c, p, &raw))
         return false;
     if (!c->lenient || !kt_json_is_not_finite(kt_json_inside(raw)))
-        return kt_object(c, p, "a time is not a number or out of range");
+        return kt_cursor_fail(c, p, "a time is not a number or out of range");
     e->has = (e->has & ~(uint32_t)KT_HAS_DUR) | KT_HAS_ODD_DUR;
     return true;
 }
@@ -489,7 +489,7 @@ static bool read_odd_duration(kt_cursor *c, const char *p, kt_event *e)
 static bool read_args(kt_cursor *c, const char *p, kt_event *e)
 {
     if (*p != '{')
-        return kt_object(c, p, "\"args\" must be an object");
+        return kt_cursor_fail(c, p, "\"args\" must be an object");
     const char *end = scan_event_args(c, e);
     e->args = (kineto_string){p, end ? (size_t)(end - p) : 0};
     return end != NULL;
@@ -510,11 +510,11 @@ KB_INLINE bool read_any_value(kt_cursor *c, const char *p, member m, kt_event *e
             return skip_member_value(c, p);
         }
         if (*p != '"')
-            return kt_object(c, p, "\"name\" must be a text");
+            return kt_cursor_fail(c, p, "\"name\" must be a text");
         return read_string_value(c, p, &e->name);
     case CAT:
         if (*p != '"')
-            return kt_object(c, e->at, "\"ph\" and \"cat\" must be texts");
+            return kt_cursor_fail(c, e->at, "\"ph\" and \"cat\" must be texts");
         return read_string_value(c, p, &e->cat);
     case PID:
         return read_pid_or_tid(c, p, &e->pid);
@@ -530,7 +530,7 @@ KB_INLINE bool read_any_value(kt_cursor *c, const char *p, member m, kt_event *e
         return read_id(c, p, &e->id, e, KT_HAS_ID);
     case ID2:
         return *p == '{' ? read_raw_value(c, p, &e->id2)
-                         : kt_object(c, p, "\"id2\" must be an object");
+                         : kt_cursor_fail(c, p, "\"id2\" must be an object");
     case S:
         return read_raw_value(c, p, &e->s);
     case SCOPE:
@@ -592,7 +592,7 @@ KB_INLINE bool read_usual_time(const kt_cursor *c, const char *p, int64_t *ns)
  * has not moved. Needs two positions ahead. */
 KB_INLINE const char *read_usual_value(kt_cursor *c, member m, kt_event *e)
 {
-    KB_ASSERT(kt_ahead(c) >= 2);
+    KB_ASSERT(kt_cursor_ahead(c) >= 2);
     const char *p = c->window + c->at[0], *next = c->window + c->at[1];
     bool is_usual;
     switch (m) {
@@ -633,10 +633,10 @@ KB_INLINE const char *read_usual_value(kt_cursor *c, member m, kt_event *e)
  * after it. NULL: a problem in the cursor. */
 KB_INLINE const char *read_member_value(kt_cursor *c, member m, kt_event *e)
 {
-    const char *after = KINETO_LIKELY(kt_ahead(c) >= 2) ? read_usual_value(c, m, e) : NULL;
+    const char *after = KINETO_LIKELY(kt_cursor_ahead(c) >= 2) ? read_usual_value(c, m, e) : NULL;
     if (KINETO_LIKELY(after != NULL))
         return after;
-    return read_any_value(c, kt_next(c), m, e) ? kt_next(c) : NULL;
+    return read_any_value(c, kt_cursor_next(c), m, e) ? kt_cursor_next(c) : NULL;
 }
 
 /* Marks a member as present, and counts repeated ones: the last value counts. */
@@ -655,7 +655,7 @@ const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e)
     c->other_count = 0;
     e->correlation_id = e->external_id = 0;
     e->other_args = false;
-    p = kt_next(c);
+    p = kt_cursor_next(c);
     if (*p == '}')
         return p + 1;
     for (;;) {
@@ -669,7 +669,7 @@ const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e)
         if (*p == '}')
             return p + 1;
         if (KINETO_UNLIKELY(*p != ','))
-            return kt_object(c, p, *p ? "expected ',' or '}'" : "the text ends early"), NULL;
-        p = kt_next(c);
+            return kt_cursor_fail(c, p, *p ? "expected ',' or '}'" : "the text ends early"), NULL;
+        p = kt_cursor_next(c);
     }
 }

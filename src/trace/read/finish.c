@@ -52,6 +52,7 @@ static void close_matched_begins(kt_reader *r)
 static void close_unmatched_begin(kt_reader *r, const kt_pending *p, int64_t last_ns)
 {
     int64_t end_ns = p->bounded ? p->end_ns : last_ns;
+    KB_ASSERT(!p->closed && p->row < r->b->trace->count);
     kt_row_close(r->b, p->row, KB_MAX(end_ns, kt_start(r->b->trace, p->row)), true);
     r->lost_ends += p->bounded;
     r->unclosed += !p->bounded;
@@ -65,7 +66,7 @@ static void set_trace_window(kt_reader *r)
     rows_time_span(t, &start, &end);
     if (r->has_window_end && t->count && r->window_end_ns < start) {
         r->has_window_end = false;
-        kt_read_distrust_window(r);
+        kt_read_ignore_window(r);
     }
     end = r->has_window_end ? r->window_end_ns : end;
     for (size_t i = 0; i < r->pending.count; i++)
@@ -224,6 +225,7 @@ static bool join_reader_flows(kt_reader *r, kineto_trace *t)
         const kt_late_flow *late = &r->late.data[i];
         kineto_row row = late->next ? find_row_from(t, late->track, late->ts_ns)
                                     : find_row_at(t, late->track, late->ts_ns);
+        KB_ASSERT(late->end < r->ends.count);
         r->ends.data[late->end].row = row;
         if (row != KINETO_NO_ROW)
             continue;
@@ -256,7 +258,7 @@ kineto_status kt_read_finish(kt_reader *r, kineto_string devices, kineto_string 
 {
     r->b->trace->was_read = true;
     r->b->trace->file_base_ns = r->base_ns;
-    kt_input_passed(r->input, SIZE_MAX);
+    kt_input_mark_passed(r->input, SIZE_MAX);
     r->b->trace->text_bytes = kt_input_wait(r->input, SIZE_MAX);
     kineto_status status = kt_read_join_processes(r);
     if (status != KINETO_OK)
@@ -264,7 +266,7 @@ kineto_status kt_read_finish(kt_reader *r, kineto_string devices, kineto_string 
     kt_read_own_kinds(r, own);
     shift_times_to_base(r);
     close_matched_begins(r);
-    kt_read_give_end_args(r);
+    kt_read_write_end_args(r);
     apply_plugin_kinds(r);
     kt_read_apply(r, devices, own);
     set_trace_window(r);

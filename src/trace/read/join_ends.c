@@ -41,6 +41,7 @@ static bool matches_in_all_processes(const kt_batch *p, const kt_side *side)
 kineto_status kt_read_begin(kt_reader *r, kt_batch *p, const kt_side *side)
 {
     const kt_event *e = &side->event;
+    KB_ASSERT(side->row < p->rows.count && p->rows.data[side->row].place == side->place);
     uint64_t *top = kb_map_insert(&r->open, hash_match_key(r, p, side, false), 0, NULL);
     kt_pending pending = {.row = p->first_row + side->row,
                           .open_end = e->flags & KINETO_ACTIVITY_OPEN_END,
@@ -232,7 +233,7 @@ static void write_end_args(kt_reader *r, const kt_joined_args *joined)
     uint64_t word = joined->word;
     kt_args_form form = word ? KT_ARGS_IN_FILE : KT_ARGS_JSON;
     const kt_end_args *args = &joined->args;
-    if (!word && !kt_heap_put(r->b, block, args->text, &word)) {
+    if (!word && !kt_block_append_json(r->b, block, args->text, &word)) {
         block->flags[i] |= KINETO_ACTIVITY_ARGS_LOST;
         return;
     }
@@ -245,7 +246,7 @@ static void write_end_args(kt_reader *r, const kt_joined_args *joined)
         block->external_id[i] = args->external_id;
 }
 
-void kt_read_give_end_args(kt_reader *r)
+void kt_read_write_end_args(kt_reader *r)
 {
     for (size_t i = 0; i < r->joined_args.count; i++)
         write_end_args(r, &r->joined_args.data[i]);

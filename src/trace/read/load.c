@@ -9,7 +9,7 @@
 
 typedef struct load {
     kt_reader *r;
-    size_t begin;  /* offset behind the array's opening bracket */
+    size_t begin;  /* offset after the opening bracket of the array */
     uint64_t next; /* next batch to parse; atomic */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -107,7 +107,8 @@ static void commit_next_batch(load *l, kt_batch *p, uint64_t k)
     KB_ASSERT(l->turn == k && !l->done && l->status == KINETO_OK);
     if (p->start != l->expected || l->comma_due != (k > 0))
         kt_batch_read(p, l->r->input, l->expected, batch_limit(l, k), !l->comma_due);
-    l->status = p->failed || p->out_of_memory ? explain_batch_failure(l, p) : kt_read_turn(l->r, p);
+    l->status = p->failed || p->out_of_memory ? explain_batch_failure(l, p) : kt_batch_commit(l->r,
+                                                                                              p);
     KB_ASSERT(l->status != KINETO_OK || (p->start == l->expected && p->stop >= p->start));
     l->expected = p->stop;
     l->comma_due = p->comma_due;
@@ -133,6 +134,7 @@ static void *run_reader_thread(void *argument)
             l->status = kt_read_no_memory(l->r);
         else if (!done)
             commit_next_batch(l, p, k);
+        KB_ASSERT(done || l->turn == k);
         bool settle = !done && l->status == KINETO_OK;
         l->done = l->done || l->status != KINETO_OK;
         size_t passed = KB_MIN(l->stop, batch_limit(l, k) - 1); /* a guess reads the byte before */
@@ -140,10 +142,10 @@ static void *run_reader_thread(void *argument)
         pthread_cond_broadcast(&l->changed);
         pthread_mutex_unlock(&l->mutex);
         if (settle)
-            kt_input_passed(l->r->input, passed);
+            kt_input_mark_passed(l->r->input, passed);
         kt_store_check(l->r->store);
         if (settle)
-            kt_batch_settle(p, l->r->used_base_ns, l->r->kind_category);
+            kt_batch_write_rows(p, l->r->used_base_ns, l->r->kind_category);
     }
     kt_batch_free(p);
     return NULL;

@@ -178,7 +178,7 @@ static kineto_status read_object_member(kt_reader *r, outline *o, const char *p,
     kineto_string key;
     if (!kt_take_key(c, p, &key))
         return KINETO_E_FORMAT;
-    p = kt_next(c);
+    p = kt_cursor_next(c);
     bool events = kt_json_is_key(key, "traceEvents");
     if (events && *p == '[') {
         kineto_status status = read_events_array(r, o, p);
@@ -190,11 +190,11 @@ static kineto_status read_object_member(kt_reader *r, outline *o, const char *p,
     if (events && *p == '{' && !o->nested && object_holds_events(r, p))
         return read_nested_events(r, o, p, end);
     *end = kt_skip_value(c, p);
-    const char *next = *end ? kt_peek(c) : NULL;
+    const char *next = *end ? kt_cursor_peek(c) : NULL;
     if (*end && c->bad && c->bad < *end)
-        kt_object(c, c->bad, KT_BAD_TEXT);
+        kt_cursor_fail(c, c->bad, KT_BAD_TEXT);
     else if (next && *next != ',' && *next != '}') /* a stray quote may have ended a text early */
-        kt_object(c, next, *next ? "expected ',' or '}'" : "the text ends early");
+        kt_cursor_fail(c, next, *next ? "expected ',' or '}'" : "the text ends early");
     if (!*end || c->problem)
         return KINETO_E_FORMAT;
     return take_header_member(r, o, key, (kineto_string){p, (size_t)(*end - p)});
@@ -239,8 +239,7 @@ static kineto_status record_cut_header(kt_reader *r, const kt_repaired *result)
 
 /* Repairs the member after *before and continues after it. */
 static kineto_status repair_object_member(kt_reader *r, outline *o, const char **before,
-                                          bool *first,
-                                          bool *ended)
+                                          bool *first, bool *ended)
 {
     kt_bytes bytes = {0};
     kt_repaired result;
@@ -257,7 +256,7 @@ static kineto_status repair_object_member(kt_reader *r, outline *o, const char *
     kt_cursor_start(o->cursor, r->input, result.next);
     *before = text.data + result.next;
     if (status == KINETO_OK && events)
-        status = read_events_array(r, o, kt_next(o->cursor));
+        status = read_events_array(r, o, kt_cursor_next(o->cursor));
     else if (status == KINETO_OK && result.piece == KT_PIECE_EVENT)
         status = take_repaired_member(r, o, &bytes);
     if (events)
@@ -273,15 +272,15 @@ static kineto_status read_next_member(kt_reader *r, outline *o, const char **bef
                                       bool *ended)
 {
     const char *end = *before;
-    const char *p = kt_next(o->cursor);
+    const char *p = kt_cursor_next(o->cursor);
     *ended = *p == '}';
     if (*ended)
         return KINETO_OK;
     kineto_status status = KINETO_E_FORMAT;
     if (*first || *p == ',')
-        status = read_object_member(r, o, *first ? p : kt_next(o->cursor), &end);
+        status = read_object_member(r, o, *first ? p : kt_cursor_next(o->cursor), &end);
     else
-        kt_object(o->cursor, p, "expected ',' or '}'");
+        kt_cursor_fail(o->cursor, p, "expected ',' or '}'");
     if (status == KINETO_E_FORMAT && kt_input_status(r->input) == KINETO_E_LIMIT)
         return KINETO_E_LIMIT;
     if (status == KINETO_E_FORMAT && o->cursor->problem)
@@ -290,7 +289,7 @@ static kineto_status read_next_member(kt_reader *r, outline *o, const char **bef
     *before = end;
     *first = false;
     if (status == KINETO_OK)
-        kt_input_passed(r->input, (size_t)(end - r->input->base));
+        kt_input_mark_passed(r->input, (size_t)(end - r->input->base));
     return status;
 }
 
@@ -316,15 +315,15 @@ static kineto_status read_document_object(kt_reader *r, outline *o, const char *
     bool first = true, ended = false;
     bool closed = false; /* the closing bracket was stepped over */
     while (!ended) {
-        closed = *kt_peek(o->cursor) == '}';
+        closed = *kt_cursor_peek(o->cursor) == '}';
         kineto_status status = read_next_member(r, o, &before, &first, &ended);
         if (status != KINETO_OK)
             return status;
     }
     if (!o->has_events && r->strict)
-        return fail_without_events(r, kt_peek(o->cursor));
-    if (!closed && *kt_peek(o->cursor) == '}') /* the end was repaired */
-        kt_next(o->cursor);
+        return fail_without_events(r, kt_cursor_peek(o->cursor));
+    if (!closed && *kt_cursor_peek(o->cursor) == '}') /* the end was repaired */
+        kt_cursor_next(o->cursor);
     if (o->nested)
         kt_cursor_start(o->cursor, r->input, nested_object_end(o));
     return KINETO_OK;
@@ -388,7 +387,7 @@ static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size
 {
     kineto_status status;
     kt_cursor_start(o->cursor, r->input, offset);
-    const char *p = kt_next(o->cursor);
+    const char *p = kt_cursor_next(o->cursor);
     if (*p == '[')
         status = read_events_array(r, o, p);
     else if (*p == '{' && !r->strict && text_begins_with_event(r, p))
@@ -400,7 +399,7 @@ static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size
     else
         return fail_without_bracket(r, p, '{');
     if (status == KINETO_OK)
-        *stop = kt_cursor_offset(o->cursor, kt_peek(o->cursor));
+        *stop = kt_cursor_offset(o->cursor, kt_cursor_peek(o->cursor));
     return status;
 }
 
@@ -425,7 +424,7 @@ static kineto_status read_documents(kt_reader *r, outline *o)
         return kt_input_status(r->input) != KINETO_OK ? kt_input_status(r->input)
                                              : kt_read_fail(r, r->input->base, "the file is empty");
     kineto_string head = {r->input->base, kt_input_ready(r->input, 4)};
-    if (kt_text_is_wide(head))
+    if (kt_is_utf16_or_utf32(head))
         return refuse_file(r, head.data);
     find_base_time(r);
     kineto_status status = read_document(r, o, byte_order_mark_size(r), &stop);
@@ -563,7 +562,7 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
     if (status != KINETO_OK)
         return status;
     if (o.memory_bytes)
-        kt_input_limit(r.input, KB_MAX((size_t)o.memory_bytes / 2, MIN_ITEM_BYTES));
+        kt_input_set_item_limit(r.input, KB_MAX((size_t)o.memory_bytes / 2, MIN_ITEM_BYTES));
     if (o.memory_bytes)
         status = kt_store_create(o.memory_bytes, &r.store, err);
     if (status == KINETO_OK)

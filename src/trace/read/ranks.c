@@ -210,8 +210,7 @@ static uint64_t measure_id_span(const finding *f)
 
 /* Replaces the id in the args of a wait, which refers to the row that recorded the event. */
 static void shift_wait_id(const finding *f, kt_block *block, uint32_t i, kineto_row row,
-                          uint32_t part,
-                          uint64_t span)
+                          uint32_t part, uint64_t span)
 {
     static const char key[] = "wait_on_cuda_event_record_corr_id";
     kineto_string args = kt_args_text(f->r->b->trace, row), value = kt_member_of(args, key);
@@ -227,7 +226,7 @@ static void shift_wait_id(const finding *f, kt_block *block, uint32_t i, kineto_
     char *end = kb_json_format_uint(text + before, shift_rank_id(id, part, span));
     memcpy(end, value.data + value.size, args.size - before - value.size);
     end += args.size - before - value.size;
-    if (kt_heap_put(f->r->b, block, (kineto_string){text, (size_t)(end - text)}, &word)) {
+    if (kt_block_append_json(f->r->b, block, (kineto_string){text, (size_t)(end - text)}, &word)) {
         block->args[i] = word;
         block->flags[i] = (uint16_t)((block->flags[i] & ~0x300u) | KT_ARGS_JSON << 8);
     }

@@ -118,7 +118,7 @@ kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop);
 /* ---- commit.c: the ordered part of reading a batch ---- */
 /** Commits a batch: maps its texts and places to the trace, reserves its rows, and joins
  *  flows and ends. In the order of the file, by one thread at a time. */
-kineto_status kt_read_turn(kt_reader *r, kt_batch *p);
+kineto_status kt_batch_commit(kt_reader *r, kt_batch *p);
 /** Process and track of a place, created in the trace on first use. *named: the pid is a text. */
 uint32_t kt_read_process(kt_reader *r, kt_place *place, bool *named);
 uint32_t kt_read_track(kt_reader *r, kt_place *place);
@@ -132,7 +132,7 @@ kineto_status kt_read_end(kt_reader *r, kt_batch *p, const kt_side *side);
 /** Joins asynchronous begins that are still open with ends in other processes. */
 kineto_status kt_read_join_processes(kt_reader *r);
 /** Writes the args of ends into the rows of their begins, when all batches are settled. */
-void kt_read_give_end_args(kt_reader *r);
+void kt_read_write_end_args(kt_reader *r);
 
 /* ---- finish.c ---- */
 /** Turns what was read into a trace; `devices` and `own` are members of the header. */
@@ -145,7 +145,7 @@ kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string 
 /** Parses a base time, also in quotes; false: it is not a valid one. */
 bool kt_read_base(kineto_string value, int64_t *base_ns);
 /** Records in the ledger that a stated window was ignored. */
-void kt_read_distrust_window(kt_reader *r);
+void kt_read_ignore_window(kt_reader *r);
 /** Takes the categories and kinds of plug-ins from the header. */
 void kt_read_own_kinds(kt_reader *r, kineto_string own);
 /** Applies the header's lists of processes, tracks and devices, ledger, clock and window. */

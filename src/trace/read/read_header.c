@@ -254,7 +254,7 @@ static void resolve_tracks(kt_reader *r, kineto_string own, const kt_process_row
     }
     read_track_list(r, kt_member_of(own, "tracks"), wanted);
     t->tracks.count = count;
-    kt_retrack(r->b, wanted, new_index);
+    kt_replace_tracks(r->b, wanted, new_index);
     for (size_t i = 0; i < r->late.count; i++)
         r->late.data[i].track = new_index[r->late.data[i].track];
 done:
@@ -371,7 +371,7 @@ static bool window_matches_rows(const kt_reader *r, int64_t start_ns, int64_t en
     return touched && start_ns >= r->base_ns && start_ns <= end_ns;
 }
 
-void kt_read_distrust_window(kt_reader *r)
+void kt_read_ignore_window(kt_reader *r)
 {
     kt_ledger_add(r->b, kb_string("reader"),
                   kb_string("window does not match the activities: ignored"), 1, false,
@@ -393,7 +393,7 @@ static void read_stated_window(kt_reader *r, kineto_string array)
         r->window_start_ns = start_ns;
         r->window_end_ns = end_ns;
     } else {
-        kt_read_distrust_window(r);
+        kt_read_ignore_window(r);
     }
 }
 

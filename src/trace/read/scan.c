@@ -42,7 +42,7 @@ bool kt_cursor_refill(kt_cursor *c)
 {
     do {
         if (KINETO_UNLIKELY(cursor_exceeds_limit(c))) {
-            kt_input_exceed(c->input);
+            kt_input_fail_item_limit(c->input);
             return false;
         }
         size_t want = c->next + KT_WINDOW_BYTES + 64;
@@ -152,7 +152,7 @@ static const char *skip_json_scalar(kt_cursor *c, const char *p)
     end = find_scalar_end_waiting(c, p);
     if (end)
         return end;
-    kt_object(c, p, *p ? "expected a value" : "the text ends early");
+    kt_cursor_fail(c, p, *p ? "expected a value" : "the text ends early");
     return NULL;
 }
 
@@ -188,7 +188,7 @@ static inline bool skip_simple_value(kt_cursor *c, const char *p)
     if (kt_skip_digits(p))
         return true;
     if (*p == '"')
-        return kt_string_end(p, kt_peek(c)) || kt_object(c, p, "unterminated string");
+        return kt_string_end(p, kt_cursor_peek(c)) || kt_cursor_fail(c, p, "unterminated string");
     return skip_json_scalar(c, p) != NULL;
 }
 
@@ -206,7 +206,7 @@ static const char *skip_container(kt_cursor *c, const char *open)
     const char *p = open;
     push_bracket(&n, *open == '{');
     for (bool first = true;; first = false) {
-        p = kt_next(c);
+        p = kt_cursor_next(c);
         bool closes = *p == (is_in_object(&n) ? '}' : ']');
         if (closes) {
             if (--n.depth == 0)
@@ -214,19 +214,19 @@ static const char *skip_container(kt_cursor *c, const char *open)
             continue;
         }
         if (!first && *p != ',')
-            return kt_object(c, p,
-                             is_in_object(&n) ? "expected ',' or '}'" : "expected ',' or ']'"),
+            return kt_cursor_fail(c, p,
+                                  is_in_object(&n) ? "expected ',' or '}'" : "expected ',' or ']'"),
                    NULL;
-        p = first ? p : kt_next(c);
+        p = first ? p : kt_cursor_next(c);
         if (is_in_object(&n)) {
             if (!skip_object_key(c, p))
                 return NULL;
-            p = kt_next(c);
+            p = kt_cursor_next(c);
         }
         while (*p == '{' || *p == '[') {
             if (!push_bracket(&n, *p == '{'))
-                return kt_object(c, p, "nested too deep"), NULL;
-            p = kt_next(c);
+                return kt_cursor_fail(c, p, "nested too deep"), NULL;
+            p = kt_cursor_next(c);
             if (*p == (is_in_object(&n) ? '}' : ']')) {
                 n.depth--;
                 p = NULL;
@@ -235,7 +235,7 @@ static const char *skip_container(kt_cursor *c, const char *open)
             if (is_in_object(&n)) {
                 if (!skip_object_key(c, p))
                     return NULL;
-                p = kt_next(c);
+                p = kt_cursor_next(c);
             }
         }
         if (p && !skip_simple_value(c, p))
@@ -248,9 +248,9 @@ const char *kt_skip_value(kt_cursor *c, const char *p)
     if (*p == '{' || *p == '[')
         return skip_container(c, p);
     if (*p == '"') {
-        const char *end = kt_string_end(p, kt_peek(c));
+        const char *end = kt_string_end(p, kt_cursor_peek(c));
         if (!end)
-            kt_object(c, p, "unterminated string");
+            kt_cursor_fail(c, p, "unterminated string");
         return end ? end + 1 : NULL;
     }
     return skip_json_scalar(c, p);

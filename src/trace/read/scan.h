@@ -54,14 +54,14 @@ static inline size_t kt_cursor_offset(const kt_cursor *c, const char *p)
 
 /** The next structural character, and a step over it; at the end of the text the zero byte
  *  after it. */
-KB_INLINE const char *kt_next(kt_cursor *c)
+KB_INLINE const char *kt_cursor_next(kt_cursor *c)
 {
     if (KINETO_UNLIKELY(c->at == c->end) && !kt_cursor_refill(c))
         return kt_cursor_end(c);
     return c->window + *c->at++;
 }
 /** The same without the step. */
-KB_INLINE const char *kt_peek(kt_cursor *c)
+KB_INLINE const char *kt_cursor_peek(kt_cursor *c)
 {
     if (KINETO_UNLIKELY(c->at == c->end) && !kt_cursor_refill(c))
         return kt_cursor_end(c);
@@ -69,12 +69,12 @@ KB_INLINE const char *kt_peek(kt_cursor *c)
 }
 
 /** Number of positions left in the window. */
-KB_INLINE size_t kt_ahead(const kt_cursor *c) { return (size_t)(c->end - c->at); }
+KB_INLINE size_t kt_cursor_ahead(const kt_cursor *c) { return (size_t)(c->end - c->at); }
 
 /* The problem for c->bad; kt_read_explain finds a more precise one. */
 #define KT_BAD_TEXT "invalid UTF-8"
 /** Records a problem, unless there is one already; returns false. */
-static inline bool kt_object(kt_cursor *c, const char *at, const char *problem)
+static inline bool kt_cursor_fail(kt_cursor *c, const char *at, const char *problem)
 {
     if (!c->problem) {
         c->problem = problem;
@@ -146,12 +146,13 @@ KB_INLINE const char *kt_skip_digits(const char *p)
  *  quotes. */
 KB_INLINE bool kt_take_key(kt_cursor *c, const char *p, kineto_string *key)
 {
-    const char *colon = kt_next(c);
+    const char *colon = kt_cursor_next(c);
     if (KINETO_UNLIKELY(*p != '"' || *colon != ':'))
-        return kt_object(c, *p == '"' ? colon : p, *p == '"' ? "expected ':'" : "expected a key");
+        return kt_cursor_fail(c, *p == '"' ? colon : p,
+                              *p == '"' ? "expected ':'" : "expected a key");
     const char *end = kt_string_end(p, colon);
     if (KINETO_UNLIKELY(!end))
-        return kt_object(c, p, "expected a key");
+        return kt_cursor_fail(c, p, "expected a key");
     *key = (kineto_string){p + 1, (size_t)(end - p - 1)};
     return true;
 }

@@ -32,8 +32,7 @@ static bool is_valid_escape(const char *s)
 /* The bytes that are escaped by a backslash. Backslashes are rare, so they are handled one
  * by one. */
 static KB_COLD uint64_t find_escaped_set(const char *text, uint64_t backslash,
-                                         kt_index_state *state,
-                                         uint64_t *bad)
+                                         kt_index_state *state, uint64_t *bad)
 {
     uint64_t escaped = state->escaped;
     uint64_t rest = backslash & ~escaped;
@@ -161,8 +160,7 @@ static kt_index_result index_portable(const char *text, size_t blocks, kt_index_
         classify_portable(text, classes, &m);
         uint64_t quotes = find_unescaped_quotes(text, &m, state, &bad);
         at = index_masked_block(text, (uint32_t)(i * 64), &m, quotes, prefix_xor_portable(quotes),
-                                bad, state, at,
-                                &result);
+                                bad, state, at, &result);
     }
     result.count = (size_t)(at - out);
     return result;
@@ -230,8 +228,7 @@ AVX2 static kt_index_result index_avx2(const char *text, size_t blocks, kt_index
                                 _mm256_loadu_si256((const __m256i *)(text + 32)));
         uint64_t bad = 0, quotes = find_unescaped_quotes(text, &m, state, &bad);
         at = index_masked_block(text, (uint32_t)(i * 64), &m, quotes, prefix_xor_clmul(quotes), bad,
-                                state,
-                                at, &result);
+                                state, at, &result);
     }
     result.count = (size_t)(at - out);
     return result;

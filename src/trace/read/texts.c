@@ -156,7 +156,7 @@ static KB_COLD kineto_string copy_without_escapes(kt_batch *p, kineto_string raw
     return replaced || text_needs_escapes(quoted ? kt_json_inside(plain) : plain) ? raw : plain;
 }
 
-kineto_string kt_plain(kt_batch *p, kineto_string raw)
+kineto_string kt_batch_plain_text(kt_batch *p, kineto_string raw)
 {
     return raw.size && memchr(raw.data, '\\', raw.size) ? copy_without_escapes(p, raw) : raw;
 }

@@ -143,9 +143,10 @@ static void commit_loose_args(kt_reader *r, kt_batch *p)
 {
     for (size_t i = 0; i < p->loose_args.count; i++) {
         const kt_loose_args *loose = &p->loose_args.data[i];
+        KB_ASSERT(loose->row < p->rows.count);
         kt_staged *row = &p->rows.data[loose->row];
         kt_block *block = r->b->trace->blocks.data[(p->first_row + loose->row) / KT_BLOCK_ROWS];
-        if (kt_heap_put(r->b, block, loose->json, &row->args))
+        if (kt_block_append_json(r->b, block, loose->json, &row->args))
             row->args_form = KT_ARGS_JSON;
         else
             row->flags |= KINETO_ACTIVITY_ARGS_LOST;
@@ -153,7 +154,7 @@ static void commit_loose_args(kt_reader *r, kt_batch *p)
 }
 
 /* Reserves the rows of a batch at the end of the trace, and updates what blocks and tracks
- * know of their rows. The columns are filled later, by kt_batch_settle. */
+ * know of their rows. The columns are filled later, by kt_batch_write_rows. */
 static kineto_status commit_rows(kt_reader *r, kt_batch *p)
 {
     kineto_status status = kt_rows_reserve(r->b, p->rows.count, &p->first_row);
@@ -208,6 +209,7 @@ static kineto_row find_row_before_flow(const kt_reader *r, const kt_batch *p,
 {
     kineto_row row = KINETO_NO_ROW;
     uint32_t track = KT_UNKNOWN;
+    KB_ASSERT(f->row == KT_UNKNOWN || f->row < p->rows.count);
     if (f->row != KT_UNKNOWN) {
         row = p->first_row + f->row;
         track = p->places.data[f->row_place].track;
@@ -224,6 +226,7 @@ static kineto_row find_row_before_flow(const kt_reader *r, const kt_batch *p,
 /* Stores category, name and args of the flow whose ends begin at index `end`. */
 static kineto_status commit_flow_text(kt_reader *r, const kt_staged_text *s, size_t end)
 {
+    KB_ASSERT(end < r->ends.count);
     kt_flow_text text = {.end = end,
                          .category = kt_read_text(r, s->category),
                          .name = kt_read_text(r, s->name),
@@ -382,7 +385,7 @@ static void commit_counts(kt_reader *r, const kt_batch *p)
     r->last_start_ns = p->last_start_ns;
 }
 
-kineto_status kt_read_turn(kt_reader *r, kt_batch *p)
+kineto_status kt_batch_commit(kt_reader *r, kt_batch *p)
 {
     if (p->out_of_memory)
         return kt_read_no_memory(r);
