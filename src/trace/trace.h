@@ -14,7 +14,7 @@
 
 #define KT_BLOCK_ROWS 65536u
 
-/* Where the args of a row live and how they are packed. */
+/* The storage form of the args of a row. */
 typedef enum kt_args_form {
     KT_ARGS_NONE = 0,
     KT_ARGS_PACKED = 1, /* packed stream, see KT_ARG_HEAD */
@@ -31,7 +31,7 @@ typedef struct kt_text_run {
 /* Columns of one block. Immutable once the builder has sealed it. */
 typedef struct kt_block {
     uint32_t references;
-    struct kt_store *store; /* that it was allocated from; NULL: the heap */
+    struct kt_store *store;                   /* that it was allocated from; NULL: the heap */
     struct kt_slab *columns_slab, *args_slab; /* that hold columns and args; NULL: none */
     uint32_t count;
     int64_t *start_ns, *end_ns;
@@ -43,7 +43,7 @@ typedef struct kt_block {
     uint64_t *args; /* offset << 24 | bytes, in the block's args heap or in `text` */
     uint8_t *args_heap;
     size_t args_bytes, args_capacity;
-    struct kt_input *text; /* text of the file that contains verbatim args; NULL: none */
+    struct kt_input *text;   /* text of the file that contains verbatim args; NULL: none */
     kt_text_run *more_texts; /* for rows from other files: see kt_block_text */
     uint32_t more_text_count;
     int64_t min_start_ns, max_end_ns; /* zone map */
@@ -174,15 +174,15 @@ typedef struct kt_build_options {
      * not when the process began. */
     int64_t from_ns, until_ns;
     uint64_t epoch_ticks;
-    uint64_t from_ticks, until_ticks; /* ticks at from_ns and until_ns; 0: unknown */
+    uint64_t from_ticks, until_ticks;    /* ticks at from_ns and until_ns; 0: unknown */
     const kt_build_thread_span *threads; /* selects events by thread and time; NULL: all */
     size_t thread_count;
     const kt_build_thread_span *pauses; /* events that begin in these are skipped; tid is 0 */
     size_t pause_count;
-    uint32_t wants;                  /* KF_WANT_… of operators; 0: everything that was recorded */
-    bool overloads;                  /* names are "name.overload" */
-    bool adjust_steps;               /* "ProfilerStep#…" begin where the enclosing row does */
-    bool no_links;                   /* no flows from forward to backward operators */
+    uint32_t wants;    /* KF_WANT_… of operators; 0: everything that was recorded */
+    bool overloads;    /* names are "name.overload" */
+    bool adjust_steps; /* "ProfilerStep#…" begin where the enclosing row does */
+    bool no_links;     /* no flows from forward to backward operators */
     /* Called for each operator and backend event; may add stack and modules. NULL: none. */
     void (*post)(void *context, int64_t debug_handle, kt_build_post *post);
     void *post_context;
@@ -195,7 +195,7 @@ typedef struct kt_build_options {
     /* Called when everything has been read: may add to the ledger and the header. NULL: none. */
     void (*sign)(void *context, kt_builder *b);
     void *sign_context;
-    uint32_t root_pid;               /* 0: all; else this process and its descendants */
+    uint32_t root_pid;      /* 0: all; else this process and its descendants */
     const char *broken_off; /* why the recording is incomplete, for the ledger; NULL: complete */
     bool is_over;           /* sessions of plug-ins that have not ended will not end any more */
     bool clip_open;         /* ranges still open end at the window's end, flagged */

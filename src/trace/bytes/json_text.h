@@ -21,7 +21,7 @@ static inline kt_scan kt_scan_of(kineto_string text)
 
 /** Step over a bracket ('{' or '['); false with a problem if something else is there. */
 bool kt_scan_open(kt_scan *s, char bracket);
-/** Is there another item before the closing bracket? Steps over the comma, or over the bracket.
+/** True if another item precedes the closing bracket. Steps over the comma, or over the bracket.
  *  *first is true before the first item and cleared here. */
 bool kt_scan_more(kt_scan *s, bool *first, char bracket);
 /** A key and its colon; `raw` is the text between the quotes, escapes untouched. */
@@ -42,7 +42,7 @@ static inline kineto_string kt_json_inside(kineto_string raw)
 /** Resolve escapes into `out` (at least raw.size bytes); returns the end. Lone surrogates become
  *  U+FFFD and are counted. */
 char *kt_json_unescape(char *out, kineto_string raw, uint64_t *replaced);
-/** Is this the text that a raw one between quotes stands for, whatever its escapes? */
+/** True if the raw text between quotes, with its escapes resolved, is `plain`. */
 bool kt_text_is(kineto_string inside, kineto_string plain);
 bool kt_json_is_key(kineto_string raw, const char *text);
 /** The same text without escapes, in `room` if it has some; what is longer than that stays

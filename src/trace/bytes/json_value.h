@@ -16,7 +16,7 @@ typedef struct kt_items {
 kt_items kt_items_of(kineto_string list);
 /** The next item as it is spelled. False at the end, and where the text is broken. */
 bool kt_items_next(kt_items *items, kineto_string *item);
-/** Was it a list, and was all of it walked over? */
+/** True if it is a list, and the walk has reached its end. */
 static inline bool kt_items_are_over(const kt_items *items)
 {
     return items->is_list && !items->scan.problem;

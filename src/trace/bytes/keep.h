@@ -6,8 +6,8 @@
  * twice (a pipe) or not from the middle (zstd), it is the text itself, compressed. The
  * producer and the parsers fill the index while they read (read_ahead.c); chunk_cache.c loads
  * chunks from it afterwards. */
-#ifndef KT_KEEP_H
-#define KT_KEEP_H
+#ifndef KT_SEEK_INDEX_H
+#define KT_SEEK_INDEX_H
 
 #include "base/base.h"
 

@@ -27,7 +27,7 @@ struct kt_inflate {
     bool by_place;  /* a regular file, read by pread without moving its position */
     uint64_t begin; /* offset in the file where reading began */
     coding coding;
-    const char *path; /* borrowed */
+    const char *path;  /* borrowed */
     char *in;          /* IN_BYTES of compressed input */
     size_t at, filled; /* consumed and valid bytes of `in`: at <= filled <= IN_BYTES */
     uint64_t taken;    /* bytes of the file before in[0], counted from `begin` */

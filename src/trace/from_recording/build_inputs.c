@@ -1,7 +1,7 @@
 /* Inputs and outputs of operators as the args that PyTorch writes ("Input Dims", "Input
  * type", "Concrete Inputs", …). Programs call few operators with few shapes many times, so
  * the texts for equal inputs are made once: a map from the recorded words to string ids,
- * with a guess of the next entry that avoids most look-ups. */
+ * with a guess of the next entry that avoids most searches. */
 #include "trace/from_recording/build.h"
 
 /* PyTorch writes lists of tensors up to this length. */

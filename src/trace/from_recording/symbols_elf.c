@@ -1,7 +1,7 @@
 /* Reads function symbols and build ids of ELF files (elf(5)). Files are untrusted: every
  * offset is checked against the size of the file, and data are read, not mapped, because
  * the file may be truncated at any time. Everything is read when the file is opened;
- * look-ups use tables in memory. */
+ * searches use tables in memory. */
 #include "trace/from_recording/symbols.h"
 
 #include <elf.h>

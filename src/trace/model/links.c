@@ -323,7 +323,7 @@ static bool join_flow_group(flow_joining *j, const flow_item *ends, size_t count
     const flow_item *first = find_first_start(ends, count, KINETO_NO_ROW);
     const flow_item *second = first ? find_first_start(ends, count, first->end.row) : NULL;
     const flow_item *start = NULL, *early = NULL; /* early: a start that an earlier finish has */
-    bool used = true;                            /* start has a finish */
+    bool used = true;                             /* start has a finish */
     for (size_t i = 0; i < count; i++) {
         const flow_item *end = &ends[i];
         if (end->end.start) {

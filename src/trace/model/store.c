@@ -35,7 +35,7 @@ struct kt_store {
     size_t page_bytes;
     pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t stopping;
-    KB_VEC(region) regions; /* sorted by address */
+    KB_VEC(region) regions;    /* sorted by address */
     KB_VEC(kt_input *) inputs; /* retained */
     off_t end;                 /* of the used part of the file */
     bool warned_full;          /* the warning about a full file was logged */

@@ -42,8 +42,8 @@ typedef struct kt_event {
     const char *at;
     uint32_t has;
     char ph;
-    kineto_string name, cat;    /* inside the quotes, escapes untouched */
-    kineto_string pid, tid, id; /* raw: with quotes if texts */
+    kineto_string name, cat;                        /* inside the quotes, escapes untouched */
+    kineto_string pid, tid, id;                     /* raw: with quotes if texts */
     kineto_string id2, s, scope, bp, bind_id, args; /* raw */
     int64_t ts_ns, dur_ns;
     /* from args: */
@@ -125,7 +125,7 @@ typedef struct kt_place {
     uint32_t process, track; /* in the trace; KT_UNKNOWN */
     bool wanted;             /* the track is used */
     bool process_wanted;     /* only its process is used */
-    uint32_t rows; /* of this batch */
+    uint32_t rows;           /* of this batch */
 } kt_place;
 
 /* Args of a repaired event, which are not in the file. */

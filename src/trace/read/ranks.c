@@ -11,7 +11,7 @@ static const char *const dimension_names[DIMENSIONS] = {"rank", "pp", "dp", "ep"
 
 /* The label of a rank, as "[TP01-DP00]". */
 typedef struct label {
-    uint32_t text; /* string id */
+    uint32_t text;          /* string id */
     int64_t of[DIMENSIONS]; /* number by dimension */
     uint32_t stated;        /* bits of the dimensions in the label */
     int32_t rank;           /* -1: not numbered yet */

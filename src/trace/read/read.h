@@ -84,8 +84,8 @@ typedef struct kt_reader {
     KB_VEC(kt_flow_text) flow_texts;
     KB_VEC(kt_joined_args) joined_args;
     KB_VEC(kt_unread) unread;
-    kb_map header_keys;      /* hash of a key of the header → hash of its first value */
-    kineto_string base_text; /* base time of the first document, as spelled */
+    kb_map header_keys;               /* hash of a key of the header → hash of its first value */
+    kineto_string base_text;          /* base time of the first document, as spelled */
     KB_VEC(kineto_row) host_counters; /* counters with a category of the host, sorted */
     uint16_t kind_category[KINETO_KIND_COUNT];
     uint64_t kind_category_known;

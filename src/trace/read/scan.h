@@ -29,7 +29,7 @@ typedef struct kt_cursor {
     size_t next;    /* offset of the next window */
     size_t checked; /* UTF-8 is checked up to this offset */
     kt_index_fn *index;
-    bool lenient; /* a duration may be a text such as "nan" */
+    bool lenient;        /* a duration may be a text such as "nan" */
     int8_t unit_shift;   /* times are in units of 10^unit_shift microseconds */
     uint8_t other_count; /* number of `others` */
     kt_index_state state;
