@@ -211,7 +211,7 @@ def half(ph, ts, name=None, **more):
 
 def check_ends():
     stray = "end without a begin"
-    doubtful = "range whose end may be another's, as ends around it fit no begin: flagged"
+    doubtful = "range with a doubtful end, as ends near it match no begin: flagged"
     path = write_trace("ends.json", [half("B", 0, "main"), half("E", 10, "stray"), half("B", 20, "work"),
                                      half("E", 30, "work"), half("E", 100, "main")])
     expect("a stray end", spans(path), {"main": (0, 100000), "work": (20000, 10000)})
@@ -219,7 +219,7 @@ def check_ends():
     path = write_trace("ends.json", [half("B", 0, "main"), half("E", 10, "stray"), half("E", 100)])
     expect("a doubtful end", (spans(path), ledger(path).get(doubtful)), ({"main": (0, 100000)}, (1, 0)))
     expect("its mark", query(path, "select open_end from activities"), [{"open_end": 1}])
-    missing = "begin whose end is missing: lasts as long as the range around it"
+    missing = "begin whose end is missing: ends with the range around it"
     path = write_trace("ends.json", [half("B", 0, "main"), half("B", 10, "work"), half("B", 20, "inner"), half("E", 100, "main"),
                                      half("B", 200, "late"), half("E", 900, "late"), half("B", 950, "open")])
     expect("an end that is missing", spans(path), {"main": (0, 100000), "work": (10000, 90000), "inner": (20000, 80000),

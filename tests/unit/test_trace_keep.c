@@ -353,7 +353,7 @@ static void small_texts_stay_where_they_are(void **state)
     assert_true(make_trace(path_of("bad.json.gz"), 50));
     kineto_trace *t = open_trace(path_of("bad.json.gz"), 0);
     assert_false(kt_block_at(t, 0)->text->away);
-    assert_int_equal(kt_block_at(t, 0)->text->keep.fd, -1);
+    assert_int_equal(kt_block_at(t, 0)->text->index.fd, -1);
     assert_true(kt_block_at(t, 0)->text->reserved_bytes < 1 << 20);
     kineto_string args = kt_args_text(t, 49);
     assert_memory_equal(args.data, "{\"row\": 49,", 11);
@@ -650,8 +650,8 @@ static int measure(const char *path)
     double rows = (double)kineto_trace_count(t);
     sizes s = {(double)(status_kib("VmRSS:") - before) * 1024 / rows,
                (double)(status_kib("VmHWM:") - before) * 1024 / rows, 0};
-    for (size_t i = 0; i < in->keep.chunks.count; i++)
-        s.packed += (double)in->keep.chunks.data[i].packed.bytes / rows;
+    for (size_t i = 0; i < in->index.chunks.count; i++)
+        s.packed += (double)in->index.chunks.data[i].packed.bytes / rows;
     return write(STDOUT_FILENO, &s, sizeof s) == sizeof s ? 0 : 1;
 }
 

@@ -1,15 +1,17 @@
-/* Files that are mistaken for traces: what they are, so that the right one can be found. */
+/* Recognises files of other formats by their magic numbers, so that the error
+ * message can name the format and the remedy. Called once per file, with its first bytes,
+ * before any parsing. */
 #include "trace/bytes/foreign.h"
 
-static bool begins_with(kineto_string head, const char *bytes, size_t size)
+static bool head_begins_with(kineto_string head, const char *bytes, size_t size)
 {
     return head.size >= size && memcmp(head.data, bytes, size) == 0;
 }
 
-bool kt_text_is_wide(kineto_string head)
+bool kt_is_utf16_or_utf32(kineto_string head)
 {
     static const char little[] = "\xff\xfe", big[] = "\xfe\xff";
-    if (begins_with(head, little, 2) || begins_with(head, big, 2))
+    if (head_begins_with(head, little, 2) || head_begins_with(head, big, 2))
         return true;
     return head.size >= 4 && (head.data[0] == 0) != (head.data[1] == 0) &&
            (head.data[2] == 0 || head.data[3] == 0);
@@ -38,11 +40,11 @@ const char *kt_text_foreign(kineto_string head)
         {"<", 1, EXPECTED "a page or XML"},
 #undef EXPECTED
     };
-    if (kt_text_is_wide(head))
+    if (kt_is_utf16_or_utf32(head))
         return "the text is UTF-16 or UTF-32, and a trace is UTF-8; convert it with "
                "'iconv -f UTF-16 -t UTF-8'";
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (begins_with(head, known[i].begin, known[i].bytes))
+        if (head_begins_with(head, known[i].begin, known[i].bytes))
             return known[i].problem;
     return NULL;
 }

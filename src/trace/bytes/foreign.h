@@ -1,11 +1,14 @@
-/* Files that are mistaken for traces: what they are, by their first bytes. */
+/* Recognises files of other formats that users pass by mistake (pictures, archives,
+ * databases, UTF-16 text) by their first bytes. The reader (read/open.c) puts the answer
+ * into its error message. */
 #ifndef KT_FOREIGN_H
 #define KT_FOREIGN_H
 
 #include "base/base.h"
 
-/** What is wrong with a text that begins so, and what to do; NULL: nothing that is known. */
+/** The problem with a file that begins with `head`, and its remedy; NULL: no known foreign
+ *  format. */
 const char *kt_text_foreign(kineto_string head);
-/** Has each character two bytes or four, in UTF-16 or UTF-32? */
-bool kt_text_is_wide(kineto_string head);
+/** True for UTF-16 and UTF-32, by the byte order mark or by zero bytes at every other place. */
+bool kt_is_utf16_or_utf32(kineto_string head);
 #endif

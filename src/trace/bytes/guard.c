@@ -1,9 +1,12 @@
-/* Mapped files that become shorter while they are read. To touch a page that is no longer in the file raises SIGBUS,
- * which kills the process without a word. While files are mapped and no other code handles SIGBUS, a handler puts
- * zeros in the place of what is gone, and notes it: reading goes on, and ends with an error.
+/* Protects the process against mapped files that are truncated while they are read. A read
+ * from a page that the file no longer has raises SIGBUS, which kills the process. While
+ * files are mapped, and if the program has no SIGBUS handler of its own, a handler here
+ * maps zero pages over the lost ones and sets `cut` of the input: reading continues, and
+ * ends with an error (kt_input_check).
  *
- * Slots are never freed, so that the handler may look at them at any time. A slot that a thread faults in is in
- * use: who reads a file holds it. */
+ * The handler runs in any thread at any time: it takes no lock and allocates nothing. Slots
+ * are never freed, so that it may read them at any time; a thread that reads a mapped file
+ * holds a reference to the input, so the slot of a faulting address stays in use. */
 #include "trace/bytes/input.h"
 
 #include <signal.h>
@@ -11,28 +14,33 @@
 
 #define SLOTS 64u
 
-typedef struct slot {
-    uintptr_t base; /* 0: free; set last */
+/* The range of one mapped file. A thread owns the slot by changing `claimed` from 0 to 1;
+ * the handler sees the slot from the moment `base` is stored, which is last, and until it
+ * is cleared, which is first. */
+typedef struct guard_slot {
+    uintptr_t base; /* 0: free */
     size_t bytes;
     uint32_t claimed;
     kt_input *input;
-} slot;
+} guard_slot;
 
-typedef struct slots {
-    slot slots[SLOTS];
-    struct slots *next; /* set once */
-} slots;
+typedef struct guard_slots {
+    guard_slot slots[SLOTS];
+    struct guard_slots *next; /* set once */
+} guard_slots;
 
-static slots first_slots;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static guard_slots first_guard_slots;
+static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 
-/* Of the first file that became shorter; written once, by a handler. */
+/* Path of the first file that was truncated. The handler that wins `cut_claimed` writes it,
+ * once. */
 static char cut_path[1024];
 static uint32_t cut_claimed, cut_known;
 
 const char *kt_guard_cut_file(void) { return kb_load_acquire(&cut_known) ? cut_path : NULL; }
 
-static void note_cut(kt_input *in)
+/* Marks the input as cut and records its path, if it is the first. Async-signal-safe. */
+static void mark_input_cut(kt_input *in)
 {
     uint32_t first = 0;
     kb_store_relaxed(&in->cut, 1u);
@@ -43,10 +51,10 @@ static void note_cut(kt_input *in)
     kb_store_release(&cut_known, 1u);
 }
 
-/* The mapping around an address; NULL: it is none of ours. */
-static const slot *find_slot(uintptr_t address)
+/* The slot whose mapping contains the address; NULL: the fault is not in a mapped trace. */
+static const guard_slot *find_guard_slot(uintptr_t address)
 {
-    for (const slots *s = &first_slots; s; s = kb_load_acquire(&s->next))
+    for (const guard_slots *s = &first_guard_slots; s; s = kb_load_acquire(&s->next))
         for (uint32_t i = 0; i < SLOTS; i++) {
             uintptr_t base = kb_load_acquire(&s->slots[i].base);
             if (base && address >= base && address - base < s->slots[i].bytes)
@@ -55,31 +63,34 @@ static const slot *find_slot(uintptr_t address)
     return NULL;
 }
 
-/* What lies behind a page that the file no longer has, it has not either. */
-static bool replace_lost_pages(uintptr_t address)
+/* Maps zeros from the faulting page to the end of the mapping: pages after a lost page are
+ * lost, too. */
+static bool map_zeros_over_lost_pages(uintptr_t address)
 {
-    const slot *s = find_slot(address);
+    const guard_slot *s = find_guard_slot(address);
     if (!s)
         return false;
     uintptr_t page = address - address % kb_os_page_bytes();
-    note_cut(s->input);
+    mark_input_cut(s->input);
     return mmap((void *)page, s->base + s->bytes - page, PROT_READ,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-/* A fault of others: it comes again, and does what it would have done without us. */
+/* The SIGBUS handler. For a fault outside our mappings it restores the default action and
+ * returns: the instruction faults again, with the effect that it would have had without
+ * this handler. */
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    if (info->si_code == BUS_ADRERR && replace_lost_pages((uintptr_t)info->si_addr))
+    if (info->si_code == BUS_ADRERR && map_zeros_over_lost_pages((uintptr_t)info->si_addr))
         return;
     signal(number, SIG_DFL);
-    if (info->si_code <= 0) /* somebody sent it */
+    if (info->si_code <= 0) /* sent by kill() or the like: it does not come again by itself */
         raise(number);
 }
 
-/* Who handles the signal already keeps it. */
-static void install(void)
+/* Installs the handler, unless the program has one already. Once per process. */
+static void install_sigbus_handler(void)
 {
     struct sigaction action, before;
     memset(&action, 0, sizeof action);
@@ -91,20 +102,24 @@ static void install(void)
         (void)sigaction(SIGBUS, &action, NULL);
 }
 
-static bool claim(slot *s, kt_input *in, size_t bytes)
+/* Takes a free slot for the mapping; false: it is in use. */
+static bool claim_guard_slot(guard_slot *s, kt_input *in, size_t bytes)
 {
     uint32_t is_free = 0;
     if (!kb_cas_acqrel(&s->claimed, &is_free, 1u))
         return false;
+    KB_ASSERT(in->base && !kb_load_relaxed(&s->base)); /* the handler cannot see the slot yet */
     s->bytes = bytes;
     s->input = in;
     kb_store_release(&s->base, (uintptr_t)in->base);
     return true;
 }
 
-static slots *more_slots(slots *s)
+/* The next array of slots, allocated on first use; NULL: out of memory. Of two threads that
+ * append at the same time, one wins the compare-and-swap and the other frees its array. */
+static guard_slots *next_guard_slots(guard_slots *s)
 {
-    slots *next = kb_load_acquire(&s->next), *none = NULL;
+    guard_slots *next = kb_load_acquire(&s->next), *none = NULL;
     if (next)
         return next;
     next = calloc(1, sizeof *next);
@@ -117,16 +132,16 @@ static slots *more_slots(slots *s)
 
 void kt_guard_begin(kt_input *in, size_t bytes)
 {
-    (void)pthread_once(&once, install);
-    for (slots *s = &first_slots; s; s = more_slots(s))
+    (void)pthread_once(&install_once, install_sigbus_handler);
+    for (guard_slots *s = &first_guard_slots; s; s = next_guard_slots(s))
         for (uint32_t i = 0; i < SLOTS; i++)
-            if (claim(&s->slots[i], in, bytes))
+            if (claim_guard_slot(&s->slots[i], in, bytes))
                 return;
 }
 
 void kt_guard_end(const kt_input *in)
 {
-    for (slots *s = &first_slots; s; s = kb_load_acquire(&s->next))
+    for (guard_slots *s = &first_guard_slots; s; s = kb_load_acquire(&s->next))
         for (uint32_t i = 0; i < SLOTS; i++)
             if (kb_load_relaxed(&s->slots[i].base) == (uintptr_t)in->base) {
                 kb_store_release(&s->slots[i].base, (uintptr_t)0);

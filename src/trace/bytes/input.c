@@ -1,5 +1,8 @@
-/* Text to read: a mapped file, or what a thread of its own puts into reserved addresses. What has
- * been read is given back. */
+/* The text of one input file (see input.h): a mapped file, or reserved addresses that a
+ * producer thread fills by inflate.c, read ahead of the parsers. Parsed text is released
+ * here, and the producer is stopped when it is too far ahead. All fields that both sides
+ * change are under `mutex`; `ready_bytes` and `complete` are published with release stores,
+ * so that readers load them without the mutex. */
 #include "trace/bytes/input.h"
 
 #include <errno.h>
@@ -8,19 +11,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* At once from the source, so that scanning begins early. */
-#ifndef KT_STEP_BYTES /* fuzzing has smaller ones; chunks that are kept hold whole steps */
+/* The producer publishes steps of this size, small enough that parsing begins early. */
+#ifndef KT_STEP_BYTES /* fuzzing sets smaller ones; a chunk is a whole number of steps */
 #define KT_STEP_BYTES (1 << 20)
 #endif
 enum { STEP_BYTES = KT_STEP_BYTES };
-#define MOST_BYTES ((size_t)1 << 40) /* of text: what places in it have room for */
-/* deflate makes at most 1032 bytes of one */
-#define MOST_GROWTH 1032u
+/* Limit of the text: an offset in a block of rows has 40 bits (kt_block.args). */
+#define MAX_TEXT_BYTES ((size_t)1 << 40)
+/* The compression ratio of deflate is at most 1032:1. */
+#define MAX_DEFLATE_RATIO 1032u
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* Address space without memory, as much as is wanted or there is. Begins where a huge page does. */
-static char *reserve(size_t *bytes)
+/* Reserves address space without memory: *bytes, or less where the limit of the process is
+ * lower (then *bytes is adjusted). Aligned to KT_GIVE_BYTES, so that huge pages are
+ * possible. NULL: none. */
+static char *reserve_addresses(size_t *bytes)
 {
     for (size_t size = *bytes; size >= STEP_BYTES; size /= 4) {
         size = kb_align(size, kb_os_page_bytes());
@@ -33,16 +39,17 @@ static char *reserve(size_t *bytes)
             munmap(base, before);
         munmap(base + before + size, KT_GIVE_BYTES - before);
         *bytes = size;
-        if (size > KT_GIVE_BYTES) /* a wish; of short texts most of a huge page would be wasted */
+        if (size > KT_GIVE_BYTES) /* advice only; short texts would waste most of a huge page */
             madvise(base + before + KT_GIVE_BYTES, size - KT_GIVE_BYTES, MADV_HUGEPAGE);
         return base + before;
     }
     return NULL;
 }
 
-/* The file, and behind it at least a page of zeros. */
-static kineto_status map_file(kt_input *in, int fd, size_t bytes, const char *path,
-                              kineto_error *err)
+/* Maps the file over the beginning of anonymous memory, so that at least a page of zeros
+ * follows it. */
+static kineto_status map_input_file(kt_input *in, int fd, size_t bytes, const char *path,
+                                    kineto_error *err)
 {
     size_t reserved = kb_align(bytes, kb_os_page_bytes()) + kb_os_page_bytes();
     char *base =
@@ -54,7 +61,8 @@ static kineto_status map_file(kt_input *in, int fd, size_t bytes, const char *pa
     if (mmap(base, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
         return kb_fail_os(err, errno, "cannot map %s", path);
     madvise(base, bytes, MADV_SEQUENTIAL);
-    kt_guard_begin(in, reserved - kb_os_page_bytes()); /* whole pages: the last one is read to its end */
+    /* Whole pages: parsers read the last one to its end. */
+    kt_guard_begin(in, reserved - kb_os_page_bytes());
     in->ready_bytes = bytes;
     in->mapped = true;
     in->complete = 1;
@@ -63,9 +71,12 @@ static kineto_status map_file(kt_input *in, int fd, size_t bytes, const char *pa
 
 /* ---- the producer ---------------------------------------------------------------------------- */
 
-static void publish(kt_input *in, size_t ready, bool complete)
+/* Makes `ready` bytes of text visible to readers. Only the producer calls it, with growing
+ * values. */
+static void publish_ready_bytes(kt_input *in, size_t ready, bool complete)
 {
     pthread_mutex_lock(&in->mutex);
+    KB_ASSERT(ready >= in->ready_bytes && ready < in->reserved_bytes && !in->complete);
     kb_store_release(&in->ready_bytes, ready);
     if (complete)
         kb_store_release(&in->complete, 1u);
@@ -73,8 +84,8 @@ static void publish(kt_input *in, size_t ready, bool complete)
     pthread_mutex_unlock(&in->mutex);
 }
 
-/* Wait until more is wanted than there is; false: nobody needs more. */
-static bool is_wanted(kt_input *in, size_t ready)
+/* The producer waits until readers want more text than is ready; false: it is to stop. */
+static bool wait_for_demand(kt_input *in, size_t ready)
 {
     pthread_mutex_lock(&in->mutex);
     while (!in->stop && !in->all_passed && ready >= in->wanted &&
@@ -85,8 +96,9 @@ static bool is_wanted(kt_input *in, size_t ready)
     return !stop;
 }
 
-/* Memory that has been given back is used again: the system would clear it first. */
-static void reuse_memory(kt_input *in, size_t to)
+/* Moves a released piece of memory to the producer's next addresses at `to`. Fresh pages
+ * would have to be cleared by the kernel; these need not be. */
+static void reuse_spare_memory(kt_input *in, size_t to)
 {
 #if defined(MREMAP_DONTUNMAP)
     const int how = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
@@ -101,7 +113,8 @@ static void reuse_memory(kt_input *in, size_t to)
         madvise(from, KT_GIVE_BYTES, MADV_DONTNEED);
         return;
     }
-    /* One mapping with what lies before it: their number is limited. */
+    /* Same flags as the mapping before it, so that the kernel merges them: their number is
+     * limited. */
     (void)mmap(from, KT_GIVE_BYTES, PROT_READ,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 #else
@@ -110,7 +123,8 @@ static void reuse_memory(kt_input *in, size_t to)
 #endif
 }
 
-/* Does what no reader has passed take more than the limit? */
+/* True if the text that no reader has passed exceeds the limit; *most receives the limit
+ * (0: none). */
 static bool exceeds_limit(kt_input *in, size_t ready, size_t *most)
 {
     pthread_mutex_lock(&in->mutex);
@@ -120,16 +134,17 @@ static bool exceeds_limit(kt_input *in, size_t ready, size_t *most)
     return exceeds;
 }
 
-static kineto_status fail_by_limit(const kt_input *in, size_t most, kineto_error *err)
+static kineto_status fail_item_limit(const kt_input *in, size_t most, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_LIMIT,
-                   "%s: one event, text or run of blanks is longer than %zu MiB, which is as much as the "
-                   "limit of memory leaves for it; read it with a larger limit, or without one",
+                   "%s: one event, text or run of blanks is longer than the %zu MiB that the "
+                   "memory limit allows; read the file with a higher limit, or without one",
                    in->path, most >> 20);
 }
 
-/* The first reason why the text ends stays; a reader may give one while the producer does. */
-static void set_status(kt_input *in, kineto_status status, const kineto_error *error)
+/* Records why the text ends. The first error stays: a reader may set one while the producer
+ * does. */
+static void set_input_status(kt_input *in, kineto_status status, const kineto_error *error)
 {
     pthread_mutex_lock(&in->mutex);
     if (in->status == KINETO_OK && status != KINETO_OK) {
@@ -139,45 +154,49 @@ static void set_status(kt_input *in, kineto_status status, const kineto_error *e
     pthread_mutex_unlock(&in->mutex);
 }
 
-/* Steps end where chunks do. */
-static kineto_status bring_step(kt_input *in, size_t ready, size_t *got, kineto_error *err)
+/* Reads the next step from the source into the text at `ready`. A step never crosses a boundary of
+ * chunks, so that a seek point can be taken exactly at the beginning of each chunk. */
+static kineto_status read_step(kt_input *in, size_t ready, size_t *got, kineto_error *err)
 {
     size_t most = in->reserved_bytes - kb_os_page_bytes(), limit;
     if (exceeds_limit(in, ready, &limit))
-        return fail_by_limit(in, limit, err);
+        return fail_item_limit(in, limit, err);
     size_t room = KB_MIN((size_t)STEP_BYTES - ready % STEP_BYTES, most - ready);
     if (!room)
         return kb_fail(err, KINETO_E_LIMIT, "the text is longer than there is address space for");
-    if (in->keep.by_points && ready % in->keep.chunk_bytes == 0)
-        kt_keep_point(&in->keep, in->source);
+    if (in->index.by_points && ready % in->index.chunk_bytes == 0)
+        kt_seek_index_add_point(&in->index, in->source);
     if (ready % KT_GIVE_BYTES == 0)
-        reuse_memory(in, ready);
-    char *to = (char *)(uintptr_t)in->base + ready; /* written here only, ahead of what is ready */
-    return kt_source_read(in->source, to, room, got, err);
+        reuse_spare_memory(in, ready);
+    /* No reader reads here: it is after ready_bytes, which only this thread moves. */
+    char *to = (char *)(uintptr_t)in->base + ready;
+    return kt_inflate_read(in->source, to, room, got, err);
 }
 
-static void *produce(void *input)
+/* The producer thread: brings steps until the end, an error, or a stop, then clears the
+ * page after the text, which may be reused memory. */
+static void *run_producer(void *input)
 {
     kt_input *in = input;
     size_t ready = 0, got = 1;
-    while (kt_input_status(in) == KINETO_OK && got && is_wanted(in, ready)) {
+    while (kt_input_status(in) == KINETO_OK && got && wait_for_demand(in, ready)) {
         kineto_error error = {0};
         got = 0;
-        set_status(in, bring_step(in, ready, &got, &error), &error);
+        set_input_status(in, read_step(in, ready, &got, &error), &error);
         ready += got;
-        publish(in, ready, false);
+        publish_ready_bytes(in, ready, false);
         if (kb_load_relaxed(&in->all_passed))
-            kt_input_passed(in, SIZE_MAX);
+            kt_input_mark_passed(in, SIZE_MAX);
     }
-    size_t behind = KT_GIVE_BYTES - ready % KT_GIVE_BYTES; /* memory that may have been used */
-    memset((char *)(uintptr_t)in->base + ready, 0, KB_MIN(behind, kb_os_page_bytes()));
-    publish(in, ready, true);
+    size_t rest = KT_GIVE_BYTES - ready % KT_GIVE_BYTES;
+    memset((char *)(uintptr_t)in->base + ready, 0, KB_MIN(rest, kb_os_page_bytes()));
+    publish_ready_bytes(in, ready, true);
     return NULL;
 }
 
 static kineto_status start_producer(kt_input *in, kineto_error *err)
 {
-    int failed = kb_thread_start(&in->producer, produce, in);
+    int failed = kb_thread_start(&in->producer, run_producer, in);
     in->has_producer = !failed;
     return failed ? kb_fail_os(err, failed, "cannot start a thread to read") : KINETO_OK;
 }
@@ -198,9 +217,10 @@ size_t kt_input_wait(kt_input *in, size_t bytes)
     return ready;
 }
 
-/* ---- giving back ----------------------------------------------------------------------------- */
+/* ---- release of parsed text ------------------------------------------------------------------ */
 
-static void note_passed(kt_input *in, size_t offset)
+/* Moves `passed` forward, never back, and wakes the producer. */
+static void advance_passed(kt_input *in, size_t offset)
 {
     pthread_mutex_lock(&in->mutex);
     if (offset == SIZE_MAX)
@@ -212,21 +232,24 @@ static void note_passed(kt_input *in, size_t offset)
     pthread_mutex_unlock(&in->mutex);
 }
 
-/* Whole pages from *from on that can be given back; 0: none. */
-static size_t take_given(kt_input *in, size_t most, size_t *from)
+/* Claims the text before `most` that is not released yet, in whole units. The caller releases the
+ * returned number of bytes from *from on; each byte is claimed once. 0: none. */
+static size_t claim_release(kt_input *in, size_t most, size_t *from)
 {
     pthread_mutex_lock(&in->mutex);
     *from = in->given;
-    most -= KB_MIN(most, KT_BEHIND_BYTES);
+    most -= KB_MIN(most, KT_BACK_BYTES);
     size_t end = most / KT_GIVE_BYTES * KT_GIVE_BYTES;
     size_t bytes = end > *from ? end - *from : 0;
     in->given += bytes;
+    KB_ASSERT(in->given <= in->ready_bytes);
     pthread_mutex_unlock(&in->mutex);
     return bytes;
 }
 
-/* To whoever brings more text, as long as there is somebody; else to the system. */
-static void give_back(kt_input *in, size_t from, size_t bytes)
+/* Releases memory: to the producer as spare pieces, as long as it runs and has room for
+ * them, the rest to the system. */
+static void release_text(kt_input *in, size_t from, size_t bytes)
 {
     pthread_mutex_lock(&in->mutex);
     while (!in->mapped && !in->complete && bytes && in->spare_count < KB_COUNT(in->spares)) {
@@ -239,35 +262,37 @@ static void give_back(kt_input *in, size_t from, size_t bytes)
         madvise((char *)(uintptr_t)in->base + from, bytes, MADV_DONTNEED);
 }
 
-void kt_input_passed(kt_input *in, size_t offset)
+void kt_input_mark_passed(kt_input *in, size_t offset)
 {
-    if (!in->mapped && !in->keep.chunk_bytes)
+    if (!in->mapped && !in->index.chunk_bytes)
         return;
-    note_passed(in, offset);
+    advance_passed(in, offset);
     pthread_mutex_lock(&in->mutex);
     size_t passed = in->passed, from;
     pthread_mutex_unlock(&in->mutex);
-    if (!in->mapped && !in->keep.by_points)
-        kt_keep_pack(&in->keep, in->base, passed);
+    if (!in->mapped && !in->index.by_points)
+        kt_seek_index_pack(&in->index, in->base, passed);
     if (!in->mapped)
-        passed = kt_keep_bytes(&in->keep, passed);
-    size_t bytes = take_given(in, passed, &from);
+        passed = kt_seek_index_bytes(&in->index, passed);
+    size_t bytes = claim_release(in, passed, &from);
     if (bytes)
-        give_back(in, from, bytes);
+        release_text(in, from, bytes);
 }
 
 kineto_status kt_input_settle(kt_input *in, kineto_error *err)
 {
+    KB_ASSERT(!in->has_producer && in->complete); /* after kt_input_finish, by one thread */
     kineto_status status = KINETO_OK;
     kt_input_trim(in);
-    kt_parts_begin(in);
-    /* What fits into one chunk stays: it would not be smaller in another form. */
-    if (in->keep.chunk_bytes && in->ready_bytes > in->keep.chunk_bytes) {
-        status = kt_keep_close(&in->keep, in->base, in->ready_bytes, in->status != KINETO_OK, err);
+    kt_resident_parts_begin(in);
+    /* A text of one chunk stays mapped: its chunk would not take less memory. */
+    if (in->index.chunk_bytes && in->ready_bytes > in->index.chunk_bytes) {
+        status = kt_seek_index_close(&in->index, in->base, in->ready_bytes, in->status != KINETO_OK,
+                                     err);
         in->away = true;
     } else {
-        kt_keep_free(&in->keep);
-        kt_keep_init(&in->keep);
+        kt_seek_index_free(&in->index);
+        kt_seek_index_init(&in->index);
     }
     size_t stays = in->mapped ? in->reserved_bytes : 0;
     if (!in->mapped && !in->away)
@@ -283,43 +308,45 @@ void kt_input_trim(kt_input *in)
     if (in->mapped)
         madvise((void *)(uintptr_t)in->base, in->ready_bytes, MADV_DONTNEED);
     else if (in->away)
-        kt_recall_forget(in);
+        kt_chunk_cache_drop(in);
 }
 
-bool kt_input_has_lost(kt_input *in)
+bool kt_input_has_lost_text(kt_input *in)
 {
-    return kb_load_relaxed(&in->cut) || (in->away && kt_keep_has_lost(&in->keep));
+    return kb_load_relaxed(&in->cut) || (in->away && kt_seek_index_has_lost(&in->index));
 }
 
 kineto_status kt_input_check(kt_input *in, kineto_error *err)
 {
-    if (in->mapped && in->source && kt_source_is_shorter(in->source, in->ready_bytes))
+    if (in->mapped && in->source && kt_inflate_is_shorter(in->source, in->ready_bytes))
         kb_store_relaxed(&in->cut, 1u);
     if (!kb_load_relaxed(&in->cut))
         return KINETO_OK;
     return kb_fail(err, KINETO_E_IO,
-                   "%s: the file became shorter while it was read; read it again when it is written",
+                   "%s: the file was truncated while it was read; read it again when its writer "
+                   "has finished",
                    in->path);
 }
 
-/* ---- a limit --------------------------------------------------------------------------------- */
+/* ---- the limit for one item ------------------------------------------------------------------ */
 
-void kt_input_limit(kt_input *in, size_t most_ahead)
+void kt_input_set_item_limit(kt_input *in, size_t most_ahead)
 {
     pthread_mutex_lock(&in->mutex);
     kb_store_relaxed(&in->most_ahead, most_ahead);
     pthread_mutex_unlock(&in->mutex);
 }
 
-void kt_input_exceed(kt_input *in)
+void kt_input_fail_item_limit(kt_input *in)
 {
     kineto_error error = {0};
-    set_status(in, fail_by_limit(in, kb_load_relaxed(&in->most_ahead), &error), &error);
+    set_input_status(in, fail_item_limit(in, kb_load_relaxed(&in->most_ahead), &error), &error);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static kt_input *create(const char *path)
+/* A new input with one reference and no text; NULL: out of memory. */
+static kt_input *create_input(const char *path)
 {
     kt_input *in = calloc(1, sizeof *in);
     char *copy = strdup(path);
@@ -332,7 +359,7 @@ static kt_input *create(const char *path)
     static uint64_t numbers;
     in->references = 1;
     in->number = kb_add_relaxed(&numbers, 1) + 1;
-    kt_keep_init(&in->keep);
+    kt_seek_index_init(&in->index);
     pthread_mutex_init(&in->mutex, NULL);
     pthread_cond_init(&in->changed, NULL);
     return in;
@@ -353,10 +380,10 @@ void kt_input_finish(kt_input *in)
         pthread_mutex_unlock(&in->mutex);
         pthread_join(in->producer, NULL);
         in->has_producer = false;
-        if (in->keep.by_points)
-            in->keep.fd = kt_source_take_file(in->source);
+        if (in->index.by_points)
+            in->index.fd = kt_inflate_take_file(in->source);
     }
-    kt_source_close(in->source);
+    kt_inflate_close(in->source);
     in->source = NULL;
 }
 
@@ -366,48 +393,53 @@ void kt_input_release(kt_input *in)
         return;
     kt_input_finish(in);
     if (in->away)
-        kt_recall_forget(in);
-    kt_parts_end(in);
+        kt_chunk_cache_drop(in);
+    kt_resident_parts_end(in);
     if (in->mapped)
         kt_guard_end(in);
     if (in->base && in->reserved_bytes)
         munmap((void *)(uintptr_t)in->base, in->reserved_bytes);
-    kt_keep_free(&in->keep);
+    kt_seek_index_free(&in->index);
     free(in->path);
     pthread_mutex_destroy(&in->mutex);
     pthread_cond_destroy(&in->changed);
     free(in);
 }
 
-/* A pipe or compressed file: into reserved addresses. */
-static kineto_status stream(kt_input *in, size_t file_bytes, kineto_error *err)
+/* Reads a pipe or compressed file into reserved addresses. A gzip file that can be read
+ * again gets seek points; of anything else the seek index holds the text itself,
+ * compressed. */
+static kineto_status start_streaming(kt_input *in, size_t file_bytes, kineto_error *err)
 {
-    bool known = file_bytes && file_bytes < MOST_BYTES / MOST_GROWTH;
-    in->reserved_bytes = known ? file_bytes * MOST_GROWTH + 2 * (size_t)STEP_BYTES : MOST_BYTES;
-    char *base = reserve(&in->reserved_bytes);
+    bool known = file_bytes && file_bytes < MAX_TEXT_BYTES / MAX_DEFLATE_RATIO;
+    in->reserved_bytes =
+        known ? file_bytes * MAX_DEFLATE_RATIO + 2 * (size_t)STEP_BYTES : MAX_TEXT_BYTES;
+    char *base = reserve_addresses(&in->reserved_bytes);
     in->base = base;
     if (!base)
         return kb_fail(err, KINETO_E_MEMORY, "no address space to read into");
-    in->keep.by_points = kt_source_can_resume(in->source);
-    in->keep.chunk_bytes = in->keep.by_points ? KT_POINT_BYTES : KT_PACK_BYTES;
+    in->index.by_points = kt_inflate_can_resume(in->source);
+    in->index.chunk_bytes = in->index.by_points ? KT_POINT_BYTES : KT_PACK_BYTES;
     return start_producer(in, err);
 }
 
-static kineto_status open_descriptor(kt_input *in, int fd, const char *path, kineto_error *err)
+/* Maps the file, or starts the producer. Takes ownership of the descriptor. */
+static kineto_status open_input_descriptor(kt_input *in, int fd, const char *path,
+                                           kineto_error *err)
 {
     struct stat st;
     size_t bytes = 0;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         bytes = (size_t)st.st_size;
     in->file_bytes = bytes;
-    kineto_status status = kt_source_open(fd, path, &in->source, err);
+    kineto_status status = kt_inflate_open(fd, path, &in->source, err);
     if (status != KINETO_OK)
         return status;
-    if (!bytes || kt_source_is_compressed(in->source) || lseek(fd, 0, SEEK_CUR) < 0)
-        return stream(in, bytes, err);
-    if (bytes >= MOST_BYTES)
+    if (!bytes || kt_inflate_is_compressed(in->source) || lseek(fd, 0, SEEK_CUR) < 0)
+        return start_streaming(in, bytes, err);
+    if (bytes >= MAX_TEXT_BYTES)
         return kb_fail(err, KINETO_E_LIMIT, "%s: files over 1 TiB cannot be read", path);
-    return map_file(in, fd, bytes, path, err);
+    return map_input_file(in, fd, bytes, path, err);
 }
 
 kineto_status kt_input_open(const char *path, kt_input **out, kineto_error *err)
@@ -417,12 +449,12 @@ kineto_status kt_input_open(const char *path, kt_input **out, kineto_error *err)
     int fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot open %s", is_stdin ? "standard input" : path);
-    kt_input *in = create(path);
+    kt_input *in = create_input(path);
     if (!in) {
         close(fd);
         return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", path);
     }
-    kineto_status status = open_descriptor(in, fd, path, err);
+    kineto_status status = open_input_descriptor(in, fd, path, err);
     if (status != KINETO_OK)
         kt_input_release(in);
     else

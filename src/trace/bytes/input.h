@@ -1,11 +1,18 @@
-/* Text to read: one range of addresses, in which the text of a file appears from its beginning on.
+/* The text of one input file as one range of addresses, filled from its beginning on.
  *
- * A plain file is mapped. What is compressed, or comes through a pipe, is put there by a thread of
- * its own while others already scan. Behind the text there is always a page of zeros.
+ * A plain file is memory-mapped. A compressed file or a pipe is read and decompressed by a
+ * producer thread, while other threads already parse the part that is ready. At least a
+ * page of zeros follows the text, so that parsers may read past its end.
  *
- * What all readers have passed is given back, and the thread that brings text does not run far
- * ahead of them; once the text is read, its addresses are gone, and parts of it are had from what
- * was kept (keep.h). Who never says how far it has read keeps all of it. */
+ * Memory that all readers have passed is released to the system, and the producer stays at
+ * most KT_AHEAD_BYTES ahead of them. When the file has been parsed, the address range of a
+ * decompressed text is unmapped, and later reads of parts of it (arguments of events)
+ * decompress the chunk that holds them (seek_index.h, chunk_cache.c). A reader that never
+ * calls kt_input_mark_passed keeps the whole text mapped.
+ *
+ * Life: kt_input_open, kt_input_wait/_ready and kt_input_mark_passed by any readers,
+ * kt_input_finish, kt_input_settle, then kt_input_text by any threads until the last
+ * kt_input_release. */
 #ifndef KT_INPUT_H
 #define KT_INPUT_H
 
@@ -14,91 +21,99 @@
 
 #include <pthread.h>
 
-#define KT_AHEAD_BYTES                                                                             \
-    ((size_t)8 << 20) /* of text, before the slowest reader; more if one waits                     \
-                       */
-#define KT_BEHIND_BYTES ((size_t)64 << 10) /* repair looks back */
-#define KT_GIVE_BYTES   ((size_t)2 << 20)  /* given back at a time: a huge page */
+/* How far the producer runs ahead of the slowest reader, in bytes of text; more if a reader
+ * waits. */
+#define KT_AHEAD_BYTES ((size_t)8 << 20)
+/* Text before the slowest reader that is not released: repair reads backwards. */
+#define KT_BACK_BYTES ((size_t)64 << 10)
+/* The unit of release: a huge page. */
+#define KT_GIVE_BYTES ((size_t)2 << 20)
 
-/* Of a large mapped file that has been read: its parts that were looked at last. All others are
- * given back, and come again, out of the system's cache, when they are looked at. */
+/* Resident parts of a large mapped file after parsing: only the parts that were read most
+ * recently stay in the memory of the process. The others are released with madvise and
+ * fault in again, out of the system's page cache, when they are read. */
 #ifndef KT_PART_BYTES
 #define KT_PART_BYTES ((size_t)2 << 20)
 #endif
-#define KT_PARTS 32u   /* of all files together, as long as these are few */
-#ifndef KT_LARGE_BYTES /* what is smaller stays: to bring its pages again and again takes time */
+#define KT_PARTS 32u   /* resident parts of all files together, as long as the files are few */
+#ifndef KT_LARGE_BYTES /* smaller files stay resident: repeated page faults would take time */
 #define KT_LARGE_BYTES ((size_t)384 << 20)
 #endif
-typedef struct kt_parts {
-    uint8_t *here;           /* by part; NULL: none is given back */
-    uint32_t last[KT_PARTS]; /* a ring: which are here */
-    uint32_t first, count;
-} kt_parts;
+typedef struct kt_resident_parts {
+    uint8_t *here;           /* by part, 1: resident; NULL: parts are not released */
+    uint32_t last[KT_PARTS]; /* a ring of the numbers of resident parts, oldest first */
+    uint32_t first, count;   /* of the ring */
+} kt_resident_parts;
 
 typedef struct kt_input {
     uint32_t references;
     char *path;
     const char *base;
     size_t reserved_bytes; /* of address space */
-    uint64_t file_bytes;   /* as it lies on the disk, 0 unknown */
-    size_t ready_bytes;    /* grows; stored with release */
-    uint32_t complete;     /* no more will come; stored with release */
-    bool mapped;           /* the file itself */
+    uint64_t file_bytes;   /* size of the file on disk (compressed), 0: unknown */
+    size_t ready_bytes;    /* text that may be read; only grows; stored with release */
+    uint32_t complete;     /* 1: ready_bytes is final; stored with release */
+    bool mapped;           /* `base` is a mapping of the file itself */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t producer;
     bool has_producer;
-    bool stop;        /* nobody needs more */
-    size_t wanted;    /* somebody waits for this much */
-    size_t passed;    /* no reader looks at what is before; readers load it without the mutex */
-    size_t given;     /* back to the system, from the beginning on */
-    size_t spares[8]; /* of that, KT_GIVE_BYTES each, not yet with the system */
+    /* Invariant under the mutex: given <= passed <= ready_bytes. */
+    bool stop;        /* the producer ends: no reader needs more text */
+    size_t wanted;    /* a reader waits until this much text is ready */
+    size_t passed;    /* no reader reads text before this offset; also loaded without the mutex */
+    size_t given;     /* text before this offset has been released */
+    size_t spares[8]; /* offsets of released pieces of KT_GIVE_BYTES that the producer may reuse */
     uint32_t spare_count;
-    bool all_passed; /* also what is still to come */
-    bool away;       /* the text is not at `base` any more: see keep */
-    kt_keep keep;
-    uint64_t number; /* no other input has it */
+    bool all_passed; /* also text that is not ready yet: it is read and dropped */
+    bool away;       /* the text is no longer at `base`: it is reloaded through `index` */
+    kt_seek_index index;
+    uint64_t number; /* unique in the process: the key of the chunk cache */
 
-    kt_parts parts;
-    uint32_t cut;      /* a mapped file became shorter: what is missing reads as zeros */
-    size_t most_ahead; /* of text that is held for one item; 0: no limit */
+    kt_resident_parts parts;
+    uint32_t cut;      /* 1: the mapped file was truncated, its lost pages read as zeros */
+    size_t most_ahead; /* limit for text that one item may hold in memory, in bytes; 0: none */
 
-    struct kt_source *source;
+    struct kt_inflate *source;
     kineto_status status; /* why the text ends where it does; written under the mutex */
     kineto_error error;
 } kt_input;
 
-/** Begin to read a file; "-" is stdin. The caller releases it. */
+/** Opens a file and begins to read it; "-" is stdin. The caller releases it. */
 kineto_status kt_input_open(const char *path, kt_input **out, kineto_error *err);
 kt_input *kt_input_retain(kt_input *in);
 void kt_input_release(kt_input *in);
-/** The text is read: ends the thread that brought it. What is there stays. */
+/** All text that is needed has been read: stops and joins the producer. Text that is ready
+ *  stays. */
 void kt_input_finish(kt_input *in);
-/** Nobody looks at the text before `offset` any more, except through kt_input_text when all is
- * read; SIZE_MAX: at none of it. Any thread that reads. */
-void kt_input_passed(kt_input *in, size_t offset);
-/** After kt_input_finish, if kt_input_passed was called: what is left of the text goes away. Nobody
- *  else may look at it meanwhile. */
+/** No thread reads the text before `offset` any more, except through kt_input_text after
+ *  kt_input_settle; SIZE_MAX: none of the text, including text that is not ready yet. Any
+ *  thread. */
+void kt_input_mark_passed(kt_input *in, size_t offset);
+/** After kt_input_finish, if kt_input_mark_passed was called: releases the rest of the text. No
+ *  other thread may read the text during the call. KINETO_E_MEMORY: the seek index is
+ *  incomplete. */
 kineto_status kt_input_settle(kt_input *in, kineto_error *err);
-/** Give back what memory can be given back: of a mapped file its pages, else what was loaded to be
- *  looked at again. Any thread. */
+/** Releases memory that can be had again: pages of a mapped file, or chunks in the cache.
+ *  Any thread. */
 void kt_input_trim(kt_input *in);
-/** Hold so many bytes of text at most that no reader has passed: one item that is longer ends the text with
- *  KINETO_E_LIMIT. */
-void kt_input_limit(kt_input *in, size_t most_ahead);
-/** A reader wants to hold more of one item than the limit allows: the text ends for it. */
-void kt_input_exceed(kt_input *in);
-/** After all was read: KINETO_E_IO if the file became shorter meanwhile. */
+/** Limits the text in memory that no reader has passed: one item longer than `most_ahead`
+ *  bytes ends the text with KINETO_E_LIMIT. */
+void kt_input_set_item_limit(kt_input *in, size_t most_ahead);
+/** Called by a reader that needs more of one item than the limit allows: ends the text with
+ *  an error. */
+void kt_input_fail_item_limit(kt_input *in);
+/** After parsing: KINETO_E_IO if the file was truncated meanwhile. */
 kineto_status kt_input_check(kt_input *in, kineto_error *err);
-/** Could some of the text that was asked for not be had any more? */
-bool kt_input_has_lost(kt_input *in);
+/** True if some text that was requested could not be reloaded. */
+bool kt_input_has_lost_text(kt_input *in);
 /** Why the text ends where it does. Any thread; `error` belongs to it. */
 static inline kineto_status kt_input_status(const kt_input *in)
 {
     return kb_load_acquire(&in->status);
 }
-/** Wait until this much of the text is there, or all. @return how much there is. */
+/** Waits until `bytes` of text are ready, or all of it. @return bytes that are ready. */
 size_t kt_input_wait(kt_input *in, size_t bytes);
 static inline size_t kt_input_ready(kt_input *in, size_t bytes)
 {
@@ -106,59 +121,63 @@ static inline size_t kt_input_ready(kt_input *in, size_t bytes)
     return ready >= bytes ? ready : kt_input_wait(in, bytes);
 }
 
-/* ---- recall.c: parts of texts that are away ------------------------------------------------------- */
+/* ---- chunk_cache.c: text that is no longer at its addresses ---------------------------------- */
 #ifndef KT_RECALL_BYTES
-#define KT_RECALL_BYTES ((size_t)16 << 20) /* of loaded chunks, in all; a thread holds one more */
+#define KT_RECALL_BYTES ((size_t)16 << 20) /* of chunks in the cache; each thread holds one more */
 #endif
-/** A part of the text; 64 zeros follow it. It stays until this thread has asked for KT_TEXT_VIEWS
- *  others. Empty: it cannot be had any more. */
-kineto_string kt_recall(kt_input *in, uint64_t offset, size_t bytes);
-/** What is loaded of it is no longer needed. */
-void kt_recall_forget(kt_input *in);
+/** Loads `bytes` of text at `offset` into a copy that 64 zeros follow. Valid until this
+ *  thread has loaded KT_TEXT_VIEWS other parts. Empty: the text cannot be reloaded. */
+kineto_string kt_chunk_cache_read(kt_input *in, uint64_t offset, size_t bytes);
+/** Drops the chunks of this input from the cache. */
+void kt_chunk_cache_drop(kt_input *in);
 
-/* ---- parts.c ---------------------------------------------------------------------------------------- */
-/** Begin to give back. */
-void kt_parts_begin(kt_input *in);
-/** A part is looked at that is not here. */
-void kt_parts_enter(kt_input *in, size_t part);
-void kt_parts_end(kt_input *in);
+/* ---- resident_parts.c: memory of large mapped files ------------------------------------------ */
+/** Begins to limit the resident parts of a large mapped file; does nothing for other inputs. */
+void kt_resident_parts_begin(kt_input *in);
+/** Before a read from a part that is not resident: enters it, and releases the oldest ones. */
+void kt_resident_parts_enter(kt_input *in, size_t part);
+void kt_resident_parts_end(kt_input *in);
 
-/** Part of a text that has been read. Where it is not at its addresses, valid as by kt_recall. */
+/** Part of a text after kt_input_settle. If it had to be reloaded, valid as long as by
+ *  kt_chunk_cache_read. */
 static inline kineto_string kt_input_text(kt_input *in, uint64_t offset, size_t bytes)
 {
     const uint8_t *here = in->parts.here;
     if (KINETO_UNLIKELY(in->away))
-        return kt_recall(in, offset, bytes);
+        return kt_chunk_cache_read(in, offset, bytes);
     if (here && KINETO_UNLIKELY(!kb_load_relaxed(&here[offset / KT_PART_BYTES])))
-        kt_parts_enter(in, offset / KT_PART_BYTES);
+        kt_resident_parts_enter(in, offset / KT_PART_BYTES);
     return (kineto_string){in->base + offset, bytes};
 }
 
-/* ---- guard.c: mapped files that become shorter ------------------------------------------------------ */
-/** Until the end: what the file no longer has reads as zeros, and `cut` becomes 1. */
+/* ---- guard.c: mapped files that are truncated ------------------------------------------------ */
+/** From here to kt_guard_end, pages that the file lost read as zeros, and set `cut` to 1. */
 void kt_guard_begin(kt_input *in, size_t bytes);
 void kt_guard_end(const kt_input *in);
-/** The first file of this process that became shorter while it was looked at; NULL: none did. */
+/** Path of the first mapped file that was truncated while this process read it; NULL: none. */
 const char *kt_guard_cut_file(void);
 
-/* ---- source.c: bytes, decompressed by what the first of them say ---------------------------------- */
-typedef struct kt_source kt_source;
-/** Takes the descriptor. */
-kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_error *err);
-void kt_source_close(kt_source *s);
-bool kt_source_is_compressed(const kt_source *s);
-/** Is the regular file shorter than that now? */
-bool kt_source_is_shorter(const kt_source *s, size_t bytes);
-/** Up to `room` bytes of text; *got 0: the end. What is wrong with the data is the status. */
-kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err);
-/* Where a gzip file can be gone on with. */
-typedef struct kt_point kt_point;
-bool kt_source_can_resume(const kt_source *s);
-/** What comes next can be had again from here; NULL: out of memory. */
-kt_point *kt_source_mark(kt_source *s, kt_packer *packer);
-void kt_point_free(kt_point *point);
-/** Take the file away from the source, which has been read. The caller closes it. */
-int kt_source_take_file(kt_source *s);
-/** Exactly so many bytes from a point on; any number of threads. */
-bool kt_source_resume(int fd, const kt_point *point, char *out, size_t bytes);
+/* ---- inflate.c: bytes of a file or pipe, decompressed ---------------------------------------- */
+typedef struct kt_inflate kt_inflate;
+/** Takes ownership of the descriptor, also on failure. The format (plain, gzip, zstd)
+ *  follows from the first bytes. `path` is borrowed, for messages. */
+kineto_status kt_inflate_open(int fd, const char *path, kt_inflate **out, kineto_error *err);
+void kt_inflate_close(kt_inflate *s);
+bool kt_inflate_is_compressed(const kt_inflate *s);
+/** True if the regular file is now shorter than `bytes`. */
+bool kt_inflate_is_shorter(const kt_inflate *s, size_t bytes);
+/** Reads up to `room` bytes of text; *got 0: the end. Damaged data: KINETO_E_FORMAT. */
+kineto_status kt_inflate_read(kt_inflate *s, char *out, size_t room, size_t *got,
+                              kineto_error *err);
+/* A place in a gzip file with the decoder's state, from which decompression can continue. */
+typedef struct kt_seek_point kt_seek_point;
+bool kt_inflate_can_resume(const kt_inflate *s);
+/** A point from which the following text can be decompressed again; NULL: out of memory. */
+kt_seek_point *kt_inflate_mark(kt_inflate *s, kt_packer *packer);
+void kt_seek_point_free(kt_seek_point *point);
+/** Takes the descriptor from the source, which has been read. The caller closes it. */
+int kt_inflate_take_file(kt_inflate *s);
+/** Decompresses exactly `bytes` of text from a point on. Thread-safe. False: damaged or
+ *  unreadable. */
+bool kt_inflate_resume(int fd, const kt_seek_point *point, char *out, size_t bytes);
 #endif

@@ -1,14 +1,17 @@
-/* Walking JSON text strictly, in place. */
+/* The pull parser of json_text.h, and conversions of JSON strings and numbers without loss:
+ * escapes, whole numbers, decimal times. Relies on nothing but the span; it never reads at
+ * or after `end`. */
 #include "trace/bytes/json_text.h"
 
-static bool wrong(kt_scan *s, const char *problem)
+/* Records the first problem; always false, so that callers can return it. */
+static bool set_scan_problem(kt_scan *s, const char *problem)
 {
     if (!s->problem)
         s->problem = problem;
     return false;
 }
 
-static void skip_space(kt_scan *s)
+static void skip_scan_space(kt_scan *s)
 {
     while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
         s->at++;
@@ -16,14 +19,14 @@ static void skip_space(kt_scan *s)
 
 char kt_scan_peek(kt_scan *s)
 {
-    skip_space(s);
+    skip_scan_space(s);
     return s->at < s->end ? *s->at : '\0';
 }
 
 bool kt_scan_open(kt_scan *s, char bracket)
 {
     if (kt_scan_peek(s) != bracket)
-        return wrong(s, bracket == '{' ? "expected an object" : "expected an array");
+        return set_scan_problem(s, bracket == '{' ? "expected an object" : "expected an array");
     s->at++;
     return true;
 }
@@ -39,14 +42,15 @@ bool kt_scan_more(kt_scan *s, bool *first, char bracket)
     }
     if (*first) {
         *first = false;
-        return next ? true : wrong(s, "the text ends inside a list");
+        return next ? true : set_scan_problem(s, "the text ends inside a list");
     }
     if (next != ',')
-        return wrong(s, "expected a comma or a closing bracket");
+        return set_scan_problem(s, "expected a comma or a closing bracket");
     s->at++;
     return true;
 }
 
+/* True if four hexadecimal digits follow; the caller has checked that four characters do. */
 static bool scan_hex(const char *at)
 {
     for (int i = 0; i < 4; i++) {
@@ -57,20 +61,20 @@ static bool scan_hex(const char *at)
     return true;
 }
 
-/* Behind a backslash. */
+/* Steps over an escape; s->at is the character after the backslash. */
 static bool scan_escape(kt_scan *s)
 {
     if (s->at == s->end)
-        return wrong(s, "the text ends inside a string");
+        return set_scan_problem(s, "the text ends inside a string");
     char c = *s->at;
     if (c == 'u') {
         if (s->end - s->at < 5 || !scan_hex(s->at + 1))
-            return wrong(s, "\\u needs four hexadecimal digits");
+            return set_scan_problem(s, "\\u needs four hexadecimal digits");
         s->at += 5;
         return true;
     }
     if (!c || !strchr("\"\\/bfnrt", c))
-        return wrong(s, "unknown escape in a string");
+        return set_scan_problem(s, "unknown escape in a string");
     s->at++;
     return true;
 }
@@ -78,7 +82,7 @@ static bool scan_escape(kt_scan *s)
 static bool scan_string(kt_scan *s)
 {
     if (kt_scan_peek(s) != '"')
-        return wrong(s, "expected a string");
+        return set_scan_problem(s, "expected a string");
     s->at++;
     while (s->at < s->end) {
         unsigned char c = (unsigned char)*s->at;
@@ -87,14 +91,15 @@ static bool scan_string(kt_scan *s)
             return true;
         }
         if (c < 0x20)
-            return wrong(s, "control character in a string");
+            return set_scan_problem(s, "control character in a string");
         s->at++;
         if (c == '\\' && !scan_escape(s))
             return false;
     }
-    return wrong(s, "the text ends inside a string");
+    return set_scan_problem(s, "the text ends inside a string");
 }
 
+/* Steps over digits and returns their number. */
 static size_t scan_digits(kt_scan *s)
 {
     const char *from = s->at;
@@ -110,18 +115,18 @@ static bool scan_number(kt_scan *s)
     const char *first = s->at;
     size_t digits = scan_digits(s);
     if (!digits || (digits > 1 && *first == '0'))
-        return wrong(s, "malformed number");
+        return set_scan_problem(s, "malformed number");
     if (s->at < s->end && *s->at == '.') {
         s->at++;
         if (!scan_digits(s))
-            return wrong(s, "malformed number");
+            return set_scan_problem(s, "malformed number");
     }
     if (s->at < s->end && (*s->at == 'e' || *s->at == 'E')) {
         s->at++;
         if (s->at < s->end && (*s->at == '+' || *s->at == '-'))
             s->at++;
         if (!scan_digits(s))
-            return wrong(s, "malformed number");
+            return set_scan_problem(s, "malformed number");
     }
     return true;
 }
@@ -130,17 +135,18 @@ static bool scan_word(kt_scan *s, const char *word)
 {
     size_t size = strlen(word);
     if ((size_t)(s->end - s->at) < size || memcmp(s->at, word, size) != 0)
-        return wrong(s, "expected a value");
+        return set_scan_problem(s, "expected a value");
     s->at += size;
     return true;
 }
 
 static bool scan_any(kt_scan *s, uint32_t depth);
 
+/* An object or array, s->at is its bracket. Recursion is limited by KT_JSON_MAX_DEPTH. */
 static bool scan_list(kt_scan *s, char bracket, uint32_t depth)
 {
     if (depth >= KT_JSON_MAX_DEPTH)
-        return wrong(s, "nested too deep");
+        return set_scan_problem(s, "nested too deep");
     s->at++;
     bool first = true;
     kineto_string key;
@@ -168,26 +174,26 @@ static bool scan_any(kt_scan *s, uint32_t depth)
     default:
         if (c == '-' || (c >= '0' && c <= '9'))
             return scan_number(s);
-        return wrong(s, s->at == s->end ? "the text ends early" : "expected a value");
+        return set_scan_problem(s, s->at == s->end ? "the text ends early" : "expected a value");
     }
 }
 
 bool kt_scan_key(kt_scan *s, kineto_string *raw)
 {
-    skip_space(s);
+    skip_scan_space(s);
     const char *from = s->at;
     if (!scan_string(s))
         return false;
     *raw = (kineto_string){from + 1, (size_t)(s->at - from) - 2};
     if (kt_scan_peek(s) != ':')
-        return wrong(s, "expected a colon");
+        return set_scan_problem(s, "expected a colon");
     s->at++;
     return true;
 }
 
 bool kt_scan_value(kt_scan *s, kineto_string *raw)
 {
-    skip_space(s);
+    skip_scan_space(s);
     const char *from = s->at;
     if (!scan_any(s, 0))
         return false;
@@ -197,13 +203,14 @@ bool kt_scan_value(kt_scan *s, kineto_string *raw)
 
 bool kt_scan_end(kt_scan *s)
 {
-    skip_space(s);
-    return s->at == s->end || wrong(s, "text after the end");
+    skip_scan_space(s);
+    return s->at == s->end || set_scan_problem(s, "text after the end");
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static uint32_t hex4(const char *at)
+/* The value of four hexadecimal digits that scan_hex has accepted. */
+static uint32_t parse_hex4(const char *at)
 {
     uint32_t value = 0;
     for (int i = 0; i < 4; i++) {
@@ -213,7 +220,8 @@ static uint32_t hex4(const char *at)
     return value;
 }
 
-static char *put_utf8(char *out, uint32_t c)
+/* Appends a code point, U+0000 to U+10FFFF, as 1 to 4 bytes of UTF-8. */
+static char *append_utf8(char *out, uint32_t c)
 {
     if (c < 0x80) {
         *out++ = (char)c;
@@ -227,15 +235,16 @@ static char *put_utf8(char *out, uint32_t c)
     return out;
 }
 
-/* A \u escape, `at` behind the u; returns what follows it. */
+/* Converts a \u escape, and the low surrogate after a high one; `at` is after the u.
+ * Returns the end. */
 static const char *unescape_unit(const char *at, const char *end, char **out, uint64_t *replaced)
 {
-    uint32_t c = hex4(at);
+    uint32_t c = parse_hex4(at);
     at += 4;
     if (c >= 0xd800 && c < 0xdc00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u') {
-        uint32_t low = hex4(at + 2);
+        uint32_t low = parse_hex4(at + 2);
         if (low >= 0xdc00 && low < 0xe000) {
-            *out = put_utf8(*out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+            *out = append_utf8(*out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
             return at + 6;
         }
     }
@@ -243,7 +252,7 @@ static const char *unescape_unit(const char *at, const char *end, char **out, ui
         c = 0xfffd;
         ++*replaced;
     }
-    *out = put_utf8(*out, c);
+    *out = append_utf8(*out, c);
     return at;
 }
 
@@ -303,8 +312,9 @@ kineto_string kt_json_whole_part(kineto_string number)
     size_t end = number.size;
     while (point && end && number.data[end - 1] == '0')
         end--;
-    bool zeros = point && end < number.size && number.data + end == point + 1 && point > number.data;
-    return zeros ? (kineto_string){number.data, end - 1} : number;
+    bool only_zeros_follow = point && end < number.size && number.data + end == point + 1;
+    bool has_digits = point > number.data;
+    return only_zeros_follow && has_digits ? (kineto_string){number.data, end - 1} : number;
 }
 
 bool kt_json_is_not_finite(kineto_string word)
@@ -342,15 +352,17 @@ bool kt_json_int(kineto_string raw, int64_t *value)
     return true;
 }
 
-/* Digits of a decimal number as they go by: the point and exponent only move the shift. */
+/* The digits of a decimal number read so far: value × 10^shift. Point and exponent change
+ * the shift only. */
 typedef struct decimal {
     uint64_t value;
-    int64_t shift; /* of the last digit taken */
-    int round;     /* first digit that was left out, -1: none yet */
+    int64_t shift; /* power of ten of the last digit in value */
+    int round;     /* first digit that did not fit into value, -1: none */
 } decimal;
 
-/* value × 10^shift, rounded by the digits that are left out. */
-static bool scale(decimal *d)
+/* Applies the shift to the value and rounds half up by the first dropped digit. False: it
+ * overflows. */
+static bool scale_decimal(decimal *d)
 {
     while (d->shift > 0 && d->value) {
         if (__builtin_mul_overflow(d->value, 10, &d->value))
@@ -367,8 +379,8 @@ static bool scale(decimal *d)
     return true;
 }
 
-/* The exponent behind 'e', cut to what can matter. */
-static int64_t exponent(const char *at, const char *end)
+/* The exponent after 'e', clamped to about 10^6, which any 64-bit value over- or underflows by. */
+static int64_t parse_exponent(const char *at, const char *end)
 {
     bool negative = at < end && *at == '-';
     int64_t e = 0;
@@ -401,8 +413,8 @@ bool kt_json_scaled(kineto_string raw, int shift, int64_t *value)
         d.shift -= fraction;
     }
     if (at < end)
-        d.shift += exponent(at + 1, end);
-    if (!any || !scale(&d) || d.value > (uint64_t)INT64_MAX)
+        d.shift += parse_exponent(at + 1, end);
+    if (!any || !scale_decimal(&d) || d.value > (uint64_t)INT64_MAX)
         return false;
     *value = negative ? -(int64_t)d.value : (int64_t)d.value;
     return true;

@@ -1,4 +1,6 @@
-/* JSON values as analyses read them, however a writer spells them. */
+/* Tolerant access to JSON values (see json_value.h), on top of the strict parser of
+ * json_text.h. Nothing is allocated; results are spans of the argument or of the caller's
+ * buffer. */
 #include "trace/bytes/json_value.h"
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -50,9 +52,10 @@ bool kt_may_have_member(kineto_string object, const char *key)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Without an exponent and with so few digits that both sides of the division are exact: the result is
- * what strtod gives. */
-static bool plain_number(kineto_string text, double *out)
+/* Fast path of kt_value_number: a number without exponent and with at most 15 digits. Both
+ * sides of the division are exact then, and the result equals strtod's. False: not such a
+ * number. */
+static bool parse_short_number(kineto_string text, double *out)
 {
     static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
@@ -81,7 +84,7 @@ bool kt_value_number(kineto_string raw, double *value)
     kineto_string text = kt_value_text(raw, raw.size <= sizeof unescaped ? unescaped : NULL);
     if (!text.size || text.size >= sizeof copy || !memchr("-+.0123456789ni", text.data[0], 15))
         return false;
-    if (plain_number(text, value))
+    if (parse_short_number(text, value))
         return true;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';

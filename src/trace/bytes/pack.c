@@ -1,4 +1,7 @@
-/* Bytes, compressed as fast as the build can: of texts that are rarely looked at again. */
+/* Compression of chunks of text that are rarely read again: the fastest codec that the
+ * build has, zstd, ISA-L or zlib. seek_index.c stores texts with it that cannot be
+ * decompressed again from their file, and inflate.c the states of its decoder. A packer is
+ * used by one thread at a time. */
 #include "trace/bytes/keep.h"
 
 #if defined(KB_WITH_ZSTD)
@@ -9,6 +12,9 @@
 #include <zlib.h>
 #endif
 
+/* For each codec: max_compressed_bytes(size) is the largest compressed size, begin/end
+ * create and free the state of a packer, squeeze returns the compressed bytes in p->out, 0:
+ * it failed; expand is its inverse. */
 #if defined(KB_WITH_ZSTD)
 
 enum { LEVEL = -3 }; /* 10 to 1 on traces, as fast as -5 */
@@ -19,21 +25,20 @@ struct kt_packer {
     char out[];
 };
 
-static size_t room_for(size_t size) { return ZSTD_compressBound(size); }
-static bool begin(kt_packer *p)
+static size_t max_compressed_bytes(size_t size) { return ZSTD_compressBound(size); }
+static bool init_codec(kt_packer *p)
 {
     p->zstd = ZSTD_createCCtx();
     return p->zstd &&
            !ZSTD_isError(ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, LEVEL));
 }
-static void end(kt_packer *p) { ZSTD_freeCCtx(p->zstd); }
-/* 0: it cannot be done. */
-static size_t squeeze(kt_packer *p, const void *bytes, size_t size)
+static void free_codec(kt_packer *p) { ZSTD_freeCCtx(p->zstd); }
+static size_t compress_chunk(kt_packer *p, const void *bytes, size_t size)
 {
     size_t made = ZSTD_compress2(p->zstd, p->out, p->room, bytes, size);
     return ZSTD_isError(made) ? 0 : made;
 }
-static bool expand(const kt_packed *packed, void *out)
+static bool decompress_chunk(const kt_packed *packed, void *out)
 {
     return ZSTD_decompress(out, packed->size, packed->data, packed->bytes) == packed->size;
 }
@@ -47,10 +52,10 @@ struct kt_packer {
     char out[];
 };
 
-static size_t room_for(size_t size) { return size + size / 8 + 4096; }
-static bool begin(kt_packer *p) { return p != NULL; }
-static void end(kt_packer *p) { (void)p; }
-static size_t squeeze(kt_packer *p, const void *bytes, size_t size)
+static size_t max_compressed_bytes(size_t size) { return size + size / 8 + 4096; }
+static bool init_codec(kt_packer *p) { return p != NULL; }
+static void free_codec(kt_packer *p) { (void)p; }
+static size_t compress_chunk(kt_packer *p, const void *bytes, size_t size)
 {
     struct isal_zstream *z = &p->z;
     isal_deflate_stateless_init(z);
@@ -65,7 +70,7 @@ static size_t squeeze(kt_packer *p, const void *bytes, size_t size)
     z->flush = NO_FLUSH;
     return isal_deflate_stateless(z) == COMP_OK ? z->total_out : 0;
 }
-static bool expand(const kt_packed *packed, void *out)
+static bool decompress_chunk(const kt_packed *packed, void *out)
 {
     struct inflate_state *z = malloc(sizeof *z);
     if (!z)
@@ -87,15 +92,15 @@ struct kt_packer {
     char out[];
 };
 
-static size_t room_for(size_t size) { return compressBound(size); }
-static bool begin(kt_packer *p) { return p != NULL; }
-static void end(kt_packer *p) { (void)p; }
-static size_t squeeze(kt_packer *p, const void *bytes, size_t size)
+static size_t max_compressed_bytes(size_t size) { return compressBound(size); }
+static bool init_codec(kt_packer *p) { return p != NULL; }
+static void free_codec(kt_packer *p) { (void)p; }
+static size_t compress_chunk(kt_packer *p, const void *bytes, size_t size)
 {
     uLongf made = p->room;
     return compress2((Bytef *)p->out, &made, bytes, size, 1) == Z_OK ? made : 0;
 }
-static bool expand(const kt_packed *packed, void *out)
+static bool decompress_chunk(const kt_packed *packed, void *out)
 {
     uLongf made = packed->size;
     return uncompress(out, &made, (const Bytef *)packed->data, packed->bytes) == Z_OK &&
@@ -106,13 +111,13 @@ static bool expand(const kt_packed *packed, void *out)
 
 kt_packer *kt_packer_create(void)
 {
-    size_t room = room_for(KT_POINT_BYTES);
+    size_t room = max_compressed_bytes(KT_POINT_BYTES);
     kt_packer *p = malloc(sizeof *p + room);
     if (!p)
         return NULL;
     memset(p, 0, sizeof *p);
     p->room = room;
-    if (begin(p))
+    if (init_codec(p))
         return p;
     kt_packer_free(p);
     return NULL;
@@ -121,13 +126,14 @@ kt_packer *kt_packer_create(void)
 void kt_packer_free(kt_packer *p)
 {
     if (p)
-        end(p);
+        free_codec(p);
     free(p);
 }
 
 bool kt_pack(kt_packer *p, const void *bytes, size_t size, kt_packed *out)
 {
-    size_t made = squeeze(p, bytes, size);
+    KB_ASSERT(max_compressed_bytes(size) <= p->room);
+    size_t made = compress_chunk(p, bytes, size);
     bool smaller = made && made < size;
     *out = (kt_packed){NULL, smaller ? made : size, size};
     out->data = malloc(out->bytes ? out->bytes : 1);
@@ -142,7 +148,7 @@ bool kt_unpack(const kt_packed *packed, void *out)
     if (!packed->data)
         return false;
     if (packed->bytes < packed->size)
-        return expand(packed, out);
+        return decompress_chunk(packed, out);
     memcpy(out, packed->data, packed->size);
     return true;
 }

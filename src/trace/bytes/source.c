@@ -1,5 +1,7 @@
-/* Bytes of a file or pipe, decompressed by what the first of them say: plain, gzip, zstd. gzip can
- * be gone on with in the middle of a file. */
+/* Reads a file or pipe and decompresses it: plain, gzip (RFC 1952) or zstd (RFC 8878),
+ * detected by the magic number. Decompression of gzip can continue in the middle of a file
+ * from a stored state of the decoder (kt_seek_point). Used by the producer of read_ahead.c, one
+ * thread per source; kt_inflate_resume by any thread. */
 #include "trace/bytes/input.h"
 
 #include <errno.h>
@@ -14,21 +16,23 @@
 #include <zstd.h>
 #endif
 
-enum { IN_BYTES = 256 * 1024, MOST_OUT_BYTES = 1 << 30 /* at once: counters have 32 bits */ };
+/* Input is read in pieces of IN_BYTES. One call decodes at most MAX_OUT_BYTES: the counters
+ * of zlib and ISA-L have 32 bits. */
+enum { IN_BYTES = 256 * 1024, MAX_OUT_BYTES = 1 << 30 };
 
 typedef enum coding { PLAIN, GZIP, ZSTD } coding;
 
-struct kt_source {
+struct kt_inflate {
     int fd;
-    bool by_place;  /* a regular file, read without moving its position */
-    uint64_t begin; /* of what is read, in the file */
+    bool by_place;  /* a regular file, read by pread without moving its position */
+    uint64_t begin; /* offset in the file where reading began */
     coding coding;
-    const char *path; /* borrowed */
-    char *in;
-    size_t at, filled; /* of `in` */
-    uint64_t taken;    /* bytes of the file before in[0] */
-    bool at_end;       /* of the file */
-    bool fresh;        /* between two members or frames */
+    const char *path;  /* borrowed */
+    char *in;          /* IN_BYTES of compressed input */
+    size_t at, filled; /* consumed and valid bytes of `in`: at <= filled <= IN_BYTES */
+    uint64_t taken;    /* bytes of the file before in[0], counted from `begin` */
+    bool at_end;       /* the file has no more input */
+    bool fresh;        /* between two gzip members or zstd frames */
 #if defined(KB_WITH_ISAL)
     struct inflate_state *gzip;
 #else
@@ -36,13 +40,14 @@ struct kt_source {
 #endif
 #if defined(KB_WITH_ZSTD)
     ZSTD_DStream *zstd;
-    size_t wanted; /* as it says: a block at a time, so that an error costs one block */
+    /* Input that the decoder asks for: one block at a time, so that damage costs one block. */
+    size_t wanted;
 #endif
 };
 
-struct kt_point {
-    uint64_t place; /* in the file, of what comes next */
-    bool fresh;
+struct kt_seek_point {
+    uint64_t place; /* offset in the file of the next input byte */
+    bool fresh;     /* as in kt_inflate */
 #if defined(KB_WITH_ISAL)
     kt_packed state;
 #else
@@ -50,12 +55,13 @@ struct kt_point {
 #endif
 };
 
-static kineto_status no_memory(const kt_source *s, kineto_error *err)
+static kineto_status fail_source_memory(const kt_inflate *s, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", s->path);
 }
 
-static kineto_status broken(const kt_source *s, const char *what, kineto_error *err)
+/* Fails with `what` and the position in the compressed file. */
+static kineto_status fail_damaged_source(const kt_inflate *s, const char *what, kineto_error *err)
 {
     uint64_t at = s->taken + s->at;
     kineto_status status =
@@ -68,8 +74,8 @@ static kineto_status broken(const kt_source *s, const char *what, kineto_error *
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* What follows what was read, to `to`. */
-static ssize_t read_some(const kt_source *s, char *to, size_t room)
+/* Reads the input that follows the buffer into `to`; the result is that of read(2). */
+static ssize_t read_source_bytes(const kt_inflate *s, char *to, size_t room)
 {
     uint64_t place = s->begin + s->taken + s->filled;
     ssize_t got;
@@ -79,12 +85,13 @@ static ssize_t read_some(const kt_source *s, char *to, size_t room)
     return got;
 }
 
-/* Have input again; at_end if there is none. */
-static kineto_status fill(kt_source *s, kineto_error *err)
+/* Refills an empty buffer; sets at_end if the file has no more input. */
+static kineto_status refill_source(kt_inflate *s, kineto_error *err)
 {
     if (s->at < s->filled || s->at_end)
         return KINETO_OK;
-    ssize_t got = read_some(s, s->in, IN_BYTES);
+    KB_ASSERT(s->at == s->filled);
+    ssize_t got = read_source_bytes(s, s->in, IN_BYTES);
     if (got < 0)
         return kb_fail_os(err, errno, "cannot read %s", s->path);
     s->taken += s->filled;
@@ -94,23 +101,25 @@ static kineto_status fill(kt_source *s, kineto_error *err)
     return KINETO_OK;
 }
 
-static bool starts_with(const kt_source *s, const char *magic, size_t size)
+static bool source_starts_with(const kt_inflate *s, const char *magic, size_t size)
 {
     return s->filled - s->at >= size && memcmp(s->in + s->at, magic, size) == 0;
 }
 
-/* A frame of zstd that readers step over, of any of 16 kinds: pzstd begins with one. */
-static bool starts_with_skippable(const kt_source *s)
+/* A skippable frame of zstd, with one of 16 magic numbers from 0x184D2A50 on: pzstd begins
+ * with one. */
+static bool starts_with_skippable(const kt_inflate *s)
 {
     return s->filled - s->at >= 4 && ((unsigned char)s->in[s->at] & 0xf0) == 0x50 &&
            memcmp(s->in + s->at + 1, "\x2a\x4d\x18", 3) == 0;
 }
 
-/* The first bytes of a pipe may come one by one. */
-static kineto_status fill_magic(kt_source *s, kineto_error *err)
+/* Fills the buffer with at least the 4 bytes of a magic number: a pipe may deliver them one
+ * by one. */
+static kineto_status fill_magic_bytes(kt_inflate *s, kineto_error *err)
 {
     while (s->filled < 4 && !s->at_end) {
-        ssize_t got = read_some(s, s->in + s->filled, IN_BYTES - s->filled);
+        ssize_t got = read_source_bytes(s, s->in + s->filled, IN_BYTES - s->filled);
         if (got < 0)
             return kb_fail_os(err, errno, "cannot read %s", s->path);
         s->filled += (size_t)got;
@@ -121,24 +130,28 @@ static kineto_status fill_magic(kt_source *s, kineto_error *err)
 
 /* ---- gzip ------------------------------------------------------------------------------------ */
 
-/* One call of the decoder; *done: the member is complete. */
+/* For each library: gzip_init, gzip_free and gzip_reset (for the next member) handle the
+ * decoder's state. gzip_step makes one call of the decoder, *done: the member is complete;
+ * false: bad data. gzip_save_state stores the state in a point, and gzip_init_at_point
+ * continues from it. */
 #if defined(KB_WITH_ISAL)
-static bool gzip_begin(kt_source *s)
+static bool gzip_init(kt_inflate *s)
 {
-    s->gzip = calloc(1, sizeof *s->gzip); /* all of it is copied, what was never set, too */
+    /* Cleared, because gzip_save_state copies also the bytes that are never set. */
+    s->gzip = calloc(1, sizeof *s->gzip);
     if (!s->gzip)
         return false;
     isal_inflate_init(s->gzip);
     s->gzip->crc_flag = ISAL_GZIP;
     return true;
 }
-static void gzip_end(kt_source *s) { free(s->gzip); }
-static void gzip_again(kt_source *s)
+static void gzip_free(kt_inflate *s) { free(s->gzip); }
+static void gzip_reset(kt_inflate *s)
 {
     isal_inflate_reset(s->gzip);
     s->gzip->crc_flag = ISAL_GZIP;
 }
-static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *done)
+static bool gzip_step(kt_inflate *s, char *out, size_t room, size_t *got, bool *done)
 {
     struct inflate_state *z = s->gzip;
     z->next_in = (uint8_t *)s->in + s->at;
@@ -151,22 +164,23 @@ static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *d
     *done = z->block_state == ISAL_BLOCK_FINISH;
     return result == ISAL_DECOMP_OK || result == ISAL_END_INPUT;
 }
-/* A copy of the decoder holds what it needs of the text before; packed, it is a tenth. */
-static bool gzip_copy(kt_source *s, kt_point *point, kt_packer *packer)
+/* The state includes the window of text that the decoder needs. Compressed, it is a tenth
+ * of its size. */
+static bool gzip_save_state(kt_inflate *s, kt_seek_point *point, kt_packer *packer)
 {
     s->gzip->next_in = s->gzip->next_out = NULL;
     return kt_pack(packer, s->gzip, sizeof *s->gzip, &point->state);
 }
-static bool gzip_begin_at(kt_source *s, const kt_point *point)
+static bool gzip_init_at_point(kt_inflate *s, const kt_seek_point *point)
 {
-    return gzip_begin(s) && kt_unpack(&point->state, s->gzip);
+    return gzip_init(s) && kt_unpack(&point->state, s->gzip);
 }
-static void point_end(kt_point *point) { free(point->state.data); }
+static void free_point_state(kt_seek_point *point) { free(point->state.data); }
 #else
-static bool gzip_begin(kt_source *s) { return inflateInit2(&s->gzip, 15 + 16) == Z_OK; }
-static void gzip_end(kt_source *s) { inflateEnd(&s->gzip); }
-static void gzip_again(kt_source *s) { inflateReset(&s->gzip); }
-static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *done)
+static bool gzip_init(kt_inflate *s) { return inflateInit2(&s->gzip, 15 + 16) == Z_OK; }
+static void gzip_free(kt_inflate *s) { inflateEnd(&s->gzip); }
+static void gzip_reset(kt_inflate *s) { inflateReset(&s->gzip); }
+static bool gzip_step(kt_inflate *s, char *out, size_t room, size_t *got, bool *done)
 {
     s->gzip.next_in = (Bytef *)(s->in + s->at);
     s->gzip.avail_in = (uInt)(s->filled - s->at);
@@ -178,23 +192,25 @@ static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *d
     *done = result == Z_STREAM_END;
     return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
 }
-static bool gzip_copy(kt_source *s, kt_point *point, kt_packer *packer)
+static bool gzip_save_state(kt_inflate *s, kt_seek_point *point, kt_packer *packer)
 {
-    (void)packer; /* it is no plain memory */
+    (void)packer; /* a z_stream has pointers, and cannot be compressed as memory */
     return inflateCopy(&point->state, &s->gzip) == Z_OK;
 }
-static bool gzip_begin_at(kt_source *s, const kt_point *point)
+static bool gzip_init_at_point(kt_inflate *s, const kt_seek_point *point)
 {
     return inflateCopy(&s->gzip, (z_stream *)(uintptr_t)&point->state) == Z_OK;
 }
-static void point_end(kt_point *point) { inflateEnd(&point->state); }
+static void free_point_state(kt_seek_point *point) { inflateEnd(&point->state); }
 #endif
 
-/* Any number of members, one after the other; zeros behind the last one are tape blocks. */
-static kineto_status read_gzip(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+/* Reads from any number of concatenated members. Zeros after a member are padding of tape
+ * blocks. */
+static kineto_status read_gzip(kt_inflate *s, char *out, size_t room, size_t *got,
+                               kineto_error *err)
 {
     for (;;) {
-        kineto_status status = fill(s, err);
+        kineto_status status = refill_source(s, err);
         if (status != KINETO_OK)
             return status;
         if (s->fresh) {
@@ -205,17 +221,17 @@ static kineto_status read_gzip(kt_source *s, char *out, size_t room, size_t *got
             if (s->at_end)
                 return KINETO_OK;
             if (s->in[s->at] != 0x1f)
-                return broken(s, "something that is no gzip data follows", err);
+                return fail_damaged_source(s, "data after the last gzip member is not gzip", err);
             s->fresh = false;
         }
         bool done = false;
         if (!gzip_step(s, out, room, got, &done))
-            return broken(s, "bad gzip data", err);
+            return fail_damaged_source(s, "bad gzip data", err);
         if (done) {
-            gzip_again(s);
+            gzip_reset(s);
             s->fresh = true;
         } else if (*got == 0 && s->at_end) {
-            return broken(s, "the gzip data ends early", err);
+            return fail_damaged_source(s, "the gzip data ends early", err);
         }
         if (*got)
             return KINETO_OK;
@@ -225,64 +241,68 @@ static kineto_status read_gzip(kt_source *s, char *out, size_t room, size_t *got
 /* ---- zstd ------------------------------------------------------------------------------------ */
 
 #if defined(KB_WITH_ZSTD)
-#define MOST_ZSTD_HEADER ((size_t)18)
-static bool zstd_begin(kt_source *s) { return (s->zstd = ZSTD_createDStream()) != NULL; }
-static void zstd_end(kt_source *s) { ZSTD_freeDStream(s->zstd); }
-static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+#define MAX_ZSTD_HEADER ((size_t)18) /* magic number and largest frame header of RFC 8878 */
+static bool zstd_init(kt_inflate *s) { return (s->zstd = ZSTD_createDStream()) != NULL; }
+static void zstd_free(kt_inflate *s) { ZSTD_freeDStream(s->zstd); }
+static kineto_status read_zstd(kt_inflate *s, char *out, size_t room, size_t *got,
+                               kineto_error *err)
 {
     for (;;) {
-        kineto_status status = fill(s, err);
+        kineto_status status = refill_source(s, err);
         if (status != KINETO_OK || (s->fresh && s->at_end))
             return status;
-        size_t part = KB_MIN(s->filled - s->at, s->fresh ? MOST_ZSTD_HEADER : s->wanted);
+        size_t part = KB_MIN(s->filled - s->at, s->fresh ? MAX_ZSTD_HEADER : s->wanted);
         ZSTD_inBuffer input = {s->in, s->at + part, s->at};
         ZSTD_outBuffer output = {out, room, 0};
         size_t left = ZSTD_decompressStream(s->zstd, &output, &input);
         s->at = input.pos;
         if (ZSTD_isError(left))
-            return broken(s, ZSTD_getErrorName(left), err);
+            return fail_damaged_source(s, ZSTD_getErrorName(left), err);
         s->fresh = left == 0;
         s->wanted = left;
         *got = output.pos;
         if (*got)
             return KINETO_OK;
         if (left && s->at_end)
-            return broken(s, "the zstd data ends early", err);
+            return fail_damaged_source(s, "the zstd data ends early", err);
     }
 }
 #else
-static bool zstd_begin(kt_source *s) { return s != NULL; }
-static void zstd_end(kt_source *s) { (void)s; }
-static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+static bool zstd_init(kt_inflate *s) { return s != NULL; }
+static void zstd_free(kt_inflate *s) { (void)s; }
+static kineto_status read_zstd(kt_inflate *s, char *out, size_t room, size_t *got,
+                               kineto_error *err)
 {
     (void)out;
     (void)room;
     (void)got;
     return kb_fail(err, KINETO_E_UNSUPPORTED,
-                   "%s is compressed with zstd, which this build does not know: zstd -d it first",
+                   "%s: compressed with zstd, which this build does not support; decompress it "
+                   "with 'zstd -d'",
                    s->path);
 }
 #endif
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static kineto_status begin(kt_source *s, kineto_error *err)
+/* Detects the format by the first bytes and creates its decoder. */
+static kineto_status detect_coding(kt_inflate *s, kineto_error *err)
 {
-    kineto_status status = fill_magic(s, err);
+    kineto_status status = fill_magic_bytes(s, err);
     if (status != KINETO_OK)
         return status;
     s->fresh = true;
-    if (starts_with(s, "\x1f\x8b", 2))
-        s->coding = gzip_begin(s) ? GZIP : PLAIN;
-    else if (starts_with(s, "\x28\xb5\x2f\xfd", 4) || starts_with_skippable(s))
-        s->coding = zstd_begin(s) ? ZSTD : PLAIN;
+    if (source_starts_with(s, "\x1f\x8b", 2))
+        s->coding = gzip_init(s) ? GZIP : PLAIN;
+    else if (source_starts_with(s, "\x28\xb5\x2f\xfd", 4) || starts_with_skippable(s))
+        s->coding = zstd_init(s) ? ZSTD : PLAIN;
     else
         return KINETO_OK;
-    return s->coding == PLAIN ? no_memory(s, err) : KINETO_OK;
+    return s->coding == PLAIN ? fail_source_memory(s, err) : KINETO_OK;
 }
 
-/* Can it be read by place? */
-static void look_at_file(kt_source *s)
+/* Determines whether the descriptor is a regular file that pread can read. */
+static void detect_regular_file(kt_inflate *s)
 {
     struct stat st;
     off_t at = lseek(s->fd, 0, SEEK_CUR);
@@ -290,9 +310,9 @@ static void look_at_file(kt_source *s)
     s->begin = s->by_place ? (uint64_t)at : 0;
 }
 
-kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_error *err)
+kineto_status kt_inflate_open(int fd, const char *path, kt_inflate **out, kineto_error *err)
 {
-    kt_source *s = calloc(1, sizeof *s);
+    kt_inflate *s = calloc(1, sizeof *s);
     *out = NULL;
     if (!s) {
         close(fd);
@@ -300,86 +320,88 @@ kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_e
     }
     s->fd = fd;
     s->path = path;
-    look_at_file(s);
+    detect_regular_file(s);
     s->in = malloc(IN_BYTES);
-    kineto_status status = s->in ? begin(s, err) : no_memory(s, err);
+    kineto_status status = s->in ? detect_coding(s, err) : fail_source_memory(s, err);
     if (status != KINETO_OK) {
-        kt_source_close(s);
+        kt_inflate_close(s);
         return status;
     }
     *out = s;
     return KINETO_OK;
 }
 
-void kt_source_close(kt_source *s)
+void kt_inflate_close(kt_inflate *s)
 {
     if (!s)
         return;
     if (s->coding == GZIP)
-        gzip_end(s);
+        gzip_free(s);
     if (s->coding == ZSTD)
-        zstd_end(s);
+        zstd_free(s);
     if (s->fd >= 0)
         close(s->fd);
     free(s->in);
     free(s);
 }
 
-bool kt_source_is_compressed(const kt_source *s) { return s->coding != PLAIN; }
+bool kt_inflate_is_compressed(const kt_inflate *s) { return s->coding != PLAIN; }
 
-bool kt_source_is_shorter(const kt_source *s, size_t bytes)
+bool kt_inflate_is_shorter(const kt_inflate *s, size_t bytes)
 {
     struct stat st;
     return fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size < bytes;
 }
 
-kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+kineto_status kt_inflate_read(kt_inflate *s, char *out, size_t room, size_t *got, kineto_error *err)
 {
     *got = 0;
-    room = KB_MIN(room, (size_t)MOST_OUT_BYTES);
+    room = KB_MIN(room, (size_t)MAX_OUT_BYTES);
     if (s->coding == GZIP)
         return read_gzip(s, out, room, got, err);
     if (s->coding == ZSTD)
         return read_zstd(s, out, room, got, err);
-    kineto_status status = fill(s, err);
+    kineto_status status = refill_source(s, err);
     *got = KB_MIN(room, s->filled - s->at);
     memcpy(out, s->in + s->at, *got);
     s->at += *got;
     return status;
 }
 
-/* ---- going on in the middle ------------------------------------------------------------------ */
+/* ---- seek points ----------------------------------------------------------------------------- */
 
-bool kt_source_can_resume(const kt_source *s) { return s->coding == GZIP && s->by_place; }
+bool kt_inflate_can_resume(const kt_inflate *s) { return s->coding == GZIP && s->by_place; }
 
-int kt_source_take_file(kt_source *s)
+int kt_inflate_take_file(kt_inflate *s)
 {
     int fd = s->fd;
     s->fd = -1;
     return fd;
 }
 
-kt_point *kt_source_mark(kt_source *s, kt_packer *packer)
+kt_seek_point *kt_inflate_mark(kt_inflate *s, kt_packer *packer)
 {
-    kt_point *point = calloc(1, sizeof *point);
+    KB_ASSERT(kt_inflate_can_resume(s));
+    kt_seek_point *point = calloc(1, sizeof *point);
     if (!point)
         return NULL;
     point->place = s->begin + s->taken + s->at;
     point->fresh = s->fresh;
-    if (gzip_copy(s, point, packer))
+    if (gzip_save_state(s, point, packer))
         return point;
     free(point);
     return NULL;
 }
 
-void kt_point_free(kt_point *point)
+void kt_seek_point_free(kt_seek_point *point)
 {
     if (point)
-        point_end(point);
+        free_point_state(point);
     free(point);
 }
 
-static bool read_whole(kt_source *s, char *out, size_t bytes)
+/* Decompresses exactly `bytes`; false: the data end early or are damaged. */
+static bool inflate_exactly(kt_inflate *s, char *out, size_t bytes)
 {
     kineto_status status = KINETO_OK;
     for (size_t got = 1; bytes && got && status == KINETO_OK; out += got, bytes -= got) {
@@ -389,17 +411,17 @@ static bool read_whole(kt_source *s, char *out, size_t bytes)
     return !bytes;
 }
 
-bool kt_source_resume(int fd, const kt_point *point, char *out, size_t bytes)
+bool kt_inflate_resume(int fd, const kt_seek_point *point, char *out, size_t bytes)
 {
-    kt_source s = {.fd = fd,
+    kt_inflate s = {.fd = fd,
                    .by_place = true,
                    .begin = point->place,
                    .coding = GZIP,
                    .path = "the file",
                    .fresh = point->fresh};
     s.in = malloc(IN_BYTES);
-    bool ok = s.in && gzip_begin_at(&s, point) && read_whole(&s, out, bytes);
-    gzip_end(&s);
+    bool ok = s.in && gzip_init_at_point(&s, point) && inflate_exactly(&s, out, bytes);
+    gzip_free(&s);
     free(s.in);
     return ok;
 }

@@ -1,9 +1,16 @@
-/* From a recording to a trace: the decoder calls back per event, each becomes a row. */
+/* Builds a trace from a recording: decodes its chunks (kf_decode calls back for each
+ * event), turns events inside the window into rows, and derives what needs all rows: flows,
+ * links, the header, the ledger.
+ *
+ * The table `passes` at the end states the order of the steps and the reasons. One thread
+ * builds. Everything in a recording is untrusted, the control page included: another
+ * process may have written it. */
 #include "trace/from_recording/build.h"
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
-static bool thread_wanted(const kt_build_options *o, const kf_event *e)
+/* True if the thread selection (options.threads) includes the event. */
+static bool is_thread_selected(const kt_build_options *o, const kf_event *e)
 {
     if (e->form == KF_FORM_DEVICE)
         return true;
@@ -16,8 +23,9 @@ static bool thread_wanted(const kt_build_options *o, const kf_event *e)
     return false;
 }
 
-/* Others may have recorded meanwhile. */
-static bool in_pause(const kt_build_state *s, const kf_event *e)
+/* True if the event began while this session was paused: other sessions may have recorded
+ * meanwhile. */
+static bool is_in_pause(const kt_build_state *s, const kf_event *e)
 {
     const kt_build_options *o = &s->options;
     int64_t ns = 0;
@@ -34,68 +42,109 @@ static bool in_pause(const kt_build_state *s, const kf_event *e)
     return false;
 }
 
-static bool wanted(const kt_build_state *s, const kf_event *e)
+/* True if the options select the event by kind, scope and thread. */
+static bool is_event_selected(const kt_build_state *s, const kf_event *e)
 {
     const kt_build_options *o = &s->options;
     bool kind = KINETO_LIKELY(e->kind < KINETO_KIND_COUNT)
                     ? (o->kinds & KINETO_KIND_BIT(e->kind)) != 0
                     : kf_kind_wanted(s->own_kinds, o->kinds, e->kind);
     bool scope = !e->function || (o->wants & KF_WANT_SCOPE(e->site->scope & 15u));
-    return kind && scope && (!o->threads || thread_wanted(o, e));
+    return kind && scope && (!o->threads || is_thread_selected(o, e));
 }
 
-static uint32_t row_flags(uint32_t event_flags)
+static uint32_t row_flags_of_event(uint32_t event_flags)
 {
     return (event_flags & KF_EVENT_OPEN_START ? KINETO_ACTIVITY_OPEN_START : 0) |
            (event_flags & KF_EVENT_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0) |
            (event_flags & KF_EVENT_ARGS_LOST ? KINETO_ACTIVITY_ARGS_LOST : 0);
 }
 
-/* By the exact times of the window, where ticks are coarser. */
-static void cut_row(const kt_build_state *s, kt_row *row)
+/* Clips a row at the exact times of the window, where ticks are coarser. */
+static void clip_row_exactly(const kt_build_state *s, kt_row *row)
 {
     row->start_ns = KB_MIN(KB_MAX(row->start_ns, s->start_ns), s->end_ns);
     row->end_ns = KB_MAX(KB_MIN(row->end_ns, s->end_ns), row->start_ns);
 }
 
-/* Times of a host event, cut at the window; false: outside. What still runs when the window ends
- * runs to its end. */
-static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
+/* The range of a host event in ticks, in relation to the window. */
+typedef struct tick_range {
+    uint64_t start, end;
+    uint64_t window_start, window_end; /* 0 and UINT64_MAX if the window is open */
+    bool is_open;                      /* its end was not recorded */
+} tick_range;
+
+/* The range of an event, with ends that were not recorded:
+ *
+ *          | recorded  | not recorded
+ *    start | as it is  | asynchronous ranges: at the window's start or before it
+ *    end   | as it is  | at the window's end, if options.clip_open; else at the last known time */
+KB_INLINE tick_range resolve_tick_range(const kt_build_options *o, const kf_event *e)
+{
+    tick_range r = {.start = e->start,
+                    .end = e->end,
+                    .window_start = o->start_ticks,
+                    .window_end = o->end_ticks ? o->end_ticks : UINT64_MAX,
+                    .is_open = (e->flags & KF_EVENT_STILL_OPEN) != 0};
+    bool has_no_start = (e->flags & KF_EVENT_OPEN_START) && e->form == KF_FORM_ASYNC;
+    if (r.is_open && o->clip_open && o->end_ticks)
+        r.end = KB_MAX(r.end, r.window_end);
+    if (has_no_start && o->start_ticks)
+        r.start = KB_MIN(r.start, r.window_start);
+    return r;
+}
+
+/* True if the range has a part in the window. A window in ticks includes its edges; an edge
+ * that is exact in ns (options.from_ns, until_ns) belongs to the neighbouring window, except
+ * for moments:
+ *
+ *    range                   | edge in ticks | exact edge
+ *    ends before the window  | outside       | outside
+ *    ends at its start       | inside        | outside, unless it is a moment
+ *    begins at its end       | inside        | outside, unless it is a moment and has ended
+ *    begins after the window | outside       | outside */
+KB_INLINE bool is_range_in_window(const kt_build_options *o, const tick_range *r)
+{
+    bool is_moment = r->start == r->end;
+    bool ends_at_start = r->end == r->window_start && r->start < r->end;
+    bool begins_at_end = r->start == r->window_end && (r->start < r->end || r->is_open);
+    KB_ASSERT(!is_moment || !ends_at_start);
+    if (r->end < r->window_start || r->start > r->window_end)
+        return false;
+    return !(ends_at_start && o->from_ns) && !(begins_at_end && o->until_ns);
+}
+
+/* Sets the times of a host event, clipped at the window, and flags clipped ends. False: outside. */
+static bool place_host_row(kt_build_state *s, const kf_event *e, kt_row *row)
 {
     const kt_build_options *o = &s->options;
-    uint64_t start = e->start, end = e->end, window_end = o->end_ticks ? o->end_ticks : UINT64_MAX;
-    if ((e->flags & KF_EVENT_STILL_OPEN) && e->form == KF_FORM_ASYNC && start <= o->complete_from)
-        return false; /* it may have ended: elsewhere, in what is gone */
-    if ((e->flags & KF_EVENT_STILL_OPEN) && o->clip_open && o->end_ticks)
-        end = KB_MAX(end, window_end);
-    if ((e->flags & KF_EVENT_OPEN_START) && e->form == KF_FORM_ASYNC && o->start_ticks)
-        start = KB_MIN(start, o->start_ticks);
-    if (end < o->start_ticks || start > window_end)
+    tick_range r = resolve_tick_range(o, e);
+    /* Its end may be in a part of the recording that is gone. */
+    if (r.is_open && e->form == KF_FORM_ASYNC && e->start <= o->complete_from)
         return false;
-    if (end == o->start_ticks && start < end && o->from_ns) /* it ends where this begins */
+    if (!is_range_in_window(o, &r))
         return false;
-    if (start == window_end && o->until_ns && (start < end || e->flags & KF_EVENT_STILL_OPEN))
-        return false; /* it begins where this ends */
-    if (start < o->start_ticks) {
-        start = o->start_ticks;
+    if (r.start < r.window_start) {
+        r.start = r.window_start;
         row->flags |= KINETO_ACTIVITY_OPEN_START;
     }
-    if (end > window_end) {
-        end = window_end;
+    if (r.end > r.window_end) {
+        r.end = r.window_end;
         row->flags |= KINETO_ACTIVITY_OPEN_END;
     }
-    row->start_ns = kb_clock_fit_ns(&s->fit, start);
-    row->end_ns = start == end ? row->start_ns : kb_clock_fit_ns(&s->fit, end);
+    row->start_ns = kb_clock_fit_ns(&s->fit, r.start);
+    row->end_ns = r.start == r.end ? row->start_ns : kb_clock_fit_ns(&s->fit, r.end);
     if (KINETO_UNLIKELY(o->from_ns))
-        cut_row(s, row);
+        clip_row_exactly(s, row);
     return true;
 }
 
 #define DAY_NS (INT64_C(86400) * 1000000000)
 #define FAR_NS INT64_C(4000000000000000000) /* the years 1843 to 2096 */
 
-/* What is days away from the window is a wrong time, which must not stretch the whole trace. */
-static void cut_far(kt_build_state *s, uint32_t source, kt_row *row)
+/* Clips a device time that is days away from the window: it is wrong, and would stretch the
+ * whole trace. */
+static void clip_distant_row(kt_build_state *s, uint32_t source, kt_row *row)
 {
     int64_t low = KB_MAX(s->start_ns, -FAR_NS) - DAY_NS, high = KB_MIN(s->end_ns, FAR_NS) + DAY_NS;
     if (KINETO_LIKELY(row->start_ns >= low && row->end_ns <= high))
@@ -107,15 +156,17 @@ static void cut_far(kt_build_state *s, uint32_t source, kt_row *row)
     row->end_ns = KB_MAX(KB_MIN(row->end_ns, high), row->start_ns);
 }
 
-/* Recorded before this window was opened, for another one: nobody expects it here. */
-static bool of_an_earlier_window(const kt_build_state *s, int64_t ns)
+/* True for a time in the recording before this window: the event belongs to an earlier
+ * window, and is not counted as lost. */
+static bool is_of_earlier_window(const kt_build_state *s, int64_t ns)
 {
     return ns < s->start_ns && ns >= kb_clock_fit_ns(&s->fit, s->first_ticks);
 }
 
-/* Devices report when things really began and ended: no cutting at the window. `moment`: the start
- * is all there is. */
-static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_row *row)
+/* Sets the times of a device event. They are not clipped at the window, because devices
+ * report when work really began and ended. `moment`: only the start counts. False: outside,
+ * or its clock is unknown. */
+static bool place_device_row(kt_build_state *s, const kf_event *e, bool moment, kt_row *row)
 {
     if (!kt_build_ns(s, e->process, e->clock, e->start, &row->start_ns) ||
         !kt_build_ns(s, e->process, e->clock, e->end, &row->end_ns)) {
@@ -126,21 +177,22 @@ static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_r
         row->end_ns = row->start_ns;
     int64_t last = KB_MAX(row->start_ns, row->end_ns);
     if (last < s->start_ns || row->start_ns > s->end_ns) {
-        s->out_of_window[e->source] += !of_an_earlier_window(s, last);
+        s->out_of_window[e->source] += !is_of_earlier_window(s, last);
         return false;
     }
     if (KINETO_UNLIKELY(row->end_ns < row->start_ns)) {
         s->bad_time[e->source]++;
         row->end_ns = row->start_ns;
     }
-    cut_far(s, e->source, row);
+    clip_distant_row(s, e->source, row);
     return true;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The dictionary stays where it is: the same place is the same name. */
-static uint32_t dictionary_name(kt_build_state *s, kineto_string name)
+/* String id of a name of the dictionary. The dictionary does not move, so the address
+ * identifies the name, and a direct-mapped cache by address avoids hashing. */
+static uint32_t intern_dictionary_name(kt_build_state *s, kineto_string name)
 {
     size_t place = ((uintptr_t)name.data >> 3) % KT_BUILD_NAMES;
     if (KINETO_UNLIKELY(s->names[place].data != name.data || s->names[place].size != name.size)) {
@@ -151,13 +203,14 @@ static uint32_t dictionary_name(kt_build_state *s, kineto_string name)
     return s->names[place].id;
 }
 
-static uint32_t name_of(kt_build_state *s, const kf_event *e)
+/* String id of the name of an event. */
+static uint32_t event_name_id(kt_build_state *s, const kf_event *e)
 {
     if (e->form == KF_FORM_MEMORY)
         return kt_string(s->b,
                          kb_string(e->flags & KF_EVENT_NO_MEMORY ? "[OutOfMemory]" : "[memory]"));
     if (!e->site)
-        return dictionary_name(s, e->name);
+        return intern_dictionary_name(s, e->name);
     if (e->name.data != e->site->name.data || e->name.size != e->site->name.size)
         return kt_string(s->b, e->name);
     const kt_build_site *site = kt_build_site_of(s, e->site);
@@ -165,53 +218,55 @@ static uint32_t name_of(kt_build_state *s, const kf_event *e)
     return site ? site->name - 1 : 0;
 }
 
-static void keep_correlated(kt_build_state *s, kt_correlated_list *list, const kt_row *row,
-                            kineto_row number)
+/* Remembers a launch or a launched row for derive_launch_flows. */
+static void remember_correlated_row(kt_build_state *s, kt_correlated_list *list, const kt_row *row,
+                                    kineto_row number)
 {
     kt_correlated item = {row->correlation_id, row->start_ns, number};
     s->out_of_memory |= !kb_vec_push(list, item);
 }
 
-/* A source that says "the arrow of my launch ends here" and nothing else: both ends follow from the
- * correlation id. */
-static bool flow_is_derived(const kf_event *e)
+/* True if the event states no flow, or only that the flow of its launch ends here: then
+ * both ends are derived from the correlation id. */
+static bool is_flow_derived(const kf_event *e)
 {
     return !e->flow_type || (e->flow_type == KINETO_FLOW_ASYNC_CPU_GPU && !e->flow_start &&
                              e->flow_id == (uint32_t)e->correlation_id);
 }
 
-static void append(kt_build_state *s, const kf_event *e, kt_row *row)
+/* Appends the row of an event, with its name, ids, args and flows. */
+static void append_event_row(kt_build_state *s, const kf_event *e, kt_row *row)
 {
-    row->name = name_of(s, e);
+    row->name = event_name_id(s, e);
     row->correlation_id = kt_build_id(s, e->correlation_id);
     row->external_id = kt_build_id(s, e->external_id);
     if (e->function)
         kt_build_function(s, e, row);
     if (e->args.words || e->more_count)
-        kt_build_put_args(s, e, &row->flags);
+        kt_build_stage_args(s, e, &row->flags);
     else if (e->set)
-        kt_build_put_set(s, e, &row->flags);
+        kt_build_stage_set(s, e, &row->flags);
     if (e->form == KF_FORM_DEVICE && e->source == KF_SOURCE_API)
         kt_build_backend(s, e);
     kineto_row number = kt_append(s->b, row);
     if (row->correlation_id && row->form == KINETO_FORM_SLICE) {
         if (kt_kind_is_launch(row->kind))
-            keep_correlated(s, &s->launches, row, number);
-        else if (kt_kind_is_device(row->kind) && flow_is_derived(e))
-            keep_correlated(s, &s->launched, row, number);
+            remember_correlated_row(s, &s->launches, row, number);
+        else if (kt_kind_is_device(row->kind) && is_flow_derived(e))
+            remember_correlated_row(s, &s->launched, row, number);
     }
-    if (!flow_is_derived(e))
+    if (!is_flow_derived(e))
         kt_flow(s->b, e->flow_type, kt_build_id(s, e->flow_id), number, e->flow_start);
     for (uint32_t i = 0; i < e->flow_count; i++)
         kt_flow(s->b, e->flows[i].type, kt_build_id(s, e->flows[i].id), number, e->flows[i].start);
 }
 
-static uint32_t counter_track(kt_build_state *s, uint32_t process_row)
+static uint32_t process_counter_track(kt_build_state *s, uint32_t process_row)
 {
     return kt_track(s->b, process_row, KINETO_TRACK_COUNTER, 0);
 }
 
-static void put_memory(kt_build_state *s, const kf_event *e)
+static void stage_memory_args(kt_build_state *s, const kf_event *e)
 {
     static const char *const keys[] = {"Addr", "Bytes", "Total Allocated", "Total Reserved"};
     kt_builder *b = s->b;
@@ -226,19 +281,21 @@ static void put_memory(kt_build_state *s, const kf_event *e)
     }
 }
 
-/* Names of sites were looked at when the site was made. */
-static void keep_collective(kt_build_state *s, const kf_event *e, const kt_row *row)
+/* Remembers the row if its name is that of a collective. For names of sites this is known
+ * already. */
+static void remember_collective_row(kt_build_state *s, const kf_event *e, const kt_row *row)
 {
     bool of_site = e->site && e->name.data == e->site->name.data && e->site->index < s->sites.count;
     if (KINETO_UNLIKELY(of_site ? s->sites.data[e->site->index].collective
                                 : kt_build_is_collective(e->name)))
-        kt_build_keep_collective(s, e, row);
+        kt_build_add_collective(s, e, row);
 }
 
-static void on_host(kt_build_state *s, const kf_event *e)
+/* An event of the host: a range, instant, counter or memory event, or an asynchronous range. */
+static void build_host_event(kt_build_state *s, const kf_event *e)
 {
-    kt_row row = {.flags = row_flags(e->flags), .form = KINETO_FORM_SLICE};
-    if (!place_host(s, e, &row)) {
+    kt_row row = {.flags = row_flags_of_event(e->flags), .form = KINETO_FORM_SLICE};
+    if (!place_host_row(s, e, &row)) {
         s->out_of_window[KF_SOURCE_API]++;
         return;
     }
@@ -251,14 +308,14 @@ static void on_host(kt_build_state *s, const kf_event *e)
         break;
     case KF_FORM_COUNTER:
         row.form = KINETO_FORM_COUNTER;
-        row.track = counter_track(s, kt_build_process_row(s, s->here));
+        row.track = process_counter_track(s, kt_build_process_row(s, s->here));
         break;
     case KF_FORM_MEMORY:
-        put_memory(s, e);
+        stage_memory_args(s, e);
         row.form = KINETO_FORM_INSTANT;
         row.flags |= KT_WRITER(s->here_writer);
-        row.category = kt_string(s->b, kb_string("cpu_instant_event")); /* as Kineto has it */
-        if (e->flags & KF_EVENT_NO_MEMORY) /* nothing was allocated: not one to be added up */
+        row.category = kt_string(s->b, kb_string("cpu_instant_event")); /* as Kineto writes it */
+        if (e->flags & KF_EVENT_NO_MEMORY) /* not an allocation: it must not be summed */
             row.kind = KINETO_KIND_CPU_INSTANT_EVENT;
         row.track = kt_build_thread_track(s);
         break;
@@ -267,14 +324,14 @@ static void on_host(kt_build_state *s, const kf_event *e)
         row.flags |= KT_WRITER(s->here_writer);
         row.track = kt_build_thread_track(s);
     }
-    append(s, e, &row);
+    append_event_row(s, e, &row);
     if (row.external_id && e->form == KF_FORM_RANGE)
-        keep_collective(s, e, &row);
+        remember_collective_row(s, e, &row);
     s->delivered++;
 }
 
-/* A source may report host activities as well; then device and resource are process and thread. */
-static bool is_host_activity(const kf_event *e, uint32_t kind)
+/* True if a source reports a host activity: its device and resource are process and thread. */
+static bool is_reported_host_activity(const kf_event *e, uint32_t kind)
 {
     switch (kind) {
     case KINETO_KIND_CPU_OP:
@@ -292,66 +349,71 @@ static bool is_host_activity(const kf_event *e, uint32_t kind)
     }
 }
 
-static void locate_reported(kt_build_state *s, const kf_event *e)
+/* Makes the process and thread of a reported host activity current. */
+static void locate_reported_activity(kt_build_state *s, const kf_event *e)
 {
     uint32_t pid = e->device > 0 ? (uint32_t)e->device : e->pid;
     uint32_t tid = e->resource > 0 ? (uint32_t)e->resource : e->tid;
-    kt_build_locate(s, pid == e->pid ? e->process : 0, pid, tid);
+    kt_build_select_thread(s, pid == e->pid ? e->process : 0, pid, tid);
 }
 
-static bool is_counter(uint32_t kind)
+static bool is_counter_kind(uint32_t kind)
 {
     return kind == KINETO_KIND_COUNTER || kind == KINETO_KIND_GPU_PM_COUNTER;
 }
 
-static void on_device(kt_build_state *s, const kf_event *e)
+/* An activity that a source reports, of a device or of the host. */
+static void build_device_event(kt_build_state *s, const kf_event *e)
 {
-    kt_row row = {.flags = row_flags(e->flags), .form = KINETO_FORM_SLICE};
+    kt_row row = {.flags = row_flags_of_event(e->flags), .form = KINETO_FORM_SLICE};
     kt_build_kind(s, e, &row);
-    if (is_counter(row.kind))
+    if (is_counter_kind(row.kind))
         row.form = KINETO_FORM_COUNTER;
     else if (row.kind == KINETO_KIND_CPU_INSTANT_EVENT)
         row.form = KINETO_FORM_INSTANT;
-    if (!place_device(s, e, row.form != KINETO_FORM_SLICE, &row))
+    if (!place_device_row(s, e, row.form != KINETO_FORM_SLICE, &row))
         return;
     if (row.form == KINETO_FORM_COUNTER) {
-        row.track = counter_track(s, kt_build_device_row(s, e->source, e->device));
-    } else if (is_host_activity(e, row.kind)) {
-        locate_reported(s, e);
+        row.track = process_counter_track(s, kt_build_device_row(s, e->source, e->device));
+    } else if (is_reported_host_activity(e, row.kind)) {
+        locate_reported_activity(s, e);
         if (s->out_of_memory)
             return;
         row.track = kt_build_thread_track(s);
     } else {
         row.track = kt_build_stream_track(s, e->source, e->device, e->resource);
     }
-    append(s, e, &row);
+    append_event_row(s, e, &row);
 }
 
-static kineto_status on_event(void *state, const kf_event *e)
+/* Callback of the decoder: one event. */
+static kineto_status build_event(void *state, const kf_event *e)
 {
     kt_build_state *s = state;
-    if (!wanted(s, e) || in_pause(s, e))
+    if (!is_event_selected(s, e) || is_in_pause(s, e))
         return KINETO_OK;
-    kt_build_locate(s, e->process, e->pid, e->tid);
+    kt_build_select_thread(s, e->process, e->pid, e->tid);
     if (s->out_of_memory)
         return KINETO_E_MEMORY;
     if (s->options.root_pid && !kt_build_below_root(s))
         return KINETO_OK;
     if (e->form == KF_FORM_DEVICE)
-        on_device(s, e);
+        build_device_event(s, e);
     else
-        on_host(s, e);
+        build_host_event(s, e);
     return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
 }
 
 /* ---- flows ----------------------------------------------------------------------------------- */
 
-/* An arrow from each launch to what it launched, as Kineto draws it, where the source gave none. */
-static void derive_flows(kt_build_state *s)
+/* Adds a flow from each launch to the rows that it launched, as Kineto does, unless the
+ * source stated one. */
+static void derive_launch_flows(kt_build_state *s)
 {
     const kt_correlated *started = NULL;
     if (!s->launches.count || !s->launched.count)
         return;
+    KB_ASSERT(s->launches.data[s->launches.count - 1].row < s->b->trace->count);
     kt_sort_correlated(s->launches.data, s->launches.count);
     kt_sort_correlated(s->launched.data, s->launched.count);
     for (size_t i = 0; i < s->launched.count; i++) {
@@ -367,21 +429,22 @@ static void derive_flows(kt_build_state *s)
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the clock and the window ---------------------------------------------------------------- */
 
-/* Those of before the epoch, but for the last one if there are no others. */
-static void forget_snapshots(kt_build_state *s)
+/* Drops the snapshots before the epoch; if all are, the last one stays. */
+static void drop_old_snapshots(kt_build_state *s)
 {
     uint32_t from = 0;
     s->first_ticks = s->snapshots[0].ticks;
     while (from + 1 < s->snapshot_count && s->snapshots[from].ticks < s->options.epoch_ticks)
         from++;
+    KB_ASSERT(from < s->snapshot_count);
     s->snapshot_count -= from;
     memmove(s->snapshots, s->snapshots + from, s->snapshot_count * sizeof *s->snapshots);
 }
 
-/* The first ticks that are not before a time. */
-static uint64_t ticks_of(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint64_t high)
+/* The first ticks in [low, high] that are not before a time, by binary search. */
+static uint64_t find_ticks_at(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint64_t high)
 {
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -393,42 +456,44 @@ static uint64_t ticks_of(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint
     return low;
 }
 
-/* Where the window begins, or ends. */
-static uint64_t edge_of(const kt_build_state *s, int64_t *ns, uint64_t ticks, uint64_t low,
-                        uint64_t high)
+/* The ticks of an edge of the window at *ns. If `ticks` are known and between low and high,
+ * they decide, and *ns receives their time. */
+static uint64_t find_window_edge(const kt_build_state *s, int64_t *ns, uint64_t ticks, uint64_t low,
+                                 uint64_t high)
 {
     if (ticks <= low || ticks >= high)
-        return ticks_of(&s->fit, *ns, low, high);
+        return find_ticks_at(&s->fit, *ns, low, high);
     *ns = kb_clock_fit_ns(&s->fit, ticks);
     return ticks;
 }
 
-/* The window is to be exact to the nanosecond, in clocks that are coarser, too: ranges that are cut
- * are cut at the times, and ticks decide on which side of them the others are. */
-static void cut_exactly(kt_build_state *s)
+/* Makes the window exact to the nanosecond, also if ticks are coarser: ranges are clipped
+ * at its times, and ticks decide on which side of an edge other events are. */
+static void set_exact_window(kt_build_state *s)
 {
     kt_build_options *o = &s->options;
     uint64_t last = o->end_ticks;
     if (!o->from_ns || !o->start_ticks || !last)
         return;
-    o->start_ticks = edge_of(s, &o->from_ns, o->from_ticks, o->start_ticks, last);
+    o->start_ticks = find_window_edge(s, &o->from_ns, o->from_ticks, o->start_ticks, last);
     s->start_ns = KB_MAX(o->from_ns, s->start_ns);
     if (o->until_ns && o->until_ns < s->end_ns) {
-        o->end_ticks = edge_of(s, &o->until_ns, o->until_ticks, o->start_ticks, last);
+        o->end_ticks = find_window_edge(s, &o->until_ns, o->until_ticks, o->start_ticks, last);
         s->end_ns = KB_MAX(o->until_ns, s->start_ns);
     }
 }
 
-/* The control page is as untrusted as the rest. */
-static kineto_status fit_clock(kt_build_state *s, kineto_error *err)
+/* Pass: fits a line through the clock snapshots, and converts the window. The control page
+ * is untrusted. */
+static kineto_status fit_recording_clock(kt_build_state *s, kineto_error *err)
 {
     uint32_t count = kb_load_acquire(&s->control->snapshot_count);
     s->snapshot_count = KB_MIN(count, KF_MAX_SNAPSHOTS);
     memcpy(s->snapshots, s->control->snapshots, s->snapshot_count * sizeof *s->snapshots);
     if (s->snapshot_count == 0)
         return kb_fail(err, KINETO_E_FORMAT,
-                       "the recording holds no clock snapshot: its times cannot be placed");
-    forget_snapshots(s);
+                       "the recording has no clock snapshot; its times cannot be converted");
+    drop_old_snapshots(s);
     for (uint32_t i = 0; i < s->snapshot_count; i++)
         kt_snapshot(s->b, &s->snapshots[i]);
     bool here = kb_os_is_this_boot((const char *)s->control->boot_id, sizeof s->control->boot_id);
@@ -438,13 +503,15 @@ static kineto_status fit_clock(kt_build_state *s, kineto_error *err)
     s->start_ns = o->start_ticks && !status ? kb_clock_fit_ns(&s->fit, o->start_ticks) : INT64_MIN;
     s->end_ns = o->end_ticks && !status ? kb_clock_fit_ns(&s->fit, o->end_ticks) : INT64_MAX;
     if (!status)
-        cut_exactly(s);
+        set_exact_window(s);
     return status;
 }
 
-static void set_window(kt_build_state *s, const kf_decode_result *result)
+/* Pass: sets the window of the trace; an open edge is at the first or last event. */
+static void set_trace_window_of_recording(kt_build_state *s)
 {
     const kt_build_options *o = &s->options;
+    const kf_decode_result *result = &s->decoded;
     uint64_t start = o->start_ticks ? o->start_ticks : result->first_ticks;
     uint64_t end = o->end_ticks ? o->end_ticks : result->last_ticks;
     if (start && end && o->from_ns)
@@ -453,7 +520,23 @@ static void set_window(kt_build_state *s, const kf_decode_result *result)
         kt_window(s->b, kb_clock_fit_ns(&s->fit, start), kb_clock_fit_ns(&s->fit, end));
 }
 
-static kineto_status read_entries(kt_build_state *s, kineto_error *err)
+/* ---- the passes ------------------------------------------------------------------------------ */
+
+/* Pass: interns keys of args that many rows have. */
+static void intern_common_keys(kt_build_state *s)
+{
+    s->key_correlation = kt_string(s->b, kb_string("correlation"));
+    s->key_external = kt_string(s->b, kb_string("External id"));
+    s->function_keys = (kt_build_keys){
+        .call_stack = kt_string(s->b, kb_string("Call stack")),
+        .native_stack = kt_string(s->b, kb_string("Native stack")),
+        .modules = kt_string(s->b, kb_string("Module Hierarchy")),
+    };
+}
+
+/* Pass: reads the entries of the dictionary (processes, devices, names), and fits the
+ * clocks of devices. */
+static kineto_status read_dictionary_entries(kt_build_state *s, kineto_error *err)
 {
     kf_input entries_only = s->input_kept;
     kf_visitor visitor = {.context = s, .entry = kt_build_entry};
@@ -464,57 +547,137 @@ static kineto_status read_entries(kt_build_state *s, kineto_error *err)
     return status;
 }
 
-static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *err)
+/* Pass: turns events into rows. It reads the chunks last: input.done may free each one. */
+static kineto_status read_recorded_events(kt_build_state *s, kineto_error *err)
 {
-    kf_decode_result result;
-    kf_visitor visitor = {.context = s, .event = on_event, .thread_name = kt_build_thread_name};
-    s->key_correlation = kt_string(s->b, kb_string("correlation"));
-    s->key_external = kt_string(s->b, kb_string("External id"));
-    s->function_keys = (kt_build_keys){
-        .call_stack = kt_string(s->b, kb_string("Call stack")),
-        .native_stack = kt_string(s->b, kb_string("Native stack")),
-        .modules = kt_string(s->b, kb_string("Module Hierarchy")),
-    };
-    kineto_status status = fit_clock(s, err);
-    kt_build_own_kinds(s);
-    if (!status)
-        status = read_entries(s, err);
-    kf_input input = *s->input; /* the last pass: chunks may go */
+    kf_visitor visitor = {.context = s, .event = build_event, .thread_name = kt_build_thread_name};
+    kf_input input = *s->input;
     input.from_ticks = s->options.start_ticks;
-    if (!status)
-        status = kf_decode(&input, &visitor, &result, err);
-    if (status)
-        return status;
-    kt_build_devices(s);
-    kt_build_name_threads(s);
-    derive_flows(s);
+    return kf_decode(&input, &visitor, &s->decoded, err);
+}
+
+/* Pass: links forward and backward operators, unless the options forbid it. */
+static void link_autograd_operators(kt_build_state *s)
+{
     if (!s->options.no_links)
         kt_build_nodes(s);
-    kt_build_thread_numbers(s);
-    kt_build_steps(s);
+}
+
+/* Pass: adds the keys of the options to the header. */
+static void add_option_header(kt_build_state *s)
+{
     for (uint32_t i = 0; i < s->options.metadata_count; i++)
         kt_metadata(s->b, kb_string(s->options.metadata[i]), kb_string("1"));
     for (uint32_t i = 0; i < s->options.header_count; i++)
         kt_metadata(s->b, kb_string(s->options.header[i].key),
                     kb_string(s->options.header[i].json_value));
-    kt_build_collectives(s); /* when the header is known */
-    kt_build_rank(s);
-    kt_project_user_annotations(s->b);
-    kt_build_ledger(s, &result);
+}
+
+/* Pass: adds the rows of GPU user annotations. */
+static void project_annotations(kt_build_state *s) { kt_project_user_annotations(s->b); }
+
+/* Pass: adds the ledger lines of the options, after those of the recording. */
+static void add_option_notes(kt_build_state *s)
+{
     for (uint32_t i = 0; i < s->options.note_count; i++) {
         const kt_build_note *note = &s->options.notes[i];
         kt_ledger_add(s->b, kb_string(note->source), kb_string(note->reason), note->count,
                       note->is_loss, kb_string(note->detail));
     }
-    if (s->options.sign)
-        s->options.sign(s->options.sign_context, s->b);
-    set_window(s, &result);
-    if (s->out_of_memory)
-        return KINETO_E_MEMORY;
-    return kt_builder_finish(s->b, out, err);
 }
 
-static void state_free(kt_build_state *s)
+/* Pass: lets the session add to the ledger and the header. */
+static void call_sign_callback(kt_build_state *s)
+{
+    if (s->options.sign)
+        s->options.sign(s->options.sign_context, s->b);
+}
+
+/* Bits of the passes, in the order of the table. */
+enum {
+    PASS_KEYS = 1 << 0,
+    PASS_CLOCK = 1 << 1,
+    PASS_KINDS = 1 << 2,
+    PASS_ENTRIES = 1 << 3,
+    PASS_EVENTS = 1 << 4,
+    PASS_DEVICES = 1 << 5,
+    PASS_THREADS = 1 << 6,
+    PASS_FLOWS = 1 << 7,
+    PASS_LINKS = 1 << 8,
+    PASS_THREAD_NUMBERS = 1 << 9,
+    PASS_STEPS = 1 << 10,
+    PASS_HEADER = 1 << 11,
+    PASS_COLLECTIVES = 1 << 12,
+    PASS_RANK = 1 << 13,
+    PASS_PROJECTION = 1 << 14,
+    PASS_LEDGER = 1 << 15,
+    PASS_NOTES = 1 << 16,
+    PASS_SIGN = 1 << 17,
+    PASS_WINDOW = 1 << 18
+};
+
+/* One step of building. `needs`: passes whose results it uses; they come before it in the
+ * table. A pass has one of two functions: `read` may fail with an error, `run` only by
+ * s->out_of_memory. */
+typedef struct build_pass {
+    uint32_t pass, needs;
+    kineto_status (*read)(kt_build_state *s, kineto_error *err);
+    void (*run)(kt_build_state *s);
+} build_pass;
+
+static const build_pass passes[] = {
+    {PASS_KEYS, 0, NULL, intern_common_keys},
+    {PASS_CLOCK, 0, fit_recording_clock, NULL},
+    {PASS_KINDS, 0, NULL, kt_build_own_kinds},
+    /* Clocks of devices are converted to the recording's clock. */
+    {PASS_ENTRIES, PASS_CLOCK, read_dictionary_entries, NULL},
+    {PASS_EVENTS, PASS_KEYS | PASS_CLOCK | PASS_KINDS | PASS_ENTRIES, read_recorded_events, NULL},
+    /* Devices with events have their rows by now, and come before devices without events. */
+    {PASS_DEVICES, PASS_EVENTS, NULL, kt_build_devices},
+    /* Names of threads come as events; only threads with rows are named. */
+    {PASS_THREADS, PASS_EVENTS, NULL, kt_build_name_threads},
+    {PASS_FLOWS, PASS_EVENTS, NULL, derive_launch_flows},
+    {PASS_LINKS, PASS_EVENTS, NULL, link_autograd_operators},
+    {PASS_THREAD_NUMBERS, PASS_EVENTS, NULL, kt_build_thread_numbers},
+    /* Moves starts of steps, which are annotations: before the projection. */
+    {PASS_STEPS, PASS_EVENTS, NULL, kt_build_steps},
+    /* A later value of a key wins: the options override the recorded header. */
+    {PASS_HEADER, PASS_ENTRIES | PASS_THREAD_NUMBERS, NULL, add_option_header},
+    /* Adds "distributedInfo", unless the header has it. */
+    {PASS_COLLECTIVES, PASS_EVENTS | PASS_HEADER, NULL, kt_build_collectives},
+    /* Adds "distributedInfo", unless the header or the collectives have it. */
+    {PASS_RANK, PASS_COLLECTIVES, NULL, kt_build_rank},
+    /* Appends rows: after all passes that walk the recorded rows. */
+    {PASS_PROJECTION, PASS_STEPS | PASS_COLLECTIVES | PASS_LINKS, NULL, project_annotations},
+    /* All passes that count have run. */
+    {PASS_LEDGER, PASS_EVENTS | PASS_PROJECTION, NULL, kt_build_ledger},
+    {PASS_NOTES, PASS_LEDGER, NULL, add_option_notes},
+    /* The session sees a complete header and ledger. */
+    {PASS_SIGN, PASS_RANK | PASS_NOTES, NULL, call_sign_callback},
+    {PASS_WINDOW, PASS_EVENTS, NULL, set_trace_window_of_recording},
+};
+
+/* Runs all passes in order, up to the first that fails. */
+static kineto_status run_build_passes(kt_build_state *s, kineto_error *err)
+{
+    uint32_t done = 0;
+    for (size_t i = 0; i < KB_COUNT(passes); i++) {
+        const build_pass *p = &passes[i];
+        KB_ASSERT(!(done & p->pass) && (done & p->needs) == p->needs);
+        kineto_status status = KINETO_OK;
+        if (p->read)
+            status = p->read(s, err);
+        else
+            p->run(s);
+        if (status)
+            return status;
+        done |= p->pass;
+    }
+    return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
+}
+
+/* Frees the state, and the builder with what it still owns. */
+static void free_build_state(kt_build_state *s)
 {
     for (size_t i = 0; i < s->clocks.count; i++)
         kb_vec_free(&s->clocks.data[i].samples);
@@ -569,8 +732,10 @@ kineto_status kt_build(const kf_input *input, const kf_control *control,
         s->options.wants = UINT32_MAX;
     kineto_status status = kt_builder_create(&s->b, &why);
     if (!status)
-        status = build(s, out, &why);
-    state_free(s);
+        status = run_build_passes(s, &why);
+    if (!status)
+        status = kt_builder_finish(s->b, out, &why);
+    free_build_state(s);
     if (status == KINETO_OK)
         return KINETO_OK;
     return kb_fail(err, status, "%s",

@@ -1,5 +1,6 @@
-/* Device clocks. A source states now and then that a device time fell between two readings of the
- * recording clock; a line through two of these brackets places the device's events. */
+/* Conversion of device clocks. A source records samples: a device time, and the ticks
+ * before and after it was read. A line through these brackets (base/clock_line.h) converts
+ * device times to Unix ns. Relies on s->fit, the fit of the recording's own clock. */
 #include "trace/from_recording/build.h"
 
 #include <time.h>
@@ -10,7 +11,7 @@ void kt_build_add_clock(kt_build_state *s, uint32_t process, uint32_t clock, kin
     s->out_of_memory |= !kb_vec_push(&s->clocks, c);
 }
 
-static kt_device_clock *clock_find(const kt_build_state *s, uint32_t process, uint32_t clock)
+static kt_device_clock *find_device_clock(const kt_build_state *s, uint32_t process, uint32_t clock)
 {
     for (size_t i = 0; i < s->clocks.count; i++)
         if (s->clocks.data[i].process == process && s->clocks.data[i].clock == clock)
@@ -18,38 +19,47 @@ static kt_device_clock *clock_find(const kt_build_state *s, uint32_t process, ui
     return NULL;
 }
 
-static kineto_status on_sample(void *state, const kf_clock_sample *sample)
+/* Callback of the decoder: one sample of a device clock. */
+static kineto_status add_clock_sample(void *state, const kf_clock_sample *sample)
 {
     kt_build_state *s = state;
-    kt_device_clock *c = clock_find(s, sample->process, sample->clock);
+    kt_device_clock *c = find_device_clock(s, sample->process, sample->clock);
     if (!c || sample->ticks_after < sample->ticks_before)
         return KINETO_OK;
     return kb_vec_push(&c->samples, *sample) ? KINETO_OK : KINETO_E_MEMORY;
 }
 
-static uint64_t width_of(const kf_clock_sample *s) { return s->ticks_after - s->ticks_before; }
-
-static int64_t host_ns(const kt_build_state *s, const kf_clock_sample *sample)
+static uint64_t sample_width_ticks(const kf_clock_sample *s)
 {
-    return kb_clock_fit_ns(&s->fit, sample->ticks_before + width_of(sample) / 2);
+    return s->ticks_after - s->ticks_before;
 }
 
-static bool points_of(const kt_build_state *s, const kt_device_clock *c, kb_clock_points *points)
+/* The Unix time in the middle of a sample's bracket. */
+static int64_t sample_host_ns(const kt_build_state *s, const kf_clock_sample *sample)
+{
+    return kb_clock_fit_ns(&s->fit, sample->ticks_before + sample_width_ticks(sample) / 2);
+}
+
+/* Converts the samples of a clock to points of the line; false: out of memory. */
+static bool collect_clock_points(const kt_build_state *s, const kt_device_clock *c,
+                                 kb_clock_points *points)
 {
     for (size_t i = 0; i < c->samples.count; i++) {
         const kf_clock_sample *sample = &c->samples.data[i];
-        double doubt_ns = (double)width_of(sample) / 2 * s->fit.ns_per_tick;
-        kb_clock_point point = {sample->device_time, host_ns(s, sample), doubt_ns};
+        double doubt_ns = (double)sample_width_ticks(sample) / 2 * s->fit.ns_per_tick;
+        kb_clock_point point = {sample->device_time, sample_host_ns(s, sample), doubt_ns};
         if (!kb_vec_push(points, point))
             return false;
     }
     return true;
 }
 
-static bool fit_clock(const kt_build_state *s, kt_device_clock *c)
+/* Fits the line, and computes its largest distance from a bracket. False: out of memory. */
+static bool fit_device_clock(const kt_build_state *s, kt_device_clock *c)
 {
     kb_clock_points points = {0};
-    bool made = points_of(s, c, &points);
+    KB_ASSERT(!c->usable); /* each clock is fitted once */
+    bool made = collect_clock_points(s, c, &points);
     c->usable = made && points.count;
     if (c->usable)
         kb_clock_line_fit(&c->line, points.data, points.count);
@@ -63,10 +73,10 @@ static bool fit_clock(const kt_build_state *s, kt_device_clock *c)
 
 kineto_status kt_build_device_clocks(kt_build_state *s, kineto_error *err)
 {
-    kf_visitor visitor = {.context = s, .clock_sample = on_sample};
+    kf_visitor visitor = {.context = s, .clock_sample = add_clock_sample};
     kineto_status status = kf_decode(&s->input_kept, &visitor, NULL, err);
     for (size_t i = 0; i < s->clocks.count && !status; i++)
-        if (!fit_clock(s, &s->clocks.data[i]))
+        if (!fit_device_clock(s, &s->clocks.data[i]))
             status = KINETO_E_MEMORY;
     return status;
 }
@@ -92,7 +102,7 @@ bool kt_build_ns(const kt_build_state *s, uint32_t process, uint32_t clock, uint
         *ns = kb_clock_fit_ns(&s->fit, time);
         return true;
     default:
-        c = clock_find(s, process, clock);
+        c = find_device_clock(s, process, clock);
         if (!c || !c->usable)
             return false;
         *ns = kb_clock_line_ns(&c->line, (int64_t)time);

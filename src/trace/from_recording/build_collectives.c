@@ -1,9 +1,12 @@
-/* Collectives: the operator that starts one knows what it moves and among whom, the kernel knows
- * how long it took. Readers look for both on the kernel, so it gets a copy, as one set for all
- * kernels of an operator; and the header says which ranks there are. */
+/* Collectives: the operator that starts one records sizes and process group, the kernel
+ * records its duration. Tools expect both on the kernel, so it gets a copy of the
+ * operator's args, as one set for all kernels of the operator (kt_row_add_set). The header
+ * gets the process groups ("distributedInfo"). Runs after all events (see the passes in
+ * build.c). */
 #include "trace/from_recording/build.h"
 
-/* What is copied, and as Kineto does: members of a group are there together or not at all. */
+/* The args that are copied. As in Kineto, the members of a group are copied together or not
+ * at all. */
 enum {
     NAME,
     IN_COUNT,
@@ -38,29 +41,31 @@ static const struct {
     {"Seq", ALONE},
     {"Comms Id", ALONE},
 };
-enum { COPIED = KB_COUNT(copied), RANK = COPIED, KEYS }; /* the rank is for the header only */
+/* The rank is only for the header. */
+enum { COPIED = KB_COUNT(copied), RANK = COPIED, KEYS };
 
-/* What one operator says. */
-typedef struct told {
+/* The args of one operator, by index of the key. */
+typedef struct operator_args {
     bool has[KEYS];
     kt_arg args[KEYS];
-} told;
+} operator_args;
 
 typedef struct process_group {
     uint64_t name_hash;
     kineto_row row; /* of the first operator that named it */
 } process_group;
 
+/* State of the pass. */
 typedef struct collectives {
     kt_build_state *s;
     uint32_t keys[KEYS];
-    kb_map by_id;   /* external id → index of s->collectives */
-    uint32_t *sets; /* by that index; KT_NONE: not made yet */
+    kb_map by_id;   /* external id → index in s->collectives */
+    uint32_t *sets; /* by that index: number of its set; KT_NONE: not made yet */
     KB_VEC(process_group) groups;
-    uint32_t process; /* of the trace, whose they are */
-    bool several;     /* they are of more than one */
-    bool hccl;
-    bool any;
+    uint32_t process; /* process row of the last operator */
+    bool several;     /* operators belong to several processes */
+    bool hccl;        /* kernels are of HCCL, else of NCCL */
+    bool any;         /* an operator was seen */
 } collectives;
 
 bool kt_build_is_collective(kineto_string name)
@@ -71,16 +76,17 @@ bool kt_build_is_collective(kineto_string name)
             memcmp(name.data, annotation, sizeof annotation - 1) == 0);
 }
 
-void kt_build_keep_collective(kt_build_state *s, const kf_event *e, const kt_row *row)
+void kt_build_add_collective(kt_build_state *s, const kf_event *e, const kt_row *row)
 {
     kt_build_collective c = {row->external_id, (kineto_row)(s->b->trace->count - 1),
                              e->name.size && e->name.data[0] == 'r'};
     s->out_of_memory |= !kb_vec_push(&s->collectives, c);
 }
 
-/* ---- what an operator says ------------------------------------------------------------------- */
+/* ---- args of operators ----------------------------------------------------------------------- */
 
-static uint32_t key_index(const collectives *c, uint32_t key)
+/* Index of a key; KEYS: another key. */
+static uint32_t find_key_index(const collectives *c, uint32_t key)
 {
     uint32_t i = 0;
     while (i < KEYS && c->keys[i] != key)
@@ -88,14 +94,15 @@ static uint32_t key_index(const collectives *c, uint32_t key)
     return i;
 }
 
-static void listen(const collectives *c, kineto_row row, told *t)
+/* Reads the args of an operator's row. */
+static void read_operator_args(const collectives *c, kineto_row row, operator_args *t)
 {
     kt_args args =
         kt_args_of(c->s->b->trace, kt_block_of(c->s->b->trace, row), row % KT_BLOCK_ROWS);
     kt_arg arg = {0};
     memset(t->has, 0, sizeof t->has);
     while (kt_args_step(&args, &arg)) {
-        uint32_t i = key_index(c, arg.key);
+        uint32_t i = find_key_index(c, arg.key);
         if (i < KEYS && !t->has[i]) {
             t->has[i] = true;
             t->args[i] = arg;
@@ -103,7 +110,7 @@ static void listen(const collectives *c, kineto_row row, told *t)
     }
 }
 
-static bool group_is_whole(const told *t, int group)
+static bool is_group_complete(const operator_args *t, int group)
 {
     for (uint32_t i = 0; i < COPIED && group != ALONE; i++)
         if (copied[i].group == group && !t->has[i])
@@ -111,7 +118,8 @@ static bool group_is_whole(const told *t, int group)
     return true;
 }
 
-static void put(kt_builder *b, const kt_arg *arg)
+/* Stages a copy of an arg. */
+static void stage_copied_arg(kt_builder *b, const kt_arg *arg)
 {
     if (arg->shared)
         kt_args_put_shared(b, arg->key, (kineto_arg_type)arg->type, arg->text_id);
@@ -129,25 +137,27 @@ static void put(kt_builder *b, const kt_arg *arg)
         kt_args_put_json(b, arg->key, (kineto_arg_type)arg->type, arg->text);
 }
 
-static uint32_t make_set(const collectives *c, const told *t)
+/* The set of the args that are copied; 0: none. */
+static uint32_t make_collective_set(const collectives *c, const operator_args *t)
 {
     for (uint32_t i = 0; i < COPIED; i++)
-        if (t->has[i] && group_is_whole(t, copied[i].group))
-            put(c->s->b, &t->args[i]);
+        if (t->has[i] && is_group_complete(t, copied[i].group))
+            stage_copied_arg(c->s->b, &t->args[i]);
     return kt_args_make_set(c->s->b);
 }
 
 /* ---- process groups -------------------------------------------------------------------------- */
 
-static uint32_t process_of(const collectives *c, kineto_row row)
+static uint32_t process_row_of(const collectives *c, kineto_row row)
 {
     const kineto_trace *t = c->s->b->trace;
     return t->tracks.data[kt_row_track(t, row)].process;
 }
 
-static void note_group(collectives *c, kineto_row row, const told *t)
+/* Records the process group of an operator, once for each name. */
+static void record_process_group(collectives *c, kineto_row row, const operator_args *t)
 {
-    uint32_t process = process_of(c, row);
+    uint32_t process = process_row_of(c, row);
     c->several |= c->any && process != c->process;
     c->process = process;
     c->any = true;
@@ -163,113 +173,116 @@ static void note_group(collectives *c, kineto_row row, const told *t)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Its source may know it all itself. */
-static bool knows_already(const collectives *c, const kt_block *block, uint32_t i)
+/* True if a kernel has such args already, from its source. */
+static bool has_collective_args(const collectives *c, const kt_block *block, uint32_t i)
 {
     kt_args args = kt_args_of(c->s->b->trace, block, i);
     kt_arg arg = {0};
     while (kt_args_step(&args, &arg))
-        if (key_index(c, arg.key) < COPIED)
+        if (find_key_index(c, arg.key) < COPIED)
             return true;
     return false;
 }
 
-/* The set of a collective; 0: it says nothing. */
-static uint32_t set_of(collectives *c, uint64_t index)
+/* The set of a collective, made on first use; 0: it has no such args. */
+static uint32_t find_collective_set(collectives *c, uint64_t index)
 {
     if (c->sets[index] == KT_NONE) {
-        told t;
+        KB_ASSERT(index < c->s->collectives.count);
+        operator_args t;
         kineto_row row = c->s->collectives.data[index].row;
-        listen(c, row, &t);
-        c->sets[index] = make_set(c, &t);
+        read_operator_args(c, row, &t);
+        c->sets[index] = make_collective_set(c, &t);
         if (c->sets[index])
-            note_group(c, row, &t);
+            record_process_group(c, row, &t);
     }
     return c->sets[index];
 }
 
-static void visit_row(collectives *c, const kt_block *block, uint32_t i, kineto_row row)
+/* Adds the set of its collective to a kernel. */
+static void add_set_to_kernel(collectives *c, const kt_block *block, uint32_t i, kineto_row row)
 {
     uint32_t kind = block->kind[i];
     bool device = kind == KINETO_KIND_CONCURRENT_KERNEL || kind == KINETO_KIND_COLLECTIVE_COMM;
     const uint64_t *index =
         device && block->external_id[i] ? kb_map_find(&c->by_id, block->external_id[i]) : NULL;
-    uint32_t set = index ? set_of(c, *index) : 0;
-    if (!set || knows_already(c, block, i))
+    uint32_t set = index ? find_collective_set(c, *index) : 0;
+    if (!set || has_collective_args(c, block, i))
         return;
     kineto_string name = kineto_trace_string(c->s->b->trace, block->name[i]);
     c->hccl |= name.size >= 6 && memcmp(name.data, "hccl::", 6) == 0;
     kt_row_add_set(c->s->b, row, set);
 }
 
-static void visit_rows(collectives *c)
+static void add_sets_to_kernels(collectives *c)
 {
     const kineto_trace *t = c->s->b->trace;
     for (size_t k = 0; k < t->blocks.count; k++)
         for (uint32_t i = 0; i < t->blocks.data[k]->count; i++)
-            visit_row(c, t->blocks.data[k], i, (kineto_row)(k * KT_BLOCK_ROWS + i));
+            add_set_to_kernel(c, t->blocks.data[k], i, (kineto_row)(k * KT_BLOCK_ROWS + i));
 }
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static void put_quoted(kt_build_state *s, kineto_string text)
+static void append_quoted_text(kt_build_state *s, kineto_string text)
 {
     uint64_t replaced = 0;
-    char *at = kt_build_room(s, text.size * 6 + 2);
+    char *at = kt_build_reserve(s, text.size * 6 + 2);
     if (at)
         kt_build_advance(s, kb_json_escape(at, text, &replaced));
 }
 
-/* A number, a list that is JSON, or a text. */
-static void put_value(kt_build_state *s, const kt_arg *arg)
+/* Appends a value as JSON: a number, a list that is valid JSON, or a string. */
+static void append_header_value(kt_build_state *s, const kt_arg *arg)
 {
     if (arg->type == KINETO_ARG_INT || arg->type == KINETO_ARG_UINT)
-        kt_build_put_int(s, arg->i);
+        kt_build_append_int(s, arg->i);
     else if (arg->text.size && arg->text.data[0] == '[' && kb_json_valid(arg->text))
-        kt_build_put_text(s, arg->text);
+        kt_build_append_text(s, arg->text);
     else
-        put_quoted(s, arg->type >= KINETO_ARG_STRING ? arg->text : (kineto_string){"", 0});
+        append_quoted_text(s, arg->type >= KINETO_ARG_STRING ? arg->text : (kineto_string){"", 0});
 }
 
-static void put_member(kt_build_state *s, const char *before, const told *t, uint32_t key)
+static void append_header_member(kt_build_state *s, const char *before, const operator_args *t,
+                                 uint32_t key)
 {
     if (!t->has[key])
         return;
-    kt_build_put_text(s, kb_string(before));
-    put_value(s, &t->args[key]);
+    kt_build_append_text(s, kb_string(before));
+    append_header_value(s, &t->args[key]);
 }
 
-static void put_groups(collectives *c)
+static void append_process_groups(collectives *c)
 {
     kt_build_state *s = c->s;
-    kt_build_put_text(s, kb_string(",\"pg_count\":"));
-    kt_build_put_int(s, (int64_t)c->groups.count);
-    kt_build_put_text(s, kb_string(",\"pg_config\":["));
+    kt_build_append_text(s, kb_string(",\"pg_count\":"));
+    kt_build_append_int(s, (int64_t)c->groups.count);
+    kt_build_append_text(s, kb_string(",\"pg_config\":["));
     for (size_t i = 0; i < c->groups.count; i++) {
-        told t;
-        listen(c, c->groups.data[i].row, &t);
-        put_member(s, i ? ",{\"pg_name\":" : "{\"pg_name\":", &t, PG_NAME);
-        put_member(s, ",\"pg_desc\":", &t, PG_TEXT);
-        kt_build_put_text(s, kb_string(c->hccl ? ",\"backend_config\":\"mtia:hccl\""
+        operator_args t;
+        read_operator_args(c, c->groups.data[i].row, &t);
+        append_header_member(s, i ? ",{\"pg_name\":" : "{\"pg_name\":", &t, PG_NAME);
+        append_header_member(s, ",\"pg_desc\":", &t, PG_TEXT);
+        kt_build_append_text(s, kb_string(c->hccl ? ",\"backend_config\":\"mtia:hccl\""
                                                : ",\"backend_config\":\"cuda:nccl\""));
-        put_member(s, ",\"pg_size\":", &t, GROUP_SIZE);
-        put_member(s, ",\"ranks\":", &t, PG_RANKS);
-        kt_build_put_text(s, kb_string("}"));
+        append_header_member(s, ",\"pg_size\":", &t, GROUP_SIZE);
+        append_header_member(s, ",\"ranks\":", &t, PG_RANKS);
+        kt_build_append_text(s, kb_string("}"));
     }
-    kt_build_put_text(s, kb_string("]"));
+    kt_build_append_text(s, kb_string("]"));
 }
 
-/* The default group tells this rank and how many there are. */
-static void put_default_group(collectives *c)
+/* Appends rank and world size, which operators of the default group state. */
+static void append_default_group(collectives *c)
 {
     for (size_t i = 0; i < c->groups.count; i++) {
-        told t;
-        listen(c, c->groups.data[i].row, &t);
+        operator_args t;
+        read_operator_args(c, c->groups.data[i].row, &t);
         bool is_text = t.has[PG_TEXT] && t.args[PG_TEXT].type >= KINETO_ARG_STRING;
         if (!is_text || !kb_string_equal(t.args[PG_TEXT].text, kb_string("default_pg")))
             continue;
-        put_member(c->s, ",\"rank\":", &t, RANK);
-        put_member(c->s, ",\"world_size\":", &t, GROUP_SIZE);
+        append_header_member(c->s, ",\"rank\":", &t, RANK);
+        append_header_member(c->s, ",\"world_size\":", &t, GROUP_SIZE);
         return;
     }
 }
@@ -283,24 +296,25 @@ bool kt_build_header_has(const kt_build_state *s, const char *key)
     return false;
 }
 
-/* A recording of several ranks is no rank. */
-static void put_header(collectives *c)
+/* Adds "distributedInfo" to the header, unless the recording has several ranks. */
+static void add_distributed_info(collectives *c)
 {
     kt_build_state *s = c->s;
     if (!c->groups.count || c->several || kt_build_header_has(s, "distributedInfo"))
         return;
     s->text.count = 0;
-    kt_build_put_text(s, kb_string(c->hccl ? "{\"backend\":\"hccl\"" : "{\"backend\":\"nccl\""));
-    put_default_group(c);
-    put_groups(c);
-    kt_build_put_text(s, kb_string(",\"nccl_version\":\"unknown\"}"));
+    kt_build_append_text(s, kb_string(c->hccl ? "{\"backend\":\"hccl\"" : "{\"backend\":\"nccl\""));
+    append_default_group(c);
+    append_process_groups(c);
+    kt_build_append_text(s, kb_string(",\"nccl_version\":\"unknown\"}"));
     kt_metadata(s->b, kb_string("distributedInfo"), (kineto_string){s->text.data, s->text.count});
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* An id is the operator's, if an annotation has it too. */
-static bool index_ids(collectives *c)
+/* Indexes collectives by external id. If an operator and an annotation have the same id,
+ * the operator counts. */
+static bool index_collective_ids(collectives *c)
 {
     const kt_build_state *s = c->s;
     for (int annotations = 0; annotations < 2; annotations++)
@@ -322,9 +336,9 @@ void kt_build_collectives(kt_build_state *s)
     for (uint32_t i = 0; i < COPIED; i++)
         c.keys[i] = kt_string(s->b, kb_string(copied[i].key));
     c.keys[RANK] = kt_string(s->b, kb_string("Rank"));
-    if (index_ids(&c)) {
-        visit_rows(&c);
-        put_header(&c);
+    if (index_collective_ids(&c)) {
+        add_sets_to_kernels(&c);
+        add_distributed_info(&c);
     } else {
         s->out_of_memory = true;
     }

@@ -1,5 +1,7 @@
-/* Inputs of operators become the args that PyTorch writes. Programs call few operators with few
- * shapes many times over: the texts of a set of inputs are made once. */
+/* Inputs and outputs of operators as the args that PyTorch writes ("Input Dims", "Input
+ * type", "Concrete Inputs", …). Programs call few operators with few shapes many times, so
+ * the texts for equal inputs are made once: a map from the recorded words to string ids,
+ * with a guess of the next entry that avoids most searches. */
 #include "trace/from_recording/build.h"
 
 /* PyTorch writes lists of tensors up to this length. */
@@ -11,17 +13,17 @@ static const char *const dtype_names[KINETO_DTYPE_COUNT] = {
 #undef KINETO_X
 };
 
-/* As PyTorch has it: "1." and "0.5", nan, inf. */
-static void put_double(kt_build_state *s, uint64_t word)
+/* Appends a number as PyTorch spells it: "1." and "0.5", nan, inf. */
+static void append_double(kt_build_state *s, uint64_t word)
 {
     double d;
     memcpy(&d, &word, sizeof d);
     if (d != d) {
-        kt_build_put(s, "nan");
+        kt_build_append(s, "nan");
     } else if (d - d != 0) {
-        kt_build_put(s, d < 0 ? "-inf" : "inf");
+        kt_build_append(s, d < 0 ? "-inf" : "inf");
     } else {
-        char *at = kt_build_room(s, 48);
+        char *at = kt_build_reserve(s, 48);
         if (!at)
             return;
         char *end = kb_json_format_double(at, d);
@@ -33,23 +35,25 @@ static void put_double(kt_build_state *s, uint64_t word)
     }
 }
 
-static void put_dims(kt_build_state *s, const kf_input_item *t, const uint64_t *words)
+/* Appends sizes or strides of a tensor. */
+static void append_dims(kt_build_state *s, const kf_input_item *t, const uint64_t *words)
 {
-    kt_build_put(s, "[");
+    kt_build_append(s, "[");
     for (uint32_t k = 0; k < t->count; k++) {
         if (k)
-            kt_build_put(s, ",");
-        kt_build_put_int(s, kf_input_size(t, words, k));
+            kt_build_append(s, ",");
+        kt_build_append_int(s, kf_input_size(t, words, k));
     }
-    kt_build_put(s, "]");
+    kt_build_append(s, "]");
 }
 
-/* Those of a contiguous tensor follow from its sizes. */
-static void put_strides(kt_build_state *s, const kf_input_item *t)
+/* Appends the strides of a tensor. Those of a contiguous one are not recorded: they follow
+ * from its sizes. */
+static void append_strides(kt_build_state *s, const kf_input_item *t)
 {
     uint64_t strides[KF_MAX_RANK], step = 1;
     if (t->strides) {
-        put_dims(s, t, t->strides);
+        append_dims(s, t, t->strides);
         return;
     }
     uint32_t rank = KB_MIN(t->count, KF_MAX_RANK);
@@ -58,31 +62,34 @@ static void put_strides(kt_build_state *s, const kf_input_item *t)
         strides[k] = step;
         step *= size > 1 ? (uint64_t)size : 1;
     }
-    kt_build_put(s, "[");
+    kt_build_append(s, "[");
     for (uint32_t k = 0; k < rank; k++) {
         if (k)
-            kt_build_put(s, ",");
-        kt_build_put_int(s, (int64_t)strides[k]);
+            kt_build_append(s, ",");
+        kt_build_append_int(s, (int64_t)strides[k]);
     }
-    kt_build_put(s, "]");
+    kt_build_append(s, "]");
 }
 
-/* ---- what is said of one input --------------------------------------------------------------- */
+/* ---- one input ------------------------------------------------------------------------------- */
 
+/* The four lists of PyTorch. */
 typedef enum what { DIMS, STRIDES, TYPE, VALUE } what;
 
-static void put_tensor(kt_build_state *s, const kf_input_item *t, what w)
+/* Appends sizes or strides; [] for an undefined tensor and for other types of inputs. */
+static void append_tensor(kt_build_state *s, const kf_input_item *t, what w)
 {
     bool defined = t->type == KINETO_INPUT_TENSOR;
     if (w == DIMS && defined)
-        put_dims(s, t, t->sizes);
+        append_dims(s, t, t->sizes);
     else if (w == STRIDES && defined)
-        put_strides(s, t);
+        append_strides(s, t);
     else
-        kt_build_put(s, "[]");
+        kt_build_append(s, "[]");
 }
 
-static const char *type_name(const kf_input_item *item)
+/* PyTorch's name of the type of an input. */
+static const char *input_type_name(const kf_input_item *item)
 {
     switch (item->type) {
     case KINETO_INPUT_TENSOR:
@@ -102,90 +109,93 @@ static const char *type_name(const kf_input_item *item)
     }
 }
 
-static void put_scalar(kt_build_state *s, uint32_t type, uint64_t word)
+static void append_scalar(kt_build_state *s, uint32_t type, uint64_t word)
 {
     if (type == KINETO_INPUT_DOUBLE || type == KINETO_INPUT_DOUBLES)
-        put_double(s, word);
+        append_double(s, word);
     else if (type == KINETO_INPUT_BOOL || type == KINETO_INPUT_BOOLS)
-        kt_build_put(s, word ? "True" : "False");
+        kt_build_append(s, word ? "True" : "False");
     else
-        kt_build_put_int(s, (int64_t)word);
+        kt_build_append_int(s, (int64_t)word);
 }
 
-static bool is_list(uint32_t type)
+static bool is_scalar_list(uint32_t type)
 {
     return type == KINETO_INPUT_INTS || type == KINETO_INPUT_DOUBLES || type == KINETO_INPUT_BOOLS;
 }
 
-static void put_value(kt_build_state *s, const kf_input_item *item)
+/* Appends the concrete value of a scalar or list, in quotes; "" for other inputs. */
+static void append_concrete_value(kt_build_state *s, const kf_input_item *item)
 {
-    bool list = is_list(item->type);
-    kt_build_put(s, "\"");
+    bool list = is_scalar_list(item->type);
+    kt_build_append(s, "\"");
     if (list && !(item->flags & KF_INPUT_UNSAID)) {
-        kt_build_put(s, "[");
+        kt_build_append(s, "[");
         for (uint32_t k = 0; k < item->count; k++) {
             if (k)
-                kt_build_put(s, ", ");
-            put_scalar(s, item->type, item->values[k]);
+                kt_build_append(s, ", ");
+            append_scalar(s, item->type, item->values[k]);
         }
-        kt_build_put(s, "]");
+        kt_build_append(s, "]");
     } else if (!list && item->values) {
-        put_scalar(s, item->type, item->values[0]);
+        append_scalar(s, item->type, item->values[0]);
     }
-    kt_build_put(s, "\"");
+    kt_build_append(s, "\"");
 }
 
-/* The tensors of a list have been checked to be there; they are taken whatever is written. */
-static void put_tensors(kt_build_state *s, const kf_input_item *list, const uint64_t **at,
-                        const uint64_t *end, what w)
+/* Appends an item for a list of tensors, and moves *at past all of them, which
+ * inputs_are_whole has checked. Lists longer than TENSOR_LIST_MAX are empty, as in PyTorch. */
+static void append_tensor_list(kt_build_state *s, const kf_input_item *list, const uint64_t **at,
+                               const uint64_t *end, what w)
 {
-    bool sizes = w == DIMS || w == STRIDES, said = list->count <= TENSOR_LIST_MAX;
+    bool sizes = w == DIMS || w == STRIDES, is_written = list->count <= TENSOR_LIST_MAX;
     kf_input_item tensor;
     if (sizes)
-        kt_build_put(s, "[");
+        kt_build_append(s, "[");
     for (uint32_t k = 0; k < list->count && kf_input_next(at, end, &tensor); k++) {
-        if (!sizes || !said)
+        if (!sizes || !is_written)
             continue;
         if (k)
-            kt_build_put(s, ",");
-        put_tensor(s, &tensor, w);
+            kt_build_append(s, ",");
+        append_tensor(s, &tensor, w);
     }
     if (sizes)
-        kt_build_put(s, "]");
+        kt_build_append(s, "]");
     else
-        kt_build_put(s, w == TYPE ? "\"TensorList\"" : "\"\"");
+        kt_build_append(s, w == TYPE ? "\"TensorList\"" : "\"\"");
 }
 
-static void put_item(kt_build_state *s, const kf_input_item *item, what w)
+static void append_input_item(kt_build_state *s, const kf_input_item *item, what w)
 {
     if (w == TYPE) {
-        kt_build_put(s, "\"");
-        kt_build_put(s, type_name(item));
-        kt_build_put(s, "\"");
+        kt_build_append(s, "\"");
+        kt_build_append(s, input_type_name(item));
+        kt_build_append(s, "\"");
     } else if (w == VALUE) {
-        put_value(s, item);
+        append_concrete_value(s, item);
     } else {
-        put_tensor(s, item, w);
+        append_tensor(s, item, w);
     }
 }
 
-/* ---- what is said of all --------------------------------------------------------------------- */
+/* ---- all inputs ------------------------------------------------------------------------------ */
 
-static uint32_t text_of(kt_build_state *s, const uint64_t *at, const uint64_t *end, uint32_t count,
-                        what w)
+/* String id of one of the four lists for `count` inputs. */
+static uint32_t intern_inputs_list(kt_build_state *s, const uint64_t *at, const uint64_t *end,
+                                   uint32_t count, what w)
 {
     kf_input_item item;
     s->text.count = 0;
-    kt_build_put(s, "[");
+    kt_build_append(s, "[");
     for (uint32_t i = 0; i < count && kf_input_next(&at, end, &item); i++) {
         if (i)
-            kt_build_put(s, ",");
+            kt_build_append(s, ",");
         if (item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_UNSAID))
-            put_tensors(s, &item, &at, end, w);
+            append_tensor_list(s, &item, &at, end, w);
         else
-            put_item(s, &item, w);
+            append_input_item(s, &item, w);
     }
-    kt_build_put(s, "]");
+    kt_build_append(s, "]");
     return kt_string(s->b, (kineto_string){s->text.data, s->text.count});
 }
 
@@ -194,8 +204,10 @@ static const char *const output_keys[] = {"Output Dims", "Output Strides", "Outp
 static const char *const input_keys[] = {"Input Dims", "Input Strides", "Input type",
                                          "Concrete Inputs"};
 
-/* The words of inputs without ids, which differ each time. */
-static const uint64_t *words_without_ids(kt_build_state *s, const kf_function *f, uint32_t *count)
+/* The words of the inputs without the ids of tensors, which differ in each call. Valid
+ * until the next call. */
+static const uint64_t *copy_words_without_ids(kt_build_state *s, const kf_function *f,
+                                              uint32_t *count)
 {
     const uint64_t *at = f->inputs, *end = at + f->input_words;
     kf_input_item item;
@@ -216,8 +228,9 @@ static const uint64_t *words_without_ids(kt_build_state *s, const kf_function *f
     return s->words.data;
 }
 
-/* They come from a recording: are they what their number says? Lists hold tensors, not lists. */
-static bool inputs_are_whole(const kf_function *f)
+/* True if the recorded words are well-formed: as many inputs as stated, and lists of
+ * tensors without lists. */
+static bool are_inputs_well_formed(const kf_function *f)
 {
     const uint64_t *at = f->inputs, *end = at + f->input_words;
     kf_input_item item;
@@ -234,25 +247,26 @@ static bool inputs_are_whole(const kf_function *f)
     return at == end;
 }
 
-static void pack_shared(uint8_t *at, uint32_t key, kineto_arg_type type, uint32_t text)
+static void pack_shared_arg(uint8_t *at, uint32_t key, kineto_arg_type type, uint32_t text)
 {
     memcpy(at, &key, sizeof key);
     at[4] = (uint8_t)(type | KT_ARG_SHARED);
     memcpy(at + KT_ARG_HEAD, &text, sizeof text);
 }
 
-static void entry_fill(kt_build_state *s, kt_build_inputs *entry, const kf_function *f,
-                       const char *const *keys)
+/* Makes the texts of an entry, and packs them as args. */
+static void fill_inputs_entry(kt_build_state *s, kt_build_inputs *entry, const kf_function *f,
+                              const char *const *keys)
 {
     const uint64_t *end = f->inputs + f->input_words;
-    entry->broken = !inputs_are_whole(f);
+    entry->broken = !are_inputs_well_formed(f);
     for (what w = DIMS; w <= VALUE && !entry->broken; w++)
-        pack_shared(entry->packed + w * KT_SHARED_BYTES, kt_string(s->b, kb_string(keys[w])),
-                    w == TYPE || w == VALUE ? KINETO_ARG_STRINGS : KINETO_ARG_JSON,
-                    text_of(s, f->inputs, end, f->input_count, w));
+        pack_shared_arg(entry->packed + w * KT_SHARED_BYTES, kt_string(s->b, kb_string(keys[w])),
+                        w == TYPE || w == VALUE ? KINETO_ARG_STRINGS : KINETO_ARG_JSON,
+                        intern_inputs_list(s, f->inputs, end, f->input_count, w));
 }
 
-/* A set of inputs, as it is looked for. */
+/* The key of an entry that is searched. */
 typedef struct wanted {
     const kf_function *f;
     const char *const *keys;
@@ -260,8 +274,8 @@ typedef struct wanted {
     uint32_t count, what;
 } wanted;
 
-/* One that was not met before: its texts. */
-static kt_build_inputs *entry_make(kt_build_state *s, const wanted *w)
+/* Adds a new entry; NULL: out of memory. */
+static kt_build_inputs *add_inputs_entry(kt_build_state *s, const wanted *w)
 {
     uint64_t *copy = kb_arena_alloc(&s->arena, (w->count + 1) * sizeof *copy, sizeof *copy);
     kt_build_inputs entry = {.words = copy, .word_count = w->count, .what = w->what};
@@ -271,18 +285,19 @@ static kt_build_inputs *entry_make(kt_build_state *s, const wanted *w)
     }
     if (w->count) /* else there may be no words at all */
         memcpy(copy, w->words, w->count * sizeof *copy);
+    KB_ASSERT(s->inputs.count <= UINT32_MAX);
     kt_build_inputs *made = &s->inputs.data[s->inputs.count - 1];
-    entry_fill(s, made, w->f, w->keys);
+    fill_inputs_entry(s, made, w->f, w->keys);
     return made;
 }
 
-static bool entry_is(const kt_build_inputs *known, const wanted *w)
+static bool is_inputs_entry(const kt_build_inputs *known, const wanted *w)
 {
     return known->word_count == w->count && known->what == w->what &&
            (!w->count || memcmp(known->words, w->words, w->count * sizeof *known->words) == 0);
 }
 
-static uint64_t words_hash(const uint64_t *words, uint32_t count, uint64_t seed)
+static uint64_t hash_words(const uint64_t *words, uint32_t count, uint64_t seed)
 {
     uint64_t hash = seed;
     for (uint32_t i = 0; i < count; i++) {
@@ -292,9 +307,10 @@ static uint64_t words_hash(const uint64_t *words, uint32_t count, uint64_t seed)
     return hash;
 }
 
-static kt_build_inputs *entry_of_hash(kt_build_state *s, const wanted *w)
+/* The entry with this key, which is added if it is new; NULL: out of memory. */
+static kt_build_inputs *find_or_add_inputs_entry(kt_build_state *s, const wanted *w)
 {
-    for (uint64_t hash = words_hash(w->words, w->count, w->what);; hash++) {
+    for (uint64_t hash = hash_words(w->words, w->count, w->what);; hash++) {
         bool created;
         uint64_t *slot = kb_map_insert(&s->inputs_of_hash, hash, s->inputs.count, &created);
         if (!slot) {
@@ -302,24 +318,27 @@ static kt_build_inputs *entry_of_hash(kt_build_state *s, const wanted *w)
             return NULL;
         }
         if (created)
-            return entry_make(s, w);
+            return add_inputs_entry(s, w);
         if (*slot >= s->inputs.count)
             return NULL;
-        if (entry_is(&s->inputs.data[*slot], w))
+        if (is_inputs_entry(&s->inputs.data[*slot], w))
             return &s->inputs.data[*slot];
     }
 }
 
-/* Programs repeat themselves: first the set is tried that came after the last one before. */
-static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, const char *const *keys)
+/* The entry of an operator's inputs. Programs repeat themselves: the entry that followed
+ * the last one before is tried first. NULL: out of memory. */
+static kt_build_inputs *find_inputs_entry(kt_build_state *s, const kf_function *f,
+                                          const char *const *keys)
 {
     wanted w = {.f = f, .keys = keys};
-    w.words = words_without_ids(s, f, &w.count);
+    w.words = copy_words_without_ids(s, f, &w.count);
     w.what = f->input_count << 1 | (keys == output_keys);
     kt_build_inputs *last = s->inputs.count ? &s->inputs.data[s->last_inputs] : NULL;
+    KB_ASSERT(!last || (s->last_inputs < s->inputs.count && last->next < s->inputs.count));
     kt_build_inputs *found = last ? &s->inputs.data[last->next] : NULL;
-    if (!found || !entry_is(found, &w)) {
-        found = entry_of_hash(s, &w);
+    if (!found || !is_inputs_entry(found, &w)) {
+        found = find_or_add_inputs_entry(s, &w);
         if (!found)
             return NULL;
         s->inputs.data[s->last_inputs].next = (uint32_t)(found - s->inputs.data);
@@ -328,13 +347,14 @@ static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, cons
     return found;
 }
 
-/* Without inputs there are no lists, as in PyTorch's traces. */
-static void put_entry(kt_build_state *s, const kf_function *f, const char *const *keys,
-                      uint32_t *flags)
+/* Stages the args of an operator's inputs. An operator without inputs has no lists, as in
+ * PyTorch's traces. */
+static void stage_inputs_entry(kt_build_state *s, const kf_function *f, const char *const *keys,
+                               uint32_t *flags)
 {
     if (f->input_count == 0 && f->input_words == 0)
         return;
-    const kt_build_inputs *entry = entry_find(s, f, keys);
+    const kt_build_inputs *entry = find_inputs_entry(s, f, keys);
     kt_builder *b = s->b;
     if (!entry || entry->broken) {
         *flags |= KINETO_ACTIVITY_ARGS_LOST;
@@ -349,8 +369,9 @@ static void put_entry(kt_build_state *s, const kf_function *f, const char *const
     b->staged_form = KT_ARGS_PACKED;
 }
 
-/* [[tensor, storage, offset], …] in the order of the inputs; lists contribute each of theirs. */
-static void put_ids(kt_build_state *s, const kf_function *f, const char *key)
+/* Stages the ids of tensors: [[tensor, storage, offset], …] in the order of the inputs and
+ * of their lists. */
+static void stage_tensor_ids(kt_build_state *s, const kf_function *f, const char *key)
 {
     if (!(f->parts & KF_FUNCTION_IDS))
         return;
@@ -358,28 +379,28 @@ static void put_ids(kt_build_state *s, const kf_function *f, const char *key)
     kf_input_item item;
     bool first = true;
     s->text.count = 0;
-    kt_build_put(s, "[");
+    kt_build_append(s, "[");
     while (kf_input_next(&at, end, &item)) {
         if (!item.ids)
             continue;
-        kt_build_put(s, first ? "[" : ",[");
+        kt_build_append(s, first ? "[" : ",[");
         for (uint32_t k = 0; k < 3; k++) {
             if (k)
-                kt_build_put(s, ",");
-            kt_build_put_int(s, (int64_t)item.ids[k]);
+                kt_build_append(s, ",");
+            kt_build_append_int(s, (int64_t)item.ids[k]);
         }
-        kt_build_put(s, "]");
+        kt_build_append(s, "]");
         first = false;
     }
-    kt_build_put(s, "]");
+    kt_build_append(s, "]");
     if (!first)
         kt_args_put_json(s->b, kt_string(s->b, kb_string(key)), KINETO_ARG_JSON,
                          (kineto_string){s->text.data, s->text.count});
 }
 
-void kt_build_inputs_put(kt_build_state *s, const kf_function *f, bool outputs, uint32_t *flags)
+void kt_build_stage_inputs(kt_build_state *s, const kf_function *f, bool outputs, uint32_t *flags)
 {
-    put_entry(s, f, outputs ? output_keys : input_keys, flags);
+    stage_inputs_entry(s, f, outputs ? output_keys : input_keys, flags);
     if (s->options.wants & KF_WANT_IDS)
-        put_ids(s, f, outputs ? "Output Tensors" : "Input Tensors");
+        stage_tensor_ids(s, f, outputs ? "Output Tensors" : "Input Tensors");
 }

@@ -1,8 +1,10 @@
-/* Kinds of a recording → kinds of a trace: what plug-ins announced becomes what they say it is
- * like, with the name they gave it as the category; vendors' spellings become categories. */
+/* Converts kinds of a recording to kinds of a trace. A kind that a plug-in defined becomes
+ * the kind that it declared it to be like, with the plug-in's name for it as category;
+ * vendors' spellings of a kind become categories. */
 #include "trace/from_recording/build.h"
 
-/* The page may be written while we read: entries that are complete never change again. */
+/* The control page may be written meanwhile: an entry that is complete (state) never
+ * changes again. */
 void kt_build_own_kinds(kt_build_state *s)
 {
     for (uint32_t i = 0; i < KINETO_KIND_OWN_COUNT; i++) {
@@ -15,9 +17,11 @@ void kt_build_own_kinds(kt_build_state *s)
     }
 }
 
-static void own_kind(kt_build_state *s, uint32_t kind, kt_row *row)
+/* Sets kind and category of a row with a kind of a plug-in. */
+static void set_plugin_kind(kt_build_state *s, uint32_t kind, kt_row *row)
 {
     const kf_own_kind *own = kf_own_kind_at(s->own_kinds, kind);
+    KB_ASSERT(kind >= KINETO_KIND_COUNT);
     row->kind = own ? own->like : KINETO_KIND_COUNT;
     if (!own)
         return;
@@ -29,8 +33,9 @@ static void own_kind(kt_build_state *s, uint32_t kind, kt_row *row)
     row->category = *category;
 }
 
-/* A spelling of another kind would read back as that kind. */
-static void spelled_kind(kt_build_state *s, const kf_event *e, kt_row *row)
+/* Sets the category of a row to the vendor's spelling, unless it is a spelling of another
+ * kind: a reader would take the row for that kind. */
+static void set_spelled_category(kt_build_state *s, const kf_event *e, kt_row *row)
 {
     uint32_t index = e->spelling - 1;
     if (index >= kb_kind_alias_count || kb_kind_aliases[index].kind != e->kind)
@@ -45,7 +50,7 @@ static void spelled_kind(kt_build_state *s, const kf_event *e, kt_row *row)
 void kt_build_special_kind(kt_build_state *s, const kf_event *e, kt_row *row)
 {
     if (e->kind >= KINETO_KIND_COUNT)
-        own_kind(s, e->kind, row);
+        set_plugin_kind(s, e->kind, row);
     else
-        spelled_kind(s, e, row);
+        set_spelled_category(s, e, row);
 }

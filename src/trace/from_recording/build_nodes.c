@@ -1,25 +1,28 @@
-/* The autograd graph of a recording: which forward operator each backward one belongs to; and steps
- * that begin where the function of Python around them does. */
+/* The autograd graph of a recording: links each backward operator to its forward operator
+ * by sequence number and thread. Also adjusts steps, so that they begin where the enclosing
+ * Python function does. */
 #include "trace/from_recording/build.h"
 
-/* The node of the autograd graph that an operator of the engine evaluates is told by the first
- * operator inside of it, which ends before. */
-static bool evaluates_node(const kf_event *e)
+/* True for an operator of the autograd engine that evaluates a node. The node is known from
+ * the first operator inside it, which ends (and is recorded) before it. */
+static bool is_node_evaluation(const kf_event *e)
 {
     static const char prefix[] = "autograd::engine::evaluate_function: ";
     return e->site->scope == KINETO_SCOPE_FUNCTION && e->name.size >= sizeof prefix - 1 &&
            memcmp(e->name.data, prefix, sizeof prefix - 1) == 0;
 }
 
-void kt_build_node_adopt(kt_build_state *s, const kf_event *e, kf_function *f)
+void kt_build_adopt_node(kt_build_state *s, const kf_event *e, kf_function *f)
 {
+    KB_ASSERT(s->here_thread < s->threads.count);
     kt_build_thread *t = &s->threads.data[s->here_thread];
     if (e->site->scope == KINETO_SCOPE_BACKWARD_FUNCTION && f->sequence >= 0) {
         t->node_sequence = f->sequence;
         t->node_forward = f->forward_thread;
         t->node_start = e->start;
         t->has_node = true;
-    } else if (f->sequence < 0 && t->has_node && t->node_start >= e->start && evaluates_node(e)) {
+    } else if (f->sequence < 0 && t->has_node && t->node_start >= e->start &&
+               is_node_evaluation(e)) {
         f->sequence = t->node_sequence;
         f->forward_thread = t->node_forward;
         f->parts |= KF_FUNCTION_FORWARD;
@@ -27,7 +30,7 @@ void kt_build_node_adopt(kt_build_state *s, const kf_event *e, kf_function *f)
     }
 }
 
-void kt_build_node_keep(kt_build_state *s, const kf_function *f)
+void kt_build_add_node(kt_build_state *s, const kf_function *f)
 {
     bool backward = f->forward_thread != 0;
     kt_build_node node = {.sequence = (uint64_t)f->sequence,
@@ -40,10 +43,11 @@ void kt_build_node_keep(kt_build_state *s, const kf_function *f)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A step begins just after the function of Python around it. Rows of a thread are in the order of
- * their ends: what encloses a step comes soon after it. */
-static void adjust_step(kineto_trace *t, kineto_row step)
+/* Moves the start of a step to 1 ns after that of the enclosing Python function. Rows of a
+ * thread are in the order of their ends, so the enclosing row follows soon. */
+static void move_step_start(kineto_trace *t, kineto_row step)
 {
+    KB_ASSERT(step < t->count);
     int64_t start = kt_start(t, step);
     for (uint64_t row = (uint64_t)step + 1; row < t->count; row++) {
         kineto_row r = (kineto_row)row;
@@ -62,12 +66,12 @@ static void adjust_step(kineto_trace *t, kineto_row step)
 void kt_build_steps(kt_build_state *s)
 {
     for (size_t i = 0; i < s->steps.count; i++)
-        adjust_step(s->b->trace, s->steps.data[i]);
+        move_step_start(s->b->trace, s->steps.data[i]);
 }
 
 /* ---- forward and backward -------------------------------------------------------------------- */
 
-static int compare_nodes(const void *a, const void *b)
+static int compare_graph_nodes(const void *a, const void *b)
 {
     const kt_build_node *x = a, *y = b;
     if (x->process != y->process)
@@ -76,21 +80,22 @@ static int compare_nodes(const void *a, const void *b)
         return x->thread < y->thread ? -1 : 1;
     if (x->sequence != y->sequence)
         return x->sequence < y->sequence ? -1 : 1;
-    return x->row < y->row ? -1 : x->row > y->row; /* rows of a thread are in the order of ends */
+    return x->row < y->row ? -1 : x->row > y->row; /* rows of a thread are in order of their ends */
 }
 
-static bool same_node(const kt_build_node *a, const kt_build_node *b)
+static bool is_same_node(const kt_build_node *a, const kt_build_node *b)
 {
     return a->process == b->process && a->thread == b->thread && a->sequence == b->sequence;
 }
 
-/* Of forward operators with a number the one that starts last is meant: the innermost. Each is
- * linked to one backward operator, the first that ends after it. */
-static void link_group(kt_build_state *s, const kt_build_node *node, size_t count)
+/* Links the operators of one sequence number. Of several forward operators the innermost,
+ * which starts last, is linked, to one backward operator: the first that ends after it. */
+static void link_node_group(kt_build_state *s, const kt_build_node *node, size_t count)
 {
     const kineto_trace *t = s->b->trace;
     const kt_build_node *forward = NULL;
     for (size_t i = 0; i < count; i++) {
+        KB_ASSERT(node[i].row < t->count);
         if (!node[i].backward) {
             if (!forward || kt_start(t, node[i].row) > kt_start(t, forward->row))
                 forward = &node[i];
@@ -103,19 +108,20 @@ static void link_group(kt_build_state *s, const kt_build_node *node, size_t coun
     }
 }
 
-/* A backward operator of another thread may have been read before its forward one. */
-static int compare_ends(const kineto_trace *t, const kt_build_node *a, const kt_build_node *b)
+/* Order of ends: a backward operator of another thread may have been read before its
+ * forward operator. */
+static int compare_node_ends(const kineto_trace *t, const kt_build_node *a, const kt_build_node *b)
 {
     int64_t x = kt_end(t, a->row), y = kt_end(t, b->row);
     return x < y ? -1 : x > y;
 }
 
-static void sort_group(const kineto_trace *t, kt_build_node *node, size_t count)
+static void sort_nodes_by_end(const kineto_trace *t, kt_build_node *node, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         kt_build_node moved = node[i];
         size_t k = i;
-        for (; k > 0 && compare_ends(t, &node[k - 1], &moved) > 0; k--)
+        for (; k > 0 && compare_node_ends(t, &node[k - 1], &moved) > 0; k--)
             node[k] = node[k - 1];
         node[k] = moved;
     }
@@ -125,13 +131,13 @@ void kt_build_nodes(kt_build_state *s)
 {
     if (!s->nodes.count)
         return;
-    qsort(s->nodes.data, s->nodes.count, sizeof *s->nodes.data, compare_nodes);
+    qsort(s->nodes.data, s->nodes.count, sizeof *s->nodes.data, compare_graph_nodes);
     for (size_t first = 0, next; first < s->nodes.count; first = next) {
         kt_build_node *group = &s->nodes.data[first];
-        for (next = first + 1; next < s->nodes.count && same_node(group, &s->nodes.data[next]);)
+        for (next = first + 1; next < s->nodes.count && is_same_node(group, &s->nodes.data[next]);)
             next++;
-        sort_group(s->b->trace, group, next - first);
-        link_group(s, group, next - first);
+        sort_nodes_by_end(s->b->trace, group, next - first);
+        link_node_group(s, group, next - first);
     }
     kb_vec_free(&s->nodes);
 }

@@ -1,11 +1,14 @@
-/* The tables of a recording (processes, threads, devices, streams) as rows of a trace. A row is
- * made when its first event comes; what never did anything leaves no empty row behind. */
+/* The tables of a recording (processes, threads, devices, streams) as rows of a trace, and
+ * the entries of its dictionary that fill them. A row is created with its first event, so
+ * tables without events leave no empty rows. Entries come before events (see the passes in
+ * build.c) and are untrusted: a malformed one is counted and skipped. */
 #include "trace/from_recording/build.h"
 #include "trace/bytes/json_text.h"
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
-static uint32_t process_add(kt_build_state *s, kt_build_process p)
+/* Adds a process without a row; its index. 0 and s->out_of_memory on failure. */
+static uint32_t add_process_entry(kt_build_state *s, kt_build_process p)
 {
     p.row = p.number = KT_NONE;
     if (!kb_vec_push(&s->processes, p)) {
@@ -15,21 +18,22 @@ static uint32_t process_add(kt_build_state *s, kt_build_process p)
     return (uint32_t)s->processes.count - 1;
 }
 
-/* Producers of one process (a preload and a static copy) announce it each. */
-static uint32_t process_of_identity(kt_build_state *s, const kf_process_entry *e)
+/* The process of an entry, added on first use. Each recorder of a process (a preloaded one
+ * and a static copy) announces it. */
+static uint32_t find_or_add_process(kt_build_state *s, const kf_process_entry *e)
 {
     for (uint32_t i = 0; i < s->processes.count; i++) {
         const kt_build_process *p = &s->processes.data[i];
         if (p->pid == e->pid && p->start_time == e->start_time && p->exec_id == e->exec_id)
             return i;
     }
-    return process_add(
+    return add_process_entry(
         s, (kt_build_process){
                .pid = e->pid, .start_time = e->start_time, .exec_id = e->exec_id, .ppid = e->ppid});
 }
 
-/* Events may name a pid only: the latest image of it is meant. */
-static uint32_t process_of(kt_build_state *s, uint32_t entry, uint32_t pid)
+/* The process of an event, by its entry, or else the latest process with its pid. */
+static uint32_t process_of_event(kt_build_state *s, uint32_t entry, uint32_t pid)
 {
     const uint64_t *known = entry ? kb_map_find(&s->process_of_entry, entry) : NULL;
     if (known && s->processes.data[*known].pid == pid)
@@ -37,11 +41,12 @@ static uint32_t process_of(kt_build_state *s, uint32_t entry, uint32_t pid)
     for (size_t i = s->processes.count; i > 0; i--)
         if (s->processes.data[i - 1].pid == pid)
             return (uint32_t)i - 1;
-    return process_add(s, (kt_build_process){.pid = pid});
+    return add_process_entry(s, (kt_build_process){.pid = pid});
 }
 
-/* The program's own name for itself, else the file name of its command, else its short name. */
-static kineto_string process_name(const kt_build_process *p)
+/* The name to show: the one that the program set, else the file name of its command, else
+ * its short name. */
+static kineto_string shown_process_name(const kt_build_process *p)
 {
     kineto_string name = p->command;
     const char *end = memchr(name.data ? name.data : "", ' ', name.size);
@@ -59,7 +64,7 @@ static kineto_string process_name(const kt_build_process *p)
     return name.size ? name : p->name;
 }
 
-/* The rank in what a process said of its place; -1: it said none. */
+/* The rank in a recorded place in a job; -1: none. */
 static int32_t parse_rank_object(kineto_string object)
 {
     kt_scan scan = kt_scan_of(object);
@@ -80,13 +85,14 @@ static int32_t parse_rank_object(kineto_string object)
 uint32_t kt_build_process_row(kt_build_state *s, uint32_t process)
 {
     kt_build_process *p = &s->processes.data[process];
+    KB_ASSERT(process < s->processes.count);
     if (p->row != KT_NONE)
         return p->row;
     uint64_t image[2] = {p->start_time, p->exec_id};
     p->row = kt_process(s->b, false, p->pid, kb_hash(image, sizeof image));
     kineto_process row = {.pid = p->pid,
                           .ppid = p->ppid,
-                          .name = process_name(p),
+                          .name = shown_process_name(p),
                           .label = {"CPU", 3},
                           .sort_index = p->pid,
                           .rank = parse_rank_object(p->rank)};
@@ -94,8 +100,9 @@ uint32_t kt_build_process_row(kt_build_state *s, uint32_t process)
     return p->row;
 }
 
-/* By parent as of the attach; a chain that leads out of the recording ends it. */
-static bool descends(const kt_build_state *s, uint32_t process, uint32_t root)
+/* True if the process is `root` or a descendant of it, by recorded parents, up to the first
+ * parent that is not in the recording. */
+static bool is_descendant(const kt_build_state *s, uint32_t process, uint32_t root)
 {
     for (size_t steps = 0; steps <= s->processes.count; steps++) {
         const kt_build_process *p = &s->processes.data[process];
@@ -116,18 +123,20 @@ bool kt_build_below_root(kt_build_state *s)
 {
     kt_build_process *p = &s->processes.data[s->here];
     if (!p->below)
-        p->below = descends(s, s->here, s->options.root_pid) ? 1 : 2;
+        p->below = is_descendant(s, s->here, s->options.root_pid) ? 1 : 2;
     return p->below == 1;
 }
 
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-static uint32_t thread_of(kt_build_state *s, uint32_t process, uint32_t tid)
+/* Index of the thread, added on first use; 0 and s->out_of_memory on failure. */
+static uint32_t find_or_add_thread(kt_build_state *s, uint32_t process, uint32_t tid)
 {
     bool created;
     uint64_t *slot =
         kb_map_insert(&s->thread_of_key, (uint64_t)process << 32 | tid, s->threads.count, &created);
     kt_build_thread thread = {.process = process, .tid = tid, .track = KT_NONE};
+    KB_ASSERT(s->out_of_memory || process < s->processes.count);
     if (slot && !created)
         return (uint32_t)*slot;
     if (!slot || !kb_vec_push(&s->threads, thread)) {
@@ -137,8 +146,9 @@ static uint32_t thread_of(kt_build_state *s, uint32_t process, uint32_t tid)
     return (uint32_t)s->threads.count - 1;
 }
 
-/* A program and its libraries may have copies of the recorder, which know nothing of each other. */
-static uint32_t writer_of(kt_build_process *p, uint32_t entry)
+/* The number of a recorder of the process (KT_WRITER), by its dictionary entry: a program
+ * and its libraries may have copies of the recorder. All after the second share number 3. */
+static uint32_t writer_number(kt_build_process *p, uint32_t entry)
 {
     for (uint32_t i = 0; i < KB_COUNT(p->writers); i++) {
         if (!p->writers[i])
@@ -149,21 +159,23 @@ static uint32_t writer_of(kt_build_process *p, uint32_t entry)
     return KB_COUNT(p->writers) + 1;
 }
 
-void kt_build_move(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
+void kt_build_change_thread(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
 {
     s->last_process = process;
     s->last_pid = pid;
     s->last_tid = tid;
-    s->here = process_of(s, process, pid);
-    s->here_thread = thread_of(s, s->here, tid);
-    s->here_writer = s->out_of_memory ? 1 : writer_of(&s->processes.data[s->here], process);
+    s->here = process_of_event(s, process, pid);
+    s->here_thread = find_or_add_thread(s, s->here, tid);
+    s->here_writer = s->out_of_memory ? 1 : writer_number(&s->processes.data[s->here], process);
     s->here_valid = true;
+    KB_ASSERT(s->out_of_memory || s->here_thread < s->threads.count);
 }
 
 uint32_t kt_build_new_thread_track(kt_build_state *s)
 {
     kt_build_thread *t = &s->threads.data[s->here_thread];
     uint32_t row = kt_build_process_row(s, t->process);
+    KB_ASSERT(t->track == KT_NONE); /* a thread gets its track once */
     t->track = kt_track(s->b, row, KINETO_TRACK_THREAD, t->tid);
     return t->track;
 }
@@ -172,7 +184,7 @@ kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, 
                                    kineto_string name, bool of_system)
 {
     kt_build_state *s = state;
-    kt_build_locate(s, process, pid, tid);
+    kt_build_select_thread(s, process, pid, tid);
     if (s->out_of_memory)
         return KINETO_E_MEMORY;
     kt_build_thread *t = &s->threads.data[s->here_thread];
@@ -180,28 +192,30 @@ kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, 
     return KINETO_OK;
 }
 
-/* A thread has the name of the one that made it until it gets its own: what every thread of the process
- * has names none. The system cuts names. */
-static bool is_name_of_process(const kt_build_process *p, kineto_string name)
+/* True if a system name is that of the process, which a thread inherits until it gets its
+ * own. The system truncates names. */
+static bool is_inherited_name(const kt_build_process *p, kineto_string name)
 {
     return name.size <= p->name.size && memcmp(name.data, p->name.data, name.size) == 0 &&
            (name.size == p->name.size || name.size == KB_OS_THREAD_NAME_BYTES - 1);
 }
 
-/* The program's own name for it, else the system's; the first thread bears its process' short name. */
-static kineto_string thread_name(const kt_build_process *p, const kt_build_thread *t)
+/* The name to show: the one that the program set, else the system's; the first thread has
+ * the short name of its process. */
+static kineto_string shown_thread_name(const kt_build_process *p, const kt_build_thread *t)
 {
     if (t->name.size)
         return t->name;
-    if (t->system_name.size && !is_name_of_process(p, t->system_name))
+    if (t->system_name.size && !is_inherited_name(p, t->system_name))
         return t->system_name;
     return t->tid == p->pid ? p->name : t->name;
 }
 
-/* "thread 42 (worker)" */
-static void name_thread(kt_build_state *s, const kt_build_thread *t)
+/* Sets the name of a thread's track: "thread 42 (worker)". */
+static void set_thread_track_name(kt_build_state *s, const kt_build_thread *t)
 {
-    kineto_string name = thread_name(&s->processes.data[t->process], t);
+    kineto_string name = shown_thread_name(&s->processes.data[t->process], t);
+    KB_ASSERT(t->track != KT_NONE);
     char text[160];
     int n = name.size ? snprintf(text, sizeof text, "thread %u (%.*s)", t->tid,
                                  (int)KB_MIN(name.size, (size_t)120), name.data)
@@ -214,10 +228,10 @@ void kt_build_name_threads(kt_build_state *s)
 {
     for (size_t i = 0; i < s->threads.count; i++)
         if (s->threads.data[i].track != KT_NONE)
-            name_thread(s, &s->threads.data[i]);
+            set_thread_track_name(s, &s->threads.data[i]);
 }
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 kineto_string kt_build_source_name(const kt_build_state *s, uint32_t source)
 {
@@ -226,24 +240,27 @@ kineto_string kt_build_source_name(const kt_build_state *s, uint32_t source)
     return kb_string(source == KF_SOURCE_API ? "program" : "unnamed source");
 }
 
-/* Device 0 of one vendor is not device 0 of another; but it is the same in every process. */
-static bool same_source(const kt_build_state *s, uint32_t a, uint32_t b)
+/* True if two sources are the same vendor's: device 0 of a vendor is the same device in
+ * every process. */
+static bool is_same_source(const kt_build_state *s, uint32_t a, uint32_t b)
 {
     return a == b || kb_string_equal(kt_build_source_name(s, a), kt_build_source_name(s, b));
 }
 
-static kt_build_device *device_find(kt_build_state *s, uint32_t source, int64_t device)
+static kt_build_device *find_announced_device(kt_build_state *s, uint32_t source, int64_t device)
 {
     for (size_t i = 0; i < s->devices.count; i++)
         if (s->devices.data[i].device == device &&
-            same_source(s, s->devices.data[i].source, source))
+            is_same_source(s, s->devices.data[i].source, source))
             return &s->devices.data[i];
     return NULL;
 }
 
-static kt_build_device *device_get(kt_build_state *s, uint32_t source, int64_t device)
+/* The announced device, added if it is new; NULL: out of memory. */
+static kt_build_device *find_or_add_announced_device(kt_build_state *s, uint32_t source,
+                                                     int64_t device)
 {
-    kt_build_device *d = device_find(s, source, device);
+    kt_build_device *d = find_announced_device(s, source, device);
     if (d)
         return d;
     if (kb_vec_push(&s->devices, (kt_build_device){.source = source, .device = device}))
@@ -252,7 +269,7 @@ static kt_build_device *device_get(kt_build_state *s, uint32_t source, int64_t d
     return NULL;
 }
 
-/* Rows of devices stand below those of processes, unless the source says where. */
+/* Sort index of devices, after all processes, unless the source sets one. */
 #define DEVICE_SORT_INDEX 5000000
 
 uint32_t kt_build_device_row(kt_build_state *s, uint32_t source, int64_t device)
@@ -262,7 +279,7 @@ uint32_t kt_build_device_row(kt_build_state *s, uint32_t source, int64_t device)
     uint32_t row = kt_process(s->b, true, device, kb_hash(source_name.data, source_name.size));
     if (s->b->trace->processes.count == known)
         return row;
-    const kt_build_device *d = device_find(s, source, device);
+    const kt_build_device *d = find_announced_device(s, source, device);
     char label[48];
     int n = snprintf(label, sizeof label, "device %lld", (long long)device);
     kineto_process p = {.is_device = true,
@@ -288,27 +305,29 @@ void kt_build_devices(kt_build_state *s)
     }
 }
 
-/* ---- streams ---------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
-/* What the source said last about a stream; of this process if it said something about it. */
-static const kt_build_resource *resource_find(const kt_build_state *s, uint32_t source,
+/* The last entry about a stream; entries of the current process take precedence. NULL: none. */
+static const kt_build_resource *find_resource(const kt_build_state *s, uint32_t source,
                                               int32_t device, int32_t resource)
 {
     const kt_build_resource *found = NULL;
     for (size_t i = 0; i < s->resources.count; i++) {
         const kt_build_resource *r = &s->resources.data[i];
         bool same =
-            r->device == device && r->resource == resource && same_source(s, r->source, source);
+            r->device == device && r->resource == resource && is_same_source(s, r->source, source);
         if (same && (!found || r->process == s->here || found->process != s->here))
             found = r;
     }
     return found;
 }
 
-static void name_stream(kt_build_state *s, uint32_t track, uint32_t source, int32_t device,
-                        int32_t resource, bool foreign)
+/* Sets name and sort index of a stream's track; `foreign`: the stream is not of the first
+ * process. */
+static void set_stream_track_name(kt_build_state *s, uint32_t track, uint32_t source,
+                                  int32_t device, int32_t resource, bool foreign)
 {
-    const kt_build_resource *r = resource_find(s, source, device, resource);
+    const kt_build_resource *r = find_resource(s, source, device, resource);
     char name[300], suffix[32] = "";
     int n;
     if (foreign)
@@ -322,8 +341,10 @@ static void name_stream(kt_build_state *s, uint32_t track, uint32_t source, int3
                  r && r->order ? r->order : resource);
 }
 
-/* Stream 7 of two processes is two streams. */
-static uint32_t stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
+/* Track of a stream. Streams of several processes with one number are different: the upper
+ * half of the id is the number of the process. */
+static uint32_t find_or_add_stream_track(kt_build_state *s, uint32_t source, int32_t device,
+                                         int32_t resource)
 {
     uint32_t row = kt_build_device_row(s, source, device);
     int64_t number = kt_build_number(s);
@@ -331,7 +352,7 @@ static uint32_t stream_track(kt_build_state *s, uint32_t source, int32_t device,
     int64_t id = number == 0 ? resource : number << 32 | (uint32_t)resource;
     uint32_t track = kt_track(s->b, row, KINETO_TRACK_STREAM, id);
     if (s->b->trace->tracks.count != known)
-        name_stream(s, track, source, device, resource, number != 0);
+        set_stream_track_name(s, track, source, device, resource, number != 0);
     return track;
 }
 
@@ -342,7 +363,7 @@ uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t devic
         s->streams[place].device == device && s->streams[place].resource == resource &&
         s->streams[place].here == s->here)
         return s->streams[place].track;
-    uint32_t track = stream_track(s, source, device, resource);
+    uint32_t track = find_or_add_stream_track(s, source, device, resource);
     s->streams[place].source = source;
     s->streams[place].device = device;
     s->streams[place].resource = resource;
@@ -352,15 +373,16 @@ uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t devic
     return track;
 }
 
-/* ---- entries ---------------------------------------------------------------------------------- */
+/* ---- entries ----------------------------------------------------------------------------------
+ * A handler of an entry returns false if the entry is malformed. */
 
-static bool on_process(kt_build_state *s, uint32_t id, const uint8_t *payload, size_t size)
+static bool read_process_entry(kt_build_state *s, uint32_t id, const uint8_t *payload, size_t size)
 {
     kf_process_entry e;
     if (size < sizeof e)
         return false;
     memcpy(&e, payload, sizeof e);
-    uint32_t index = process_of_identity(s, &e);
+    uint32_t index = find_or_add_process(s, &e);
     if (s->out_of_memory || !kb_map_insert(&s->process_of_entry, id, index, NULL)) {
         s->out_of_memory = true;
         return true;
@@ -372,7 +394,7 @@ static bool on_process(kt_build_state *s, uint32_t id, const uint8_t *payload, s
     return true;
 }
 
-static bool on_process_name(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_process_name_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     uint32_t process;
     if (size < sizeof process)
@@ -385,20 +407,20 @@ static bool on_process_name(kt_build_state *s, const uint8_t *payload, size_t si
     return true;
 }
 
-static bool on_thread_name(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_thread_name_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_thread_entry e;
     if (size < sizeof e)
         return false;
     memcpy(&e, payload, sizeof e);
     size_t at = sizeof e;
-    uint32_t thread = thread_of(s, process_of(s, 0, e.pid), e.tid);
+    uint32_t thread = find_or_add_thread(s, process_of_event(s, 0, e.pid), e.tid);
     if (!s->out_of_memory)
         s->threads.data[thread].system_name = kf_entry_text(payload, size, &at);
     return true;
 }
 
-static bool on_source(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_source_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_source_entry e;
     if (size < sizeof e)
@@ -410,7 +432,7 @@ static bool on_source(kt_build_state *s, const uint8_t *payload, size_t size)
     return e.source < KF_MAX_SOURCES;
 }
 
-static bool on_clock(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_clock_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_clock_entry e;
     if (size < sizeof e)
@@ -421,13 +443,14 @@ static bool on_clock(kt_build_state *s, const uint8_t *payload, size_t size)
     return true;
 }
 
-static bool on_device(kt_build_state *s, kf_entry_type type, const uint8_t *payload, size_t size)
+static bool read_device_entry(kt_build_state *s, kf_entry_type type, const uint8_t *payload,
+                              size_t size)
 {
     kf_device_entry e;
     if (size < sizeof e)
         return false;
     memcpy(&e, payload, sizeof e);
-    kt_build_device *d = device_get(s, e.source, e.device);
+    kt_build_device *d = find_or_add_announced_device(s, e.source, e.device);
     if (!d)
         return true;
     size_t at = sizeof e;
@@ -442,7 +465,7 @@ static bool on_device(kt_build_state *s, kf_entry_type type, const uint8_t *payl
     return true;
 }
 
-static bool on_resource(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_resource_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_resource_entry e;
     if (size < sizeof e)
@@ -451,8 +474,8 @@ static bool on_resource(kt_build_state *s, const uint8_t *payload, size_t size)
     const uint64_t *process = kb_map_find(&s->process_of_entry, e.process);
     size_t at = sizeof e;
     kineto_string name = kf_entry_text(payload, size, &at);
-    if (process && s->processes.data[*process].pid == (uint32_t)e.device) { /* a thread's name */
-        uint32_t thread = thread_of(s, (uint32_t)*process, (uint32_t)e.resource);
+    if (process && s->processes.data[*process].pid == (uint32_t)e.device) { /* names a thread */
+        uint32_t thread = find_or_add_thread(s, (uint32_t)*process, (uint32_t)e.resource);
         if (!s->out_of_memory) {
             s->threads.data[thread].name = name;
             s->threads.data[thread].order = e.order;
@@ -469,27 +492,29 @@ static bool on_resource(kt_build_state *s, const uint8_t *payload, size_t size)
     return true;
 }
 
-/* Was it said while this was recorded? Ticks 0: it holds whenever. */
-static bool is_said_here(const kt_build_state *s, uint64_t from, uint64_t ticks)
+/* True if an entry was recorded in the time of this trace. Ticks 0: it is valid at any time. */
+static bool is_entry_of_this_trace(const kt_build_state *s, uint64_t from, uint64_t ticks)
 {
     const kt_build_options *o = &s->options;
     uint64_t until = o->said_until ? o->said_until : o->end_ticks;
     return !ticks || (ticks >= from && (!until || ticks <= until));
 }
 
-/* The key under which a process says its place among the processes of a job, as a JSON object with "rank" and
- * "world_size". It is a property of the process; the header has what is the same for all that said it. */
+/* Metadata key of the place of a process in a job: a JSON object with "rank" and
+ * "world_size". It is a property of the process; the header gets the members that all
+ * processes share. */
 #define RANK_KEY "ckineto_rank"
 
-static void keep_rank(kt_build_state *s, uint32_t entry, kineto_string value)
+/* Stores the place of a process. */
+static void store_process_rank(kt_build_state *s, uint32_t entry, kineto_string value)
 {
     const uint64_t *process = kb_map_find(&s->process_of_entry, entry);
     if (process && kb_json_valid(value))
         s->processes.data[*process].rank = value;
 }
 
-/* A member of a JSON object, by its key; size 0 if it has none. */
-static kineto_string member_of(kineto_string object, kineto_string wanted)
+/* The first member of a JSON object with this key; size 0: none. */
+static kineto_string find_json_member(kineto_string object, kineto_string wanted)
 {
     kt_scan scan = kt_scan_of(object);
     kineto_string key, value;
@@ -503,37 +528,38 @@ static kineto_string member_of(kineto_string object, kineto_string wanted)
     return (kineto_string){"", 0};
 }
 
-/* Do all processes that stated their place have this member alike? */
-static bool is_shared(const kt_build_state *s, kineto_string key, kineto_string value)
+/* True if all processes with a recorded place have the same value for this member. */
+static bool is_shared_by_ranks(const kt_build_state *s, kineto_string key, kineto_string value)
 {
     for (size_t i = 0; i < s->processes.count; i++)
         if (s->processes.data[i].rank.size &&
-            !kb_string_equal(member_of(s->processes.data[i].rank, key), value))
+            !kb_string_equal(find_json_member(s->processes.data[i].rank, key), value))
             return false;
     return true;
 }
 
-/* The members that are the same for all ranks: of one rank all, of several not "rank". */
-static void put_shared(kt_build_state *s, kineto_string object)
+/* Adds "distributedInfo" with the members that all ranks share: with one rank all of them,
+ * else without "rank". */
+static void add_shared_rank_members(kt_build_state *s, kineto_string object)
 {
     kt_scan scan = kt_scan_of(object);
     kineto_string key, value;
     bool first = true, any = false;
     s->text.count = 0;
-    kt_build_put_text(s, kb_string("{"));
+    kt_build_append_text(s, kb_string("{"));
     if (!kt_scan_open(&scan, '{'))
         return;
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
-        if (!is_shared(s, key, value))
+        if (!is_shared_by_ranks(s, key, value))
             continue;
-        kt_build_put_text(s, kb_string(any ? ",\"" : "\""));
-        kt_build_put_text(s, key);
-        kt_build_put_text(s, kb_string("\":"));
-        kt_build_put_text(s, value);
+        kt_build_append_text(s, kb_string(any ? ",\"" : "\""));
+        kt_build_append_text(s, key);
+        kt_build_append_text(s, kb_string("\":"));
+        kt_build_append_text(s, value);
         any = true;
     }
-    kt_build_put_text(s, kb_string("}"));
+    kt_build_append_text(s, kb_string("}"));
     if (any)
         kt_metadata(s->b, kb_string("distributedInfo"),
                     (kineto_string){s->text.data, s->text.count});
@@ -545,24 +571,24 @@ void kt_build_rank(kt_build_state *s)
         return;
     for (size_t i = 0; i < s->processes.count; i++)
         if (s->processes.data[i].rank.size) {
-            put_shared(s, s->processes.data[i].rank);
+            add_shared_rank_members(s, s->processes.data[i].rank);
             return;
         }
 }
 
-static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_meta_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_meta_entry e;
     if (size < sizeof e)
         return false;
     memcpy(&e, payload, sizeof e);
-    if (s->options.said_from && !is_said_here(s, s->options.said_from, e.ticks))
+    if (s->options.said_from && !is_entry_of_this_trace(s, s->options.said_from, e.ticks))
         return true;
     size_t at = sizeof e;
     kineto_string key = kf_entry_text(payload, size, &at);
     kineto_string value = kf_entry_text(payload, size, &at);
     if (kb_string_equal(key, kb_string(RANK_KEY))) {
-        keep_rank(s, e.process, value);
+        store_process_rank(s, e.process, value);
         return true;
     }
     s->bad_json_meta += !kb_json_valid(value);
@@ -570,8 +596,9 @@ static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
     return true;
 }
 
-/* Names of code that the process made in memory belong to its modules. */
-static kt_symbols *symbols_make(const kt_build_process *p)
+/* Symbols of a process, with the names of code that it generated in memory (perf map);
+ * NULL: out of memory. */
+static kt_symbols *create_process_symbols(const kt_build_process *p)
 {
     kt_symbols *symbols;
     if (kt_symbols_create(&symbols, NULL))
@@ -582,7 +609,7 @@ static kt_symbols *symbols_make(const kt_build_process *p)
     return NULL;
 }
 
-static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_module_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_module_entry e;
     if (size < sizeof e)
@@ -598,7 +625,7 @@ static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
         return false;
     kt_build_process *p = &s->processes.data[*process];
     if (!p->symbols)
-        p->symbols = symbols_make(p);
+        p->symbols = create_process_symbols(p);
     if (!p->symbols) {
         s->out_of_memory = true;
         return true;
@@ -608,15 +635,17 @@ static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
     return status != KINETO_E_ARGUMENT;
 }
 
-/* Up to what a number holds. */
-static void add_up(uint64_t *sum, uint64_t count)
+/* Saturating addition. */
+static void add_saturating(uint64_t *sum, uint64_t count)
 {
     if (__builtin_add_overflow(*sum, count, sum))
         *sum = UINT64_MAX;
 }
 
-/* Sources write a line again when its count has grown: what says the same is summed. */
-static void ledger_sum(kt_build_state *s, const kf_ledger_entry *e, const kineto_string *texts)
+/* Adds a ledger entry, or sums it with the line that has the same texts: sources write a
+ * line again when its count has grown. */
+static void sum_ledger_entry(kt_build_state *s, const kf_ledger_entry *e,
+                             const kineto_string *texts)
 {
     uint64_t about[4] = {e->is_loss != 0};
     for (size_t i = 0; i < 3; i++)
@@ -625,55 +654,56 @@ static void ledger_sum(kt_build_state *s, const kf_ledger_entry *e, const kineto
     bool created;
     uint64_t *line =
         kb_map_insert(&s->ledger_of_text, kb_hash(about, sizeof about), next, &created);
+    KB_ASSERT(!line || created || *line < s->b->trace->ledger.count);
     if (!line || created)
         kt_ledger_add(s->b, texts[0], texts[1], e->count, e->is_loss != 0, texts[2]);
     else
-        add_up(&s->b->trace->ledger.data[*line].count, e->count);
+        add_saturating(&s->b->trace->ledger.data[*line].count, e->count);
     s->out_of_memory |= !line;
 }
 
-static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
+static bool read_ledger_entry(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_ledger_entry e;
     if (size < sizeof e)
         return false;
     memcpy(&e, payload, sizeof e);
     const kt_build_options *o = &s->options;
-    if (!is_said_here(s, o->said_from ? o->said_from : o->start_ticks, e.ticks))
+    if (!is_entry_of_this_trace(s, o->said_from ? o->said_from : o->start_ticks, e.ticks))
         return true;
     size_t at = sizeof e;
     kineto_string texts[3]; /* source, reason, detail */
     for (size_t i = 0; i < KB_COUNT(texts); i++)
         texts[i] = kf_entry_text(payload, size, &at);
-    ledger_sum(s, &e, texts);
+    sum_ledger_entry(s, &e, texts);
     return true;
 }
 
-static bool on_entry(kt_build_state *s, uint32_t id, kf_entry_type type, const uint8_t *payload,
-                     size_t size)
+static bool dispatch_entry(kt_build_state *s, uint32_t id, kf_entry_type type,
+                           const uint8_t *payload, size_t size)
 {
     switch (type) {
     case KF_ENTRY_PROCESS:
-        return on_process(s, id, payload, size);
+        return read_process_entry(s, id, payload, size);
     case KF_ENTRY_PROCESS_NAME:
-        return on_process_name(s, payload, size);
+        return read_process_name_entry(s, payload, size);
     case KF_ENTRY_THREAD_NAME:
-        return on_thread_name(s, payload, size);
+        return read_thread_name_entry(s, payload, size);
     case KF_ENTRY_SOURCE:
-        return on_source(s, payload, size);
+        return read_source_entry(s, payload, size);
     case KF_ENTRY_CLOCK:
-        return on_clock(s, payload, size);
+        return read_clock_entry(s, payload, size);
     case KF_ENTRY_DEVICE:
     case KF_ENTRY_DEVICE_PROPS:
-        return on_device(s, type, payload, size);
+        return read_device_entry(s, type, payload, size);
     case KF_ENTRY_RESOURCE:
-        return on_resource(s, payload, size);
+        return read_resource_entry(s, payload, size);
     case KF_ENTRY_META:
-        return on_meta(s, payload, size);
+        return read_meta_entry(s, payload, size);
     case KF_ENTRY_LEDGER:
-        return on_ledger(s, payload, size);
+        return read_ledger_entry(s, payload, size);
     case KF_ENTRY_MODULE:
-        return on_module(s, payload, size);
+        return read_module_entry(s, payload, size);
     default:
         return true;
     }
@@ -683,7 +713,7 @@ kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const
                              size_t size)
 {
     kt_build_state *s = state;
-    if (!on_entry(s, id, type, payload, size))
+    if (!dispatch_entry(s, id, type, payload, size))
         s->bad_entries++;
     return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
 }

@@ -1,5 +1,6 @@
-/* Addresses to text: modules, their files' tables, names of code made in memory, and what was
- * resolved already. */
+/* Converts addresses to text (see symbols.h), from the modules of a process, the symbol and
+ * line tables of their files (opened on first use), and perf maps of generated code.
+ * Resolved addresses and stacks are cached. A handle belongs to one thread. */
 #include "trace/from_recording/symbols.h"
 
 #include <dlfcn.h>
@@ -13,20 +14,22 @@
 #define MAX_MAP_BYTES  ((uint64_t)256 << 20)
 #define MAX_PATH_BYTES 4096u
 
-/* One file, however many of its parts are mapped. */
+/* A file of one or more modules. */
 typedef struct file {
     uint32_t path; /* in texts */
     kineto_string build_id;
-    kt_elf *elf, *stripped; /* NULL: there is none, or it is another build */
+    kt_elf *elf, *stripped; /* the file, and its debug file; NULL: none, or another build */
     kt_lines *lines;
     bool is_open, is_gone;
 } file;
 
+/* A mapped part of a file. */
 typedef struct part {
     uint64_t start, end, file_offset;
     uint32_t file;
 } part;
 
+/* A function of generated code. */
 typedef struct made {
     uint64_t start, end;
     uint32_t name;
@@ -83,7 +86,8 @@ void kt_symbols_destroy(kt_symbols *s)
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
-static uint32_t file_of(kt_symbols *s, const kt_module *module)
+/* Index of the file of a module, added on first use; UINT32_MAX: out of memory. */
+static uint32_t find_or_add_file(kt_symbols *s, const kt_module *module)
 {
     uint32_t path = kb_intern_id(&s->texts, module->path);
     uint32_t id = kb_intern_id(&s->texts, module->build_id);
@@ -104,16 +108,17 @@ kineto_status kt_symbols_add(kt_symbols *s, const kt_module *module, kineto_erro
 {
     if (module->end <= module->start)
         return kb_fail(err, KINETO_E_ARGUMENT, "a module ends before it starts");
-    uint32_t index = file_of(s, module);
+    uint32_t index = find_or_add_file(s, module);
     part p = {module->start, module->end, module->file_offset, index};
     if (index == UINT32_MAX || !kb_vec_push(&s->parts, p))
         return kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
     return KINETO_OK;
 }
 
-/* ---- code made in memory --------------------------------------------------------------------- */
+/* ---- generated code -------------------------------------------------------------------------- */
 
-static bool take_hex(const char **at, const char *end, uint64_t *value)
+/* Parses up to 16 hexadecimal digits, with or without 0x, and moves *at; false: none. */
+static bool parse_map_hex(const char **at, const char *end, uint64_t *value)
 {
     const char *from = *at;
     *value = 0;
@@ -131,7 +136,7 @@ static bool take_hex(const char **at, const char *end, uint64_t *value)
     return *at > from && *at - from <= 16;
 }
 
-static bool take_space(const char **at, const char *end)
+static bool skip_map_spaces(const char **at, const char *end)
 {
     const char *from = *at;
     while (*at < end && **at == ' ')
@@ -139,20 +144,22 @@ static bool take_space(const char **at, const char *end)
     return *at > from;
 }
 
-/* "START SIZE name", both numbers in hexadecimal; what is no such line is left out. */
-static bool add_line(kt_symbols *s, const char *at, const char *end)
+/* Adds a line of a perf map, "START SIZE name" with hexadecimal numbers; other lines are
+ * skipped. False: out of memory. */
+static bool add_map_line(kt_symbols *s, const char *at, const char *end)
 {
     made m;
     uint64_t size;
-    if (!take_hex(&at, end, &m.start) || !take_space(&at, end) || !take_hex(&at, end, &size) ||
-        !take_space(&at, end) || at == end || __builtin_add_overflow(m.start, size, &m.end) ||
+    if (!parse_map_hex(&at, end, &m.start) || !skip_map_spaces(&at, end) ||
+        !parse_map_hex(&at, end, &size) ||
+        !skip_map_spaces(&at, end) || at == end || __builtin_add_overflow(m.start, size, &m.end) ||
         size == 0)
         return true;
     m.name = kb_intern_id(&s->texts, (kineto_string){at, (size_t)(end - at)});
     return m.name != KB_INTERN_NONE && kb_vec_push(&s->made, m);
 }
 
-static int compare_made(const void *a, const void *b)
+static int compare_generated_functions(const void *a, const void *b)
 {
     const made *x = a, *y = b;
     if (x->start != y->start)
@@ -160,7 +167,8 @@ static int compare_made(const void *a, const void *b)
     return (x->name > y->name) - (x->name < y->name);
 }
 
-static char *read_map(const char *path, size_t *bytes)
+/* The content of a perf map, which the caller frees; NULL: missing, untrusted, or too large. */
+static char *read_perf_map(const char *path, size_t *bytes)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -187,23 +195,24 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
     char usual[64];
     size_t bytes;
     snprintf(usual, sizeof usual, "/tmp/perf-%u.map", pid);
-    char *text = read_map(path ? path : usual, &bytes);
+    char *text = read_perf_map(path ? path : usual, &bytes);
     if (!text)
         return KINETO_OK;
     bool ok = true;
     for (const char *at = text, *end = text + bytes; ok && at < end;) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         line_end = line_end ? line_end : end;
-        ok = add_line(s, at, line_end);
+        ok = add_map_line(s, at, line_end);
         at = line_end + 1;
     }
     free(text);
     if (s->made.count)
-        qsort(s->made.data, s->made.count, sizeof s->made.data[0], compare_made);
+        qsort(s->made.data, s->made.count, sizeof s->made.data[0], compare_generated_functions);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
 }
 
-static bool made_name(const kt_symbols *s, uint64_t address, kineto_string *name)
+/* The name of the generated function that contains an address. */
+static bool find_generated_name(const kt_symbols *s, uint64_t address, kineto_string *name)
 {
     size_t low = 0, high = s->made.count;
     while (low < high) {
@@ -221,8 +230,8 @@ static bool made_name(const kt_symbols *s, uint64_t address, kineto_string *name
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Only the build that ran. */
-static kt_elf *open_build(const char *path, kineto_string build_id)
+/* Opens a file if its build id is the given one, or that is unknown; else NULL. */
+static kt_elf *open_elf_build(const char *path, kineto_string build_id)
 {
     kt_elf *e;
     if (kt_elf_open(path, &e, NULL) != KINETO_OK)
@@ -233,8 +242,8 @@ static kt_elf *open_build(const char *path, kineto_string build_id)
     return NULL;
 }
 
-/* The vdso is no file: this process has one, and it is the same in all with the same kernel. Its
- * sections are the last that it has. */
+/* Opens the vdso, which is not a file: that of this process is the same if the kernel is.
+ * Its section headers are at its end. NULL: another one. */
 static kt_elf *open_vdso(kineto_string build_id)
 {
     const ElfW(Ehdr) *image = (const ElfW(Ehdr) *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
@@ -250,27 +259,27 @@ static kt_elf *open_vdso(kineto_string build_id)
     return NULL;
 }
 
-/* before + folder + between + name */
+/* Opens the file at before + folder + between + name, see open_build. */
 static kt_elf *open_debug_at(const char *before, kineto_string folder, const char *between,
                              kineto_string name, kineto_string build_id)
 {
     char path[2 * MAX_PATH_BYTES];
     int bytes = snprintf(path, sizeof path, "%s%.*s%s%.*s", before, (int)folder.size, folder.data,
                          between, (int)name.size, name.data);
-    return bytes > 0 && (size_t)bytes < sizeof path ? open_build(path, build_id) : NULL;
+    return bytes > 0 && (size_t)bytes < sizeof path ? open_elf_build(path, build_id) : NULL;
 }
 
-/* What was stripped from a file: by build id, else by the name that it states. */
-static kt_elf *open_stripped(const char *path, const kt_elf *e)
+/* Opens the debug file of a stripped file: by build id, else by its .gnu_debuglink. NULL: none. */
+static kt_elf *open_debug_elf(const char *path, const kt_elf *e)
 {
     kineto_string id = kt_elf_build_id(e), link = kt_elf_debug_link(e);
     char text[512] = "/usr/lib/debug/.build-id/", *at = text + strlen(text);
     if (id.size < 3 || id.size > 64)
-        return NULL; /* without it nothing says that they belong together */
+        return NULL; /* without a build id, a debug file cannot be verified */
     for (size_t i = 0; i < id.size; i++)
         at += snprintf(at, 4, i == 0 ? "%02x/" : "%02x", (uint8_t)id.data[i]);
     snprintf(at, 8, ".debug");
-    kt_elf *found = open_build(text, id);
+    kt_elf *found = open_elf_build(text, id);
     const char *slash = strrchr(path, '/');
     if (found || !slash || !link.size)
         return found;
@@ -281,8 +290,10 @@ static kt_elf *open_stripped(const char *path, const kt_elf *e)
     return found ? found : open_debug_at("/usr/lib/debug", folder, "/", link, id);
 }
 
-static void open_file(kt_symbols *s, file *f)
+/* Opens the tables of a file, once; missing ones stay NULL. */
+static void open_module_file(kt_symbols *s, file *f)
 {
+    KB_ASSERT(!f->is_open);
     char path[MAX_PATH_BYTES];
     kineto_string text = kb_intern_get(&s->texts, f->path);
     f->is_open = true;
@@ -290,26 +301,26 @@ static void open_file(kt_symbols *s, file *f)
         f->elf = open_vdso(f->build_id);
         return;
     }
-    bool is_other = f->is_gone && f->build_id.size == 0; /* as far as anybody can tell */
-    if (is_other || text.size == 0 || text.size >= sizeof path || text.data[0] != '/' ||
+    bool may_be_other = f->is_gone && f->build_id.size == 0;
+    if (may_be_other || text.size == 0 || text.size >= sizeof path || text.data[0] != '/' ||
         memchr(text.data, '\0', text.size))
         return;
     memcpy(path, text.data, text.size);
     path[text.size] = '\0';
-    f->elf = open_build(path, f->build_id);
+    f->elf = open_elf_build(path, f->build_id);
     if (f->elf && !kt_elf_is_full(f->elf))
-        f->stripped = open_stripped(path, f->elf);
+        f->stripped = open_debug_elf(path, f->elf);
     if (f->elf)
         f->lines = kt_lines_open(path);
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* __cxa_demangle of the C++ library, if the machine has one: it is not worth a dependency. */
-static void find_demangler(kt_symbols *s)
+/* Loads __cxa_demangle of the C++ library if the machine has one, instead of depending on it. */
+static void load_demangler(kt_symbols *s)
 {
     s->looked_for_demangler = true;
-#ifdef KB_LINKED_STATICALLY /* such a program can load nothing: names stay as they are */
+#ifdef KB_LINKED_STATICALLY /* a static program cannot load libraries: names stay mangled */
     return;
 #endif
     s->demangler = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
@@ -319,26 +330,29 @@ static void find_demangler(kt_symbols *s)
         *(void **)&s->demangle = dlsym(s->demangler, "__cxa_demangle");
 }
 
-#define MAX_MANGLED_BYTES 4096u /* demangling takes time and stack with the length */
+#define MAX_MANGLED_BYTES 4096u /* time and stack of demangling grow with the length */
 
-static kineto_string keep(kt_symbols *s, kineto_string text)
+/* A copy owned by the handle. */
+static kineto_string intern_symbol_text(kt_symbols *s, kineto_string text)
 {
     return kb_intern_get(&s->texts, kb_intern_id(&s->texts, text));
 }
 
-static kineto_string demangled(kt_symbols *s, kineto_string name)
+/* The demangled name, or the name itself, owned by the handle. */
+static kineto_string demangle_name(kt_symbols *s, kineto_string name)
 {
     if (name.size < 3 || memcmp(name.data, "_Z", 2) != 0 || name.size > MAX_MANGLED_BYTES)
-        return keep(s, name);
+        return intern_symbol_text(s, name);
     if (!s->looked_for_demangler)
-        find_demangler(s);
-    char *text = s->demangle ? s->demangle(keep(s, name).data, NULL, NULL, NULL) : NULL;
-    kineto_string kept = keep(s, text ? kb_string(text) : name);
+        load_demangler(s);
+    char *text = s->demangle ? s->demangle(intern_symbol_text(s, name).data, NULL, NULL,
+                                           NULL) : NULL;
+    kineto_string kept = intern_symbol_text(s, text ? kb_string(text) : name);
     free(text);
     return kept;
 }
 
-static kineto_string base_name(kineto_string path)
+static kineto_string file_base_name(kineto_string path)
 {
     size_t from = path.size;
     while (from > 0 && path.data[from - 1] != '/')
@@ -346,8 +360,8 @@ static kineto_string base_name(kineto_string path)
     return (kineto_string){path.data + from, path.size - from};
 }
 
-/* snprintf into the handle; a ';' would end the frame. */
-static kineto_string KINETO_PRINTF(2, 3) format(kt_symbols *s, const char *fmt, ...)
+/* Formats a text owned by the handle. ';' becomes ',', because it separates frames. */
+static kineto_string KINETO_PRINTF(2, 3) format_symbol_text(kt_symbols *s, const char *fmt, ...)
 {
     char *text = NULL;
     va_list args;
@@ -359,13 +373,14 @@ static kineto_string KINETO_PRINTF(2, 3) format(kt_symbols *s, const char *fmt, 
     for (int i = 0; i < size; i++)
         if (text[i] == ';')
             text[i] = ',';
-    kineto_string kept = keep(s, (kineto_string){text, (size_t)size});
+    kineto_string kept = intern_symbol_text(s, (kineto_string){text, (size_t)size});
     free(text);
     return kept;
 }
 #define TEXT(string) (int)KB_MIN((string).size, (size_t)MAX_PATH_BYTES), (string).data
 
-static const part *part_of(const kt_symbols *s, uint64_t address)
+/* The last added part that contains an address; NULL: none. */
+static const part *find_part(const kt_symbols *s, uint64_t address)
 {
     for (size_t i = s->parts.count; i-- > 0;)
         if (address >= s->parts.data[i].start && address < s->parts.data[i].end)
@@ -373,8 +388,8 @@ static const part *part_of(const kt_symbols *s, uint64_t address)
     return NULL;
 }
 
-/* Function and line, as far as the file tells. */
-static void look_up(kt_symbols *s, file *f, uint64_t file_offset, kt_symbol_text *out)
+/* Sets function, source file and line, as far as the tables of the file have them. */
+static void look_up_symbol(kt_symbols *s, file *f, uint64_t file_offset, kt_symbol_text *out)
 {
     uint64_t at;
     kineto_string name;
@@ -383,49 +398,53 @@ static void look_up(kt_symbols *s, file *f, uint64_t file_offset, kt_symbol_text
         return;
     if ((f->stripped && kt_elf_function(f->stripped, at, &name)) ||
         kt_elf_function(f->elf, at, &name))
-        out->function = demangled(s, name);
+        out->function = demangle_name(s, name);
     if (f->lines && kt_lines_find(f->lines, at, &source, &out->line))
-        out->file = keep(s, kb_string(source));
+        out->file = intern_symbol_text(s, kb_string(source));
     else
         out->line = 0;
 }
 
-static void write_text(kt_symbols *s, uint64_t offset, kt_symbol_text *out)
+/* Sets the text of a frame from its parts. */
+static void write_frame_text(kt_symbols *s, uint64_t offset, kt_symbol_text *out)
 {
     if (out->file.size && out->function.size)
-        out->text = format(s, "%.*s(%u): %.*s", TEXT(out->file), out->line, TEXT(out->function));
+        out->text = format_symbol_text(s, "%.*s(%u): %.*s", TEXT(out->file), out->line,
+                                       TEXT(out->function));
     else if (out->function.size && out->module.size)
-        out->text = format(s, "%.*s!%.*s", TEXT(out->module), TEXT(out->function));
+        out->text = format_symbol_text(s, "%.*s!%.*s", TEXT(out->module), TEXT(out->function));
     else if (out->function.size)
-        out->text = format(s, "%.*s", TEXT(out->function));
+        out->text = format_symbol_text(s, "%.*s", TEXT(out->function));
     else if (out->module.size)
-        out->text = format(s, "%.*s+0x%llx", TEXT(out->module), (unsigned long long)offset);
+        out->text = format_symbol_text(s, "%.*s+0x%llx", TEXT(out->module),
+                                       (unsigned long long)offset);
 }
 
-static resolved resolve(kt_symbols *s, uint64_t address)
+/* Resolves an address that is not cached. */
+static resolved resolve_address(kt_symbols *s, uint64_t address)
 {
     resolved r = {.found = false};
-    uint64_t call = address ? address - 1 : 0; /* the return address may begin another line */
-    const part *p = part_of(s, call);
+    uint64_t call = address ? address - 1 : 0; /* the return address may be on the next line */
+    const part *p = find_part(s, call);
     r.found = p != NULL;
     uint64_t offset = p ? call - p->start + p->file_offset : 0;
     kineto_string name;
     if (p && kb_intern_get(&s->texts, s->files.data[p->file].path).size) {
         file *f = &s->files.data[p->file];
         if (!f->is_open)
-            open_file(s, f);
-        r.text.module = base_name(kb_intern_get(&s->texts, f->path));
-        look_up(s, f, offset, &r.text);
+            open_module_file(s, f);
+        r.text.module = file_base_name(kb_intern_get(&s->texts, f->path));
+        look_up_symbol(s, f, offset, &r.text);
     }
-    if (!r.text.function.size && made_name(s, call, &name)) {
-        r.text.function = demangled(s, name);
+    if (!r.text.function.size && find_generated_name(s, call, &name)) {
+        r.text.function = demangle_name(s, name);
         r.text.module = (kineto_string){"", 0};
         r.found = true;
     }
-    /* The offset is that of the return address, as other tools show it. */
-    write_text(s, offset + 1, &r.text);
+    /* Other tools show the offset of the return address. */
+    write_frame_text(s, offset + 1, &r.text);
     if (!r.text.text.size)
-        r.text.text = format(s, "0x%llx", (unsigned long long)address);
+        r.text.text = format_symbol_text(s, "0x%llx", (unsigned long long)address);
     return r;
 }
 
@@ -437,8 +456,8 @@ bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out)
         *out = s->resolved.data[*index].text;
         return s->resolved.data[*index].found;
     }
-    resolved r = resolve(s, address);
-    /* Without memory it is resolved, but not remembered: the place is kept for a later one. */
+    resolved r = resolve_address(s, address);
+    /* Out of memory: the cache is cleared, because its map names an index that does not exist. */
     if (index && !kb_vec_push(&s->resolved, r))
         kb_map_free(&s->seen), s->resolved.count = 0;
     *out = r.text;
@@ -447,7 +466,7 @@ bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-static bool append_frame(kt_symbols *s, uint64_t address)
+static bool append_stack_frame(kt_symbols *s, uint64_t address)
 {
     kt_symbol_text t;
     kt_symbol(s, address, &t);
@@ -461,11 +480,12 @@ static bool append_frame(kt_symbols *s, uint64_t address)
     return true;
 }
 
-static uint32_t make_stack(kt_symbols *s, const uint64_t *addresses, uint32_t count)
+/* The text of a stack as string id; 0: out of memory. */
+static uint32_t make_stack_text(kt_symbols *s, const uint64_t *addresses, uint32_t count)
 {
     s->line.count = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (!append_frame(s, addresses[i]))
+        if (!append_stack_frame(s, addresses[i]))
             return 0;
     uint32_t id = kb_intern_id(&s->texts, (kineto_string){s->line.data, s->line.count});
     return id == KB_INTERN_NONE ? 0 : id;
@@ -480,7 +500,8 @@ kineto_string kt_symbols_stack(kt_symbols *s, const uint64_t *addresses, uint32_
     while (s->stack_texts.count <= id)
         if (!kb_vec_push(&s->stack_texts, 0))
             return (kineto_string){"", 0};
+    KB_ASSERT(id < s->stack_texts.count);
     if (!s->stack_texts.data[id])
-        s->stack_texts.data[id] = make_stack(s, addresses, count);
+        s->stack_texts.data[id] = make_stack_text(s, addresses, count);
     return kb_intern_get(&s->texts, s->stack_texts.data[id]);
 }

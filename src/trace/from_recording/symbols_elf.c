@@ -1,5 +1,7 @@
-/* Reading symbols of ELF files. Nothing in them is trusted: every offset is checked against the
- * size of the file, and it is read, not mapped, since it may be cut off at any time. */
+/* Reads function symbols and build ids of ELF files (elf(5)). Files are untrusted: every
+ * offset is checked against the size of the file, and data are read, not mapped, because
+ * the file may be truncated at any time. Everything is read when the file is opened;
+ * searches use tables in memory. */
 #include "trace/from_recording/symbols.h"
 
 #include <elf.h>
@@ -12,27 +14,27 @@
 #define MAX_SECTION_BYTES ((uint64_t)512 << 20)
 #define MAX_SECTIONS      65536u
 #define MAX_SEGMENTS      4096u
-#define MAX_NOTES         4096u /* of all segments and sections, which may lie over each other */
+#define MAX_NOTES         4096u /* in all segments and sections, which may overlap */
 #define BUILD_ID_BYTES    64u
 #define LINK_BYTES        256u
 
 typedef struct function {
     uint64_t start, size;
     uint32_t name; /* in `names` */
-    uint8_t rank;  /* of several at an address, the lowest has the name */
+    uint8_t rank;  /* of several functions at an address, the lowest rank is used */
 } function;
 
 struct kt_elf {
-    int fd; /* -1: in memory */
+    int fd; /* -1: an image in memory, or everything was read */
     const uint8_t *image;
     uint64_t bytes;
     ElfW(Phdr) * segments;
     uint32_t segment_count, notes_seen;
-    KB_VEC(function) functions; /* by start */
-    char *names;                /* string tables, each with a NUL at its end */
+    KB_VEC(function) functions; /* sorted by start, one for each address */
+    char *names;                /* string tables, each terminated by NUL */
     size_t names_bytes;
     bool is_full;
-    bool has_table[2]; /* of what it exports, of all: a file has one of each */
+    bool has_table[2]; /* the tables of exported and of all functions were read */
     uint8_t build_id[BUILD_ID_BYTES];
     uint32_t build_id_bytes;
     char debug_link[LINK_BYTES];
@@ -40,7 +42,8 @@ struct kt_elf {
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static bool read_at(const kt_elf *e, uint64_t offset, void *to, uint64_t bytes)
+/* Reads a range of the file or image; false: outside, or an error. */
+static bool read_elf_bytes(const kt_elf *e, uint64_t offset, void *to, uint64_t bytes)
 {
     if (offset > e->bytes || bytes > e->bytes - offset)
         return false;
@@ -61,8 +64,9 @@ static bool read_at(const kt_elf *e, uint64_t offset, void *to, uint64_t bytes)
     return true;
 }
 
-/* A part of the file, with a 0 behind it; NULL: it is not there, or too large. */
-static void *load(const kt_elf *e, uint64_t offset, uint64_t bytes)
+/* A copy of a range of the file, terminated by NUL, which the caller frees; NULL: outside,
+ * or too large. */
+static void *load_elf_range(const kt_elf *e, uint64_t offset, uint64_t bytes)
 {
     if (bytes > MAX_SECTION_BYTES || offset > e->bytes || bytes > e->bytes - offset)
         return NULL;
@@ -70,7 +74,7 @@ static void *load(const kt_elf *e, uint64_t offset, uint64_t bytes)
     if (!data)
         return NULL;
     data[bytes] = '\0';
-    if (read_at(e, offset, data, bytes))
+    if (read_elf_bytes(e, offset, data, bytes))
         return data;
     free(data);
     return NULL;
@@ -78,21 +82,22 @@ static void *load(const kt_elf *e, uint64_t offset, uint64_t bytes)
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
+/* Searches the notes in a range for the build id. */
 static void find_build_id(kt_elf *e, uint64_t at, uint64_t bytes)
 {
     ElfW(Nhdr) note;
     char name[4];
     while (bytes >= sizeof note && e->notes_seen < MAX_NOTES &&
-           read_at(e, at, &note, sizeof note)) {
+           read_elf_bytes(e, at, &note, sizeof note)) {
         e->notes_seen++;
         uint64_t names = kb_align(note.n_namesz, 4), body = kb_align(note.n_descsz, 4);
         uint64_t whole = sizeof note + names + body;
         if (whole > bytes)
             return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-            read_at(e, at + sizeof note, name, 4) && memcmp(name, "GNU", 4) == 0 &&
+            read_elf_bytes(e, at + sizeof note, name, 4) && memcmp(name, "GNU", 4) == 0 &&
             note.n_descsz <= BUILD_ID_BYTES &&
-            read_at(e, at + sizeof note + names, e->build_id, note.n_descsz)) {
+            read_elf_bytes(e, at + sizeof note + names, e->build_id, note.n_descsz)) {
             e->build_id_bytes = note.n_descsz;
             return;
         }
@@ -101,13 +106,14 @@ static void find_build_id(kt_elf *e, uint64_t at, uint64_t bytes)
     }
 }
 
-static bool read_segments(kt_elf *e, const ElfW(Ehdr) * head)
+/* Reads the program headers; false: malformed. */
+static bool read_elf_segments(kt_elf *e, const ElfW(Ehdr) * head)
 {
     if (head->e_phnum == 0)
-        return true; /* as in files that hold only what was stripped */
+        return true; /* as in debug files */
     if (head->e_phentsize != sizeof *e->segments || head->e_phnum > MAX_SEGMENTS)
         return false;
-    e->segments = load(e, head->e_phoff, (uint64_t)head->e_phnum * sizeof *e->segments);
+    e->segments = load_elf_range(e, head->e_phoff, (uint64_t)head->e_phnum * sizeof *e->segments);
     if (!e->segments)
         return false;
     e->segment_count = head->e_phnum;
@@ -132,7 +138,8 @@ bool kt_elf_address(const kt_elf *e, uint64_t file_offset, uint64_t *address)
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static uint8_t rank_of(const ElfW(Sym) * symbol)
+/* Rank of a symbol: global before weak before local, with a size before without. */
+static uint8_t symbol_rank(const ElfW(Sym) * symbol)
 {
     static const uint8_t by_binding[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
     uint8_t binding = (uint8_t)(symbol->st_info >> 4);
@@ -140,23 +147,24 @@ static uint8_t rank_of(const ElfW(Sym) * symbol)
     return (uint8_t)(rank + (symbol->st_size == 0 ? 4 : 0));
 }
 
-static bool is_function(const ElfW(Sym) * symbol)
+static bool is_function_symbol(const ElfW(Sym) * symbol)
 {
     uint32_t type = symbol->st_info & 15u;
-    /* Some that were written in assembler have no type. */
+    /* Functions in assembler may have no type. */
     bool may =
         type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && symbol->st_size > 0);
     return may && symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
            symbol->st_value != 0;
 }
 
+/* Adds the functions of a symbol table; false: out of memory. */
 static bool add_functions(kt_elf *e, const ElfW(Shdr) * table, const ElfW(Shdr) * strings)
 {
     if (table->sh_entsize != sizeof(ElfW(Sym)) || strings->sh_type != SHT_STRTAB)
         return true;
     uint64_t count = table->sh_size / sizeof(ElfW(Sym));
-    ElfW(Sym) *symbols = load(e, table->sh_offset, count * sizeof *symbols);
-    char *names = load(e, strings->sh_offset, strings->sh_size), *all = NULL;
+    ElfW(Sym) *symbols = load_elf_range(e, table->sh_offset, count * sizeof *symbols);
+    char *names = load_elf_range(e, strings->sh_offset, strings->sh_size), *all = NULL;
     bool ok = symbols && names && strings->sh_size <= UINT32_MAX / 2 - e->names_bytes;
     if (ok)
         all = realloc(e->names, e->names_bytes + (size_t)strings->sh_size + 1);
@@ -166,19 +174,19 @@ static bool add_functions(kt_elf *e, const ElfW(Shdr) * table, const ElfW(Shdr) 
         e->names = all;
         e->names_bytes += (size_t)strings->sh_size + 1;
         for (uint64_t i = 0; ok && i < count; i++)
-            if (is_function(&symbols[i]) && symbols[i].st_name < strings->sh_size &&
+            if (is_function_symbol(&symbols[i]) && symbols[i].st_name < strings->sh_size &&
                 names[symbols[i].st_name])
                 ok = kb_vec_push(&e->functions,
                                  (function){symbols[i].st_value, symbols[i].st_size,
-                                            first + symbols[i].st_name, rank_of(&symbols[i])});
+                                            first + symbols[i].st_name, symbol_rank(&symbols[i])});
     }
     free(symbols);
     free(names);
     return ok;
 }
 
-/* By address; then the best name first. */
-static int compare(const void *a, const void *b)
+/* Order by address, then by rank. */
+static int compare_functions(const void *a, const void *b)
 {
     const function *x = a, *y = b;
     if (x->start != y->start)
@@ -190,16 +198,17 @@ static int compare(const void *a, const void *b)
     return (x->name > y->name) - (x->name < y->name);
 }
 
-/* In order, one for each address. */
-static void settle(kt_elf *e)
+/* Sorts the functions, and keeps the first of each address. */
+static void sort_functions(kt_elf *e)
 {
     if (e->functions.count == 0)
         return;
-    qsort(e->functions.data, e->functions.count, sizeof e->functions.data[0], compare);
+    qsort(e->functions.data, e->functions.count, sizeof e->functions.data[0], compare_functions);
     size_t kept = 0;
     for (size_t i = 1; i < e->functions.count; i++)
         if (e->functions.data[i].start != e->functions.data[kept].start)
             e->functions.data[++kept] = e->functions.data[i];
+    KB_ASSERT(kept < e->functions.count);
     e->functions.count = kept + 1;
 }
 
@@ -213,7 +222,8 @@ bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name)
         else
             high = middle;
     }
-    /* The nearest may be a part inside of the one that is meant. */
+    /* The nearest one may be nested inside the function that contains the address. */
+    KB_ASSERT(low <= e->functions.count);
     for (size_t tries = 0; low-- > 0 && tries < 16; tries++) {
         const function *f = &e->functions.data[low];
         if (address - f->start < f->size || (f->size == 0 && tries == 0)) {
@@ -226,17 +236,19 @@ bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name)
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
+/* Reads .gnu_debuglink. */
 static void read_debug_link(kt_elf *e, const ElfW(Shdr) * section)
 {
     uint64_t bytes = KB_MIN(section->sh_size, (uint64_t)LINK_BYTES - 1);
-    if (!read_at(e, section->sh_offset, e->debug_link, bytes))
+    if (!read_elf_bytes(e, section->sh_offset, e->debug_link, bytes))
         e->debug_link[0] = '\0';
     if (strchr(e->debug_link, '/'))
-        e->debug_link[0] = '\0'; /* a name, not a path to anywhere */
+        e->debug_link[0] = '\0'; /* only a file name is accepted, not a path */
 }
 
-static bool read_section(kt_elf *e, const ElfW(Shdr) * all, uint64_t count, uint64_t i,
-                         const char *names, uint64_t names_bytes)
+/* Reads a section if it is a symbol table, a note, or the debug link; false: out of memory. */
+static bool read_elf_section(kt_elf *e, const ElfW(Shdr) * all, uint64_t count, uint64_t i,
+                             const char *names, uint64_t names_bytes)
 {
     const ElfW(Shdr) *s = &all[i];
     bool is_table = s->sh_type == SHT_SYMTAB || s->sh_type == SHT_DYNSYM;
@@ -254,33 +266,36 @@ static bool read_section(kt_elf *e, const ElfW(Shdr) * all, uint64_t count, uint
     return true;
 }
 
-static bool read_sections(kt_elf *e, const ElfW(Ehdr) * head)
+/* Reads the section headers; missing or malformed ones are not an error. False: out of memory. */
+static bool read_elf_sections(kt_elf *e, const ElfW(Ehdr) * head)
 {
     ElfW(Shdr) first, *all = NULL;
     if (head->e_shoff == 0 || head->e_shentsize != sizeof first ||
-        !read_at(e, head->e_shoff, &first, sizeof first))
-        return true; /* there are none */
+        !read_elf_bytes(e, head->e_shoff, &first, sizeof first))
+        return true; /* no section headers */
     uint64_t count = head->e_shnum ? head->e_shnum : first.sh_size;
     uint32_t names_at = head->e_shstrndx == SHN_XINDEX ? first.sh_link : head->e_shstrndx;
     if (count == 0 || count > MAX_SECTIONS)
         return true;
-    all = load(e, head->e_shoff, count * sizeof *all);
+    all = load_elf_range(e, head->e_shoff, count * sizeof *all);
     if (!all)
         return true;
-    char *names = names_at < count ? load(e, all[names_at].sh_offset, all[names_at].sh_size) : NULL;
+    char *names = names_at < count ? load_elf_range(e, all[names_at].sh_offset,
+                                                    all[names_at].sh_size) : NULL;
     uint64_t names_bytes = names ? all[names_at].sh_size : 0;
     bool ok = true;
     for (uint64_t i = 0; ok && i < count; i++)
-        ok = read_section(e, all, count, i, names, names_bytes);
+        ok = read_elf_section(e, all, count, i, names, names_bytes);
     free(names);
     free(all);
-    settle(e);
+    sort_functions(e);
     return ok;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static bool is_ours(const ElfW(Ehdr) * head)
+/* True if the file has the byte order and word size of this process. */
+static bool is_native_elf(const ElfW(Ehdr) * head)
 {
     static const uint16_t order = 1;
     uint8_t data = *(const uint8_t *)&order ? ELFDATA2LSB : ELFDATA2MSB;
@@ -289,21 +304,22 @@ static bool is_ours(const ElfW(Ehdr) * head)
            head->e_ident[EI_DATA] == data;
 }
 
-static kineto_status read_all(kt_elf *e, const char *path, kineto_error *err)
+static kineto_status read_elf_tables(kt_elf *e, const char *path, kineto_error *err)
 {
     ElfW(Ehdr) head;
-    if (!read_at(e, 0, &head, sizeof head) || !is_ours(&head))
-        return kb_fail(err, KINETO_E_FORMAT, "%s is no ELF file of this kind of machine", path);
-    if (!read_segments(e, &head))
-        return kb_fail(err, KINETO_E_FORMAT, "%s is a damaged ELF file", path);
-    if (!read_sections(e, &head))
+    if (!read_elf_bytes(e, 0, &head, sizeof head) || !is_native_elf(&head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s: not an ELF file for this machine", path);
+    if (!read_elf_segments(e, &head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s: damaged ELF file", path);
+    if (!read_elf_sections(e, &head))
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the symbols of %s", path);
     return KINETO_OK;
 }
 
-static kineto_status finish(kt_elf *e, const char *path, kt_elf **out, kineto_error *err)
+/* Reads all tables and closes the file. Frees `e` on failure. */
+static kineto_status finish_elf_open(kt_elf *e, const char *path, kt_elf **out, kineto_error *err)
 {
-    kineto_status status = read_all(e, path, err);
+    kineto_status status = read_elf_tables(e, path, err);
     if (e->fd >= 0)
         close(e->fd);
     e->fd = -1;
@@ -320,14 +336,14 @@ kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err)
 {
     struct stat st;
     *out = NULL;
-    /* Not to wait for a FIFO that somebody put there. */
+    /* O_NONBLOCK: opening a FIFO must not wait. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot open %s", path);
     kt_elf *e = NULL;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
-        return kb_fail(err, KINETO_E_FORMAT, "%s is no file", path);
+        return kb_fail(err, KINETO_E_FORMAT, "%s: not a regular file", path);
     }
     e = calloc(1, sizeof *e);
     if (!e) {
@@ -336,7 +352,7 @@ kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err)
     }
     e->fd = fd;
     e->bytes = (uint64_t)st.st_size;
-    return finish(e, path, out, err);
+    return finish_elf_open(e, path, out, err);
 }
 
 kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, kineto_error *err)
@@ -348,7 +364,7 @@ kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, 
     e->fd = -1;
     e->image = image;
     e->bytes = bytes;
-    return finish(e, "the image", out, err);
+    return finish_elf_open(e, "the image", out, err);
 }
 
 void kt_elf_close(kt_elf *e)

@@ -1,4 +1,5 @@
-/* Lines of source code, from a program's DWARF, by elfutils' libdw; without it there are none. */
+/* Source files and lines from DWARF, by libdw of elfutils; a build without libdw
+ * (KT_WITH_DW) has none. Used by symbols.c, from one thread. */
 #include "trace/from_recording/symbols.h"
 
 #ifdef KT_WITH_DW
@@ -11,8 +12,8 @@ struct kt_lines {
     Dwfl_Module *module;
 };
 
-/* What was stripped from a file lies where its build id says. The library's own way would also ask
- * servers on the net. */
+/* Callback of libdwfl: opens the debug file by build id. The default callback would also
+ * query debuginfod servers on the network. */
 static int find_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
                           const char *file, const char *link, GElf_Word crc, char **path)
 {

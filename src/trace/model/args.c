@@ -1,12 +1,21 @@
-/* Arguments: putting them into a builder, and the one iterator over packed and verbatim ones. */
+/* Arguments of rows: staging them in a builder, and reading them back from a block.
+ *
+ * Two forms exist. Packed arguments (recordings) are a byte stream of keys, types and
+ * values in the heap of the block; trace.h describes it at KT_ARG_HEAD. Verbatim arguments
+ * (files) are the JSON object as the file spells it, either copied into the heap or as an
+ * offset into the text of the file (KT_ARGS_IN_FILE). The public iterator hides the
+ * difference. Readers may be in any thread; strings that need memory of their own
+ * (unescaped ones) lie in buffers of the thread. */
 #include "trace/bytes/input.h"
 #include "trace/bytes/json_value.h"
 #include "trace/model/model.h"
 
+/* ---- staging --------------------------------------------------------------------------------- */
 
-/* ---- putting --------------------------------------------------------------------------------- */
-
-KB_INLINE void put(kt_builder *b, uint32_t key, uint32_t type, const void *value, size_t bytes)
+/* Appends one packed argument to the staged ones; `value` has the fixed number of bytes of
+ * its type. */
+KB_INLINE void stage_arg(kt_builder *b, uint32_t key, uint32_t type, const void *value,
+                         size_t bytes)
 {
     size_t old = b->staged.count, need = KT_ARG_HEAD + bytes;
     if (!kb_vec_reserve(&b->staged, old + need)) {
@@ -21,11 +30,12 @@ KB_INLINE void put(kt_builder *b, uint32_t key, uint32_t type, const void *value
     b->staged_form = KT_ARGS_PACKED;
 }
 
-static void put_text(kt_builder *b, uint32_t key, uint32_t type, kineto_string text)
+/* Appends an argument of variable size: its size, then its bytes. */
+static void stage_text_arg(kt_builder *b, uint32_t key, uint32_t type, kineto_string text)
 {
     uint32_t size = (uint32_t)KB_MIN(text.size, (size_t)UINT32_MAX >> 1);
     size_t old = b->staged.count;
-    put(b, key, type, &size, sizeof size);
+    stage_arg(b, key, type, &size, sizeof size);
     if (b->staged.count == old)
         return;
     if (!kb_vec_reserve(&b->staged, b->staged.count + size)) {
@@ -40,54 +50,55 @@ static void put_text(kt_builder *b, uint32_t key, uint32_t type, kineto_string t
 
 void kt_args_put_int(kt_builder *b, uint32_t key, int64_t v)
 {
-    put(b, key, KINETO_ARG_INT, &v, sizeof v);
+    stage_arg(b, key, KINETO_ARG_INT, &v, sizeof v);
 }
 
 void kt_args_put_uint(kt_builder *b, uint32_t key, uint64_t v)
 {
-    put(b, key, KINETO_ARG_UINT, &v, sizeof v);
+    stage_arg(b, key, KINETO_ARG_UINT, &v, sizeof v);
 }
 
-/* Numbers of operators, of which there are many on every row. */
+/* Saves four bytes where the number allows it: every row of an operator has several. */
 void kt_args_put_number(kt_builder *b, uint32_t key, uint64_t v)
 {
     uint32_t small = (uint32_t)v;
     if (v == small)
-        put(b, key, KINETO_ARG_UINT | KT_ARG_SMALL, &small, sizeof small);
+        stage_arg(b, key, KINETO_ARG_UINT | KT_ARG_SMALL, &small, sizeof small);
     else
         kt_args_put_uint(b, key, v);
 }
 
 void kt_args_put_double(kt_builder *b, uint32_t key, double v)
 {
-    put(b, key, KINETO_ARG_DOUBLE, &v, sizeof v);
+    stage_arg(b, key, KINETO_ARG_DOUBLE, &v, sizeof v);
 }
 
 void kt_args_put_bool(kt_builder *b, uint32_t key, bool v)
 {
     uint64_t u = v;
-    put(b, key, KINETO_ARG_BOOL, &u, sizeof u);
+    stage_arg(b, key, KINETO_ARG_BOOL, &u, sizeof u);
 }
 
 void kt_args_put_string(kt_builder *b, uint32_t key, kineto_string raw_bytes)
 {
-    put_text(b, key, KINETO_ARG_STRING, raw_bytes);
+    stage_text_arg(b, key, KINETO_ARG_STRING, raw_bytes);
 }
 
 void kt_args_put_json(kt_builder *b, uint32_t key, kineto_arg_type type, kineto_string json)
 {
-    /* The raw JSON of a program is not to be trusted; the lists were written by us. */
+    /* JSON of the recorded program may be invalid; lists were written by this library. */
     bool valid = type != KINETO_ARG_JSON || kb_json_valid(json);
-    put_text(b, key, valid ? type : KINETO_ARG_STRING, json);
+    stage_text_arg(b, key, valid ? type : KINETO_ARG_STRING, json);
 }
 
 void kt_args_put_shared(kt_builder *b, uint32_t key, kineto_arg_type type, uint32_t text)
 {
-    put(b, key, type | KT_ARG_SHARED, &text, sizeof text);
+    stage_arg(b, key, type | KT_ARG_SHARED, &text, sizeof text);
 }
 
 uint32_t kt_args_make_set(kt_builder *b)
 {
+    KB_ASSERT(b->staged_form == KT_ARGS_NONE || b->staged_form == KT_ARGS_PACKED);
     kineto_string bytes = {(const char *)b->staged.data, b->staged.count};
     bool fits = bytes.size >> 24 == 0 && b->trace;
     uint32_t set = bytes.size && fits ? kb_intern_id(&b->trace->sets, bytes) : 0;
@@ -101,8 +112,9 @@ uint32_t kt_args_make_set(kt_builder *b)
 
 void kt_args_put_set(kt_builder *b, uint32_t set)
 {
+    KB_ASSERT(!set || !b->staged.count); /* the set comes first, see KT_ARG_SET */
     if (set)
-        put(b, set, KT_ARG_SET, "", 0);
+        stage_arg(b, set, KT_ARG_SET, "", 0);
 }
 
 void kt_args_verbatim(kt_builder *b, kineto_string json_object)
@@ -119,13 +131,14 @@ void kt_args_verbatim(kt_builder *b, kineto_string json_object)
 
 void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word)
 {
+    KB_ASSERT(text && (word & 0xffffff));
     b->staged.count = 0;
     b->staged_form = KT_ARGS_IN_FILE;
     b->staged_text = text;
     b->staged_word = word;
 }
 
-/* ---- spans of a block ------------------------------------------------------------------------ */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index)
 {
@@ -133,7 +146,8 @@ kt_args_form kt_args_form_of(const kt_block *block, uint32_t index)
     return form == KT_ARGS_IN_FILE ? KT_ARGS_JSON : form;
 }
 
-static kineto_string args_bytes(const kt_block *block, uint32_t index)
+/* The bytes of a row's args in either form, from the heap or the file; empty if it has none. */
+static kineto_string row_args_bytes(const kt_block *block, uint32_t index)
 {
     uint64_t word = block->args[index];
     if (!(word & 0xffffff))
@@ -147,7 +161,7 @@ kt_args kt_args_of(const kineto_trace *t, const kt_block *block, uint32_t index)
 {
     if (kt_args_form_of(block, index) != KT_ARGS_PACKED)
         return (kt_args){.trace = t};
-    kineto_string bytes = args_bytes(block, index);
+    kineto_string bytes = row_args_bytes(block, index);
     const uint8_t *at = (const uint8_t *)bytes.data, *end = at + bytes.size;
     if (!bytes.size || at[KT_ARG_HEAD - 1] != KT_ARG_SET)
         return (kt_args){.at = at, .end = end, .trace = t};
@@ -175,8 +189,8 @@ kineto_string kt_args_text(const kineto_trace *t, kineto_row row)
         return (kineto_string){"", 0};
     const kt_block *block = kt_block_of(t, row);
     uint32_t index = row % KT_BLOCK_ROWS;
-    bool is = kt_args_form_of(block, index) == KT_ARGS_JSON;
-    return is ? args_bytes(block, index) : (kineto_string){"", 0};
+    bool is_verbatim = kt_args_form_of(block, index) == KT_ARGS_JSON;
+    return is_verbatim ? row_args_bytes(block, index) : (kineto_string){"", 0};
 }
 
 const char *kt_args_lost_file(const kineto_trace *t)
@@ -186,7 +200,7 @@ const char *kt_args_lost_file(const kineto_trace *t)
         const kt_block *block = t->blocks.data[i];
         for (uint32_t k = 0; k <= block->more_text_count; k++) {
             kt_input *text = k ? block->more_texts[k - 1].text : block->text;
-            if (text && text != before && kt_input_has_lost(text))
+            if (text && text != before && kt_input_has_lost_text(text))
                 return text->path;
             before = text;
         }
@@ -196,38 +210,39 @@ const char *kt_args_lost_file(const kineto_trace *t)
 
 /* ---- the iterator ---------------------------------------------------------------------------- */
 
-/* Unescaped text of the last argument, per thread: one buffer for the key, one for the value; and rooms
- * for texts, which are given out in turn. */
-enum { KEY, VALUE, FIRST_ROOM, SCRATCHES = FIRST_ROOM + KT_TEXT_ROOMS };
-typedef struct scratch {
-    char *data[SCRATCHES];
-    size_t capacity[SCRATCHES];
-    uint32_t rooms; /* given out */
-} scratch;
-static pthread_key_t scratch_key;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Buffers of one thread: one for an unescaped key, one for an unescaped value, and
+ * KT_TEXT_ROOMS others that kt_text_room hands out in turn. Freed when the thread ends. */
+enum { KEY, VALUE, FIRST_ROOM, BUFFERS = FIRST_ROOM + KT_TEXT_ROOMS };
+typedef struct thread_buffers {
+    char *data[BUFFERS];
+    size_t capacity[BUFFERS];
+    uint32_t rooms; /* number of rooms handed out so far */
+} thread_buffers;
+static pthread_key_t buffers_key;
+static pthread_once_t buffers_once = PTHREAD_ONCE_INIT;
 
-static void scratch_free(void *p)
+static void free_thread_buffers(void *p)
 {
-    scratch *s = p;
-    for (int i = 0; i < SCRATCHES; i++)
+    thread_buffers *s = p;
+    for (int i = 0; i < BUFFERS; i++)
         free(s->data[i]);
     free(s);
 }
 
-static void prepare(void)
+static void create_buffers_key(void)
 {
-    if (pthread_key_create(&scratch_key, scratch_free) != 0)
-        scratch_key = (pthread_key_t)-1;
+    if (pthread_key_create(&buffers_key, free_thread_buffers) != 0)
+        buffers_key = (pthread_key_t)-1;
 }
 
-static scratch *scratch_of_thread(void)
+/* Buffers of the calling thread; NULL: out of memory. */
+static thread_buffers *buffers_of_thread(void)
 {
-    pthread_once(&once, prepare);
-    scratch *s = pthread_getspecific(scratch_key);
+    pthread_once(&buffers_once, create_buffers_key);
+    thread_buffers *s = pthread_getspecific(buffers_key);
     if (!s) {
         s = calloc(1, sizeof *s);
-        if (!s || pthread_setspecific(scratch_key, s) != 0) {
+        if (!s || pthread_setspecific(buffers_key, s) != 0) {
             free(s);
             return NULL;
         }
@@ -235,8 +250,10 @@ static scratch *scratch_of_thread(void)
     return s;
 }
 
-static char *scratch_room(scratch *s, uint32_t which, size_t bytes)
+/* Buffer `which` with at least `bytes`; its content is undefined. NULL: out of memory. */
+static char *reserve_buffer(thread_buffers *s, uint32_t which, size_t bytes)
 {
+    KB_ASSERT(which < BUFFERS);
     if (!s || (bytes > s->capacity[which] &&
                !kb_vec_grow((void **)&s->data[which], &s->capacity[which], bytes, 1)))
         return NULL;
@@ -245,16 +262,17 @@ static char *scratch_room(scratch *s, uint32_t which, size_t bytes)
 
 char *kt_text_room(size_t bytes)
 {
-    scratch *s = scratch_of_thread();
-    return s ? scratch_room(s, FIRST_ROOM + s->rooms++ % KT_TEXT_ROOMS, KB_MAX(bytes, 1u)) : NULL;
+    thread_buffers *s = buffers_of_thread();
+    return s ? reserve_buffer(s, FIRST_ROOM + s->rooms++ % KT_TEXT_ROOMS, KB_MAX(bytes, 1u)) : NULL;
 }
 
-/* The bytes a raw JSON string stands for; out of memory leaves the escapes in. */
-static kineto_string unescaped(uint32_t which, kineto_string raw)
+/* The bytes that a raw JSON string stands for, in buffer `which`; if out of memory, with
+ * escapes. */
+static kineto_string unescape_into_buffer(uint32_t which, kineto_string raw)
 {
     if (!raw.size || !memchr(raw.data, '\\', raw.size))
         return raw;
-    char *room = scratch_room(scratch_of_thread(), which, raw.size);
+    char *room = reserve_buffer(buffers_of_thread(), which, raw.size);
     if (!room)
         return raw;
     uint64_t replaced = 0;
@@ -262,7 +280,8 @@ static kineto_string unescaped(uint32_t which, kineto_string raw)
     return (kineto_string){room, (size_t)(end - room)};
 }
 
-static double parse_double(kineto_string raw)
+/* Parses a JSON number that is neither a 64-bit integer nor short. */
+static double parse_double_arg(kineto_string raw)
 {
     char text[400];
     size_t size = KB_MIN(raw.size, sizeof text - 1);
@@ -271,14 +290,17 @@ static double parse_double(kineto_string raw)
     return kb_strtod(text, NULL);
 }
 
-static void value_of(kineto_string raw, kineto_arg *arg)
+/* Sets type and value of an argument from the raw JSON of its value, which is valid and not
+ * empty. */
+static void parse_arg_value(kineto_string raw, kineto_arg *arg)
 {
+    KB_ASSERT(raw.size > 0);
     arg->type = KINETO_ARG_JSON;
     arg->text = raw;
     switch (raw.data[0]) {
     case '"':
         arg->type = KINETO_ARG_STRING;
-        arg->text = unescaped(VALUE, kt_json_inside(raw));
+        arg->text = unescape_into_buffer(VALUE, kt_json_inside(raw));
         return;
     case 't':
     case 'f':
@@ -296,7 +318,7 @@ static void value_of(kineto_string raw, kineto_arg *arg)
             arg->type = KINETO_ARG_UINT;
         } else {
             arg->type = KINETO_ARG_DOUBLE;
-            arg->d = parse_double(raw);
+            arg->d = parse_double_arg(raw);
         }
     }
 }
@@ -363,7 +385,8 @@ bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32
     return false;
 }
 
-static void packed_keep(kineto_args_iterator *it, kt_args args)
+/* Stores the position of a packed walk in the public iterator. */
+static void save_packed_position(kineto_args_iterator *it, kt_args args)
 {
     it->position = args.at;
     it->end = args.end;
@@ -371,8 +394,9 @@ static void packed_keep(kineto_args_iterator *it, kt_args args)
     it->state[3] = (uintptr_t)args.rest_end;
 }
 
-/* state[0]: form; state[1]: the first member is still to come; state[2], state[3]: the row's own args
- * that follow those of its set. */
+/* Members of the iterator: state[0] is the form; state[1] is 1 before the first member of
+ * an object; state[2] and state[3] are begin and end of the row's own args, which follow
+ * those of its set. */
 void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_iterator *it)
 {
     memset(it, 0, sizeof *it);
@@ -382,13 +406,13 @@ void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_it
         return;
     const kt_block *block = kt_block_of(trace, row);
     uint32_t index = (uint32_t)(row % KT_BLOCK_ROWS);
-    kineto_string bytes = args_bytes(block, index);
+    kineto_string bytes = row_args_bytes(block, index);
     it->state[0] = bytes.size ? kt_args_form_of(block, index) : KT_ARGS_NONE;
     it->state[1] = 1;
     it->position = bytes.data;
     it->end = bytes.data + bytes.size;
     if (it->state[0] == KT_ARGS_PACKED)
-        packed_keep(it, kt_args_of(trace, block, index));
+        save_packed_position(it, kt_args_of(trace, block, index));
     if (it->state[0] != KT_ARGS_JSON)
         return;
     kt_scan scan = kt_scan_of(bytes);
@@ -398,7 +422,8 @@ void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_it
         it->state[0] = KT_ARGS_NONE;
 }
 
-static bool next_packed(kineto_args_iterator *it, kineto_arg *arg)
+/* The next argument of a packed walk; false at the end. */
+static bool next_packed_arg(kineto_args_iterator *it, kineto_arg *arg)
 {
     kt_args args = {.at = it->position,
                     .end = it->end,
@@ -408,7 +433,7 @@ static bool next_packed(kineto_args_iterator *it, kineto_arg *arg)
     kt_arg packed = {0};
     if (!kt_args_step(&args, &packed))
         return false;
-    packed_keep(it, args);
+    save_packed_position(it, args);
     arg->key = kineto_trace_string(it->trace, packed.key);
     arg->type = packed.type;
     arg->text = (kineto_string){"", 0};
@@ -419,7 +444,9 @@ static bool next_packed(kineto_args_iterator *it, kineto_arg *arg)
     return true;
 }
 
-static bool next_verbatim(kineto_args_iterator *it, kineto_arg *arg)
+/* The next member of a verbatim object that does not repeat a column; false at the end, or
+ * where the text is malformed. */
+static bool next_verbatim_arg(kineto_args_iterator *it, kineto_arg *arg)
 {
     const char *at = it->position, *end = it->end;
     kt_scan scan = {at, at, end, NULL};
@@ -431,10 +458,10 @@ static bool next_verbatim(kineto_args_iterator *it, kineto_arg *arg)
             break;
         it->position = scan.at;
         it->state[1] = 0;
-        arg->key = unescaped(KEY, raw_key);
+        arg->key = unescape_into_buffer(KEY, raw_key);
         if (kt_args_member_is_column(arg->key, raw_value, flags))
             continue;
-        value_of(raw_value, arg);
+        parse_arg_value(raw_value, arg);
         return true;
     }
     it->state[0] = KT_ARGS_NONE;
@@ -445,8 +472,8 @@ bool kineto_args_next(kineto_args_iterator *it, kineto_arg *arg)
 {
     arg->u = 0;
     if (it->state[0] == KT_ARGS_PACKED)
-        return next_packed(it, arg);
-    return it->state[0] == KT_ARGS_JSON && next_verbatim(it, arg);
+        return next_packed_arg(it, arg);
+    return it->state[0] == KT_ARGS_JSON && next_verbatim_arg(it, arg);
 }
 
 bool kineto_args_find(const kineto_trace *trace, kineto_row row, const char *key, kineto_arg *arg)

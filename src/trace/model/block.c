@@ -1,4 +1,7 @@
-/* Blocks: 64 Ki rows in columns, counted references. */
+/* Blocks: up to KT_BLOCK_ROWS rows in columns, in one piece of memory, with a heap of
+ * packed args. A block is filled by one builder, or by batches that own ranges of its rows,
+ * and immutable afterwards; traces share blocks by reference counts. Memory comes from the
+ * slab of the builder, the store of a trace with a memory limit, or the heap. */
 #include "trace/model/model.h"
 #include "trace/bytes/input.h"
 
@@ -8,7 +11,7 @@
     X(end_ns)                                                                                      \
     X(correlation_id) X(external_id) X(args) X(name) X(track) X(category) X(flags) X(kind) X(form)
 
-static size_t row_bytes(void)
+static size_t column_bytes_per_row(void)
 {
     const kt_block *b = NULL;
 #define X(column) +sizeof *b->column
@@ -16,7 +19,8 @@ static size_t row_bytes(void)
 #undef X
 }
 
-static void lay_out(kt_block *b, uint8_t *memory, size_t rows)
+/* Sets the column pointers into `memory`, which has room for `rows` rows. */
+static void lay_out_columns(kt_block *b, uint8_t *memory, size_t rows)
 {
 #define X(column)                                                                                  \
     b->column = (void *)memory;                                                                    \
@@ -25,14 +29,15 @@ static void lay_out(kt_block *b, uint8_t *memory, size_t rows)
 #undef X
 }
 
-/* Counts of owners are in the heap: after a fork, those of parent and child go different ways. */
-static kt_block *allocate(kt_store *store, kt_slab **slab, size_t rows)
+/* The struct with the reference count is in the heap, never in the store's shared mapping:
+ * after a fork, parent and child count separately. NULL: out of memory. */
+static kt_block *allocate_block(kt_store *store, kt_slab **slab, size_t rows)
 {
     kt_block *b = calloc(1, sizeof *b);
     uint8_t *columns = NULL;
     if (b)
-        columns = slab ? kt_slab_take(slab, rows * row_bytes())
-                       : kt_store_alloc(store, rows * row_bytes());
+        columns = slab ? kt_slab_take(slab, rows * column_bytes_per_row())
+                       : kt_store_alloc(store, rows * column_bytes_per_row());
     if (!columns) {
         free(b);
         return NULL;
@@ -42,18 +47,19 @@ static kt_block *allocate(kt_store *store, kt_slab **slab, size_t rows)
     b->columns_slab = slab ? *slab : NULL;
     b->min_start_ns = INT64_MAX;
     b->max_end_ns = INT64_MIN;
-    lay_out(b, columns, rows);
+    lay_out_columns(b, columns, rows);
     return b;
 }
 
 kt_block *kt_block_create(kt_store *store, kt_slab **slab)
 {
-    return allocate(store, slab, KT_BLOCK_ROWS);
+    return allocate_block(store, slab, KT_BLOCK_ROWS);
 }
 
-/* What there was, it moves; the old place is free again. */
-static void move_args(kt_block *b, uint8_t *to, kt_slab *slab, size_t capacity)
+/* Moves the args heap to `to`, memory of `slab` (NULL: malloc), and releases its old memory. */
+static void move_args_heap(kt_block *b, uint8_t *to, kt_slab *slab, size_t capacity)
 {
+    KB_ASSERT(capacity >= b->args_bytes);
     if (b->args_heap)
         memcpy(to, b->args_heap, b->args_bytes);
     kt_slab_release(b->args_slab);
@@ -62,34 +68,38 @@ static void move_args(kt_block *b, uint8_t *to, kt_slab *slab, size_t capacity)
     b->args_capacity = capacity;
 }
 
-/* All that the slab has left; the next block's columns come behind what was needed of it. */
-static bool grow_in_slab(kt_block *b, kt_slab **slab, size_t bytes)
+/* Takes the rest of the slab. kt_block_shrink returns the unused part, where the columns of
+ * the next block are allocated. */
+static bool grow_args_in_slab(kt_block *b, kt_slab **slab, size_t bytes)
 {
     size_t room = 0;
     uint8_t *grown = kt_slab_take_rest(slab, bytes, &room);
     if (grown)
-        move_args(b, grown, *slab, room);
+        move_args_heap(b, grown, *slab, room);
     return grown != NULL;
 }
 
-static bool grow_out_of_slab(kt_block *b, size_t bytes)
+/* Moves the heap out of the slab when another thread, which does not own the slab, needs
+ * more room. */
+static bool grow_args_out_of_slab(kt_block *b, size_t bytes)
 {
     uint8_t *grown = malloc(2 * bytes);
     if (grown)
-        move_args(b, grown, NULL, 2 * bytes);
+        move_args_heap(b, grown, NULL, 2 * bytes);
     return grown != NULL;
 }
 
 bool kt_block_grow_args(kt_block *b, kt_slab **slab, size_t bytes)
 {
+    KB_ASSERT(bytes > b->args_capacity);
     if (slab && b->columns_slab && (b->args_slab || !b->args_heap))
-        return grow_in_slab(b, slab, bytes);
+        return grow_args_in_slab(b, slab, bytes);
     if (b->args_slab)
-        return grow_out_of_slab(b, bytes);
+        return grow_args_out_of_slab(b, bytes);
     return kt_store_grow(b->store, (void **)&b->args_heap, &b->args_capacity, bytes, 1);
 }
 
-static void copy_columns(kt_block *to, const kt_block *from)
+static void copy_block_columns(kt_block *to, const kt_block *from)
 {
 #define X(column) memcpy(to->column, from->column, from->count * sizeof *to->column);
     COLUMNS(X)
@@ -108,22 +118,24 @@ static void free_block(kt_block *block)
 
 kt_block *kt_block_shrink(kt_block *block)
 {
+    KB_ASSERT(block->references == 1 && block->count <= KT_BLOCK_ROWS); /* no trace shares it yet */
     uint8_t *heap = NULL;
     if (block->args_slab) {
         kt_slab_trim(block->args_slab, block->args_heap, block->args_bytes);
         block->args_capacity = block->args_bytes;
-    } else if (block->args_heap && !block->store) /* else what is not used costs no memory */
+    } else if (block->args_heap && !block->store) { /* in a store unused pages cost no memory */
         heap = realloc(block->args_heap, block->args_bytes);
+    }
     if (heap) {
         block->args_heap = heap;
         block->args_capacity = block->args_bytes;
     }
     if (block->count == KT_BLOCK_ROWS || block->columns_slab)
         return block;
-    kt_block *small = allocate(block->store, NULL, block->count);
+    kt_block *small = allocate_block(block->store, NULL, block->count);
     if (!small)
         return block; /* keeps its spare room */
-    copy_columns(small, block);
+    copy_block_columns(small, block);
     small->count = block->count;
     small->args_heap = block->args_heap;
     small->args_bytes = block->args_bytes;
@@ -138,7 +150,8 @@ kt_block *kt_block_shrink(kt_block *block)
     return small;
 }
 
-/* Runs are few unless files are tiny; the last one that begins at or before the row counts. */
+/* The last run that begins at or before the row. There are several only where small files
+ * share a block. */
 struct kt_input *kt_block_text(const kt_block *block, uint32_t index)
 {
     uint32_t low = 0, high = block->more_text_count;
@@ -162,8 +175,9 @@ bool kt_block_add_text(kt_block *block, uint32_t index, struct kt_input *text)
     }
     if ((count ? block->more_texts[count - 1].text : block->text) == text)
         return true;
+    KB_ASSERT(!count || block->more_texts[count - 1].first <= index);
     size_t capacity = 0;
-    while (capacity < count) /* grown by doubling, whenever it is full */
+    while (capacity < count) /* the array doubles whenever it is full: 1, 2, 4, … */
         capacity = capacity ? capacity * 2 : 1;
     if (count == capacity) {
         size_t room = count ? 2 * (size_t)count : 1;

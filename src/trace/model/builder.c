@@ -1,4 +1,9 @@
-/* Building a trace row by row. The first failure sticks and shows at finish. */
+/* Builds a trace row by row: the sink of recordings (from_recording), files (read), merges
+ * and tests.
+ *
+ * A builder belongs to one thread. The first failure is kept in `status`, later calls do no
+ * harm, and kt_builder_finish reports it. Processes, tracks and categories are interned:
+ * the same identity has the same index. Rows keep the order in which they are appended. */
 #include "trace/model/model.h"
 
 kineto_status kt_builder_create(kt_builder **out, kineto_error *err)
@@ -42,8 +47,10 @@ void kt_builder_store(kt_builder *b, kt_store *store)
     b->trace->store = kt_store_retain(store);
 }
 
-static bool fail(kt_builder *b, kineto_status status)
+/* Keeps the first failure; always false, so that callers can return it. */
+static bool fail_builder(kt_builder *b, kineto_status status)
 {
+    KB_ASSERT(status != KINETO_OK);
     if (b->status == KINETO_OK)
         b->status = status;
     return false;
@@ -53,7 +60,7 @@ uint32_t kt_string(kt_builder *b, kineto_string s)
 {
     uint32_t id = s.size ? kb_intern_id(&b->trace->strings, s) : 0;
     if (id == KB_INTERN_NONE) {
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
         return 0;
     }
     return id;
@@ -61,31 +68,32 @@ uint32_t kt_string(kt_builder *b, kineto_string s)
 
 /* ---- processes and tracks -------------------------------------------------------------------- */
 
-static bool same_process(const kt_process_row *a, const kt_process_row *b)
+static bool is_same_process(const kt_process_row *a, const kt_process_row *b)
 {
     return a->is_device == b->is_device && a->pid == b->pid && a->exec == b->exec &&
            a->text == b->text;
 }
 
-static uint64_t process_hash(const kt_process_row *p)
+static uint64_t hash_process(const kt_process_row *p)
 {
     uint64_t key[4] = {p->is_device, (uint64_t)p->pid, p->exec, p->text};
     return kb_hash(key, sizeof key);
 }
 
-static uint32_t process_intern(kt_builder *b, const kt_process_row *wanted)
+/* Open addressing: identities with the same hash take the next hash values. */
+static uint32_t intern_process(kt_builder *b, const kt_process_row *wanted)
 {
     kineto_trace *t = b->trace;
-    for (uint64_t hash = process_hash(wanted);; hash++) {
+    for (uint64_t hash = hash_process(wanted);; hash++) {
         bool created;
         uint64_t *slot = kb_map_insert(&b->processes, hash, t->processes.count, &created);
         if (slot && !created) {
-            if (same_process(&t->processes.data[*slot], wanted))
+            if (is_same_process(&t->processes.data[*slot], wanted))
                 return (uint32_t)*slot;
             continue;
         }
         if (!slot || !kb_vec_push(&t->processes, *wanted))
-            return fail(b, KINETO_E_MEMORY);
+            return fail_builder(b, KINETO_E_MEMORY);
         return (uint32_t)(t->processes.count - 1);
     }
 }
@@ -93,16 +101,19 @@ static uint32_t process_intern(kt_builder *b, const kt_process_row *wanted)
 uint32_t kt_process(kt_builder *b, bool is_device, int64_t pid, uint64_t exec)
 {
     kt_process_row p = {.is_device = is_device, .rank = -1, .pid = pid, .exec = exec};
-    return process_intern(b, &p);
+    return intern_process(b, &p);
 }
 
-/* The number at the end of a text, as in "[TP00] 251"; -1: there is none. */
-static int64_t trailing_number(kineto_string text)
+/* The number at the end of a text, as in "[TP00] 251"; -1: none. */
+static int64_t parse_trailing_number(kineto_string text)
 {
     int64_t number = 0, scale = 1;
     size_t at = text.size;
-    for (; at > 0 && text.size - at < 18 && text.data[at - 1] >= '0' && text.data[at - 1] <= '9'; at--) {
-        number += scale * (text.data[at - 1] - '0');
+    for (; at > 0 && text.size - at < 18; at--) {
+        char digit = text.data[at - 1];
+        if (digit < '0' || digit > '9')
+            break;
+        number += scale * (digit - '0');
         scale *= 10;
     }
     return at < text.size && at > 0 && text.data[at - 1] == ' ' ? number : -1;
@@ -111,9 +122,9 @@ static int64_t trailing_number(kineto_string text)
 uint32_t kt_process_text(kt_builder *b, kineto_string text)
 {
     uint32_t id = kt_string(b, text);
-    kt_process_row p = {.rank = -1, .text = id, .name = id, .number = trailing_number(text)};
-    p.pid = INT64_MIN + (int64_t)id; /* no process has it; also marks the empty text */
-    return process_intern(b, &p);
+    kt_process_row p = {.rank = -1, .text = id, .name = id, .number = parse_trailing_number(text)};
+    p.pid = INT64_MIN + (int64_t)id; /* no process has this pid; it also marks the empty text */
+    return intern_process(b, &p);
 }
 
 void kt_process_set(kt_builder *b, uint32_t process, const kineto_process *from)
@@ -147,7 +158,7 @@ uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted)
             continue;
         }
         if (!slot || !kb_vec_push(&t->tracks, *wanted))
-            return fail(b, KINETO_E_MEMORY);
+            return fail_builder(b, KINETO_E_MEMORY);
         return (uint32_t)(t->tracks.count - 1);
     }
 }
@@ -179,14 +190,15 @@ void kt_track_set(kt_builder *b, uint32_t track, kineto_string name, int64_t sor
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The block to append to; NULL when out of memory. */
-static kt_block *open_block(kt_builder *b)
+/* The block that receives the next row; NULL: out of memory. */
+static kt_block *open_row_block(kt_builder *b)
 {
     if (b->open && b->open->count < KT_BLOCK_ROWS)
         return b->open;
     if (b->open)
-        kt_block_shrink(b->open); /* it is full: only its heap shrinks, in place of the struct */
-    bool first = b->trace->blocks.count == 0; /* of small traces the only one */
+        kt_block_shrink(b->open); /* a full block stays where it is, only its args heap shrinks */
+    /* The only block of a small trace is in the heap, where it can shrink; others are in slabs. */
+    bool first = b->trace->blocks.count == 0;
     b->open = kt_block_create(b->trace->store, first || b->trace->store ? NULL : &b->slab);
     if (b->open && !kb_vec_push(&b->trace->blocks, b->open)) {
         kt_block_release(b->open);
@@ -195,15 +207,16 @@ static kt_block *open_block(kt_builder *b)
     return b->open;
 }
 
-bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word)
+bool kt_block_append_json(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word)
 {
     uint64_t offset = block->args_bytes, bytes = json_object.size;
+    KB_ASSERT(!block->args_slab);
     if (bytes >> 24 || (offset + bytes) >> 40) {
         b->long_args++;
         return false;
     }
     if (offset + bytes > block->args_capacity && !kt_block_grow_args(block, NULL, offset + bytes))
-        return fail(b, KINETO_E_MEMORY);
+        return fail_builder(b, KINETO_E_MEMORY);
     memcpy(block->args_heap + offset, json_object.data, bytes);
     block->args_bytes += bytes;
     *word = offset << 24 | bytes;
@@ -217,10 +230,11 @@ kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first)
     if (count >= KINETO_NO_ROW - t->count)
         return KINETO_E_LIMIT;
     while (count) {
-        kt_block *block = open_block(b);
+        kt_block *block = open_row_block(b);
         if (!block)
             return KINETO_E_MEMORY;
         uint32_t more = (uint32_t)KB_MIN(count, (size_t)(KT_BLOCK_ROWS - block->count));
+        KB_ASSERT(t->count % KT_BLOCK_ROWS == block->count % KT_BLOCK_ROWS);
         block->count += more;
         t->count += more;
         count -= more;
@@ -228,7 +242,9 @@ kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first)
     return KINETO_OK;
 }
 
-static uint16_t category_add(kt_builder *b, uint32_t kind, uint32_t category, uint32_t id)
+/* Adds a category to the table, whose indices have 16 bits: when it is full, except for the
+ * names of the kinds, rows get the name of their kind instead. */
+static uint16_t add_category(kt_builder *b, uint32_t kind, uint32_t category, uint32_t id)
 {
     kineto_trace *t = b->trace;
     if (t->categories.count > UINT16_MAX - KINETO_KIND_COUNT && category) {
@@ -237,14 +253,14 @@ static uint16_t category_add(kt_builder *b, uint32_t kind, uint32_t category, ui
     }
     if (!kb_map_insert(&b->categories, id, t->categories.count, NULL) ||
         !kb_vec_push(&t->categories, id)) {
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
         return 0;
     }
     return (uint16_t)(t->categories.count - 1);
 }
 
-/* Rows come in runs of one kind: the last two are remembered. */
-static uint16_t category_of_id(kt_builder *b, uint32_t kind, uint32_t category)
+/* Rows come in runs of one kind: two recent categories are cached, by the parity of the kind. */
+static uint16_t find_category_index(kt_builder *b, uint32_t kind, uint32_t category)
 {
     uint32_t id = category ? category : b->kind_names[kind];
     id = category == KT_NO_CATEGORY ? 0 : id;
@@ -253,40 +269,40 @@ static uint16_t category_of_id(kt_builder *b, uint32_t kind, uint32_t category)
         return hint->index;
     uint64_t *known = kb_map_find(&b->categories, id);
     if (!known)
-        return category_add(b, kind, category, id);
+        return add_category(b, kind, category, id);
     *hint = (kt_category_hint){id, (uint16_t)*known, true};
     return hint->index;
 }
 
 uint16_t kt_category_find(kt_builder *b, uint32_t kind, uint32_t category)
 {
-    uint16_t index = category_of_id(b, kind, category);
+    uint16_t index = find_category_index(b, kind, category);
     if (!category && index < UINT16_MAX && b->status == KINETO_OK)
         b->kind_category[kind] = index + 1;
     return index;
 }
 
-/* Args that stay where they are. Returns the row's args word. */
-static uint64_t share_args(kt_builder *b, kt_block *block, uint32_t *flags)
+/* Args that stay in the text of the file: returns their word, see kt_block.args. */
+static uint64_t share_staged_args(kt_builder *b, kt_block *block, uint32_t *flags)
 {
     b->staged_form = KT_ARGS_NONE;
     if (!kt_block_add_text(block, block->count, b->staged_text)) {
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
         return 0;
     }
     *flags |= (uint32_t)KT_ARGS_IN_FILE << 8;
     return b->staged_word;
 }
 
-/* Move the staged args into the block's heap. Returns the row's args word. */
-static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
+/* Moves the staged args into the block's heap, and returns their word, see kt_block.args. */
+static uint64_t move_staged_args(kt_builder *b, kt_block *block, uint32_t *flags)
 {
     uint64_t bytes = b->staged.count, offset = block->args_bytes;
     kt_args_form form = b->staged_form;
     if (form == KT_ARGS_NONE)
         return 0;
     if (form == KT_ARGS_IN_FILE)
-        return share_args(b, block, flags);
+        return share_staged_args(b, block, flags);
     b->staged.count = 0;
     b->staged_form = KT_ARGS_NONE;
     if (!bytes)
@@ -298,10 +314,10 @@ static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
     }
     if (offset + bytes > block->args_capacity &&
         !kt_block_grow_args(block, &b->slab, offset + bytes)) {
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
         return 0;
     }
-    if (bytes == KT_ARG_HEAD) /* a set and nothing else */
+    if (bytes == KT_ARG_HEAD) /* only a set, the most frequent case: a copy of constant size */
         memcpy(block->args_heap + offset, b->staged.data, KT_ARG_HEAD);
     else
         memcpy(block->args_heap + offset, b->staged.data, bytes);
@@ -310,29 +326,32 @@ static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
     return offset << 24 | bytes;
 }
 
-static bool usable(kt_builder *b, const kt_row *row)
+/* Checks what a caller may get wrong, and records the id of an asynchronous row. */
+static bool check_row(kt_builder *b, const kt_row *row)
 {
     if (row->track >= b->trace->tracks.count || row->form > KINETO_FORM_COUNTER)
-        return fail(b, KINETO_E_ARGUMENT);
+        return fail_builder(b, KINETO_E_ARGUMENT);
     if (b->trace->count == KINETO_NO_ROW)
-        return fail(b, KINETO_E_LIMIT);
+        return fail_builder(b, KINETO_E_LIMIT);
     if (row->form != KINETO_FORM_ASYNC || !row->async_id)
         return true;
     kt_async_row async = {(kineto_row)b->trace->count, row->async_id};
     if (!kt_store_push(b->trace->store, &b->trace->async_ids, async))
-        return fail(b, KINETO_E_MEMORY);
+        return fail_builder(b, KINETO_E_MEMORY);
     return true;
 }
 
 kineto_row kt_append(kt_builder *b, const kt_row *row)
 {
-    kt_block *block = open_block(b);
+    kt_block *block = open_row_block(b);
     if (!block)
-        fail(b, KINETO_E_MEMORY);
-    if (!block || !usable(b, row)) {
+        fail_builder(b, KINETO_E_MEMORY);
+    if (!block || !check_row(b, row)) {
         b->staged.count = 0;
         return KINETO_NO_ROW;
     }
+    KB_ASSERT(block->count < KT_BLOCK_ROWS);
+    KB_ASSERT(b->trace->count == (b->trace->blocks.count - 1) * KT_BLOCK_ROWS + block->count);
     uint32_t i = block->count, kind = row->kind, flags = row->flags & (0xff | KT_WRITER(3));
     int64_t end = row->end_ns;
     if (kind >= KINETO_KIND_COUNT) {
@@ -344,9 +363,9 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
         end = row->start_ns;
         b->negative_durations++;
     } else if (__builtin_sub_overflow(end, row->start_ns, &length)) {
-        end = row->start_ns + INT64_MAX; /* lengths are numbers too */
+        end = row->start_ns + INT64_MAX; /* a duration must fit into 64 bits */
     }
-    block->args[i] = take_args(b, block, &flags);
+    block->args[i] = move_staged_args(b, block, &flags);
     block->start_ns[i] = row->start_ns;
     block->end_ns[i] = end;
     block->name[i] = row->name;
@@ -370,7 +389,7 @@ void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool sta
 {
     kt_flow_end end = {.id = id, .row = row, .type = type & KT_FLOW_TYPES, .start = start};
     if (!kt_store_push(b->store, &b->flow_ends, end))
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -384,17 +403,17 @@ void kt_ledger_add(kt_builder *b, kineto_string source, kineto_string reason, ui
                          .is_loss = is_loss,
                          .count = count};
     if (!kb_vec_push(&b->trace->ledger, row))
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
 }
 
-/* JSON text that is not valid: made so if only its bytes are wrong, else the text as a string. Id 0
- * when out of memory. */
-static uint32_t make_valid(kt_builder *b, kineto_string text)
+/* Turns invalid JSON into valid JSON: replaces bytes that are not UTF-8, and if that does
+ * not suffice, writes the text as a JSON string. Returns its string id, 0: out of memory. */
+static uint32_t intern_as_valid_json(kt_builder *b, kineto_string text)
 {
     uint64_t replaced = 0;
     char *buffer = malloc(6 * text.size + 2);
     if (!buffer)
-        return fail(b, KINETO_E_MEMORY);
+        return fail_builder(b, KINETO_E_MEMORY);
     kineto_string made = {buffer, (size_t)(kb_utf8_clean(buffer, text, &replaced) - buffer)};
     if (!kb_json_valid(made))
         made.size = (size_t)(kb_json_escape(buffer, text, &replaced) - buffer);
@@ -407,19 +426,20 @@ void kt_metadata(kt_builder *b, kineto_string key, kineto_string json_value)
 {
     kineto_trace *t = b->trace;
     kt_meta_row row = {kt_string(b, key), 0};
-    row.value = kb_json_valid(json_value) ? kt_string(b, json_value) : make_valid(b, json_value);
+    row.value = kb_json_valid(json_value) ? kt_string(b, json_value)
+                                          : intern_as_valid_json(b, json_value);
     bool created;
     uint64_t *slot = kb_map_insert(&b->metadata, row.key, t->metadata.count, &created);
     if (slot && !created)
         t->metadata.data[*slot] = row;
     else if (!slot || !kb_vec_push(&t->metadata, row))
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
 }
 
 void kt_snapshot(kt_builder *b, const kb_clock_snapshot *snapshot)
 {
     if (!kb_vec_push(&b->trace->snapshots, *snapshot))
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
 }
 
 int kt_own_kind_find(const kt_builder *b, kineto_string category)
@@ -439,7 +459,7 @@ void kt_own_kind(kt_builder *b, kineto_string category, uint32_t kind)
         return;
     kt_own_kind_row row = {kt_string(b, category), kind};
     if (!kb_vec_push(&b->trace->own_kinds, row))
-        fail(b, KINETO_E_MEMORY);
+        fail_builder(b, KINETO_E_MEMORY);
 }
 
 void kt_window(kt_builder *b, int64_t start_ns, int64_t end_ns)
@@ -451,7 +471,8 @@ void kt_window(kt_builder *b, int64_t start_ns, int64_t end_ns)
 
 /* ---- finish ---------------------------------------------------------------------------------- */
 
-static void window_from_rows(kineto_trace *t)
+/* Without a stated window, the window is the range of all rows. */
+static void set_window_from_rows(kineto_trace *t)
 {
     if (t->has_window || !t->count)
         return;
@@ -464,7 +485,8 @@ static void window_from_rows(kineto_trace *t)
     }
 }
 
-static void sort_metadata(kineto_trace *t)
+/* Insertion sort by key, bytewise: headers have some tens of keys. */
+static void sort_metadata_rows(kineto_trace *t)
 {
     for (size_t i = 1; i < t->metadata.count; i++) {
         kt_meta_row row = t->metadata.data[i];
@@ -481,7 +503,8 @@ static void sort_metadata(kineto_trace *t)
     }
 }
 
-static void own_ledger(kt_builder *b)
+/* Adds ledger lines for what the builder itself changed or dropped. */
+static void add_builder_ledger(kt_builder *b)
 {
     const struct {
         uint64_t count;
@@ -501,11 +524,12 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
     *out = NULL;
     kineto_trace *t = b->trace;
     if (!t)
-        return kb_fail(err, KINETO_E_STATE, "this trace is finished already");
-    own_ledger(b);
-    if (b->status == KINETO_OK && !kt_join_flows(t, &(kt_stated_flows){.ends = b->flow_ends.data,
-                                                                         .count = b->flow_ends.count}))
-        fail(b, KINETO_E_MEMORY);
+        return kb_fail(err, KINETO_E_STATE, "the trace is already finished");
+    KB_ASSERT(b->staged_form == KT_ARGS_NONE || b->status != KINETO_OK || !b->staged.count);
+    add_builder_ledger(b);
+    kt_stated_flows flows = {.ends = b->flow_ends.data, .count = b->flow_ends.count};
+    if (b->status == KINETO_OK && !kt_join_flows(t, &flows))
+        fail_builder(b, KINETO_E_MEMORY);
     if (b->status == KINETO_E_MEMORY)
         return kb_fail(err, b->status, "no memory for a trace of %llu activities",
                        (unsigned long long)t->count);
@@ -518,8 +542,8 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
     b->open = NULL;
     kt_store_free(b->store, b->flow_ends.data);
     memset(&b->flow_ends, 0, sizeof b->flow_ends);
-    window_from_rows(t);
-    sort_metadata(t);
+    set_window_from_rows(t);
+    sort_metadata_rows(t);
     b->trace = NULL;
     *out = t;
     return KINETO_OK;

@@ -1,4 +1,7 @@
-/* Derived columns: built once, on first use, then read by any thread without a lock. */
+/* Derived columns of a trace (order, lanes, parents, launches): each stage is built once,
+ * on first use, under the mutex, and then read by any thread without a lock. A stage is
+ * complete before its bit appears in `ready` (release store, acquire load), and never
+ * changes afterwards. */
 #include "trace/model/model.h"
 
 void kt_derived_free(kt_store *store, kt_derived *d)
@@ -12,7 +15,7 @@ void kt_derived_free(kt_store *store, kt_derived *d)
     free(d->lane_count);
 }
 
-/* Stages in the order of their needs. */
+/* The stages, each after the stages that it needs. */
 static const struct {
     kt_stage stage;
     uint32_t needs;
@@ -22,7 +25,9 @@ static const struct {
               {KT_STAGE_NESTING, KT_STAGE_ORDER, kt_build_nesting},
               {KT_STAGE_LINKS, 0, kt_build_links}};
 
-static bool build(kineto_trace *t, kt_stage wanted)
+/* With the mutex held: builds a stage and those that it needs. False: out of memory; stages
+ * that are complete stay. */
+static bool build_stages(kineto_trace *t, kt_stage wanted)
 {
     uint32_t missing = wanted;
     for (size_t i = KB_COUNT(stages); i-- > 0;)
@@ -43,10 +48,10 @@ bool kt_need(const kineto_trace *trace, kt_stage stage)
 {
     if (kb_load_acquire(&trace->derived.ready) & stage)
         return true;
-    /* The one place that writes to a trace: caches, behind the mutex. */
+    /* The only place that writes to a finished trace: caches, under the mutex. */
     kineto_trace *t = (kineto_trace *)(uintptr_t)trace;
     pthread_mutex_lock(&t->derived.mutex);
-    bool ok = build(t, stage);
+    bool ok = build_stages(t, stage);
     pthread_mutex_unlock(&t->derived.mutex);
     return ok;
 }
@@ -88,7 +93,8 @@ uint32_t kineto_trace_lane(const kineto_trace *t, kineto_row row)
     return t->derived.lane ? t->derived.lane[row] : 0;
 }
 
-static kineto_row find_link(const kt_link *links, size_t count, kineto_row from)
+/* The row that is linked from a row, by binary search; KINETO_NO_ROW: none. */
+static kineto_row find_linked_row(const kt_link *links, size_t count, kineto_row from)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -105,12 +111,12 @@ kineto_row kineto_trace_launch(const kineto_trace *t, kineto_row device_row)
 {
     if (!kt_need(t, KT_STAGE_LINKS))
         return KINETO_NO_ROW;
-    return find_link(t->derived.launch, t->derived.launch_count, device_row);
+    return find_linked_row(t->derived.launch, t->derived.launch_count, device_row);
 }
 
 kineto_row kineto_trace_launched(const kineto_trace *t, kineto_row host_row)
 {
     if (!kt_need(t, KT_STAGE_LINKS))
         return KINETO_NO_ROW;
-    return find_link(t->derived.launched, t->derived.launched_count, host_row);
+    return find_linked_row(t->derived.launched, t->derived.launched_count, host_row);
 }

@@ -1,9 +1,11 @@
-/* Looking at a finished trace: getters, and its life. */
+/* Accessors of a finished trace (public kineto_trace_… and internal kt_…), and its
+ * reference count. All of them may be called from any thread. Indices out of range give
+ * empty results where the public API promises it; internal functions rely on their callers. */
 #include "trace/model/model.h"
 
 kineto_trace *kineto_trace_retain(const kineto_trace *trace)
 {
-    kineto_trace *t = (kineto_trace *)(uintptr_t)trace; /* who owns it is no part of what it is */
+    kineto_trace *t = (kineto_trace *)(uintptr_t)trace; /* the count is not part of its value */
     if (t)
         kb_add_relaxed(&t->references, 1);
     return t;
@@ -13,6 +15,7 @@ void kineto_trace_release(kineto_trace *t)
 {
     if (!t || kb_add_acqrel(&t->references, UINT32_MAX) != 1)
         return;
+    KB_ASSERT(t->references == 0);
     for (size_t i = 0; i < t->blocks.count; i++)
         kt_block_release(t->blocks.data[i]);
     kb_vec_free(&t->blocks);
@@ -34,7 +37,8 @@ void kineto_trace_release(kineto_trace *t)
     free(t);
 }
 
-static kineto_string text(const kineto_trace *t, uint32_t id)
+/* The string with an id of this trace. */
+static kineto_string trace_text(const kineto_trace *t, uint32_t id)
 {
     return kb_intern_get(&t->strings, id);
 }
@@ -68,7 +72,7 @@ void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *ou
     out->start_ns = b->start_ns[i];
     out->end_ns = b->end_ns[i];
     out->name_id = b->name[i];
-    out->name = text(t, b->name[i]);
+    out->name = trace_text(t, b->name[i]);
     out->track = b->track[i];
     out->kind = b->kind[i];
     out->category = t->categories.data[b->category[i]];
@@ -81,13 +85,18 @@ void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *ou
 }
 
 uint32_t kt_block_count(const kineto_trace *t) { return (uint32_t)t->blocks.count; }
-const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->blocks.data[index]; }
+const kt_block *kt_block_at(const kineto_trace *t, uint32_t index)
+{
+    KB_ASSERT(index < t->blocks.count);
+    return t->blocks.data[index];
+}
 
 /* ---- repairs --------------------------------------------------------------------------------- */
 
 uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
 
-static bool matches_text(kineto_string text, const char *wanted)
+/* True if `text` is `wanted`; NULL matches any text. */
+static bool matches_or_any(kineto_string text, const char *wanted)
 {
     return !wanted || kb_string_equal(text, kb_string(wanted));
 }
@@ -97,7 +106,8 @@ bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason
     for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(t, i, &line);
-        if (line.count && matches_text(line.source, source) && matches_text(line.reason, reason))
+        if (line.count && matches_or_any(line.source, source) &&
+            matches_or_any(line.reason, reason))
             return true;
     }
     return false;
@@ -146,7 +156,7 @@ int64_t kt_file_base_ns(const kineto_trace *t) { return t->file_base_ns; }
 
 kineto_string kt_category_string(const kineto_trace *t, uint16_t category)
 {
-    return category < t->categories.count ? text(t, t->categories.data[category]) : text(t, 0);
+    return trace_text(t, category < t->categories.count ? t->categories.data[category] : 0);
 }
 
 uint32_t kt_own_kind_count(const kineto_trace *t) { return (uint32_t)t->own_kinds.count; }
@@ -154,12 +164,12 @@ uint32_t kt_own_kind_count(const kineto_trace *t) { return (uint32_t)t->own_kind
 kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *kind)
 {
     *kind = index < t->own_kinds.count ? t->own_kinds.data[index].kind : 0;
-    return text(t, index < t->own_kinds.count ? t->own_kinds.data[index].category : 0);
+    return trace_text(t, index < t->own_kinds.count ? t->own_kinds.data[index].category : 0);
 }
 
 kineto_string kineto_trace_string(const kineto_trace *trace, uint32_t id)
 {
-    return text(trace, id);
+    return trace_text(trace, id);
 }
 
 uint32_t kineto_trace_string_count(const kineto_trace *trace)
@@ -180,12 +190,12 @@ void kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process 
     *out = (kineto_process){.is_device = p->is_device,
                             .pid = kt_process_number(p),
                             .ppid = p->ppid,
-                            .name = text(t, p->name),
-                            .label = text(t, p->label),
+                            .name = trace_text(t, p->name),
+                            .label = trace_text(t, p->label),
                             .sort_index = p->sort_index,
                             .rank = p->rank,
-                            .host = text(t, p->host),
-                            .properties_json = text(t, p->properties)};
+                            .host = trace_text(t, p->host),
+                            .properties_json = trace_text(t, p->properties)};
 }
 
 uint32_t kineto_trace_track_count(const kineto_trace *t) { return (uint32_t)t->tracks.count; }
@@ -200,7 +210,7 @@ void kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out
     *out = (kineto_track){.process = k->process,
                           .type = k->type,
                           .id = kt_track_text_of(t, index).data ? -1 : k->id,
-                          .name = text(t, k->name),
+                          .name = trace_text(t, k->name),
                           .sort_index = k->sort_index,
                           .count = k->count,
                           .lane_count = lanes ? t->derived.lane_count[index] : 0};
@@ -216,22 +226,25 @@ bool kt_track_device(const kineto_trace *t, uint32_t track, int64_t *device)
     return p->is_device;
 }
 
-/* The number of a text row is made of the text's id, and no other row has such a number. */
-static kineto_string text_of(const kineto_trace *t, int64_t number, uint32_t id)
+/* The text of a row that is known by a text: its number is derived from the text's id, and
+ * no other row has such a number. data NULL: the row is known by its number. */
+static kineto_string row_text(const kineto_trace *t, int64_t number, uint32_t id)
 {
-    return number == INT64_MIN + (int64_t)id ? text(t, id) : (kineto_string){NULL, 0};
+    return number == INT64_MIN + (int64_t)id ? trace_text(t, id) : (kineto_string){NULL, 0};
 }
 
 kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process)
 {
+    KB_ASSERT(process < t->processes.count);
     const kt_process_row *p = &t->processes.data[process];
-    return text_of(t, p->pid, p->text);
+    return row_text(t, p->pid, p->text);
 }
 
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track)
 {
+    KB_ASSERT(track < t->tracks.count);
     const kt_track_row *k = &t->tracks.data[track];
-    return text_of(t, k->id, k->text);
+    return row_text(t, k->id, k->text);
 }
 
 bool kt_process_counts_device(const kineto_trace *t, uint32_t process)
@@ -287,11 +300,11 @@ void kineto_trace_ledger(const kineto_trace *t, uint32_t index, kineto_ledger_li
     if (index >= t->ledger.count)
         return;
     const kt_ledger_row *l = &t->ledger.data[index];
-    *out = (kineto_ledger_line){.source = text(t, l->source),
-                                .reason = text(t, l->reason),
+    *out = (kineto_ledger_line){.source = trace_text(t, l->source),
+                                .reason = trace_text(t, l->reason),
                                 .count = l->count,
                                 .is_loss = l->is_loss,
-                                .detail = text(t, l->detail)};
+                                .detail = trace_text(t, l->detail)};
 }
 
 kt_loss kt_ledger_loss(const kineto_ledger_line *line)
@@ -330,9 +343,9 @@ uint32_t kineto_trace_metadata_count(const kineto_trace *t) { return (uint32_t)t
 void kineto_trace_metadata(const kineto_trace *t, uint32_t index, kineto_string *key,
                            kineto_string *json_value)
 {
-    bool is = index < t->metadata.count;
-    *key = text(t, is ? t->metadata.data[index].key : 0);
-    *json_value = text(t, is ? t->metadata.data[index].value : 0);
+    bool exists = index < t->metadata.count;
+    *key = trace_text(t, exists ? t->metadata.data[index].key : 0);
+    *json_value = trace_text(t, exists ? t->metadata.data[index].value : 0);
 }
 
 void kineto_trace_window(const kineto_trace *t, int64_t *start_ns, int64_t *end_ns)

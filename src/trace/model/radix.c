@@ -1,9 +1,12 @@
-/* Sorting numbers by their digits: for ids, which are many, small and nearly in order. */
+/* Stable radix sort (least significant digit first) of 64-bit keys with 32-bit values. Its
+ * users sort ids and times: many, mostly small or close to each other, and nearly in order,
+ * so few digits vary. */
 #include "trace/model/model.h"
 
+/* Lists of up to FEW items are sorted by insertion. */
 enum { DIGIT_BITS = 8, VALUES = 1 << DIGIT_BITS, FEW = 48 };
 
-/* Bits in which not all keys are alike. */
+/* The bits in which the keys differ. */
 static uint64_t varying_bits(const kt_keyed *items, size_t count)
 {
     uint64_t varying = 0;
@@ -12,8 +15,8 @@ static uint64_t varying_bits(const kt_keyed *items, size_t count)
     return varying;
 }
 
-/* Stable, by one digit. */
-static void spread(const kt_keyed *from, kt_keyed *to, size_t count, unsigned shift)
+/* One pass: a stable counting sort by the digit at `shift`. */
+static void sort_by_digit(const kt_keyed *from, kt_keyed *to, size_t count, unsigned shift)
 {
     size_t next[VALUES] = {0}, sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -27,7 +30,7 @@ static void spread(const kt_keyed *from, kt_keyed *to, size_t count, unsigned sh
         to[next[from[i].key >> shift & (VALUES - 1)]++] = from[i];
 }
 
-static void sort_few(kt_keyed *items, size_t count)
+static void insertion_sort_keyed(kt_keyed *items, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         kt_keyed item = items[i];
@@ -38,7 +41,7 @@ static void sort_few(kt_keyed *items, size_t count)
     }
 }
 
-static bool is_sorted(const kt_keyed *items, size_t count)
+static bool is_sorted_by_key(const kt_keyed *items, size_t count)
 {
     for (size_t i = 1; i < count; i++)
         if (items[i - 1].key > items[i].key)
@@ -49,18 +52,18 @@ static bool is_sorted(const kt_keyed *items, size_t count)
 bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count)
 {
     if (count <= FEW)
-        sort_few(items, count);
-    if (count <= FEW || is_sorted(items, count))
+        insertion_sort_keyed(items, count);
+    if (count <= FEW || is_sorted_by_key(items, count))
         return true;
-    kt_keyed *scratch = kt_store_alloc(store, count * sizeof *scratch), *from = items,
-             *to = scratch;
+    kt_keyed *scratch = kt_store_alloc(store, count * sizeof *scratch);
+    kt_keyed *from = items, *to = scratch;
     if (!scratch)
         return false;
     uint64_t varying = varying_bits(items, count);
     for (unsigned shift = 0; shift < 64 && varying >> shift; shift += DIGIT_BITS) {
         if (!(varying >> shift & (VALUES - 1)))
-            continue; /* all have the same */
-        spread(from, to, count, shift);
+            continue; /* all keys have the same digit */
+        sort_by_digit(from, to, count, shift);
         kt_keyed *swap = from;
         from = to;
         to = swap;
@@ -68,5 +71,6 @@ bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count)
     if (from != items)
         memcpy(items, from, count * sizeof *items);
     kt_store_free(store, scratch);
+    KB_ASSERT(items[0].key <= items[count - 1].key);
     return true;
 }

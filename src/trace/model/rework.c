@@ -1,4 +1,6 @@
-/* What a reader of files learns late: where a range ended, what a track really is. */
+/* Changes to rows and tracks of a builder after they were appended: a reader of files
+ * learns the end of a range, or the identity of a track, after the row. Only before
+ * kt_builder_finish, by the builder's thread. */
 #include "trace/model/model.h"
 
 void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns, bool open_end)
@@ -31,7 +33,8 @@ void kt_row_set_kind(kt_builder *b, kineto_row row, uint32_t kind)
     block->kinds |= KINETO_KIND_BIT(kind);
 }
 
-static void rename_tracks(kineto_trace *t, const uint32_t *new_index)
+/* Replaces the track of every row by new_index[track]. */
+static void renumber_row_tracks(kineto_trace *t, const uint32_t *new_index)
 {
     for (size_t i = 0; i < t->blocks.count; i++) {
         kt_block *block = t->blocks.data[i];
@@ -40,7 +43,7 @@ static void rename_tracks(kineto_trace *t, const uint32_t *new_index)
     }
 }
 
-void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index)
+void kt_replace_tracks(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index)
 {
     kineto_trace *t = b->trace;
     size_t count = t->tracks.count;
@@ -53,14 +56,15 @@ void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index)
     for (size_t i = 0; i < count; i++)
         rows[i] = t->tracks.data[i].count;
     kb_map_free(&b->tracks);
-    t->tracks.count = 0; /* never more new tracks than old ones: reads stay ahead of writes */
+    t->tracks.count = 0; /* `wanted` may be t->tracks.data itself: reads stay ahead of writes */
     for (size_t i = 0; i < count; i++) {
         kt_track_row want = wanted[i];
         want.count = 0;
         map[i] = kt_track_intern(b, &want);
+        KB_ASSERT(map[i] <= i); /* never more new tracks than old ones */
         t->tracks.data[map[i]].count += rows[i];
     }
-    rename_tracks(t, map);
+    renumber_row_tracks(t, map);
     if (new_index)
         memcpy(new_index, map, count * sizeof *map);
 done:
@@ -68,11 +72,12 @@ done:
     free(rows);
 }
 
-/* ---- sets of args ------------------------------------------------------------------------------ */
+/* ---- sets of args ---------------------------------------------------------------------------- */
 
-/* The arguments of both in one set. */
-static uint32_t join_sets(kt_builder *b, uint32_t first, uint32_t second)
+/* A set with the arguments of both sets; `first` if that is not possible. Uses the staged args. */
+static uint32_t join_arg_sets(kt_builder *b, uint32_t first, uint32_t second)
 {
+    KB_ASSERT(!b->staged.count);
     const uint32_t sets[] = {first, second};
     for (size_t i = 0; i < KB_COUNT(sets); i++) {
         kt_args args = kt_args_of_set(b->trace, sets[i]);
@@ -89,14 +94,16 @@ static uint32_t join_sets(kt_builder *b, uint32_t first, uint32_t second)
     return joined ? joined : first;
 }
 
-static void write_set(uint8_t *at, uint32_t set)
+/* Writes the pseudo-argument that names a set, see KT_ARG_SET. */
+static void write_set_arg(uint8_t *at, uint32_t set)
 {
     memcpy(at, &set, sizeof set);
     at[KT_ARG_HEAD - 1] = KT_ARG_SET;
 }
 
-/* A copy of the row's args with the set in front: the old ones are lost room. */
-static void move_behind_set(kt_builder *b, kt_block *block, uint32_t i, uint32_t set)
+/* Writes the set and a copy of the row's args at the end of the heap. The old args remain
+ * as unused bytes. */
+static void move_args_after_set(kt_builder *b, kt_block *block, uint32_t i, uint32_t set)
 {
     uint64_t bytes = block->args[i] & 0xffffff, from = block->args[i] >> 24;
     uint64_t to = block->args_bytes, need = KT_ARG_HEAD + bytes;
@@ -106,7 +113,7 @@ static void move_behind_set(kt_builder *b, kt_block *block, uint32_t i, uint32_t
         b->status = KINETO_E_MEMORY;
         return;
     }
-    write_set(block->args_heap + to, set);
+    write_set_arg(block->args_heap + to, set);
     if (bytes)
         memcpy(block->args_heap + to + KT_ARG_HEAD, block->args_heap + from, bytes);
     block->args_bytes += need;
@@ -116,6 +123,7 @@ static void move_behind_set(kt_builder *b, kt_block *block, uint32_t i, uint32_t
 
 void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set)
 {
+    KB_ASSERT(row < b->trace->count);
     kt_block *block = b->trace->blocks.data[row / KT_BLOCK_ROWS];
     uint32_t i = row % KT_BLOCK_ROWS;
     kt_args_form form = kt_args_form_of(block, i);
@@ -123,7 +131,7 @@ void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set)
         return;
     uint32_t before = kt_args_of(b->trace, block, i).set;
     if (before)
-        write_set(block->args_heap + (block->args[i] >> 24), join_sets(b, before, set));
+        write_set_arg(block->args_heap + (block->args[i] >> 24), join_arg_sets(b, before, set));
     else
-        move_behind_set(b, block, i, set);
+        move_args_after_set(b, block, i, set);
 }

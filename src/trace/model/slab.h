@@ -1,7 +1,7 @@
-/* Memory for what comes one after the other and is kept: taken from large pieces of fresh memory, in
- * huge pages where the system has them. A fault for each small page would cost more than what is
- * written into it. Two slabs that were released, 64 MiB, stay mapped for the next trace; the system
- * may take their pages whenever it is short of memory. */
+/* A bump allocator for the columns and arguments of blocks, out of large pieces of memory
+ * in huge pages where the system has them: a page fault for each small page would cost more
+ * than writing it. Two released slabs (64 MiB) stay mapped for the next trace, with
+ * MADV_FREE, so that the kernel may reclaim their pages when memory is short. */
 #ifndef KT_SLAB_H
 #define KT_SLAB_H
 
@@ -9,14 +9,14 @@
 
 typedef struct kt_slab kt_slab;
 
-/** Aligned to 64 bytes. Out of *slab, which is replaced by a new one if it has no room: NULL at
- *  first. What was taken holds a reference, which is let go of by kt_slab_release; *slab another.
- *  One thread at a time. @return NULL: out of memory. */
+/** Allocates `bytes`, aligned to 64, from *slab, which is replaced by a new slab if it has
+ *  no room (NULL at first). Each allocation holds a reference to its slab until
+ *  kt_slab_release, and *slab holds one. One thread at a time. @return NULL: out of memory. */
 void *kt_slab_take(kt_slab **slab, size_t bytes);
-/** All the room there is, at least so much: *bytes is how much. */
+/** Allocates the whole rest of the slab, at least least_bytes; *bytes receives its size. */
 void *kt_slab_take_rest(kt_slab **slab, size_t least_bytes, size_t *bytes);
-/** Of what was taken last only so much is needed. */
+/** Shrinks the last allocation to `bytes`; the rest is available again. */
 void kt_slab_trim(kt_slab *slab, const void *memory, size_t bytes);
-/** From any thread. NULL is fine. */
+/** Drops a reference, from any thread; the last one releases the slab. NULL is ignored. */
 void kt_slab_release(kt_slab *slab);
 #endif

@@ -1,5 +1,10 @@
-/* Memory that may lie in a file: regions of an unlinked one, and the thread that keeps the limit.
- */
+/* Memory in a mapped temporary file, and the thread that enforces the memory limit (see
+ * store.h).
+ *
+ * Each allocation of SMALLEST_BYTES or more is a region of its own: a range of an unlinked
+ * file, mapped shared. Smaller ones are in the heap. The mutex protects the list of regions
+ * and the file's end. After a fork, the child keeps its mappings, but allocates from the
+ * heap and never locks the mutex. */
 #include "trace/model/store.h"
 
 #include "trace/bytes/input.h"
@@ -11,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SMALLEST_BYTES ((size_t)256 << 10) /* less stays in the heap */
-#define WATCH_NS       2000000           /* between two looks at the resident size */
-#define STEP_BYTES     ((size_t)8 << 20) /* that must have come before more is given back */
+#define MIN_REGION_BYTES ((size_t)256 << 10) /* smaller allocations are in the heap */
+#define WATCH_NS         2000000             /* interval between checks of the resident size */
+#define STEP_BYTES       ((size_t)8 << 20)   /* growth after a release before the next one */
 
 typedef struct region {
     void *memory;
@@ -23,23 +28,25 @@ typedef struct region {
 
 struct kt_store {
     uint32_t references;
-    pid_t process; /* that the file belongs to: a fork's child only reads its pages */
-    int fd, statm;
-    uint64_t limit_bytes, least_bytes; /* resident after the last time */
+    pid_t process; /* the process that created the store; a fork's child only uses its pages */
+    int fd, statm; /* the temporary file, and /proc/self/statm */
+    uint64_t limit_bytes;
+    uint64_t least_bytes; /* resident size after the last release */
     size_t page_bytes;
-    pthread_mutex_t mutex; /* of all below */
+    pthread_mutex_t mutex; /* protects the members below */
     pthread_cond_t stopping;
-    KB_VEC(region) regions; /* by address */
-    KB_VEC(kt_input *) inputs;
-    off_t end; /* of the file */
-    bool told; /* that the file has no room */
-    bool stop;
+    KB_VEC(region) regions;    /* sorted by address */
+    KB_VEC(kt_input *) inputs; /* retained */
+    off_t end;                 /* of the used part of the file */
+    bool warned_full;          /* the warning about a full file was logged */
+    bool stop;                 /* ends the watcher */
     pthread_t watcher;
 };
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static int open_unnamed(const char *directory)
+/* Opens a file without a name in the directory; -1 with errno. */
+static int open_unnamed_file(const char *directory)
 {
     char path[4096];
 #ifdef O_TMPFILE
@@ -55,33 +62,36 @@ static int open_unnamed(const char *directory)
     return named;
 }
 
-/* $TMPDIR if it is set; else where large files may be, on a disk. */
-static int open_file(kineto_error *err)
+/* Creates the file in $TMPDIR if it is set, else in /var/tmp, which is usually on a disk,
+ * or /tmp. */
+static int open_store_file(kineto_error *err)
 {
     const char *wanted = kb_setting("TMPDIR");
     if (wanted && *wanted) {
-        int fd = open_unnamed(wanted);
+        int fd = open_unnamed_file(wanted);
         if (fd < 0)
-            kb_fail_os(err, errno, "a file for what exceeds the limit of memory, in TMPDIR '%s'",
+            kb_fail_os(err, errno,
+                       "cannot create a temporary file in TMPDIR '%s' for the memory limit",
                        wanted);
         return fd;
     }
-    int fd = open_unnamed("/var/tmp");
-    fd = fd < 0 ? open_unnamed("/tmp") : fd;
+    int fd = open_unnamed_file("/var/tmp");
+    fd = fd < 0 ? open_unnamed_file("/tmp") : fd;
     if (fd < 0)
         kb_fail_os(err, errno,
-                   "a file for what exceeds the limit of memory, in /var/tmp and /tmp; TMPDIR can "
-                   "name another directory");
+                   "cannot create a temporary file for the memory limit in /var/tmp or /tmp; set "
+                   "TMPDIR to another directory");
     return fd;
 }
 
-/* A child has the regions too, and shares their pages; neither the thread, nor the file's space. */
-static bool is_ours(const kt_store *s) { return s->process == getpid(); }
+/* False in the child of a fork: it shares the pages of the regions, but has no watcher, and
+ * must not change the file. */
+static bool is_store_process(const kt_store *s) { return s->process == getpid(); }
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* Where the region at this address is, or would be put. */
-static size_t find(const kt_store *s, const void *memory)
+/* Index of the region at this address, or where it would be inserted. */
+static size_t find_region(const kt_store *s, const void *memory)
 {
     size_t low = 0, high = s->regions.count;
     while (low < high) {
@@ -94,23 +104,24 @@ static size_t find(const kt_store *s, const void *memory)
     return low;
 }
 
-static bool is_region(const kt_store *s, size_t at, const void *memory)
+static bool is_region_at(const kt_store *s, size_t at, const void *memory)
 {
     return at < s->regions.count && s->regions.data[at].memory == memory;
 }
 
-static void tell_full(kt_store *s, size_t bytes, int why)
+/* Logs once that the limit cannot be kept. */
+static void warn_file_full(kt_store *s, size_t bytes, int why)
 {
-    if (!s->told)
+    if (!s->warned_full)
         kb_log(KINETO_LOG_WARNING,
-               "no room in the temporary file for %zu bytes (%s): the limit of memory is not kept; "
-               "TMPDIR can name another directory",
+               "no room in the temporary file for %zu bytes (%s): the memory limit will be "
+               "exceeded; set TMPDIR to another directory",
                bytes, strerror(why));
-    s->told = true;
+    s->warned_full = true;
 }
 
-/* Under the lock. The blocks of the file are taken now: else a full disk would be a signal later.
- */
+/* With the mutex held: maps a new region at the end of the file. Its disk blocks are
+ * allocated now, because a full disk would raise SIGBUS on a later write. NULL: no room. */
 static void *map_region(kt_store *s, size_t bytes)
 {
     region new = {.bytes = (bytes + s->page_bytes - 1) / s->page_bytes * s->page_bytes,
@@ -119,68 +130,69 @@ static void *map_region(kt_store *s, size_t bytes)
         return NULL;
     int why = kb_os_reserve(s->fd, new.offset, new.bytes);
     if (why) {
-        tell_full(s, bytes, why);
+        warn_file_full(s, bytes, why);
         return NULL;
     }
     new.memory = mmap(NULL, new.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, new.offset);
     if (new.memory == MAP_FAILED)
         return NULL;
-    size_t at = find(s, new.memory);
+    size_t at = find_region(s, new.memory);
+    KB_ASSERT(!is_region_at(s, at, new.memory));
     memmove(&s->regions.data[at + 1], &s->regions.data[at], (s->regions.count++ - at) * sizeof new);
     s->regions.data[at] = new;
     s->end += (off_t) new.bytes;
     return new.memory;
 }
 
-static void *from_heap(size_t bytes) { return kb_array(bytes, 1); }
+static void *allocate_from_heap(size_t bytes) { return kb_array(bytes, 1); }
 
 void *kt_store_alloc(kt_store *s, size_t bytes)
 {
-    if (!s || bytes < SMALLEST_BYTES || !is_ours(s))
-        return from_heap(bytes);
+    if (!s || bytes < MIN_REGION_BYTES || !is_store_process(s))
+        return allocate_from_heap(bytes);
     pthread_mutex_lock(&s->mutex);
     void *memory = map_region(s, bytes);
     pthread_mutex_unlock(&s->mutex);
-    return memory ? memory : from_heap(bytes);
+    return memory ? memory : allocate_from_heap(bytes);
 }
 
 void *kt_store_zeroed(kt_store *s, size_t bytes)
 {
-    if (!s || bytes < SMALLEST_BYTES)
+    if (!s || bytes < MIN_REGION_BYTES)
         return calloc(1, bytes ? bytes : 1);
     void *memory = kt_store_alloc(s, bytes);
     if (memory)
-        memset(memory, 0, bytes); /* space of the file may have been used before */
+        memset(memory, 0, bytes); /* the memory may come from the heap */
     return memory;
 }
 
-static void give_back_space(const kt_store *s, const region *r)
+/* Frees the disk blocks of a region. */
+static void free_file_space(const kt_store *s, const region *r)
 {
 #ifdef FALLOC_FL_PUNCH_HOLE
     if (fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, r->offset, (off_t)r->bytes) !=
         0)
-        kb_log(KINETO_LOG_INFO, "space of the temporary file is not given back: %s",
-               strerror(errno));
+        kb_log(KINETO_LOG_INFO, "cannot free space of the temporary file: %s", strerror(errno));
 #else
     (void)s;
     (void)r;
 #endif
 }
 
-/* False: no region. */
+/* Unmaps the region that begins at `memory`; false: it is not a region. */
 static bool unmap_region(kt_store *s, void *memory)
 {
-    if (!is_ours(s)) /* stays mapped as long as the child lives; the lock may be its parent's */
-        return is_region(s, find(s, memory), memory);
+    if (!is_store_process(s)) /* the child keeps it mapped, and must not lock the mutex */
+        return is_region_at(s, find_region(s, memory), memory);
     pthread_mutex_lock(&s->mutex);
-    size_t at = find(s, memory);
-    bool found = is_region(s, at, memory);
+    size_t at = find_region(s, memory);
+    bool found = is_region_at(s, at, memory);
     if (found) {
         region old = s->regions.data[at];
         memmove(&s->regions.data[at], &s->regions.data[at + 1],
                 (--s->regions.count - at) * sizeof old);
         munmap(old.memory, old.bytes);
-        give_back_space(s, &old);
+        free_file_space(s, &old);
     }
     pthread_mutex_unlock(&s->mutex);
     return found;
@@ -194,7 +206,7 @@ void kt_store_free(kt_store *s, void *memory)
 
 void *kt_store_resize(kt_store *s, void *memory, size_t old_bytes, size_t bytes)
 {
-    if (!s || (old_bytes < SMALLEST_BYTES && bytes < SMALLEST_BYTES))
+    if (!s || (old_bytes < MIN_REGION_BYTES && bytes < MIN_REGION_BYTES))
         return realloc(memory, bytes ? bytes : 1);
     void *resized = kt_store_alloc(s, bytes);
     if (resized && memory)
@@ -211,7 +223,7 @@ bool kt_store_grow(kt_store *s, void **data, size_t *capacity, size_t need, size
         items *= 2;
     if (items < need || items > SIZE_MAX / item_bytes)
         return false;
-    void *old, *grown; /* the caller's pointer has another type: copied as bytes */
+    void *old, *grown; /* copied as bytes, because the caller's pointer has another type */
     memcpy(&old, data, sizeof old);
     grown = kt_store_resize(s, old, *capacity * item_bytes, items * item_bytes);
     if (!grown)
@@ -223,7 +235,7 @@ bool kt_store_grow(kt_store *s, void **data, size_t *capacity, size_t need, size
 
 /* ---- the limit ------------------------------------------------------------------------------- */
 
-/* The second number of /proc/self/statm, in pages. 0: not known. */
+/* Resident size of the process: the second number of /proc/self/statm is in pages. 0: unknown. */
 static uint64_t resident_bytes(const kt_store *s)
 {
     char text[128];
@@ -236,8 +248,9 @@ static uint64_t resident_bytes(const kt_store *s)
     return strtoull(end, NULL, 10) * s->page_bytes;
 }
 
-/* Under the lock. What was written stays in the system's cache until it is on the disk. */
-static void trim(kt_store *s)
+/* With the mutex held: releases the pages of all regions and texts. Written pages stay in
+ * the page cache, which does not count as resident, until they are on the disk. */
+static void release_store_pages(kt_store *s)
 {
     for (size_t i = 0; i < s->regions.count; i++)
         (void)madvise(s->regions.data[i].memory, s->regions.data[i].bytes, MADV_DONTNEED);
@@ -245,26 +258,27 @@ static void trim(kt_store *s)
         kt_input_trim(s->inputs.data[i]);
 }
 
-/* Under the lock. What is left after giving back may still be too much: then it is not tried again
- * until there is more. */
-static void keep_limit(kt_store *s)
+/* With the mutex held: releases pages if the process is above the limit. The rest may still
+ * be above it; the next release waits until the process has grown by STEP_BYTES. */
+static void enforce_limit(kt_store *s)
 {
     if (resident_bytes(s) <= KB_MAX(s->limit_bytes, s->least_bytes + STEP_BYTES))
         return;
-    trim(s);
+    release_store_pages(s);
     s->least_bytes = resident_bytes(s);
 }
 
 void kt_store_check(kt_store *s)
 {
-    if (!s || !is_ours(s))
+    if (!s || !is_store_process(s))
         return;
     pthread_mutex_lock(&s->mutex);
-    keep_limit(s);
+    enforce_limit(s);
     pthread_mutex_unlock(&s->mutex);
 }
 
-static struct timespec after_ns(int64_t ns)
+/* The time `ns` nanoseconds from now, on the monotonic clock. */
+static struct timespec monotonic_after(int64_t ns)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -272,13 +286,14 @@ static struct timespec after_ns(int64_t ns)
     return (struct timespec){t.tv_sec + ns / 1000000000, ns % 1000000000};
 }
 
-static void *watch(void *argument)
+/* The watcher thread. */
+static void *run_watcher(void *argument)
 {
     kt_store *s = argument;
     pthread_mutex_lock(&s->mutex);
     while (!s->stop) {
-        keep_limit(s);
-        struct timespec next = after_ns(WATCH_NS);
+        enforce_limit(s);
+        struct timespec next = monotonic_after(WATCH_NS);
         (void)pthread_cond_timedwait(&s->stopping, &s->mutex, &next);
     }
     pthread_mutex_unlock(&s->mutex);
@@ -287,7 +302,7 @@ static void *watch(void *argument)
 
 void kt_store_watch(kt_store *s, kt_input *input)
 {
-    if (!s || !is_ours(s))
+    if (!s || !is_store_process(s))
         return;
     pthread_mutex_lock(&s->mutex);
     bool known = false;
@@ -296,25 +311,26 @@ void kt_store_watch(kt_store *s, kt_input *input)
     if (!known && kb_vec_push(&s->inputs, input))
         kt_input_retain(input);
     else if (!known)
-        kb_log(KINETO_LOG_WARNING, "out of memory: pages of the text are not given back");
+        kb_log(KINETO_LOG_WARNING, "out of memory: the memory limit does not cover the text "
+               "of a file");
     pthread_mutex_unlock(&s->mutex);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static kineto_status start_watching(kt_store *s, kineto_error *err)
+static kineto_status start_watcher(kt_store *s, kineto_error *err)
 {
-    int why = kb_thread_start(&s->watcher, watch, s);
-    return why ? kb_fail_os(err, why, "a thread that keeps the limit of memory") : KINETO_OK;
+    int why = kb_thread_start(&s->watcher, run_watcher, s);
+    return why ? kb_fail_os(err, why, "cannot start the thread of the memory limit") : KINETO_OK;
 }
 
-static void destroy(kt_store *s)
+static void destroy_store(kt_store *s)
 {
     if (s->fd >= 0)
         close(s->fd);
     if (s->statm >= 0)
         close(s->statm);
-    if (is_ours(s)) { /* else the thread that waits on them is in another process */
+    if (is_store_process(s)) { /* in a child, the watcher of the parent process may wait on them */
         pthread_mutex_destroy(&s->mutex);
         pthread_cond_destroy(&s->stopping);
     }
@@ -342,10 +358,10 @@ kineto_status kt_store_create(uint64_t limit_bytes, kt_store **out, kineto_error
     s->limit_bytes = limit_bytes;
     s->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     s->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    s->fd = open_file(err);
-    kineto_status status = s->fd >= 0 ? start_watching(s, err) : KINETO_E_IO;
+    s->fd = open_store_file(err);
+    kineto_status status = s->fd >= 0 ? start_watcher(s, err) : KINETO_E_IO;
     if (status != KINETO_OK)
-        destroy(s);
+        destroy_store(s);
     else
         *out = s;
     return status;
@@ -362,12 +378,12 @@ void kt_store_release(kt_store *s)
 {
     if (!s || kb_add_acqrel(&s->references, UINT32_MAX) != 1)
         return;
-    if (is_ours(s)) {
+    if (is_store_process(s)) {
         pthread_mutex_lock(&s->mutex);
         s->stop = true;
         pthread_cond_signal(&s->stopping);
         pthread_mutex_unlock(&s->mutex);
         pthread_join(s->watcher, NULL);
     }
-    destroy(s);
+    destroy_store(s);
 }

@@ -1,7 +1,7 @@
-/* Memory for what grows with the number of events: the heap, or, with a limit, files that have no
- * name, mapped. A thread watches how much of the process is resident; above the limit it gives
- * back all mapped pages, which the system writes to disk and brings back when they are looked at.
- */
+/* Memory for data that grows with the number of events: the heap, or, with a memory limit,
+ * a mapped temporary file without a name. A thread watches the resident size of the
+ * process. Above the limit it releases all mapped pages, which the kernel writes to disk
+ * and loads again when they are read. */
 #ifndef KT_STORE_H
 #define KT_STORE_H
 
@@ -10,18 +10,19 @@
 struct kt_input;
 typedef struct kt_store kt_store;
 
-/** @param limit_bytes  resident, of the whole process.
- *  @return KINETO_E_IO and such if no directory takes the file. */
+/** @param limit_bytes  limit for the resident size of the whole process.
+ *  @return KINETO_E_IO or similar if the file cannot be created. */
 kineto_status kt_store_create(uint64_t limit_bytes, kt_store **out, kineto_error *err);
-kt_store *kt_store_retain(kt_store *store); /* NULL is fine in all of these: the heap */
+/* In all of these functions, store NULL means the heap. */
+kt_store *kt_store_retain(kt_store *store);
 void kt_store_release(kt_store *store);
 
-/** As malloc, calloc, realloc and free. Where the file has no room, memory is taken. Any thread. */
+/** As malloc, calloc, realloc and free. If the file has no room, the heap is used. Any thread. */
 void *kt_store_alloc(kt_store *store, size_t bytes);
 void *kt_store_zeroed(kt_store *store, size_t bytes);
 void *kt_store_resize(kt_store *store, void *memory, size_t old_bytes, size_t bytes);
 void kt_store_free(kt_store *store, void *memory);
-/** Room for n items in a KB_VEC, by doubling, as kb_vec_reserve. */
+/** Reserves room for n items in a KB_VEC, by doubling, as kb_vec_reserve. */
 #define kt_store_reserve(store, v, n)                                                              \
     ((n) <= (v)->capacity ||                                                                       \
      kt_store_grow((store), (void **)&(v)->data, &(v)->capacity, (n), sizeof *(v)->data))
@@ -31,8 +32,8 @@ void kt_store_free(kt_store *store, void *memory);
          : false)
 bool kt_store_grow(kt_store *store, void **data, size_t *capacity, size_t need, size_t item_bytes);
 
-/** Look now whether the limit is kept; for those who fill memory fast. */
+/** Checks the limit now: for callers that fill memory faster than the thread watches it. */
 void kt_store_check(kt_store *store);
-/** Also give back what can be given back of this text, which is retained. */
+/** Includes a text in what is released above the limit (kt_input_trim). The store retains it. */
 void kt_store_watch(kt_store *store, struct kt_input *input);
 #endif

@@ -1,5 +1,10 @@
-/* Reading a batch of a Chrome trace: events become rows, flows, and what has to wait for its turn.
- */
+/* Parses one batch of a Chrome trace: events become rows, flows, and sides (begins, ends,
+ * metadata), which must wait for the ordered commit (commit.c).
+ *
+ * A batch belongs to one reading thread and touches nothing that is shared, so batches are
+ * parsed in parallel. Texts and places get numbers of the thread here; commit.c maps them
+ * to ids of the trace. After the commit, kt_batch_write_rows copies the rows into their blocks,
+ * again in parallel. */
 #include "trace/read/batch.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -40,23 +45,27 @@ void kt_batch_free(kt_batch *p)
     free(p);
 }
 
-static void forget_place(kt_place *place) { place->wanted = place->process_wanted = false; }
+/* A place that was new in a batch which is parsed again counts as new again. */
+static void unmark_place(kt_place *place) { place->wanted = place->process_wanted = false; }
 
-/* What was met for the first time will be met for the first time again. */
-static void forget_new(kt_batch *p)
+/* Resets the lists of new texts and places that were not committed: parsing again will find
+ * them again. */
+static void forget_new_numbers(kt_batch *p)
 {
     for (size_t i = 0; i < p->new_names.count; i++)
         p->uses.data[p->new_names.data[i]].is_name = false;
     for (size_t i = 0; i < p->new_categories.count; i++)
         p->uses.data[p->new_categories.data[i]].is_category = false;
     for (size_t i = 0; i < p->new_places.count; i++)
-        forget_place(&p->places.data[p->new_places.data[i] & ~KT_PROCESS_ONLY]);
+        unmark_place(&p->places.data[p->new_places.data[i] & ~KT_PROCESS_ONLY]);
     p->new_names.count = p->new_categories.count = p->new_places.count = 0;
 }
 
-static void clear(kt_batch *p)
+/* Empties the batch before it is parsed (again). The numbers of texts and places stay. */
+static void reset_batch(kt_batch *p)
 {
-    forget_new(p);
+    KB_ASSERT(p->cursor == &p->text); /* no repaired event is being parsed */
+    forget_new_numbers(p);
     p->kinds = p->kinds_without_category = 0;
     p->rows.count = p->flows.count = p->sides.count = 0;
     p->host_counters.count = p->window_ends.count = p->loose_args.count = 0;
@@ -79,12 +88,13 @@ static void clear(kt_batch *p)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
+static bool string_is(kineto_string s,
+                      const char *text) { return kb_string_equal(s, kb_string(text)); }
 
-static const kineto_string no_text = {"\0\0\0\0\0\0\0", 0}; /* 8 bytes may be read */
+static const kineto_string no_text = {"\0\0\0\0\0\0\0", 0}; /* hashing reads 8 bytes */
 
-/* Remember who is wanted for the first time. */
-static inline void want(kt_batch *p, bool *wanted, kt_numbers *list, uint32_t number)
+/* Adds a number to a list of new texts or places, once: `wanted` is its mark. */
+static inline void mark_as_used(kt_batch *p, bool *wanted, kt_numbers *list, uint32_t number)
 {
     if (KINETO_LIKELY(*wanted))
         return;
@@ -93,25 +103,26 @@ static inline void want(kt_batch *p, bool *wanted, kt_numbers *list, uint32_t nu
         p->out_of_memory = true;
 }
 
-static uint32_t place_of(kt_batch *p, const kt_event *e, uint32_t type)
+/* Number of the place (pid, tid, type of track) of an event; KT_UNKNOWN: out of memory. */
+static uint32_t event_place(kt_batch *p, const kt_event *e, uint32_t type)
 {
     static const kineto_string empty = {"\"\"\0\0\0\0\0\0", 2};
     kineto_string pid = e->has & KT_HAS_PID ? e->pid : empty;
     kineto_string tid = e->has & KT_HAS_TID ? e->tid : empty;
     if (type == KINETO_TRACK_COUNTER && !(e->has & KT_HAS_TID))
-        tid = no_text; /* counters belong to their process */
-    pid = kt_json_is_string(pid) ? kt_plain(p, pid) : pid;
-    tid = kt_json_is_string(tid) ? kt_plain(p, tid) : tid;
+        tid = no_text; /* a counter belongs to its process */
+    pid = kt_json_is_string(pid) ? kt_batch_plain_text(p, pid) : pid;
+    tid = kt_json_is_string(tid) ? kt_batch_plain_text(p, tid) : tid;
     return kt_place_number(p, pid, tid, type);
 }
 
-static void want_place(kt_batch *p, uint32_t place)
+static void mark_place_used(kt_batch *p, uint32_t place)
 {
-    want(p, &p->places.data[place].wanted, &p->new_places, place);
+    mark_as_used(p, &p->places.data[place].wanted, &p->new_places, place);
 }
 
-/* Kind of a category; -1: none of Kineto's. */
-static int kind_of(kt_batch *p, uint32_t category)
+/* Kind of a category; -1: not a category of Kineto. Parsed once for each spelling. */
+static int category_kind(kt_batch *p, uint32_t category)
 {
     kt_text_use *use = &p->uses.data[category];
     char room[KT_PLAIN_KEY_BYTES];
@@ -121,36 +132,38 @@ static int kind_of(kt_batch *p, uint32_t category)
     return use->kind;
 }
 
-/* Rows that are no threads have texts for ids. */
-static bool is_other_place(const kt_place *place)
+/* True for a place that is not a thread: its pid or tid is a text. */
+static bool is_text_place(const kt_place *place)
 {
     int64_t number;
     return place->type == KINETO_TRACK_THREAD &&
            !(kt_event_number(place->pid, &number) && kt_event_number(place->tid, &number));
 }
 
-/* What has no category of Kineto's is the program's own range, but for the spans of Kineto itself. */
+/* Kind of a row whose category is not Kineto's: the program's own range, except for
+ * Kineto's "Trace" spans. */
 static uint8_t kind_without_category(kt_batch *p, const kt_staged *row, kineto_string cat)
 {
     if (row->form == KINETO_FORM_COUNTER)
         return KINETO_KIND_COUNTER;
     if (row->form == KINETO_FORM_INSTANT)
         return KINETO_KIND_CPU_INSTANT_EVENT;
-    bool is_span = is(kt_plain(p, cat), "Trace") && is_other_place(&p->places.data[row->place]);
+    bool is_span = string_is(kt_batch_plain_text(p, cat),
+                             "Trace") && is_text_place(&p->places.data[row->place]);
     return is_span ? KINETO_KIND_OVERHEAD : KINETO_KIND_USER_ANNOTATION;
 }
 
-/* Kind and category. */
-static void classify(kt_batch *p, const kt_event *e, kt_staged *row)
+/* Sets kind and category of a row, and records both as used in this batch. */
+static void classify_row(kt_batch *p, const kt_event *e, kt_staged *row)
 {
     kineto_string cat = e->has & KT_HAS_CAT ? e->cat : no_text;
     row->category = kt_text_number(p, cat);
     if (row->category == KT_UNKNOWN)
         return;
-    int kind = kind_of(p, row->category);
-    if (row->form == KINETO_FORM_INSTANT && is(e->name, "[memory]")) {
+    int kind = category_kind(p, row->category);
+    if (row->form == KINETO_FORM_INSTANT && string_is(e->name, "[memory]")) {
         row->kind = KINETO_KIND_MEMORY;
-        if (is(cat, "cpu_instant_event")) /* as Kineto writes them: the kind's own */
+        if (string_is(cat, "cpu_instant_event")) /* Kineto's spelling: the kind's own category */
             row->category = KT_UNKNOWN;
     } else {
         row->kind = kind >= 0 ? (uint8_t)kind : kind_without_category(p, row, cat);
@@ -160,11 +173,13 @@ static void classify(kt_batch *p, const kt_event *e, kt_staged *row)
     if (row->category == KT_UNKNOWN)
         p->kinds_without_category |= bit;
     else
-        want(p, &p->uses.data[row->category].is_category, &p->new_categories, row->category);
+        mark_as_used(p, &p->uses.data[row->category].is_category, &p->new_categories,
+                     row->category);
 }
 
-/* Where the args are in the text. */
-static void stage_args(kt_batch *p, const kt_event *e, kt_staged *row)
+/* Records the position of the args in the text; args of repaired events have none and go
+ * into loose_args. */
+static void stage_row_args(kt_batch *p, const kt_event *e, kt_staged *row)
 {
     row->args = 0;
     row->args_form = KT_ARGS_NONE;
@@ -185,7 +200,8 @@ static void stage_args(kt_batch *p, const kt_event *e, kt_staged *row)
     row->args_form = KT_ARGS_IN_FILE;
 }
 
-static void settle_times(kt_batch *p, const kt_event *e, kt_staged *row)
+/* Sets start and end, in ns and without the base time. Overflowing ends are clamped. */
+static void set_row_times(kt_batch *p, const kt_event *e, kt_staged *row)
 {
     int64_t duration = row->form == KINETO_FORM_SLICE && (e->has & KT_HAS_DUR) ? e->dur_ns : 0;
     row->start_ns = row->end_ns = e->ts_ns;
@@ -197,23 +213,24 @@ static void settle_times(kt_batch *p, const kt_event *e, kt_staged *row)
     p->max_end_ns = KB_MAX(p->max_end_ns, row->end_ns);
 }
 
-static bool out_of_memory(kt_batch *p)
+/* Records the failure; always false, so that callers can return it. */
+static bool fail_batch_memory(kt_batch *p)
 {
     p->out_of_memory = true;
     return false;
 }
 
-/* Samples with another id are another counter's: "name[id]", as viewers show it. */
-static kineto_string name_of(kt_batch *p, const kt_event *e, kineto_form form)
+/* Name of the row. Counters with ids are separate counters, shown as "name[id]", as viewers do. */
+static kineto_string row_name(kt_batch *p, const kt_event *e, kineto_form form)
 {
-    static const char behind[] = "]\0\0\0\0\0\0\0"; /* 8 bytes may be read */
+    static const char tail[] = "]\0\0\0\0\0\0\0"; /* hashing reads 8 bytes */
     if (KINETO_LIKELY(form != KINETO_FORM_COUNTER || !(e->has & KT_HAS_ID)))
         return e->name;
     kineto_string id = kt_json_is_string(e->id) ? kt_json_inside(e->id) : e->id;
     id = kt_json_whole_part(id);
-    const kineto_string parts[] = {e->name, {"[", 1}, id, {behind, sizeof behind}};
+    const kineto_string parts[] = {e->name, {"[", 1}, id, {tail, sizeof tail}};
     p->joined.count = 0;
-    if (!kb_vec_reserve(&p->joined, e->name.size + id.size + 1 + sizeof behind)) {
+    if (!kb_vec_reserve(&p->joined, e->name.size + id.size + 1 + sizeof tail)) {
         p->out_of_memory = true;
         return e->name;
     }
@@ -225,11 +242,12 @@ static kineto_string name_of(kt_batch *p, const kt_event *e, kineto_form form)
     return (kineto_string){p->joined.data, e->name.size + id.size + 2};
 }
 
-/* An arrow that begins, ends or passes through the row that was added last. */
-static KB_COLD bool bind_row(kt_batch *p, const kt_event *e)
+/* Stages the flow of "bind_id" that begins, ends or passes through the row that was added last. */
+static KB_COLD bool stage_bound_flow(kt_batch *p, const kt_event *e)
 {
     static const char scope[] = "bind_id";
     bool in = e->has & KT_HAS_FLOW_IN, out = e->has & KT_HAS_FLOW_OUT;
+    KB_ASSERT(p->last_row < p->rows.count);
     kt_staged_flow staged = {.id = kt_event_bind_id(e),
                              .ts_ns = e->ts_ns,
                              .type = KINETO_FLOW_USER,
@@ -238,35 +256,37 @@ static KB_COLD bool bind_row(kt_batch *p, const kt_event *e)
                              .row = p->last_row,
                              .row_place = p->last_row_place,
                              .ph = in && out ? 't' : in ? 'f' : 's'};
-    return !(in || out) || kb_vec_push(&p->flows, staged) || out_of_memory(p);
+    return !(in || out) || kb_vec_push(&p->flows, staged) || fail_batch_memory(p);
 }
 
-static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
+/* Stages a row for an event. False: a problem in the cursor, or out of memory. */
+static bool stage_row(kt_batch *p, const kt_event *e, kineto_form form)
 {
     static const uint8_t types[] = {KINETO_TRACK_THREAD, KINETO_TRACK_ASYNC, KINETO_TRACK_THREAD,
                                     KINETO_TRACK_COUNTER};
     if (!(e->has & KT_HAS_NAME))
-        return kt_object(p->cursor, e->at, "an event without \"name\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"name\"");
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
     if (!kb_vec_reserve(&p->rows, p->rows.count + 1))
-        return out_of_memory(p);
+        return fail_batch_memory(p);
     kt_staged *row = &p->rows.data[p->rows.count];
     row->form = (uint8_t)form;
     row->flags = (uint8_t)e->flags;
     row->correlation_id = e->correlation_id;
     row->external_id = e->external_id;
-    row->place = place_of(p, e, types[form]);
-    row->name = kt_text_number(p, name_of(p, e, form));
+    row->place = event_place(p, e, types[form]);
+    row->name = kt_text_number(p, row_name(p, e, form));
     if (row->place == KT_UNKNOWN || row->name == KT_UNKNOWN)
         return false;
-    want(p, &p->uses.data[row->name].is_name, &p->new_names, row->name);
-    want_place(p, row->place);
-    if (form == KINETO_FORM_INSTANT && (e->has & KT_HAS_S) && is(e->s, "\"g\""))
+    KB_ASSERT(row->place < p->places.count && row->name < p->uses.count);
+    mark_as_used(p, &p->uses.data[row->name].is_name, &p->new_names, row->name);
+    mark_place_used(p, row->place);
+    if (form == KINETO_FORM_INSTANT && (e->has & KT_HAS_S) && string_is(e->s, "\"g\""))
         row->flags |= KINETO_ACTIVITY_GLOBAL;
-    settle_times(p, e, row);
-    stage_args(p, e, row);
-    classify(p, e, row);
+    set_row_times(p, e, row);
+    stage_row_args(p, e, row);
+    classify_row(p, e, row);
     if (KINETO_UNLIKELY(p->places.data[row->place].rows++ == 0))
         p->out_of_memory |= !kb_vec_push(&p->used_places, row->place);
     p->last_row = (uint32_t)p->rows.count++;
@@ -274,65 +294,71 @@ static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
     p->last_start_ns = row->start_ns;
     if (form == KINETO_FORM_COUNTER && row->kind == KINETO_KIND_COUNTER && e->has & KT_HAS_CAT &&
         e->cat.size && !kb_vec_push(&p->host_counters, p->last_row))
-        return out_of_memory(p);
-    if (KINETO_UNLIKELY(e->has & KT_HAS_BIND_ID) && !bind_row(p, e))
+        return fail_batch_memory(p);
+    if (KINETO_UNLIKELY(e->has & KT_HAS_BIND_ID) && !stage_bound_flow(p, e))
         return false;
     return !p->out_of_memory;
 }
 
-/* ---- what waits for its turn ------------------------------------------------------------------ */
+/* ---- sides: events for the ordered commit ---------------------------------------------------- */
 
-static bool add_side(kt_batch *p, const kt_event *e, uint32_t type, uint32_t row)
+/* Stages an event that is committed in the order of the file. `row`: its row in the batch,
+ * or KT_UNKNOWN. */
+static bool stage_side(kt_batch *p, const kt_event *e, uint32_t type, uint32_t row)
 {
-    kt_side side = {*e, row, place_of(p, e, type)};
+    KB_ASSERT(row == KT_UNKNOWN || row < p->rows.count);
+    kt_side side = {*e, row, event_place(p, e, type)};
     if (side.place == KT_UNKNOWN)
         return false;
     kt_place *place = &p->places.data[side.place];
     if (e->ph != 'M' || kt_json_is_key(e->name, "thread_name") ||
         kt_json_is_key(e->name, "thread_sort_index"))
-        want_place(p, side.place);
+        mark_place_used(p, side.place);
     else if (!place->wanted)
-        want(p, &place->process_wanted, &p->new_places, side.place | KT_PROCESS_ONLY);
-    return kb_vec_push(&p->sides, side) || out_of_memory(p);
+        mark_as_used(p, &place->process_wanted, &p->new_places, side.place | KT_PROCESS_ONLY);
+    return kb_vec_push(&p->sides, side) || fail_batch_memory(p);
 }
 
-static bool begin(kt_batch *p, const kt_event *e, kineto_form form)
+/* The event of phase B, b or S: a row whose end is not known yet. */
+static bool stage_begin(kt_batch *p, const kt_event *e, kineto_form form)
 {
     uint32_t type = form == KINETO_FORM_ASYNC ? KINETO_TRACK_ASYNC : KINETO_TRACK_THREAD;
-    return add_row(p, e, form) && add_side(p, e, type, p->last_row);
+    return stage_row(p, e, form) && stage_side(p, e, type, p->last_row);
 }
 
-static bool end(kt_batch *p, const kt_event *e, uint32_t type)
+static bool stage_end(kt_batch *p, const kt_event *e, uint32_t type)
 {
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
-    return add_side(p, e, type, KT_UNKNOWN);
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
+    return stage_side(p, e, type, KT_UNKNOWN);
 }
 
-static bool metadata(kt_batch *p, const kt_event *e)
+static bool stage_metadata(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_NAME))
-        return kt_object(p->cursor, e->at, "an event without \"name\"");
-    return add_side(p, e, KINETO_TRACK_THREAD, KT_UNKNOWN);
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"name\"");
+    return stage_side(p, e, KINETO_TRACK_THREAD, KT_UNKNOWN);
 }
 
-static uint32_t flow_type(const kt_event *e)
+/* The type of a flow by its category or name, as Kineto writes them. */
+static uint32_t event_flow_type(const kt_event *e)
 {
     static const char *const device[] = {"ac2g", "async_cpu_to_gpu", "async"};
     static const char *const backward[] = {"fwdbwd", "forward_backward"};
     kineto_string cat = e->has & KT_HAS_CAT ? e->cat : no_text;
     kineto_string name = e->has & KT_HAS_NAME ? e->name : no_text;
     for (size_t i = 0; i < KB_COUNT(device); i++)
-        if (is(cat, device[i]) || is(name, device[i]))
+        if (string_is(cat, device[i]) || string_is(name, device[i]))
             return KINETO_FLOW_ASYNC_CPU_GPU;
     for (size_t i = 0; i < KB_COUNT(backward); i++)
-        if (is(cat, backward[i]) || is(name, backward[i]))
+        if (string_is(cat, backward[i]) || string_is(name, backward[i]))
             return KINETO_FLOW_FWD_BWD;
     return KINETO_FLOW_USER;
 }
 
-/* Ids are those of a category and name, as viewers have it. Kineto's are unique. */
-static uint16_t flow_scope(const kt_event *e, uint32_t type)
+/* Ids of a program's own flows are unique in their category and name, as viewers define it,
+ * so those are hashed into a scope. Ids of Kineto's flows are unique: scope 0. */
+static uint16_t event_flow_scope(const kt_event *e, uint32_t type)
 {
     kineto_string cat = e->has & KT_HAS_CAT ? e->cat : no_text;
     kineto_string name = e->has & KT_HAS_NAME ? e->name : no_text;
@@ -343,123 +369,129 @@ static uint16_t flow_scope(const kt_event *e, uint32_t type)
     return (uint16_t)kb_hash(key, sizeof key);
 }
 
-/* What the format has for ends that do not say "bp": "e". */
-static bool ends_at_next(const kt_event *e)
+/* An end without "bp": "e" binds to the next row that begins, not to the enclosing one
+ * (Trace Event Format). */
+static bool binds_to_next_row(const kt_event *e)
 {
-    return e->ph == 'f' && !(e->has & KT_HAS_BP && is(e->bp, "\"e\""));
+    return e->ph == 'f' && !(e->has & KT_HAS_BP && string_is(e->bp, "\"e\""));
 }
 
-/* Kineto's arrows have the name of their kind. */
-static bool keep_flow_text(kt_batch *p, const kt_event *e)
+/* Stages category, name and args of a program's own flow. Flows of Kineto have fixed names. */
+static bool stage_flow_text(kt_batch *p, const kt_event *e)
 {
+    KB_ASSERT(p->flows.count > 0);
     kt_staged_text text = {(uint32_t)p->flows.count - 1, {"", 0}, {"", 0}, {"", 0}};
     text.category = e->has & KT_HAS_CAT ? e->cat : text.category;
     text.name = e->has & KT_HAS_NAME ? e->name : text.name;
     text.args = e->has & KT_HAS_ARGS && e->args.size > 2 ? e->args : text.args;
-    return kb_vec_push(&p->flow_texts, text) || out_of_memory(p);
+    return kb_vec_push(&p->flow_texts, text) || fail_batch_memory(p);
 }
 
-/* Kineto writes a flow right behind the row it belongs to. Whether that is of the same thread, is
- * seen when tracks are known; else the row is looked for later. */
-static bool flow(kt_batch *p, const kt_event *e)
+/* Stages a flow end. Kineto writes it directly after its row: the previous row is recorded
+ * as a candidate, which the commit accepts if it is on the same thread. Otherwise the row
+ * is searched by time at the end. */
+static bool stage_flow(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
-    uint32_t place = place_of(p, e, KINETO_TRACK_THREAD);
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
+    uint32_t place = event_place(p, e, KINETO_TRACK_THREAD);
     if (place == KT_UNKNOWN)
         return false;
-    bool behind = p->last_row != KT_UNKNOWN && p->last_start_ns == e->ts_ns;
-    uint32_t type = flow_type(e);
+    bool follows_row = p->last_row != KT_UNKNOWN && p->last_start_ns == e->ts_ns;
+    uint32_t type = event_flow_type(e);
     kt_staged_flow staged = {.id = kt_event_id(e),
                              .ts_ns = e->ts_ns,
                              .type = type,
-                             .next = ends_at_next(e),
-                             .scope = flow_scope(e, type),
+                             .next = binds_to_next_row(e),
+                             .scope = event_flow_scope(e, type),
                              .place = place,
-                             .row = behind ? p->last_row : KT_UNKNOWN,
+                             .row = follows_row ? p->last_row : KT_UNKNOWN,
                              .row_place = p->last_row_place,
                              .first = p->last_row == KT_UNKNOWN,
                              .ph = e->ph};
-    want_place(p, place);
+    mark_place_used(p, place);
     if (!kb_vec_push(&p->flows, staged))
-        return out_of_memory(p);
-    return type != KINETO_FLOW_USER || keep_flow_text(p, e);
+        return fail_batch_memory(p);
+    return type != KINETO_FLOW_USER || stage_flow_text(p, e);
 }
 
-static bool instant(kt_batch *p, const kt_event *e)
+/* An instant becomes a row, except for Kineto's mark of the end of the recording. */
+static bool stage_instant(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_NAME) || !kt_json_is_key(e->name, "Record Window End"))
-        return add_row(p, e, KINETO_FORM_INSTANT);
+        return stage_row(p, e, KINETO_FORM_INSTANT);
     if (!(e->has & KT_HAS_TS))
-        return kt_object(p->cursor, e->at, "an event without \"ts\"");
-    return kb_vec_push(&p->window_ends, e->ts_ns) || out_of_memory(p);
+        return kt_cursor_fail(p->cursor, e->at, "an event without \"ts\"");
+    return kb_vec_push(&p->window_ends, e->ts_ns) || fail_batch_memory(p);
 }
 
-/* An asynchronous moment: a range with an id, and without length. */
-static bool moment(kt_batch *p, const kt_event *e)
+/* An asynchronous instant: a row with an id and without duration. */
+static bool stage_async_instant(kt_batch *p, const kt_event *e)
 {
-    return add_row(p, e, KINETO_FORM_ASYNC) && add_side(p, e, KINETO_TRACK_ASYNC, p->last_row);
+    return stage_row(p, e, KINETO_FORM_ASYNC) && stage_side(p, e, KINETO_TRACK_ASYNC, p->last_row);
 }
 
-static bool dispatch_other(kt_batch *p, const kt_event *e)
+static bool stage_other_phase(kt_batch *p, const kt_event *e)
 {
     switch (e->ph) {
     case 's':
     case 't':
     case 'f':
-        return flow(p, e);
+        return stage_flow(p, e);
     case 'C':
-        return add_row(p, e, KINETO_FORM_COUNTER);
+        return stage_row(p, e, KINETO_FORM_COUNTER);
     case 'i':
     case 'I':
-        return instant(p, e);
+        return stage_instant(p, e);
     case 'B':
-        return begin(p, e, KINETO_FORM_SLICE);
+        return stage_begin(p, e, KINETO_FORM_SLICE);
     case 'b':
     case 'S':
-        return begin(p, e, KINETO_FORM_ASYNC);
+        return stage_begin(p, e, KINETO_FORM_ASYNC);
     case 'E':
-        return end(p, e, KINETO_TRACK_THREAD);
+        return stage_end(p, e, KINETO_TRACK_THREAD);
     case 'e':
     case 'F':
-        return end(p, e, KINETO_TRACK_ASYNC);
+        return stage_end(p, e, KINETO_TRACK_ASYNC);
     case 'n':
     case 'T':
-        return moment(p, e);
+        return stage_async_instant(p, e);
     case 'M':
-        return metadata(p, e);
+        return stage_metadata(p, e);
     case '\0':
-        return kt_object(p->cursor, e->at,
-                         "an event without \"ph\", or with one that is no single letter");
+        return kt_cursor_fail(p->cursor, e->at,
+                              "an event without \"ph\", or whose \"ph\" is not a single letter");
     default:
         p->other_phases++;
         return true;
     }
 }
 
-static void make_plain(kt_batch *p, uint32_t has, uint32_t bit, kineto_string *text)
+static void resolve_escapes(kt_batch *p, uint32_t has, uint32_t bit, kineto_string *text)
 {
     if (has & bit)
-        *text = kt_plain(p, *text);
+        *text = kt_batch_plain_text(p, *text);
 }
 
-/* Texts of all but slices are compared with those that the format has. */
-static bool dispatch(kt_batch *p, const kt_event *e)
+/* Stages an event by its phase. All but slices compare texts with words of the format:
+ * without escapes. */
+static bool stage_by_phase(kt_batch *p, const kt_event *e)
 {
     if (KINETO_LIKELY(e->ph == 'X'))
-        return add_row(p, e, KINETO_FORM_SLICE);
+        return stage_row(p, e, KINETO_FORM_SLICE);
     kt_event plain = *e;
-    make_plain(p, e->has, KT_HAS_NAME, &plain.name);
-    make_plain(p, e->has, KT_HAS_CAT, &plain.cat);
-    make_plain(p, e->has, KT_HAS_S, &plain.s);
-    make_plain(p, e->has, KT_HAS_BP, &plain.bp);
-    make_plain(p, e->has, KT_HAS_ID, &plain.id);
-    return dispatch_other(p, &plain);
+    resolve_escapes(p, e->has, KT_HAS_NAME, &plain.name);
+    resolve_escapes(p, e->has, KT_HAS_CAT, &plain.cat);
+    resolve_escapes(p, e->has, KT_HAS_S, &plain.s);
+    resolve_escapes(p, e->has, KT_HAS_BP, &plain.bp);
+    resolve_escapes(p, e->has, KT_HAS_ID, &plain.id);
+    return stage_other_phase(p, &plain);
 }
 
-/* ---- what is not read -------------------------------------------------------------------------- */
+/* ---- members that are not read --------------------------------------------------------------- */
 
-/* Members that an event of this phase has no use for. Other phases are counted as a whole. */
+/* By phase: members that have no meaning for it and are counted for the ledger. Events of
+ * other phases are counted as a whole. */
 #define ODD     (KT_HAS_DUR | KT_HAS_ODD_DUR)
 #define IDS     (KT_HAS_ID | KT_HAS_ID2 | KT_HAS_SCOPE)
 #define BINDING (KT_HAS_BIND_ID | KT_HAS_FLOW_IN | KT_HAS_FLOW_OUT)
@@ -478,14 +510,16 @@ static const uint32_t unread_members[128] = {
     ['C'] = ODD | KT_HAS_ID2 | KT_HAS_SCOPE | KT_HAS_S | KT_HAS_BP,
     ['s'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING | KT_HAS_ARGS,
     ['t'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING | KT_HAS_ARGS,
-    ['f'] = ODD | KT_HAS_S | BINDING | KT_HAS_ARGS, /* but for arrows of the program's own */
+    ['f'] = ODD | KT_HAS_S | BINDING | KT_HAS_ARGS, /* args: except of the program's own flows */
 };
-/* The names of the members by their bits. */
+/* Names of the members, by number of their bit KT_HAS_…. */
 static const char *const member_names[] = {"ph",  "name",  "cat", "pid",     "tid",     "ts",
                                            "dur", "args",  "id",  "id2",     "s",       "scope",
                                            "bp",  "bind_id", "flow_in", "flow_out", "dur"};
 
-static void count_unread(kt_batch *p, kineto_string name, char phase)
+/* Counts a member by name and phase. Names beyond KT_UNREAD_NAMES are counted together,
+ * without a name. */
+static void count_unread_member(kt_batch *p, kineto_string name, char phase)
 {
     for (size_t i = 0; i < p->unread.count; i++) {
         kt_unread *known = &p->unread.data[i];
@@ -495,61 +529,66 @@ static void count_unread(kt_batch *p, kineto_string name, char phase)
         }
     }
     if (p->unread.count >= KT_UNREAD_NAMES && name.size) /* one more, without a name */
-        count_unread(p, (kineto_string){"", 0}, '\0');
+        count_unread_member(p, (kineto_string){"", 0}, '\0');
     else if (!kb_vec_push(&p->unread, (kt_unread){name, phase, 1}))
         p->out_of_memory = true;
 }
 
-/* An arrow's members without each other say nothing. */
-static uint32_t useless_binding(uint32_t has)
+/* "bind_id" and "flow_in"/"flow_out" have a meaning only together: the members that are alone. */
+static uint32_t lone_flow_members(uint32_t has)
 {
     uint32_t flows = has & (KT_HAS_FLOW_IN | KT_HAS_FLOW_OUT);
     return has & KT_HAS_BIND_ID ? (flows ? 0 : KT_HAS_BIND_ID) : flows;
 }
 
-/* An instant of a process becomes one of its thread. */
-KB_INLINE bool has_lost_scope(const kt_event *e)
+/* True for an instant of a whole process, which is read as an instant of its thread. */
+KB_INLINE bool has_process_scope(const kt_event *e)
 {
     return (e->ph | 32) == 'i' && e->has & KT_HAS_S && e->s.size == 3 && e->s.data[1] == 'p';
 }
 
-static KB_COLD void note_unread(kt_batch *p, const kt_event *e, uint32_t members)
+/* Counts the members of an event that are not read. */
+static KB_COLD void count_unread_members(kt_batch *p, const kt_event *e, uint32_t members)
 {
-    if (members & KT_HAS_ARGS && (e->args.size <= 2 || flow_type(e) == KINETO_FLOW_USER))
+    if (members & KT_HAS_ARGS && (e->args.size <= 2 || event_flow_type(e) == KINETO_FLOW_USER))
         members &= ~(uint32_t)KT_HAS_ARGS;
     for (uint32_t m = 0; m < KB_COUNT(member_names); m++)
         if (members >> m & 1)
-            count_unread(p, kb_string(member_names[m]), e->ph);
+            count_unread_member(p, kb_string(member_names[m]), e->ph);
     for (uint32_t i = 0; i < p->cursor->other_count; i++)
-        count_unread(p, p->cursor->others[i], '\0');
+        count_unread_member(p, p->cursor->others[i], '\0');
 }
 
-/* Take an event that was scanned without a problem. */
-static bool take_event(kt_batch *p, const kt_event *e)
+/* Stages an event that was scanned without a problem. */
+static bool stage_event(kt_batch *p, const kt_event *e)
 {
     if (KINETO_UNLIKELY(!e->has && !p->cursor->other_count)) {
         p->empty_objects++;
         return true;
     }
-    if (!dispatch(p, e))
+    if (!stage_by_phase(p, e))
         return false;
     p->events++;
     uint32_t unread = e->has & unread_members[e->ph & 127];
     if (KINETO_UNLIKELY(e->has & BINDING))
-        unread |= useless_binding(e->has);
-    if (KINETO_UNLIKELY(has_lost_scope(e)))
+        unread |= lone_flow_members(e->has);
+    if (KINETO_UNLIKELY(has_process_scope(e)))
         unread |= KT_HAS_S;
     if (KINETO_UNLIKELY(unread || p->cursor->other_count))
-        note_unread(p, e, unread);
+        count_unread_members(p, e, unread);
     p->repeated_members += e->repeats;
     return true;
 }
 
-/* ---- into the trace ---------------------------------------------------------------------------- */
+/* ---- into the trace -------------------------------------------------------------------------- */
 
-static void settle_row(const kt_batch *p, const kt_staged *row, int64_t base_ns,
-                       const uint16_t *kind_category, kt_block *b, uint32_t i)
+/* Writes a staged row into its place in a block. The columns of a row are written by one
+ * thread only. */
+static void write_row_columns(const kt_batch *p, const kt_staged *row, int64_t base_ns,
+                              const uint16_t *kind_category, kt_block *b, uint32_t i)
 {
+    KB_ASSERT(p->uses.data[row->name].id != KT_UNKNOWN); /* the batch was committed */
+    KB_ASSERT(p->places.data[row->place].track != KT_UNKNOWN && i < b->count);
     b->start_ns[i] = kt_shifted(row->start_ns, base_ns);
     b->end_ns[i] = kt_shifted(row->end_ns, base_ns);
     b->correlation_id[i] = row->correlation_id;
@@ -564,56 +603,60 @@ static void settle_row(const kt_batch *p, const kt_staged *row, int64_t base_ns,
     b->form[i] = row->form;
 }
 
-void kt_batch_settle(kt_batch *p, int64_t base_ns, const uint16_t *kind_category)
+void kt_batch_write_rows(kt_batch *p, int64_t base_ns, const uint16_t *kind_category)
 {
     uint32_t first_block = p->first_row / KT_BLOCK_ROWS;
+    KB_ASSERT(!p->rows.count ||
+              p->blocks.count == (p->first_row + p->rows.count - 1) / KT_BLOCK_ROWS -
+              first_block + 1);
     for (size_t i = 0; i < p->rows.count; i++) {
         uint32_t at = p->first_row + (uint32_t)i;
-        settle_row(p, &p->rows.data[i], base_ns, kind_category,
-                   p->blocks.data[at / KT_BLOCK_ROWS - first_block], at % KT_BLOCK_ROWS);
+        write_row_columns(p, &p->rows.data[i], base_ns, kind_category,
+                          p->blocks.data[at / KT_BLOCK_ROWS - first_block], at % KT_BLOCK_ROWS);
     }
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* The next element of the array; behind it, NULL at the array's end or with a problem. */
-static const char *read_element(kt_batch *p, bool first, const char **behind)
+/* Reads the next element of the array, and returns its end. NULL: the end of the array
+ * (p->at_end, *after is the position after the bracket), or a problem in the cursor. */
+static const char *read_array_element(kt_batch *p, bool first, const char **after)
 {
     kt_cursor *c = p->cursor;
     kt_event e;
-    const char *at = kt_next(c);
-    *behind = at;
+    const char *at = kt_cursor_next(c);
+    *after = at;
     if (*at == ']') {
-        const char *next = kt_peek(c);
+        const char *next = kt_cursor_peek(c);
         p->at_end = p->strict || *next == '}' || *next == ',' || *next == '\0';
-        *behind = at + 1;
-        if (!p->at_end) /* is it the array's? */
-            kt_object(c, at, "expected '}' or the end behind ']'");
+        *after = at + 1;
+        if (!p->at_end) /* a stray bracket */
+            kt_cursor_fail(c, at, "expected '}' or the end of the text after ']'");
         return NULL;
     }
-    const char *missing = NULL; /* where a comma should be: one event a line, say */
+    const char *missing = NULL; /* where a comma is missing, as between events on lines */
     if (!first && *at != ',') {
         missing = *at == '{' && !p->strict ? at : NULL;
         if (!missing) {
-            kt_object(c, at, *at ? "expected ',' or ']'" : "the text ends early");
+            kt_cursor_fail(c, at, *at ? "expected ',' or ']'" : "the text ends early");
             return NULL;
         }
     }
-    at = first || missing ? at : kt_next(c);
+    at = first || missing ? at : kt_cursor_next(c);
     if (*at != '{') {
-        kt_object(c, at, *at ? "expected an object" : "the text ends early");
+        kt_cursor_fail(c, at, *at ? "expected an object" : "the text ends early");
         return NULL;
     }
     const char *end = kt_event_scan(c, at, &e);
     if (end && KINETO_UNLIKELY(c->bad && c->bad < end)) {
-        kt_object(c, c->bad, KT_BAD_TEXT);
+        kt_cursor_fail(c, c->bad, KT_BAD_TEXT);
         end = NULL;
     }
     if (!end)
         return NULL;
     if (!(e.has & KT_HAS_PH))
         e.ph = '\0';
-    if (!take_event(p, &e))
+    if (!stage_event(p, &e))
         return NULL;
     if (KINETO_UNLIKELY(missing != NULL) &&
         !kt_repairs_add(&p->repairs, KT_REPAIR_MISSING_COMMA, kt_cursor_offset(c, missing), 0))
@@ -623,22 +666,24 @@ static const char *read_element(kt_batch *p, bool first, const char **behind)
 
 /* ---- repair ---------------------------------------------------------------------------------- */
 
-/* One repaired event, strict JSON; zeros follow it. False: it is no event all the same. */
-static bool read_repaired(kt_batch *p, kineto_string event)
+/* Stages a repaired event: strict JSON, followed by zeros. False: it is still not an event. */
+static bool stage_repaired_event(kt_batch *p, kineto_string event)
 {
     kt_input text = {.base = event.data, .ready_bytes = event.size, .complete = 1};
     kt_event e;
     p->cursor = &p->repaired;
     kt_cursor_start(p->cursor, &text, 0);
-    const char *end = kt_event_scan(p->cursor, kt_next(p->cursor), &e);
+    const char *end = kt_event_scan(p->cursor, kt_cursor_next(p->cursor), &e);
     if (end && !(e.has & KT_HAS_PH))
         e.ph = '\0';
-    bool ok = end && take_event(p, &e);
+    bool ok = end && stage_event(p, &e);
     p->cursor = &p->text;
     return ok;
 }
 
-static kineto_string keep_repaired(kt_batch *p, const kt_bytes *bytes)
+/* A copy of a repaired event that lives as long as the batch, followed by zeros; data NULL:
+ * no memory. */
+static kineto_string copy_repaired_event(kt_batch *p, const kt_bytes *bytes)
 {
     char *copy = kb_arena_alloc(&p->repaired_text, bytes->count + 64 + 8, 1);
     if (!copy)
@@ -648,22 +693,24 @@ static kineto_string keep_repaired(kt_batch *p, const kt_bytes *bytes)
     return (kineto_string){copy, bytes->count};
 }
 
-static void take_repaired(kt_batch *p, const kt_bytes *bytes, size_t at)
+/* Stages a repaired event, or records it as lost. */
+static void accept_repaired_event(kt_batch *p, const kt_bytes *bytes, size_t at)
 {
-    kineto_string event = keep_repaired(p, bytes);
+    kineto_string event = copy_repaired_event(p, bytes);
     if (!event.data)
         p->out_of_memory = true;
-    else if (!read_repaired(p, event) && !p->out_of_memory)
+    else if (!stage_repaired_event(p, event) && !p->out_of_memory)
         p->out_of_memory = !kt_repairs_add(&p->repairs, KT_REPAIR_LOST_EVENT, at, 0);
 }
 
-/* Repair the element behind p->stop and go on behind it. False: the array has ended, or memory. */
-static bool repair_element(kt_batch *p, kt_input *input, bool *first)
+/* Repairs the element after p->stop and continues after it. False: the array has ended, or
+ * out of memory. */
+static bool repair_array_element(kt_batch *p, kt_input *input, bool *first)
 {
     kt_repaired result = {.piece = KT_PIECE_MORE};
     kt_bytes bytes = {0};
     size_t ready = 0;
-    /* What is looked at does not depend on how much of the text happens to be there. */
+    /* The repair sees a fixed amount of text, whatever happens to be ready: results do not vary. */
     for (size_t reach = KT_BATCH_BYTES; result.piece == KT_PIECE_MORE && !p->out_of_memory;
          reach *= 2) {
         size_t limit = p->stop + reach;
@@ -674,10 +721,10 @@ static bool repair_element(kt_batch *p, kt_input *input, bool *first)
         p->out_of_memory = kt_repair_element(text, p->stop, !*first, final, &bytes, &p->repairs,
                                              &result, NULL) != KINETO_OK;
     }
-    if (result.piece != KT_PIECE_END && result.next <= p->stop) /* it must go on */
+    if (result.piece != KT_PIECE_END && result.next <= p->stop) /* progress is guaranteed */
         result.next = p->stop + 1;
     if (!p->out_of_memory && result.piece == KT_PIECE_EVENT)
-        take_repaired(p, &bytes, p->stop);
+        accept_repaired_event(p, &bytes, p->stop);
     kb_vec_free(&bytes);
     *first = !result.comma_due;
     p->stop = result.next;
@@ -692,67 +739,25 @@ static bool repair_element(kt_batch *p, kt_input *input, bool *first)
 
 void kt_batch_read(kt_batch *p, kt_input *input, size_t start, size_t limit, bool first)
 {
-    clear(p);
+    reset_batch(p);
     kt_cursor_start(p->cursor, input, start);
     p->start = p->stop = start;
     while (p->stop < limit) {
-        const char *behind, *end = read_element(p, first, &behind);
+        const char *after, *end = read_array_element(p, first, &after);
         if (KINETO_LIKELY(end != NULL)) {
             p->stop = kt_cursor_offset(p->cursor, end);
             first = false;
         } else if (p->at_end) {
-            p->stop = kt_cursor_offset(p->cursor, behind);
+            p->stop = kt_cursor_offset(p->cursor, after);
             return;
         } else if (p->strict || p->out_of_memory ||
                    kt_input_status(input) == KINETO_E_LIMIT) {
             p->failed = true;
             return;
-        } else if (!repair_element(p, input, &first)) {
+        } else if (!repair_array_element(p, input, &first)) {
             return;
         }
     }
+    KB_ASSERT(p->stop >= limit && !p->at_end && !p->failed);
     p->comma_due = !first;
-}
-
-/* ---- guessing -------------------------------------------------------------------------------- */
-
-static const char *skip_space(const char *at, const char *end)
-{
-    while (at < end && kt_is_space(*at))
-        at++;
-    return at;
-}
-
-/* Does an event begin here: a comma, a brace and a member that events have? */
-static bool begins_event(const char *at, const char *end)
-{
-    static const char *const keys[] = {"\"ph\"",  "\"name\"", "\"cat\"",  "\"pid\"",
-                                       "\"tid\"", "\"ts\"",   "\"args\"", "\"dur\""};
-    at = skip_space(at, end);
-    if (at == end || *at++ != ',')
-        return false;
-    at = skip_space(at, end);
-    if (at == end || *at++ != '{')
-        return false;
-    at = skip_space(at, end);
-    for (size_t i = 0; i < KB_COUNT(keys); i++) {
-        size_t size = strlen(keys[i]);
-        if ((size_t)(end - at) >= size && memcmp(at, keys[i], size) == 0)
-            return true;
-    }
-    return false;
-}
-
-size_t kt_batch_guess(kt_input *input, size_t offset)
-{
-    size_t ready = kt_input_ready(input, offset + KT_BATCH_BYTES);
-    size_t most = KB_MIN(ready, offset + KT_BATCH_BYTES);
-    const char *end = input->base + most;
-    if (offset == 0 || offset > most)
-        return SIZE_MAX;
-    for (const char *at = input->base + offset - 1;
-         (at = memchr(at, '}', (size_t)(end - at))) != NULL;)
-        if (begins_event(++at, end))
-            return (size_t)(at - input->base);
-    return SIZE_MAX;
 }

@@ -1,6 +1,9 @@
-/* A batch of a trace file: what one thread reads of it at a time, before its rows get their places
- * in the trace. Texts and rows have numbers of the reading thread's own; they keep them from batch
- * to batch, and what they are in the trace is found out once. */
+/* A batch of a trace file: KT_BATCH_BYTES of text, parsed by one thread.
+ *
+ * Life of a batch: kt_batch_read parses it (in parallel with others), kt_batch_commit commits
+ * it in the order of the file (under the lock of load.c), kt_batch_write_rows copies its rows
+ * into blocks (in parallel again). Each thread reuses one kt_batch; its numbers of texts
+ * and places stay valid from batch to batch, so that each is mapped to the trace once. */
 #ifndef KT_BATCH_H
 #define KT_BATCH_H
 
@@ -8,12 +11,12 @@
 #include "trace/repair/repair.h"
 #include "trace/read/scan.h"
 
-#ifndef KT_BATCH_BYTES /* fuzzing has smaller ones, so that short texts have several */
+#ifndef KT_BATCH_BYTES /* fuzzing sets smaller ones, so that short texts have several */
 #define KT_BATCH_BYTES ((size_t)1 << 20)
 #endif
 #define KT_UNKNOWN UINT32_MAX
 
-/* Members of an event that are there. */
+/* Bits of the members that an event has; the bit numbers are those of enum member in event.c. */
 enum {
     KT_HAS_PH = 1,
     KT_HAS_NAME = 2,
@@ -29,28 +32,28 @@ enum {
     KT_HAS_SCOPE = 2048,
     KT_HAS_BP = 4096,
     KT_HAS_BIND_ID = 8192,
-    KT_HAS_FLOW_IN = 16384, /* it is there, and true */
+    KT_HAS_FLOW_IN = 16384, /* present and true */
     KT_HAS_FLOW_OUT = 32768,
-    KT_HAS_ODD_DUR = 65536 /* a length that is "nan" or the like: none */
+    KT_HAS_ODD_DUR = 65536 /* "dur" is "nan" or similar: no duration */
 };
 
-/* One event, as it stands in the text. Spans are valid where `has` says so. */
+/* One event as in the text. A member is valid if its bit is in `has`; spans point into the text. */
 typedef struct kt_event {
     const char *at;
     uint32_t has;
     char ph;
-    kineto_string name, cat;    /* inside the quotes, escapes untouched */
-    kineto_string pid, tid, id; /* raw: with quotes if texts */
+    kineto_string name, cat;                        /* inside the quotes, escapes untouched */
+    kineto_string pid, tid, id;                     /* raw: with quotes if texts */
     kineto_string id2, s, scope, bp, bind_id, args; /* raw */
     int64_t ts_ns, dur_ns;
     /* from args: */
     uint64_t correlation_id, external_id;
     uint32_t flags;   /* KINETO_ACTIVITY_… */
-    bool other_args;  /* some that are no column */
-    uint32_t repeats; /* members that were there before */
+    bool other_args;  /* it has args that do not become columns */
+    uint32_t repeats; /* number of repeated members */
 } kt_event;
 
-/* A row that waits for its place. */
+/* A row before it is copied into its block. */
 typedef struct kt_staged {
     int64_t start_ns, end_ns;
     uint64_t correlation_id, external_id;
@@ -60,44 +63,45 @@ typedef struct kt_staged {
     uint8_t kind, form, flags, args_form;
 } kt_staged;
 
+/* A flow end, see flow_end in batch.c. */
 typedef struct kt_staged_flow {
     uint64_t id;
     int64_t ts_ns;
     uint32_t type, place;
-    uint32_t row; /* of the batch, if it stands right behind that; else KT_UNKNOWN */
+    uint32_t row; /* row of the batch that it directly follows; else KT_UNKNOWN */
     uint32_t row_place;
-    bool first;   /* no row stands before it in this batch */
+    bool first;   /* no row precedes it in this batch */
     char ph;
-    bool next;      /* it ends where the next row begins, not in the one around it */
+    bool next;      /* it binds to the next row that begins, not to the enclosing one */
     uint16_t scope; /* of its id, among those of its type */
 } kt_staged_flow;
 
-/* What has to be done in the order of the file: begins and ends, metadata. */
+/* An event that is committed in the order of the file: a begin, an end, metadata. */
 typedef struct kt_side {
     kt_event event;
-    uint32_t row;   /* of a begin, in the batch */
-    uint32_t place; /* as the event's pid and tid say, in their own type of track */
+    uint32_t row;   /* of a begin: its row in the batch */
+    uint32_t place; /* of the event's pid and tid, with the type of track of its phase */
 } kt_side;
 
-/* What a flow of the program's own is called, and has for arguments. */
+/* Category, name and args of a program's own flow. */
 typedef struct kt_staged_text {
     uint32_t flow; /* of the batch */
     kineto_string category, name, args;
 } kt_staged_text;
 
-/* Members of events that are not read: how often. */
+/* Number of occurrences of a member that is not read. */
 typedef struct kt_unread {
     kineto_string name;
-    char phase; /* 0: no reader knows it, in no phase */
+    char phase; /* 0: the member is unknown in every phase */
     uint64_t count;
 } kt_unread;
 #define KT_UNREAD_NAMES 64u /* others are counted together, without a name */
 
 typedef KB_VEC(uint32_t) kt_numbers;
-/* With the number of a place: only its process is wanted. */
+/* Flag in the number of a place: only its process is used. */
 #define KT_PROCESS_ONLY 0x80000000u
 
-/* Texts → numbers from 0. */
+/* A hash table from texts to numbers from 0 on. */
 typedef struct kt_texts {
     struct kt_text_slot *slots;
     size_t size; /* a power of two */
@@ -106,35 +110,35 @@ typedef struct kt_texts {
     uint64_t seed;
 } kt_texts;
 
-/* What a thread knows of a text: its number in the trace, as a name and as a category. */
+/* A text of the thread in the trace: as a name and as a category. */
 typedef struct kt_text_use {
-    uint32_t id;               /* string id; KT_UNKNOWN: not asked yet */
-    uint32_t category;         /* index; KT_UNKNOWN */
-    int16_t kind;              /* of that spelling; -1 none, -2 not asked yet */
-    bool is_name, is_category; /* wanted in the trace */
+    uint32_t id;               /* string id; KT_UNKNOWN: not committed yet */
+    uint32_t category;         /* category index; KT_UNKNOWN: not committed yet */
+    int16_t kind;              /* kind of this category; -1: none, -2: not parsed yet */
+    bool is_name, is_category; /* used so, and in the lists of new ones until committed */
 } kt_text_use;
 
-/* A track as events name it. */
+/* A track by the pid and tid of its events. */
 typedef struct kt_place {
     kineto_string pid, tid;  /* raw, copied; tid.size 0: counters and metadata of processes */
     uint32_t type;           /* kineto_track_type */
     uint32_t process, track; /* in the trace; KT_UNKNOWN */
-    bool wanted;             /* there */
-    bool process_wanted;
-    uint32_t rows; /* of this batch */
+    bool wanted;             /* the track is used */
+    bool process_wanted;     /* only its process is used */
+    uint32_t rows;           /* of this batch */
 } kt_place;
 
-/* Args of a repaired event: they stand in no file. */
+/* Args of a repaired event, which are not in the file. */
 typedef struct kt_loose_args {
     uint32_t row;
     kineto_string json;
 } kt_loose_args;
 
 typedef struct kt_batch {
-    kt_cursor *cursor; /* of the text, or of a repaired event */
+    kt_cursor *cursor; /* the current one: &text, or &repaired */
     kt_cursor text, repaired;
     bool strict;
-    uint64_t ts_unit_ns; /* as kineto_open_options has it */
+    uint64_t ts_unit_ns; /* of kineto_open_options */
 
     kt_texts texts;
     KB_VEC(kt_text_use) uses;
@@ -143,25 +147,25 @@ typedef struct kt_batch {
     size_t place_slots_size;
     uint32_t last_place;
 
-    /* of this batch */
-    size_t start, stop; /* offsets; start SIZE_MAX: could not be guessed */
-    bool comma_due;     /* at stop */
-    bool at_end;        /* it saw the end of the array */
-    bool failed;        /* cursor.problem says why */
+    /* Reset for each batch: */
+    size_t start, stop; /* offsets; start SIZE_MAX: no beginning was found */
+    bool comma_due;     /* a comma must follow at `stop` */
+    bool at_end;        /* `stop` is the end of the array */
+    bool failed;        /* the problem is in the cursor */
     bool out_of_memory;
     kt_repairs repairs;
     kb_arena repaired_text;
-    KB_VEC(char) joined; /* a name of two texts */
+    KB_VEC(char) joined; /* the name of a counter with an id */
     KB_VEC(kt_loose_args) loose_args;
     KB_VEC(kt_staged) rows;
     KB_VEC(kt_staged_flow) flows;
     KB_VEC(kt_staged_text) flow_texts;
     KB_VEC(kt_side) sides;
-    kt_numbers host_counters;                         /* rows that say so */
-    kt_numbers used_places;                           /* that have rows */
-    kt_numbers new_names, new_categories, new_places; /* wanted for the first time */
+    kt_numbers host_counters;                         /* rows with a category of the host */
+    kt_numbers used_places;                           /* places that have rows */
+    kt_numbers new_names, new_categories, new_places; /* used for the first time */
     uint64_t kinds, kinds_without_category;
-    KB_VEC(kt_block *) blocks; /* where its rows belong */
+    KB_VEC(kt_block *) blocks; /* the blocks that hold its rows, set by the commit */
     kineto_row first_row;
     uint32_t last_row, last_row_place;
     int64_t last_start_ns;
@@ -173,7 +177,7 @@ typedef struct kt_batch {
     KB_VEC(int64_t) window_ends;
 } kt_batch;
 
-/** Sum that ends at what a number holds. */
+/** Saturating sum. */
 static inline int64_t kt_shifted(int64_t ns, int64_t base_ns)
 {
     int64_t sum;
@@ -183,34 +187,34 @@ static inline int64_t kt_shifted(int64_t ns, int64_t base_ns)
 }
 
 /* ---- event.c ---- */
-/** The event at `p` ('{', stepped onto); where it ends, NULL with a problem in the cursor. */
+/** Parses the event at `p`, the '{' that the cursor returned last. Returns its end; NULL: a
+ *  problem in the cursor. */
 const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e);
-/** The number that a text is, as in "25738" or, in traces of PyTorch 1.8, "stream 7". */
+/** Parses a number, also in quotes, as in "25738" or, in traces of PyTorch 1.8, "stream 7". */
 bool kt_event_number(kineto_string raw, int64_t *number);
-/** An id is a number, a text of one, or any text; another one in each scope that is named. */
+/** The id of an event: a number in any spelling, or the hash of a text; combined with
+ *  "scope", if any. */
 uint64_t kt_event_id(const kt_event *e);
-/** The same of the member that binds arrows to rows. */
+/** The same for "bind_id". */
 uint64_t kt_event_bind_id(const kt_event *e);
-/** Does it count in its process only? */
+/** True if the id is unique only in its process ("id2": {"local": …}). */
 bool kt_event_id_is_local(const kt_event *e);
 
 /* ---- batch.c ---- */
 kt_batch *kt_batch_create(uint64_t seed, bool strict, uint64_t ts_unit_ns);
 void kt_batch_free(kt_batch *p);
-/** Offset behind the first element of the array that ends at or behind `offset`, as it looks;
- *  SIZE_MAX if none is near. */
-size_t kt_batch_guess(kt_input *input, size_t offset);
-/** Copy the rows into their blocks, when all that they refer to is known. */
-void kt_batch_settle(kt_batch *p, int64_t base_ns, const uint16_t *kind_category);
-/** Read the elements that follow what ends at `start`, up to the first that ends at or behind
- *  `limit`. `first`: none came before. */
+/** Copies the rows into their blocks. After the commit, without a lock. */
+void kt_batch_write_rows(kt_batch *p, int64_t base_ns, const uint16_t *kind_category);
+/** Parses the elements from `start` (the end of the previous one) up to the first that ends
+ *  at or after `limit`. `first`: there is no previous one. */
 void kt_batch_read(kt_batch *p, kt_input *input, size_t start, size_t limit, bool first);
 
 /* ---- texts.c ---- */
-/** Number of a text; KT_UNKNOWN: out of memory. */
+/** Number of a text of the thread, which is copied on first use; KT_UNKNOWN: out of memory. */
 uint32_t kt_text_number(kt_batch *p, kineto_string raw);
-/** The same text, with or without quotes, spelled without escapes; itself where it needs some. */
-kineto_string kt_plain(kt_batch *p, kineto_string raw);
+/** The text, with or without quotes, without escapes; unchanged if it needs escapes. */
+kineto_string kt_batch_plain_text(kt_batch *p, kineto_string raw);
+/** Number of a place; KT_UNKNOWN: out of memory. */
 uint32_t kt_place_number(kt_batch *p, kineto_string pid, kineto_string tid, uint32_t type);
 bool kt_texts_init(kt_batch *p, uint64_t seed);
 void kt_texts_free(kt_batch *p);

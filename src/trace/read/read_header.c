@@ -1,9 +1,14 @@
-/* The header of a Chrome trace: metadata, devices, and what ckineto itself wrote there. */
+/* The header of a Chrome trace: all members except "traceEvents". Metadata is taken while
+ * the outline is walked; lists of processes, tracks and devices ("deviceProperties", and
+ * ckineto's own member "ckineto", which export/chrome writes) are applied by kt_read_apply
+ * at the end, when all events are committed. Values that do not make sense are ignored,
+ * because a file may come from anywhere. */
 #include "trace/read/read.h"
 
-static bool is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
+static bool header_text_is(kineto_string a,
+                           const char *b) { return kb_string_equal(a, kb_string(b)); }
 
-/* An hour of times must fit behind it. */
+/* The largest base time: an hour of times must fit after it. */
 #define LAST_BASE_NS (INT64_MAX - INT64_C(3600000000000))
 
 bool kt_read_base(kineto_string value, int64_t *base_ns)
@@ -16,54 +21,55 @@ bool kt_read_base(kineto_string value, int64_t *base_ns)
     return true;
 }
 
-static kineto_status take_base(kt_reader *r, kineto_string value)
+/* Takes "baseTimeNanoseconds". */
+static kineto_status take_base_time(kt_reader *r, kineto_string value)
 {
     if (kt_read_base(value, &r->base_ns))
         return KINETO_OK;
     if (r->strict)
         return kt_read_fail(r, value.data, "\"baseTimeNanoseconds\" must be an integer");
     kt_ledger_add(r->b, kb_string("reader"),
-                  kb_string("a base time that cannot be one: left out, times count from 1970"), 1,
+                  kb_string("invalid base time: ignored, times count from 1970"), 1,
                   false, value.size <= 64 ? value : kb_string(""));
     return KINETO_OK;
 }
 
 kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string value)
 {
-    if (is(raw_key, "traceName")) /* the file's own: another one has another */
+    if (header_text_is(raw_key, "traceName")) /* the name of the file itself */
         return KINETO_OK;
-    if (is(raw_key, "baseTimeNanoseconds"))
-        return take_base(r, value);
+    if (header_text_is(raw_key, "baseTimeNanoseconds"))
+        return take_base_time(r, value);
     kt_metadata(r->b, kb_intern_get(&r->b->trace->strings, kt_read_text(r, raw_key)), value);
     return KINETO_OK;
 }
 
 /* ---- lists of objects ------------------------------------------------------------------------ */
 
-static bool next_item(kt_scan *scan, bool *first, kineto_string *item)
+static bool next_list_item(kt_scan *scan, bool *first, kineto_string *item)
 {
     return kt_scan_more(scan, first, '[') && kt_scan_value(scan, item);
 }
 
-static bool open_list(kt_scan *scan, kineto_string array)
+static bool open_header_list(kt_scan *scan, kineto_string array)
 {
     *scan = kt_scan_of(array);
     return array.size && kt_scan_open(scan, '[');
 }
 
-static bool get_int(kineto_string object, const char *key, int64_t *value)
+static bool get_int_member(kineto_string object, const char *key, int64_t *value)
 {
     return kt_value_whole(kt_member_of(object, key), value);
 }
 
-static uint64_t get_uint(kineto_string object, const char *key)
+static uint64_t get_uint_member(kineto_string object, const char *key)
 {
     uint64_t value = 0;
     kt_json_uint(kt_member_of(object, key), &value);
     return value;
 }
 
-static kineto_string get_text(kt_reader *r, kineto_string object, const char *key)
+static kineto_string get_text_member(kt_reader *r, kineto_string object, const char *key)
 {
     kineto_string raw = kt_member_of(object, key);
     if (!kt_json_is_string(raw))
@@ -73,51 +79,55 @@ static kineto_string get_text(kt_reader *r, kineto_string object, const char *ke
 
 /* ---- processes and devices ------------------------------------------------------------------- */
 
-static int32_t get_rank(kineto_string object)
+/* The rank of a process in ckineto's list; -1: none. */
+static int32_t get_rank_member(kineto_string object)
 {
     int64_t rank = -1;
-    get_int(object, "rank", &rank);
+    get_int_member(object, "rank", &rank);
     return (int32_t)KB_MAX(-1, KB_MIN(rank, INT32_MAX));
 }
 
-/* A row that has a text instead of a number; nothing of it may be new. */
-static void read_text_process(kt_reader *r, kineto_string item, kt_process_row *final, size_t known)
+/* Sets properties of a process with a text instead of a pid. It must exist: index < known. */
+static void read_text_process_item(kt_reader *r, kineto_string item, kt_process_row *final,
+                                   size_t known)
 {
     if (!final)
         return;
-    uint32_t index = kt_process_text(r->b, get_text(r, item, "text"));
+    uint32_t index = kt_process_text(r->b, get_text_member(r, item, "text"));
     if (index >= known)
         return;
-    final[index].rank = get_rank(item);
-    final[index].host = kt_string(r->b, get_text(r, item, "host"));
-    final[index].is_device = is(kt_member_of(item, "device"), "true");
-    get_int(item, "id", &final[index].number);
+    final[index].rank = get_rank_member(item);
+    final[index].host = kt_string(r->b, get_text_member(r, item, "host"));
+    final[index].is_device = header_text_is(kt_member_of(item, "device"), "true");
+    get_int_member(item, "id", &final[index].number);
 }
 
-/* Our own list. Processes are found by the pid in the file, so nothing may change here yet:
- * without `final`, which has `known` of them, they are only made known. */
-static void read_processes(kt_reader *r, kineto_string array, kt_process_row *final, size_t known)
+/* Reads ckineto's list of processes. Processes are found by their pid in the file, so their
+ * rows may not change while the list is read: a first pass without `final` creates missing
+ * ones, and a second pass changes only the copies in `final`, which has `known` rows. */
+static void read_process_list(kt_reader *r, kineto_string array, kt_process_row *final,
+                              size_t known)
 {
     kt_scan scan;
     bool first = true;
     kineto_string item;
-    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+    for (bool ok = open_header_list(&scan, array); ok && next_list_item(&scan, &first, &item);) {
         int64_t pid, id, ppid = 0;
         uint64_t place;
         if (kt_member_of(item, "text").size) {
-            read_text_process(r, item, final, known);
+            read_text_process_item(r, item, final, known);
             continue;
         }
-        if (!get_int(item, "pid", &pid) || !get_int(item, "id", &id))
+        if (!get_int_member(item, "pid", &pid) || !get_int_member(item, "id", &id))
             continue;
         uint32_t index = kt_process(r->b, false, pid, 0);
         if (!final)
             continue;
-        get_int(item, "ppid", &ppid);
-        final[index].rank = get_rank(item);
+        get_int_member(item, "ppid", &ppid);
+        final[index].rank = get_rank_member(item);
         final[index].ppid = ppid;
-        final[index].host = kt_string(r->b, get_text(r, item, "host"));
-        final[index].is_device = is(kt_member_of(item, "device"), "true");
+        final[index].host = kt_string(r->b, get_text_member(r, item, "host"));
+        final[index].is_device = header_text_is(kt_member_of(item, "device"), "true");
         final[index].pid = id;
         if (kt_json_uint(kt_member_of(item, "properties"), &place) &&
             !kb_map_insert(&r->properties, place, index, NULL))
@@ -125,8 +135,8 @@ static void read_processes(kt_reader *r, kineto_string array, kt_process_row *fi
     }
 }
 
-/* Devices that are there by the id that their properties name; of several the first. */
-static void note_devices(kt_reader *r, kb_map *by_id)
+/* Fills the map from ids to devices; of several devices with one id, the first. */
+static void map_devices_by_id(kt_reader *r, kb_map *by_id)
 {
     const kineto_trace *t = r->b->trace;
     for (uint32_t i = 0; i < t->processes.count; i++)
@@ -135,8 +145,8 @@ static void note_devices(kt_reader *r, kb_map *by_id)
             r->b->status = KINETO_E_MEMORY;
 }
 
-/* The device of an id, which is there from then on. */
-static uint32_t device_of(kt_reader *r, kb_map *by_id, int64_t id)
+/* The device with an id, created on first use. */
+static uint32_t find_or_add_device(kt_reader *r, kb_map *by_id, int64_t id)
 {
     const uint64_t *known = kb_map_find(by_id, (uint64_t)id);
     if (known)
@@ -147,8 +157,9 @@ static uint32_t device_of(kt_reader *r, kb_map *by_id, int64_t id)
     return index;
 }
 
-/* Merged files have a device of one id for each rank, known by a text: all have its properties. */
-static void set_merged_devices(kt_reader *r, const kb_map *by_id)
+/* In merged files each rank has a device with the same id, known by a text: all get its
+ * properties. */
+static void copy_properties_to_merged(kt_reader *r, const kb_map *by_id)
 {
     kineto_trace *t = r->b->trace;
     for (uint32_t i = 0; i < t->processes.count; i++) {
@@ -161,15 +172,17 @@ static void set_merged_devices(kt_reader *r, const kb_map *by_id)
     }
 }
 
-static void read_devices(kt_reader *r, kineto_string array)
+/* Reads "deviceProperties". */
+static void read_device_list(kt_reader *r, kineto_string array)
 {
     kt_scan scan;
     bool first = true;
     kineto_string item;
     uint64_t place = 0;
     kb_map by_id = {0};
-    note_devices(r, &by_id);
-    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item); place++) {
+    map_devices_by_id(r, &by_id);
+    for (bool ok = open_header_list(&scan, array); ok &&
+         next_list_item(&scan, &first, &item); place++) {
         int64_t id;
         const uint64_t *placed = kb_map_find(&r->properties, place);
         if (!placed && !kt_event_number(kt_member_of(item, "id"), &id)) {
@@ -177,51 +190,55 @@ static void read_devices(kt_reader *r, kineto_string array)
             continue;
         }
         kineto_process p = {.rank = -1, .properties_json = item};
-        uint32_t device = placed ? (uint32_t)*placed : device_of(r, &by_id, id);
+        uint32_t device = placed ? (uint32_t)*placed : find_or_add_device(r, &by_id, id);
         kt_process_set(r->b, device, &p);
         if (device < r->b->trace->processes.count)
             r->b->trace->processes.data[device].place = (uint32_t)KB_MIN(place + 1, UINT32_MAX);
     }
-    set_merged_devices(r, &by_id);
+    copy_properties_to_merged(r, &by_id);
     kb_map_free(&by_id);
 }
 
 /* ---- tracks ---------------------------------------------------------------------------------- */
 
+/* Names of kineto_track_type in ckineto's list. */
 static const char *const types[] = {"thread", "stream", "counter", "async", "other"};
 
-/* What our own list says of rows whose tid is not their id. */
-static void read_tracks(kt_reader *r, kineto_string array, kt_track_row *wanted)
+/* Reads ckineto's list of tracks whose tid is not their id, into `wanted`, which is indexed
+ * by track. */
+static void read_track_list(kt_reader *r, kineto_string array, kt_track_row *wanted)
 {
     kt_scan scan;
     bool first = true;
     kineto_string item;
     uint32_t known = (uint32_t)r->b->trace->tracks.count;
-    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+    for (bool ok = open_header_list(&scan, array); ok && next_list_item(&scan, &first, &item);) {
         int64_t pid, tid, id;
         uint32_t type = 0;
-        kineto_string name = get_text(r, item, "type");
-        while (type < KB_COUNT(types) && !is(name, types[type]))
+        kineto_string name = get_text_member(r, item, "type");
+        while (type < KB_COUNT(types) && !header_text_is(name, types[type]))
             type++;
-        bool by_number = get_int(item, "pid", &pid);
-        if (type == KB_COUNT(types) || !get_int(item, "tid", &tid) || !get_int(item, "id", &id) ||
+        bool by_number = get_int_member(item, "pid", &pid);
+        if (type == KB_COUNT(types) || !get_int_member(item, "tid", &tid) ||
+            !get_int_member(item, "id", &id) ||
             (!by_number && !kt_json_is_string(kt_member_of(item, "text"))))
             continue;
         bool shares = type == KINETO_TRACK_COUNTER || type == KINETO_TRACK_ASYNC;
         uint32_t process = by_number ? kt_process(r->b, false, pid, 0)
-                                     : kt_process_text(r->b, get_text(r, item, "text"));
+                                     : kt_process_text(r->b, get_text_member(r, item, "text"));
         uint32_t read_as = by_number ? KINETO_TRACK_THREAD : KINETO_TRACK_OTHER;
         uint32_t track = kt_track(r->b, process, shares ? type : read_as, tid);
         if (track >= known)
-            continue; /* nothing there: hostile or empty */
+            continue; /* no event is on it: an empty track, or hostile input */
         wanted[track].type = type;
         wanted[track].id = id;
         wanted[track].has_other_tid = id != tid;
-        wanted[track].name = kt_string(r->b, get_text(r, item, "name"));
+        wanted[track].name = kt_string(r->b, get_text_member(r, item, "name"));
     }
 }
 
-static void settle_tracks(kt_reader *r, kineto_string own, const kt_process_row *processes)
+/* Decides type and id of all tracks, and renumbers them. */
+static void resolve_tracks(kt_reader *r, kineto_string own, const kt_process_row *processes)
 {
     kineto_trace *t = r->b->trace;
     size_t count = t->tracks.count;
@@ -235,9 +252,9 @@ static void settle_tracks(kt_reader *r, kineto_string own, const kt_process_row 
         wanted[i] = t->tracks.data[i];
         wanted[i].type = kt_read_track_type(t, (uint32_t)i, &processes[wanted[i].process]);
     }
-    read_tracks(r, kt_member_of(own, "tracks"), wanted);
+    read_track_list(r, kt_member_of(own, "tracks"), wanted);
     t->tracks.count = count;
-    kt_retrack(r->b, wanted, new_index);
+    kt_replace_tracks(r->b, wanted, new_index);
     for (size_t i = 0; i < r->late.count; i++)
         r->late.data[i].track = new_index[r->late.data[i].track];
 done:
@@ -245,8 +262,8 @@ done:
     free(new_index);
 }
 
-/* Counters without a category are a device's if they stand in its row. */
-static void settle_counters(kt_reader *r)
+/* Counters without a category count a device if they are in its process row. */
+static void resolve_counter_kinds(kt_reader *r)
 {
     const kineto_trace *t = r->b->trace;
     size_t next = 0;
@@ -264,11 +281,13 @@ static void settle_counters(kt_reader *r)
     }
 }
 
-static void settle_rows(kt_reader *r, kineto_string own)
+/* Decides properties of processes, types of tracks, and kinds of rows, in this order: each
+ * step depends on the one before it. */
+static void resolve_processes_and_rows(kt_reader *r, kineto_string own)
 {
     kineto_trace *t = r->b->trace;
     kineto_string listed = kt_member_of(own, "processes");
-    read_processes(r, listed, NULL, 0);
+    read_process_list(r, listed, NULL, 0);
     size_t count = t->processes.count;
     kt_process_row *final = malloc((count + 1) * sizeof *final);
     if (!final) {
@@ -278,14 +297,14 @@ static void settle_rows(kt_reader *r, kineto_string own)
     if (count)
         memcpy(final, t->processes.data, count * sizeof *final);
     if (listed.size)
-        read_processes(r, listed, final, count);
+        read_process_list(r, listed, final, count);
     else
         kt_read_find_devices(r, final);
-    settle_tracks(r, own, final);
+    resolve_tracks(r, own, final);
     if (count)
         memcpy(t->processes.data, final, count * sizeof *final);
     free(final);
-    settle_counters(r);
+    resolve_counter_kinds(r);
     kt_read_device_work(r);
     if (!listed.size)
         kt_read_ranks(r);
@@ -312,36 +331,37 @@ void kt_read_own_kinds(kt_reader *r, kineto_string own)
 
 /* ---- ledger, clock, window ------------------------------------------------------------------- */
 
-static void read_ledger(kt_reader *r, kineto_string array)
+static void read_ledger_list(kt_reader *r, kineto_string array)
 {
     kt_scan scan;
     bool first = true;
     kineto_string item;
-    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);)
-        kt_ledger_add(r->b, get_text(r, item, "source"), get_text(r, item, "reason"),
-                      get_uint(item, "count"), is(kt_member_of(item, "loss"), "true"),
-                      get_text(r, item, "detail"));
+    for (bool ok = open_header_list(&scan, array); ok && next_list_item(&scan, &first, &item);)
+        kt_ledger_add(r->b, get_text_member(r, item, "source"), get_text_member(r, item, "reason"),
+                      get_uint_member(item, "count"),
+                      header_text_is(kt_member_of(item, "loss"), "true"),
+                      get_text_member(r, item, "detail"));
 }
 
-static void read_snapshots(kt_reader *r, kineto_string array)
+static void read_snapshot_list(kt_reader *r, kineto_string array)
 {
     kt_scan scan;
     bool first = true;
     kineto_string item;
-    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
-        kb_clock_snapshot s = {.ticks = get_uint(item, "ticks"),
-                               .width_ticks = get_uint(item, "width_ticks")};
-        if (get_int(item, "monotonic_ns", &s.monotonic_ns) &&
-            get_int(item, "monotonic_raw_ns", &s.monotonic_raw_ns) &&
-            get_int(item, "realtime_ns", &s.realtime_ns) &&
-            get_int(item, "boottime_ns", &s.boottime_ns))
+    for (bool ok = open_header_list(&scan, array); ok && next_list_item(&scan, &first, &item);) {
+        kb_clock_snapshot s = {.ticks = get_uint_member(item, "ticks"),
+                               .width_ticks = get_uint_member(item, "width_ticks")};
+        if (get_int_member(item, "monotonic_ns", &s.monotonic_ns) &&
+            get_int_member(item, "monotonic_raw_ns", &s.monotonic_raw_ns) &&
+            get_int_member(item, "realtime_ns", &s.realtime_ns) &&
+            get_int_member(item, "boottime_ns", &s.boottime_ns))
             kt_snapshot(r->b, &s);
     }
 }
 
-/* Could this be the window of these activities? It begins no earlier than the base, which was
- * chosen so, and some activity lies in it. */
-static bool window_fits(const kt_reader *r, int64_t start_ns, int64_t end_ns)
+/* True if this may be the window of the activities: it does not begin before the base time,
+ * which the writer chose so, and some activity overlaps it. */
+static bool window_matches_rows(const kt_reader *r, int64_t start_ns, int64_t end_ns)
 {
     const kineto_trace *t = r->b->trace;
     bool touched = t->count == 0;
@@ -351,33 +371,34 @@ static bool window_fits(const kt_reader *r, int64_t start_ns, int64_t end_ns)
     return touched && start_ns >= r->base_ns && start_ns <= end_ns;
 }
 
-void kt_read_distrust_window(kt_reader *r)
+void kt_read_ignore_window(kt_reader *r)
 {
     kt_ledger_add(r->b, kb_string("reader"),
-                  kb_string("a window that cannot be that of the activities: left out"), 1, false,
+                  kb_string("window does not match the activities: ignored"), 1, false,
                   kb_string(""));
 }
 
-static void read_window(kt_reader *r, kineto_string array)
+static void read_stated_window(kt_reader *r, kineto_string array)
 {
     kt_scan scan;
     bool first = true;
     kineto_string start, end;
     int64_t start_ns, end_ns;
-    if (!open_list(&scan, array) || !next_item(&scan, &first, &start) ||
-        !next_item(&scan, &first, &end) || !kt_json_int(start, &start_ns) ||
+    if (!open_header_list(&scan, array) || !next_list_item(&scan, &first, &start) ||
+        !next_list_item(&scan, &first, &end) || !kt_json_int(start, &start_ns) ||
         !kt_json_int(end, &end_ns))
         return;
-    r->has_window = window_fits(r, start_ns, end_ns);
+    r->has_window = window_matches_rows(r, start_ns, end_ns);
     if (r->has_window) {
         r->window_start_ns = start_ns;
         r->window_end_ns = end_ns;
     } else {
-        kt_read_distrust_window(r);
+        kt_read_ignore_window(r);
     }
 }
 
-static void read_writer(kt_reader *r, kineto_string version)
+/* The version of ckineto that wrote the file, reduced to harmless characters. */
+static void read_writer_version(kt_reader *r, kineto_string version)
 {
     char *out = r->b->trace->writer_version;
     size_t room = sizeof r->b->trace->writer_version - 1;
@@ -391,10 +412,10 @@ static void read_writer(kt_reader *r, kineto_string version)
 
 void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own)
 {
-    settle_rows(r, own);
-    read_devices(r, devices);
-    read_ledger(r, kt_member_of(own, "ledger"));
-    read_snapshots(r, kt_member_of(kt_member_of(own, "clock"), "snapshots"));
-    read_window(r, kt_member_of(own, "window"));
-    read_writer(r, kt_member_of(own, "version"));
+    resolve_processes_and_rows(r, own);
+    read_device_list(r, devices);
+    read_ledger_list(r, kt_member_of(own, "ledger"));
+    read_snapshot_list(r, kt_member_of(kt_member_of(own, "clock"), "snapshots"));
+    read_stated_window(r, kt_member_of(own, "window"));
+    read_writer_version(r, kt_member_of(own, "version"));
 }

@@ -1,7 +1,10 @@
-/* Stage two of scanning JSON: a grammar over the positions that stage one finds.
+/* Stage two of parsing JSON: a grammar over the positions of structural characters that
+ * stage one finds (scan_index.h), after the design of simdjson.
  *
- * A cursor gives the places where something begins, one after the other. Where the text ends, it
- * gives the zero byte behind it, again and again, so that every check fails by itself. */
+ * A cursor returns the positions one after the other. At the end of the text it returns the
+ * zero byte after it, again and again, so that every check of the grammar fails without a
+ * test for the end. The text is indexed in windows of KT_WINDOW_BYTES; kt_cursor_refill
+ * waits for text that is not ready yet. */
 #ifndef KT_SCAN_H
 #define KT_SCAN_H
 
@@ -10,33 +13,34 @@
 #include "trace/read/scan_index.h"
 
 #ifndef KT_WINDOW_BYTES
-#define KT_WINDOW_BYTES 16384u /* indexed at once: positions and text stay in the cache */
+#define KT_WINDOW_BYTES 16384u /* text indexed at once, so that text and positions stay in cache */
 #endif
 
+/* Unknown members that are recorded for one event; others are not counted. */
 #define KT_OTHER_MEMBERS 16u
 
 typedef struct kt_cursor {
-    const uint32_t *at, *end; /* positions that are left */
-    const char *window;       /* what they count from */
-    const char *bad;          /* first place that stage one objects to; NULL: none yet */
-    const char *problem;      /* what is wrong, at problem_at */
+    const uint32_t *at, *end; /* positions of the window that are left */
+    const char *window;       /* begin of the window: positions are relative to it */
+    const char *bad;          /* first invalid character that stage one found; NULL: none */
+    const char *problem;      /* first problem, at problem_at; NULL: none */
     const char *problem_at;
     kt_input *input;
-    size_t next;    /* offset where the next window begins */
-    size_t checked; /* up to here the text is valid UTF-8 or has not been looked at */
+    size_t next;    /* offset of the next window */
+    size_t checked; /* UTF-8 is checked up to this offset */
     kt_index_fn *index;
-    bool lenient; /* a length may be a text such as "nan" */
+    bool lenient;        /* a duration may be a text such as "nan" */
     int8_t unit_shift;   /* times are in units of 10^unit_shift microseconds */
-    uint8_t other_count; /* members of the event that no reader knows; see `others` */
+    uint8_t other_count; /* number of `others` */
     kt_index_state state;
-    size_t begun; /* where it was started */
+    size_t begun; /* offset where the cursor was started */
     uint32_t positions[KT_WINDOW_BYTES + 8];
-    kineto_string others[KT_OTHER_MEMBERS]; /* keys of such members */
+    kineto_string others[KT_OTHER_MEMBERS]; /* keys of unknown members of the event */
 } kt_cursor;
 
-/** Begin at an offset that is outside of strings. */
+/** Starts at an offset that is not inside a string. */
 void kt_cursor_start(kt_cursor *c, kt_input *input, size_t offset);
-/** The next window; false at the end of the text. */
+/** Indexes the next window; false: the end of the text. */
 bool kt_cursor_refill(kt_cursor *c);
 
 static inline const char *kt_cursor_end(kt_cursor *c)
@@ -48,27 +52,29 @@ static inline size_t kt_cursor_offset(const kt_cursor *c, const char *p)
     return (size_t)(p - c->input->base);
 }
 
-KB_INLINE const char *kt_next(kt_cursor *c)
+/** The next structural character, and a step over it; at the end of the text the zero byte
+ *  after it. */
+KB_INLINE const char *kt_cursor_next(kt_cursor *c)
 {
     if (KINETO_UNLIKELY(c->at == c->end) && !kt_cursor_refill(c))
         return kt_cursor_end(c);
     return c->window + *c->at++;
 }
-/** The same without stepping over it. */
-KB_INLINE const char *kt_peek(kt_cursor *c)
+/** The same without the step. */
+KB_INLINE const char *kt_cursor_peek(kt_cursor *c)
 {
     if (KINETO_UNLIKELY(c->at == c->end) && !kt_cursor_refill(c))
         return kt_cursor_end(c);
     return c->window + *c->at;
 }
 
-/** How many places can be stepped onto without another window. */
-KB_INLINE size_t kt_ahead(const kt_cursor *c) { return (size_t)(c->end - c->at); }
+/** Number of positions left in the window. */
+KB_INLINE size_t kt_cursor_ahead(const kt_cursor *c) { return (size_t)(c->end - c->at); }
 
-/* What stage one objects to; which of them, a slower look tells. */
+/* The problem for c->bad; kt_read_explain finds a more precise one. */
 #define KT_BAD_TEXT "invalid UTF-8"
-/** State what is wrong (the first time counts); returns false. */
-static inline bool kt_object(kt_cursor *c, const char *at, const char *problem)
+/** Records a problem, unless there is one already; returns false. */
+static inline bool kt_cursor_fail(kt_cursor *c, const char *at, const char *problem)
 {
     if (!c->problem) {
         c->problem = problem;
@@ -77,7 +83,7 @@ static inline bool kt_object(kt_cursor *c, const char *at, const char *problem)
     return false;
 }
 
-/* ---- words: up to eight bytes at once. Behind every text eight bytes may be read. ---- */
+/* ---- words: up to eight bytes at once. At least eight bytes after every text may be read. ---- */
 
 KB_INLINE uint64_t kt_word(const char *p)
 {
@@ -104,26 +110,28 @@ KB_INLINE bool kt_same_bytes(const char *a, const char *b, size_t size)
 
 static inline bool kt_is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-/** The closing quote of the string at `p`, given the position behind it. */
-KB_INLINE const char *kt_string_end(const char *p, const char *behind)
+/** The closing quote of the string at `p`; `next` is the structural character after it.
+ *  NULL: none. */
+KB_INLINE const char *kt_string_end(const char *p, const char *next)
 {
-    const char *end = behind - 1;
+    const char *end = next - 1;
     while (KINETO_UNLIKELY(kt_is_space(*end)))
         end--;
     return *end == '"' && end > p ? end : NULL;
 }
 
-/** Skip and check one value that begins at `p` (already stepped onto); its end, NULL with a
- * problem. */
+/** Checks and skips the value at `p`, which the cursor returned last. Returns its end;
+ *  NULL: a problem in the cursor. */
 const char *kt_skip_value(kt_cursor *c, const char *p);
-/** A plain number of up to seven digits: behind it, NULL if it is something else. */
+/** The end of a number of up to seven digits that is directly followed by ',', '}' or ']';
+ *  NULL: something else. */
 KB_INLINE const char *kt_skip_digits(const char *p)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     uint64_t word = kt_word(p);
     uint64_t other =
         ((word - 0x3030303030303030u) | (word + 0x4646464646464646u) | word) & 0x8080808080808080u;
-    /* Borrows and carries reach only bytes behind the first that is no digit. */
+    /* Borrows and carries only change bytes after the first non-digit. */
     unsigned digits = other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
     const char *end = p + digits;
     bool plain =
@@ -134,15 +142,17 @@ KB_INLINE const char *kt_skip_digits(const char *p)
     return NULL;
 #endif
 }
-/** A key at `p` (stepped onto) and its colon: `key` is what is between the quotes. */
+/** Parses the key at `p`, which the cursor returned last, and its colon; `key` is without
+ *  quotes. */
 KB_INLINE bool kt_take_key(kt_cursor *c, const char *p, kineto_string *key)
 {
-    const char *colon = kt_next(c);
+    const char *colon = kt_cursor_next(c);
     if (KINETO_UNLIKELY(*p != '"' || *colon != ':'))
-        return kt_object(c, *p == '"' ? colon : p, *p == '"' ? "expected ':'" : "expected a key");
+        return kt_cursor_fail(c, *p == '"' ? colon : p,
+                              *p == '"' ? "expected ':'" : "expected a key");
     const char *end = kt_string_end(p, colon);
     if (KINETO_UNLIKELY(!end))
-        return kt_object(c, p, "expected a key");
+        return kt_cursor_fail(c, p, "expected a key");
     *key = (kineto_string){p + 1, (size_t)(end - p - 1)};
     return true;
 }

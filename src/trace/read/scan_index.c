@@ -1,4 +1,7 @@
-/* Positions of JSON's structure, by bit masks: portable, and with AVX2. */
+/* Stage one of parsing JSON (see scan_index.h), by bit masks of 64 bytes: a portable
+ * implementation, and one with AVX2 and carry-less multiplication, chosen by the features
+ * of the processor. Both share everything but the classification of bytes and the prefix
+ * xor. */
 #include "trace/read/scan_index.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -6,29 +9,30 @@
 #define WITH_AVX2 1
 #endif
 
-/* A bit for each byte of a block. */
+/* One bit for each byte of a block, the first byte in bit 0. */
 typedef struct masks {
     uint64_t quote, backslash, op, space, control, high;
 } masks;
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static bool is_hex(char c)
+static bool is_hex_digit(char c)
 {
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
 }
 
-/* Is this the rest of an escape: what follows the backslash? */
-static bool escape_valid(const char *s)
+/* True if `s`, the text after a backslash, is the rest of a valid escape. */
+static bool is_valid_escape(const char *s)
 {
     if (*s == 'u')
-        return is_hex(s[1]) && is_hex(s[2]) && is_hex(s[3]) && is_hex(s[4]);
+        return is_hex_digit(s[1]) && is_hex_digit(s[2]) && is_hex_digit(s[3]) && is_hex_digit(s[4]);
     return *s && strchr("\"\\/bfnrt", *s) != NULL;
 }
 
-/* Bytes that a backslash takes the meaning of. Backslashes are rare: one after the other. */
-static KB_COLD uint64_t find_escaped(const char *text, uint64_t backslash, kt_index_state *state,
-                                     uint64_t *bad)
+/* The bytes that are escaped by a backslash. Backslashes are rare, so they are handled one
+ * by one. */
+static KB_COLD uint64_t find_escaped_set(const char *text, uint64_t backslash,
+                                         kt_index_state *state, uint64_t *bad)
 {
     uint64_t escaped = state->escaped;
     uint64_t rest = backslash & ~escaped;
@@ -36,7 +40,7 @@ static KB_COLD uint64_t find_escaped(const char *text, uint64_t backslash, kt_in
     while (rest) {
         unsigned i = (unsigned)__builtin_ctzll(rest);
         rest &= rest - 1;
-        if (!escape_valid(text + i + 1))
+        if (!is_valid_escape(text + i + 1))
             *bad |= UINT64_C(1) << i;
         if (i == 63) {
             state->escaped = true;
@@ -48,8 +52,8 @@ static KB_COLD uint64_t find_escaped(const char *text, uint64_t backslash, kt_in
     return escaped;
 }
 
-/* Each bit: are there an odd number of set bits up to here? */
-KB_INLINE uint64_t prefix_xor(uint64_t bits)
+/* Each bit of the result is the parity of the bits up to it: from quotes, the inside of strings. */
+KB_INLINE uint64_t prefix_xor_portable(uint64_t bits)
 {
     bits ^= bits << 1;
     bits ^= bits << 2;
@@ -61,18 +65,21 @@ KB_INLINE uint64_t prefix_xor(uint64_t bits)
 
 /* ---- one block ------------------------------------------------------------------------------- */
 
-/* Positions out of `in_string` (1 from an opening quote up to before the closing one). */
-KB_INLINE uint64_t structure(const masks *m, uint64_t quotes, uint64_t in_string,
-                             kt_index_state *state)
+/* The structural positions. `in_string` is 1 from an opening quote to the byte before the
+ * closing one. */
+KB_INLINE uint64_t find_structure(const masks *m, uint64_t quotes, uint64_t in_string,
+                                  kt_index_state *state)
 {
     uint64_t scalar = ~(m->op | m->space);
-    uint64_t plain = scalar & ~quotes; /* letters and digits, and all inside of strings */
+    uint64_t plain = scalar & ~quotes; /* letters and digits, and everything inside strings */
     uint64_t starts = scalar & ~(plain << 1 | (uint64_t)state->in_scalar);
     state->in_scalar = plain >> 63;
     return (m->op | starts) & ~(in_string ^ quotes);
 }
 
-KB_INLINE uint32_t *put_positions(uint32_t *out, uint64_t bits, uint32_t base)
+/* Appends the position of each set bit, eight at a time: `out` may be written 7 positions
+ * further. */
+KB_INLINE uint32_t *append_positions(uint32_t *out, uint64_t bits, uint32_t base)
 {
     unsigned count = (unsigned)__builtin_popcountll(bits);
     for (unsigned done = 0; done < count; done += 8)
@@ -83,36 +90,41 @@ KB_INLINE uint32_t *put_positions(uint32_t *out, uint64_t bits, uint32_t base)
     return out + count;
 }
 
-KB_INLINE void note_bad(kt_index_result *result, const char *text, uint64_t bad)
+/* Records the first invalid character. */
+KB_INLINE void record_bad_byte(kt_index_result *result, const char *text, uint64_t bad)
 {
     if (KINETO_UNLIKELY(bad != 0) && !result->bad)
         result->bad = text + __builtin_ctzll(bad);
 }
 
-KB_INLINE uint64_t unescaped_quotes(const char *text, const masks *m, kt_index_state *state,
-                                    uint64_t *bad)
+/* The quotes that begin or end strings. */
+KB_INLINE uint64_t find_unescaped_quotes(const char *text, const masks *m, kt_index_state *state,
+                                         uint64_t *bad)
 {
     if (KINETO_LIKELY(!m->backslash && !state->escaped))
         return m->quote;
-    return m->quote & ~find_escaped(text, m->backslash, state, bad);
+    return m->quote & ~find_escaped_set(text, m->backslash, state, bad);
 }
 
-KB_INLINE uint32_t *index_block(const char *text, uint32_t base, const masks *m, uint64_t quotes,
+/* Processes one classified block; `parity` is the prefix xor of its quotes. */
+KB_INLINE uint32_t *index_masked_block(const char *text, uint32_t base, const masks *m,
+                                       uint64_t quotes,
                                 uint64_t parity, uint64_t bad, kt_index_state *state, uint32_t *out,
-                                kt_index_result *result)
+                                       kt_index_result *result)
 {
     uint64_t in_string = parity ^ state->in_string;
     state->in_string = (uint64_t)((int64_t)in_string >> 63);
-    note_bad(result, text, (bad & in_string) | (m->control & in_string));
+    record_bad_byte(result, text, (bad & in_string) | (m->control & in_string));
     result->non_ascii |= m->high != 0;
-    return put_positions(out, structure(m, quotes, in_string, state), base);
+    return append_positions(out, find_structure(m, quotes, in_string, state), base);
 }
 
 /* ---- portable -------------------------------------------------------------------------------- */
 
+/* Classes of bytes as bits, in the order of struct masks. */
 enum { QUOTE = 1, BACKSLASH = 2, OP = 4, SPACE = 8, CONTROL = 16, HIGH = 32 };
 
-static uint8_t class_of(unsigned c)
+static uint8_t byte_class(unsigned c)
 {
     return (uint8_t)((c == '"' ? QUOTE : 0) | (c == '\\' ? BACKSLASH : 0) |
                      (c && c < 128 && strchr(":,{}[]", (int)c) ? OP : 0) |
@@ -120,7 +132,7 @@ static uint8_t class_of(unsigned c)
                      (c < 32 ? CONTROL : 0) | (c > 127 ? HIGH : 0));
 }
 
-static void classify(const char *text, const uint8_t *classes, masks *m)
+static void classify_portable(const char *text, const uint8_t *classes, masks *m)
 {
     memset(m, 0, sizeof *m);
     for (unsigned i = 0; i < 64; i++) {
@@ -141,14 +153,14 @@ static kt_index_result index_portable(const char *text, size_t blocks, kt_index_
     uint32_t *at = out;
     uint8_t classes[256];
     for (unsigned c = 0; c < 256; c++)
-        classes[c] = class_of(c);
+        classes[c] = byte_class(c);
     for (size_t i = 0; i < blocks; i++, text += 64) {
         masks m;
         uint64_t bad = 0;
-        classify(text, classes, &m);
-        uint64_t quotes = unescaped_quotes(text, &m, state, &bad);
-        at = index_block(text, (uint32_t)(i * 64), &m, quotes, prefix_xor(quotes), bad, state, at,
-                         &result);
+        classify_portable(text, classes, &m);
+        uint64_t quotes = find_unescaped_quotes(text, &m, state, &bad);
+        at = index_masked_block(text, (uint32_t)(i * 64), &m, quotes, prefix_xor_portable(quotes),
+                                bad, state, at, &result);
     }
     result.count = (size_t)(at - out);
     return result;
@@ -159,21 +171,21 @@ static kt_index_result index_portable(const char *text, size_t blocks, kt_index_
 #ifdef WITH_AVX2
 #define AVX2 __attribute__((target("avx2,pclmul,bmi,bmi2,popcnt,lzcnt")))
 
-AVX2 KB_INLINE uint64_t join(__m256i low, __m256i high)
+AVX2 KB_INLINE uint64_t join_masks(__m256i low, __m256i high)
 {
     return (uint32_t)_mm256_movemask_epi8(low) | (uint64_t)(uint32_t)_mm256_movemask_epi8(high)
                                                      << 32;
 }
 
-#define EACH(operation, ...) join(operation(low, __VA_ARGS__), operation(high, __VA_ARGS__))
+#define EACH(operation, ...) join_masks(operation(low, __VA_ARGS__), operation(high, __VA_ARGS__))
 
-/* Equal to the table's entry for its low nibble. */
-AVX2 KB_INLINE __m256i in_table(__m256i bytes, __m256i lookup, __m256i table)
+/* Bytes that equal the table's entry for their low nibble. */
+AVX2 KB_INLINE __m256i equals_table_entry(__m256i bytes, __m256i lookup, __m256i table)
 {
     return _mm256_cmpeq_epi8(bytes, _mm256_shuffle_epi8(table, lookup));
 }
 
-AVX2 KB_INLINE __m256i at_most(__m256i bytes, __m256i limit)
+AVX2 KB_INLINE __m256i is_at_most(__m256i bytes, __m256i limit)
 {
     return _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, limit), bytes);
 }
@@ -189,12 +201,13 @@ AVX2 KB_INLINE masks classify_avx2(__m256i low, __m256i high)
     masks m;
     m.quote = EACH(_mm256_cmpeq_epi8, _mm256_set1_epi8('"'));
     m.backslash = EACH(_mm256_cmpeq_epi8, _mm256_set1_epi8('\\'));
-    m.control = EACH(at_most, _mm256_set1_epi8(0x1f));
-    m.high = join(low, high);
+    m.control = EACH(is_at_most, _mm256_set1_epi8(0x1f));
+    m.high = join_masks(low, high);
     __m256i low5 = _mm256_or_si256(low, bit5), high5 = _mm256_or_si256(high, bit5);
-    m.op = join(in_table(low5, low, ops), in_table(high5, high, ops));
-    m.space = join(in_table(low, low, spaces), in_table(high, high, spaces));
-    m.op &= ~m.control; /* 0x0c and 0x1a would look like , and : */
+    m.op = join_masks(equals_table_entry(low5, low, ops), equals_table_entry(high5, high, ops));
+    m.space = join_masks(equals_table_entry(low, low, spaces),
+                         equals_table_entry(high, high, spaces));
+    m.op &= ~m.control; /* 0x0c and 0x1a have the same low bits as ',' and ':' */
     return m;
 }
 
@@ -213,9 +226,9 @@ AVX2 static kt_index_result index_avx2(const char *text, size_t blocks, kt_index
     for (size_t i = 0; i < blocks; i++, text += 64) {
         masks m = classify_avx2(_mm256_loadu_si256((const __m256i *)text),
                                 _mm256_loadu_si256((const __m256i *)(text + 32)));
-        uint64_t bad = 0, quotes = unescaped_quotes(text, &m, state, &bad);
-        at = index_block(text, (uint32_t)(i * 64), &m, quotes, prefix_xor_clmul(quotes), bad, state,
-                         at, &result);
+        uint64_t bad = 0, quotes = find_unescaped_quotes(text, &m, state, &bad);
+        at = index_masked_block(text, (uint32_t)(i * 64), &m, quotes, prefix_xor_clmul(quotes), bad,
+                                state, at, &result);
     }
     result.count = (size_t)(at - out);
     return result;
