@@ -1,6 +1,6 @@
 /* The timeline of the report: columns of numbers that a browser takes apart quickly. */
 #include "export/report.h"
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SQL tables counters and steps. Their lines are gathered when they are first asked for. */
 #include "export/export.h"
 #include "export/sql_tables.h"
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 /* ---- counters -------------------------------------------------------------------------------------- */
 
