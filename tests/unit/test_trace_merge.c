@@ -636,7 +636,7 @@ static void the_rank_that_is_asked_for_is_opened(void **state)
     how.rank = 7;
     assert_int_equal(kineto_trace_open_many(paths, 2, &how, &t, &err), KINETO_E_NOT_FOUND);
     assert_null(t);
-    assert_non_null(strstr(err.message, "no trace is of rank 7: there are ranks 0 to 1"));
+    assert_non_null(strstr(err.message, "no trace has rank 7: there are ranks 0 to 1"));
     kineto_trace *both = open_many(paths, 2);
     const char *merged = path_of("o-merged.json");
     assert_int_equal(kineto_trace_save(both, merged, NULL), KINETO_OK);
