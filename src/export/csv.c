@@ -188,7 +188,7 @@ static void account_csv(const ke_job *job, const ke_rows *rows)
     const kineto_trace *t = job->trace;
     const char *reason = "a table of activities has no place for them";
     kineto_export_result *r = job->result;
-    ke_result_all(job);
+    ke_result_count_all(job);
     r->flows = 0;
     r->records = job->census.activities;
     r->record_noun = "lines";
@@ -207,11 +207,11 @@ kineto_status ke_csv_write(ke_job *job, kineto_error *err)
     kb_sink_write(job->sink, csv_head, sizeof csv_head - 1);
     for (uint64_t row = 0; ok && row < job->census.activities && !kb_sink_failed(job->sink);
          row++) {
-        ok = ke_rows_look(&rows, (kineto_row)row);
+        ok = ke_rows_load(&rows, (kineto_row)row);
         if (ok)
             write_csv_row(job->sink, &rows);
     }
     account_csv(job, &rows);
     ke_rows_end(&rows);
-    return ok ? KINETO_OK : ke_no_memory(job, err);
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

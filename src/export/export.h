@@ -41,15 +41,15 @@ kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
                                 kineto_error *err);
 
 /* ---- result.c: the account ----------------------------------------------------------------------- */
-void ke_census_take(const kineto_trace *trace, ke_census *out);
+void ke_census_count(const kineto_trace *trace, ke_census *out);
 /** Note what cannot be held; nothing if count is 0. The texts are static. */
 void ke_omit(kineto_export_result *result, const char *what, const char *reason, uint64_t count);
 /** All activities and flows are written. */
-void ke_result_all(const ke_job *job);
+void ke_result_count_all(const ke_job *job);
 /** Copy to a caller who may know a shorter struct. */
-void ke_result_give(const kineto_export_result *all, kineto_export_result *to);
+void ke_result_copy_out(const kineto_export_result *all, kineto_export_result *to);
 void ke_progress(const ke_job *job, uint64_t done);
-kineto_status ke_no_memory(const ke_job *job, kineto_error *err);
+kineto_status ke_fail_memory(const ke_job *job, kineto_error *err);
 
 /* ---- labels.c: names for rows that may have none ---------------------------------------------------- */
 typedef struct ke_label {
@@ -62,7 +62,7 @@ const char *ke_track_type_name(uint32_t type);
 const char *ke_form_name(uint32_t form);
 const char *ke_flow_type_name(uint32_t type);
 /** "path/file.py(12): function" of a Python function; false if a name looks otherwise. */
-bool ke_python_place(kineto_string name, kineto_string *file, uint32_t *line,
+bool ke_parse_python_name(kineto_string name, kineto_string *file, uint32_t *line,
                      kineto_string *function);
 
 /* ---- units.c ------------------------------------------------------------------------------------ */

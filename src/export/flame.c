@@ -243,5 +243,5 @@ kineto_status ke_flame_write(ke_job *job, kineto_error *err)
     free(f.boxes);
     free(f.children);
     ke_stacks_free(&stacks);
-    return ok ? KINETO_OK : ke_no_memory(job, err);
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

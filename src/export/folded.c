@@ -73,7 +73,7 @@ kineto_status ke_folded_write(ke_job *job, kineto_error *err)
     ke_stacks stacks;
     folded f = {
         .sink = job->sink, .stacks = &stacks, .unit_ns = KB_MAX(job->options->weight_ns, 1)};
-    bool ok = ke_stacks_make(&stacks, job, KE_MOST_FRAMES);
+    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES);
     for (size_t i = 0; ok && i < stacks.nodes.count && !kb_sink_failed(job->sink); i++)
         ok = write_folded_line(&f, (uint32_t)i);
     ke_stacks_account(job, stacks.forms);
@@ -82,5 +82,5 @@ kineto_status ke_folded_write(ke_job *job, kineto_error *err)
     job->result->record_noun = "stacks";
     kb_vec_free(&f.path);
     ke_stacks_free(&stacks);
-    return ok ? KINETO_OK : ke_no_memory(job, err);
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

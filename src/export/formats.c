@@ -18,7 +18,7 @@ typedef struct format {
 
 static kineto_status write_sqlite(ke_job *job, kineto_error *err)
 {
-    ke_result_all(job);
+    ke_result_count_all(job);
     return ke_sqlite_write_path(job->trace, job->path, job->result, err);
 }
 
@@ -212,9 +212,9 @@ static kineto_status begin_job(ke_job *job, const format *f, kineto_error *err)
 {
     job->trace_name = job->options->trace_name ? job->options->trace_name : job->path;
     job->result->format = f->name;
-    ke_census_take(job->trace, &job->census);
+    ke_census_count(job->trace, &job->census);
     ke_progress(job, 0);
-    return kt_prepare(job->trace, f->nesting, f->links) ? KINETO_OK : ke_no_memory(job, err);
+    return kt_prepare(job->trace, f->nesting, f->links) ? KINETO_OK : ke_fail_memory(job, err);
 }
 
 /* Args are looked at in the file that a trace was read from. */
@@ -291,7 +291,7 @@ kineto_status kineto_export(const kineto_trace *trace, const char *path,
     ke_job job = {.trace = trace, .path = path, .options = &all, .result = &account};
     status = write_path(&job, c, err);
     if (status == KINETO_OK)
-        ke_result_give(&account, result);
+        ke_result_copy_out(&account, result);
     return status;
 }
 
@@ -313,7 +313,7 @@ kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
         .trace = trace, .sink = sink, .path = "trace", .options = &all, .result = &account};
     status = write_job(&job, f, err);
     if (status == KINETO_OK)
-        ke_result_give(&account, result);
+        ke_result_copy_out(&account, result);
     return status;
 }
 

@@ -264,7 +264,7 @@ static void put_activities(lines *l)
         l->ok = make_place(l, i);
     for (uint64_t row = 0; l->ok && row < l->job->census.activities && !kb_sink_failed(l->sink);
          row++) {
-        l->ok = ke_rows_look(&l->rows, (kineto_row)row);
+        l->ok = ke_rows_load(&l->rows, (kineto_row)row);
         if (l->ok)
             put_activity(l);
     }
@@ -275,7 +275,7 @@ static void put_activities(lines *l)
 static void account(const lines *l)
 {
     kineto_export_result *r = l->job->result;
-    ke_result_all(l->job);
+    ke_result_count_all(l->job);
     r->records = l->job->census.activities;
     r->record_noun = "lines";
     r->replaced_bytes = l->json.replaced_bytes + l->rows.replaced;
@@ -300,5 +300,5 @@ kineto_status ke_jsonl_write(ke_job *job, kineto_error *err)
     account(&l);
     ke_rows_end(&l.rows);
     kb_vec_free(&l.text);
-    return l.ok ? KINETO_OK : ke_no_memory(job, err);
+    return l.ok ? KINETO_OK : ke_fail_memory(job, err);
 }

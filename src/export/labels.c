@@ -106,7 +106,7 @@ static size_t find_line(kineto_string name, uint32_t *line, size_t *behind)
     return SIZE_MAX;
 }
 
-bool ke_python_place(kineto_string name, kineto_string *file, uint32_t *line,
+bool ke_parse_python_name(kineto_string name, kineto_string *file, uint32_t *line,
                      kineto_string *function)
 {
     size_t behind, at = find_line(name, line, &behind);
@@ -115,4 +115,23 @@ bool ke_python_place(kineto_string name, kineto_string *file, uint32_t *line,
     *file = (kineto_string){name.data, at};
     *function = (kineto_string){name.data + behind, name.size - behind};
     return true;
+}
+
+/* ---- units of counters ---- */
+
+void ke_split_unit(kineto_string key, kineto_string *series, kineto_string *unit)
+{
+    size_t size = key.size, open = size;
+    *series = key;
+    *unit = (kineto_string){"", 0};
+    if (size < 3 || key.data[size - 1] != ']')
+        return;
+    while (open > 0 && key.data[open - 1] != '[')
+        open--;
+    if (open == 0 || open + 1 == size)
+        return;
+    *unit = (kineto_string){key.data + open, size - open - 1};
+    series->size = open - 1;
+    while (series->size > 0 && key.data[series->size - 1] == ' ')
+        series->size--;
 }

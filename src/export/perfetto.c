@@ -5,14 +5,14 @@
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
-size_t ke_pf_begin(ke_perfetto *w)
+size_t ke_pf_begin_packet(ke_perfetto *w)
 {
     size_t mark = ke_proto_begin(&w->packets, KE_PF_TRACE_PACKET);
     ke_proto_uint(&w->packets, KE_PF_PACKET_SEQUENCE, w->sequence);
     return mark;
 }
 
-void ke_pf_end(ke_perfetto *w, size_t mark)
+void ke_pf_end_packet(ke_perfetto *w, size_t mark)
 {
     if (w->interned.count) {
         kineto_string texts = {w->interned.data, w->interned.count};
@@ -52,7 +52,7 @@ static event begin_event(ke_perfetto *w, int64_t ns, uint32_t type)
 static void end_event(ke_perfetto *w, event e)
 {
     ke_proto_end(&w->packets, e.event);
-    ke_pf_end(w, e.packet);
+    ke_pf_end_packet(w, e.packet);
     w->all.records++;
 }
 
@@ -71,7 +71,7 @@ static bool ids_reach(ke_perfetto *w, ke_pf_ids *ids, uint32_t index)
     return true;
 }
 
-uint32_t ke_pf_number(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh)
+uint32_t ke_pf_intern_id(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh)
 {
     *fresh = false;
     if (KINETO_UNLIKELY(index >= ids->given.count) && !ids_reach(w, ids, index))
@@ -84,7 +84,7 @@ uint32_t ke_pf_number(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fres
     return (uint32_t)*given;
 }
 
-void ke_pf_state(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text)
+void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text)
 {
     size_t mark = ke_proto_begin(&w->interned, field);
     ke_proto_uint(&w->interned, KE_PF_INTERNED_IID, number);
@@ -95,13 +95,13 @@ void ke_pf_state(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string 
 static void put_names(ke_perfetto *w, const kt_block *b, uint32_t i)
 {
     bool fresh;
-    uint32_t name = ke_pf_number(w, &w->names, b->name[i], &fresh);
+    uint32_t name = ke_pf_intern_id(w, &w->names, b->name[i], &fresh);
     if (fresh)
-        ke_pf_state(w, KE_PF_INTERNED_NAME, name, kineto_trace_string(w->trace, b->name[i]));
+        ke_pf_intern_text(w, KE_PF_INTERNED_NAME, name, kineto_trace_string(w->trace, b->name[i]));
     ke_proto_uint(&w->packets, KE_PF_EVENT_NAME, name);
-    uint32_t category = ke_pf_number(w, &w->categories, b->category[i], &fresh);
+    uint32_t category = ke_pf_intern_id(w, &w->categories, b->category[i], &fresh);
     if (fresh)
-        ke_pf_state(w, KE_PF_INTERNED_CATEGORY, category,
+        ke_pf_intern_text(w, KE_PF_INTERNED_CATEGORY, category,
                     kt_category_string(w->trace, b->category[i]));
     ke_proto_uint(&w->packets, KE_PF_EVENT_CATEGORY, category);
 }
@@ -172,7 +172,7 @@ static void write_counter(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_
     kineto_args_begin(w->trace, row, &it);
     while (kineto_args_next(&it, &arg)) {
         bool number = arg.type >= KINETO_ARG_INT && arg.type <= KINETO_ARG_BOOL;
-        uint64_t uuid = number ? ke_pf_series(w, b->track[i], name, arg.key) : 0;
+        uint64_t uuid = number ? ke_pf_series_track(w, b->track[i], name, arg.key) : 0;
         numbers_only &= number;
         samples += number;
         if (uuid)
@@ -314,7 +314,7 @@ static void report(ke_perfetto *w, uint64_t bytes, kineto_export_result *result)
     ke_omit(&w->all, "flow directions", "arrows that end before they begin point the other way",
             w->backward_flows);
     ke_omit(&w->all, "times", "before 1970, moved there", w->clamped);
-    ke_result_give(&w->all, result);
+    ke_result_copy_out(&w->all, result);
 }
 
 static void write_all(ke_perfetto *w, const char *trace_name)

@@ -190,15 +190,15 @@ typedef struct ke_perfetto {
 } ke_perfetto;
 
 /* ---- perfetto.c ---- */
-/** A packet of the current sequence; ends with ke_pf_end. */
-size_t ke_pf_begin(ke_perfetto *w);
-void ke_pf_end(ke_perfetto *w, size_t mark);
+/** A packet of the current sequence; ends with ke_pf_end_packet. */
+size_t ke_pf_begin_packet(ke_perfetto *w);
+void ke_pf_end_packet(ke_perfetto *w, size_t mark);
 /** No time before the epoch, which the format cannot say. */
 static inline int64_t ke_pf_time(int64_t ns) { return KB_MAX(ns, INT64_C(0)); }
 /** Number of a text; *fresh: it has to be stated in this packet. 0: out of memory. */
-uint32_t ke_pf_number(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
+uint32_t ke_pf_intern_id(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
 /** State a text under its number, in the current packet. */
-void ke_pf_state(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
+void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
 
 /* ---- perfetto_tracks.c ---- */
 /** Give out identities. False: out of memory. */
@@ -211,7 +211,7 @@ uint64_t ke_pf_describe_lane(ke_perfetto *w, uint32_t track, uint32_t lane);
 /** Begin the next sequence, whose events are on this track. */
 void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid);
 /** Track of a series of a counter, described at its first use. 0: out of memory. */
-uint64_t ke_pf_series(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
+uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
 
 /* ---- perfetto_args.c ---- */
 bool ke_pf_plan_args(ke_perfetto *w);

@@ -65,9 +65,9 @@ bool ke_pf_plan_args(ke_perfetto *w)
 static void put_key(ke_perfetto *w, uint32_t index, kineto_string text)
 {
     bool fresh;
-    uint32_t number = ke_pf_number(w, &w->keys, index, &fresh);
+    uint32_t number = ke_pf_intern_id(w, &w->keys, index, &fresh);
     if (KINETO_UNLIKELY(fresh))
-        ke_pf_state(w, KE_PF_INTERNED_KEY, number, text);
+        ke_pf_intern_text(w, KE_PF_INTERNED_KEY, number, text);
     ke_proto_uint(&w->packets, KE_PF_VALUE_KEY, number);
 }
 

@@ -9,7 +9,7 @@ typedef struct entry {
 
 static entry begin_entry(ke_perfetto *w, kineto_string name)
 {
-    entry e = {.packet = ke_pf_begin(w)};
+    entry e = {.packet = ke_pf_begin_packet(w)};
     e.bundle = ke_proto_begin(&w->packets, KE_PF_PACKET_CHROME_EVENTS);
     e.metadata = ke_proto_begin(&w->packets, KE_PF_BUNDLE_METADATA);
     ke_proto_string(&w->packets, KE_PF_METADATA_NAME, name);
@@ -20,7 +20,7 @@ static void end_entry(ke_perfetto *w, entry e)
 {
     ke_proto_end(&w->packets, e.metadata);
     ke_proto_end(&w->packets, e.bundle);
-    ke_pf_end(w, e.packet);
+    ke_pf_end_packet(w, e.packet);
 }
 
 static void write_string(ke_perfetto *w, kineto_string name, kineto_string value)

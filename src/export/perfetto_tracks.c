@@ -93,7 +93,7 @@ static void put_host_clock(ke_perfetto *w, uint32_t id, int64_t realtime_minus_c
 static void write_clocks(ke_perfetto *w)
 {
     kb_clock_fit fit;
-    size_t packet = ke_pf_begin(w);
+    size_t packet = ke_pf_begin_packet(w);
     ke_proto_uint(&w->packets, KE_PF_PACKET_FLAGS, KE_PF_STATE_CLEARED);
     size_t mark = ke_proto_begin(&w->packets, KE_PF_PACKET_CLOCK_SNAPSHOT);
     ke_proto_uint(&w->packets, KE_PF_CLOCKS_PRIMARY, KE_PF_CLOCK_REALTIME);
@@ -103,7 +103,7 @@ static void write_clocks(ke_perfetto *w)
         put_host_clock(w, KE_PF_CLOCK_BOOTTIME, fit.realtime_minus_boottime_ns);
     }
     ke_proto_end(&w->packets, mark);
-    ke_pf_end(w, packet);
+    ke_pf_end_packet(w, packet);
 }
 
 void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
@@ -112,7 +112,7 @@ void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
     w->last_ns = w->base_ns;
     w->names.next = w->categories.next = w->keys.next = 0;
     ke_proto *p = &w->packets;
-    size_t packet = ke_pf_begin(w);
+    size_t packet = ke_pf_begin_packet(w);
     ke_proto_uint(p, KE_PF_PACKET_FLAGS, KE_PF_STATE_CLEARED);
     size_t defaults = ke_proto_begin(p, KE_PF_PACKET_DEFAULTS);
     ke_proto_uint(p, KE_PF_DEFAULTS_CLOCK, KE_PF_CLOCK_OWN);
@@ -124,7 +124,7 @@ void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
     put_clock(p, KE_PF_CLOCK_REALTIME, w->base_ns);
     put_clock(p, KE_PF_CLOCK_OWN, 0);
     ke_proto_end(p, clocks);
-    ke_pf_end(w, packet);
+    ke_pf_end_packet(w, packet);
 }
 
 /* ---- descriptions ------------------------------------------------------------------------------ */
@@ -146,7 +146,7 @@ typedef struct description {
 
 static description begin_description(ke_perfetto *w, uint64_t uuid, uint64_t parent)
 {
-    description d = {.packet = ke_pf_begin(w)};
+    description d = {.packet = ke_pf_begin_packet(w)};
     d.track = ke_proto_begin(&w->packets, KE_PF_PACKET_TRACK);
     ke_proto_uint(&w->packets, KE_PF_TRACK_UUID, uuid);
     if (parent)
@@ -157,7 +157,7 @@ static description begin_description(ke_perfetto *w, uint64_t uuid, uint64_t par
 static void end_description(ke_perfetto *w, description d)
 {
     ke_proto_end(&w->packets, d.track);
-    ke_pf_end(w, d.packet);
+    ke_pf_end_packet(w, d.packet);
 }
 
 /* Name and place among its siblings; never merged with one of the same name. */
@@ -271,7 +271,7 @@ static void put_series_name(ke_perfetto *w, kineto_string name, kineto_string ke
     put_name(w, whole, 0);
 }
 
-uint64_t ke_pf_series(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key)
+uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key)
 {
     uint64_t identity[3] = {track, kb_hash(name.data, name.size), kb_hash(key.data, key.size)};
     kineto_string series, unit;

@@ -107,7 +107,7 @@ static void put_frame(profile *f, size_t index)
     kineto_string file = {"", 0}, function;
     uint32_t line = 0;
     if (frame->kind == KINETO_KIND_PYTHON_FUNCTION)
-        ke_python_place(frame->text, &file, &line, &function);
+        ke_parse_python_name(frame->text, &file, &line, &function);
     size_t m = ke_proto_begin(&f->p, LOCATION);
     ke_proto_uint(&f->p, LOCATION_ID, index + 1);
     size_t inner = ke_proto_begin(&f->p, LOCATION_LINE);
@@ -161,7 +161,7 @@ kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
 {
     ke_stacks stacks;
     profile f = {.job = job, .stacks = &stacks};
-    bool ok = ke_stacks_make(&stacks, job, KE_MOST_FRAMES);
+    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES);
     if (ok)
         write_profile(&f);
     ok = ok && !f.failed && !f.p.failed;
@@ -173,5 +173,5 @@ kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
     ke_proto_free(&f.p);
     kb_intern_free(&f.strings);
     ke_stacks_free(&stacks);
-    return ok ? KINETO_OK : ke_no_memory(job, err);
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

@@ -20,7 +20,7 @@ bool ke_rows_begin(ke_rows *rows, const ke_job *job)
     return true;
 }
 
-bool ke_rows_look(ke_rows *rows, kineto_row row)
+bool ke_rows_load(ke_rows *rows, kineto_row row)
 {
     kineto_trace_get(rows->job->trace, row, &rows->activity);
     rows->place = &rows->places[KB_MIN(rows->activity.track, rows->place_count)];

@@ -28,7 +28,7 @@ typedef struct ke_rows {
 /** False: out of memory. */
 bool ke_rows_begin(ke_rows *rows, const ke_job *job);
 /** Look at a row; its arguments are in `args`. False: out of memory. */
-bool ke_rows_look(ke_rows *rows, kineto_row row);
+bool ke_rows_load(ke_rows *rows, kineto_row row);
 void ke_rows_end(ke_rows *rows);
 
 /* Words for the flags of an activity: bit i of the flags is word i. */

@@ -141,12 +141,12 @@ static bool sort_lanes(scope *s, const kineto_row *rows, const kineto_track *tra
     uint64_t *first = s->lane_first.data;
     memset(first, 0, ((size_t)lanes + 2) * sizeof *first);
     for (uint64_t i = 0; i < track->count; i++)
-        if (ke_has_frame(s->trace, rows[i]))
+        if (ke_row_has_frame(s->trace, rows[i]))
             first[KB_MIN(kineto_trace_lane(s->trace, rows[i]), lanes - 1) + 2]++;
     for (uint32_t lane = 1; lane <= lanes; lane++)
         first[lane + 1] += first[lane];
     for (uint64_t i = 0; i < track->count; i++)
-        if (ke_has_frame(s->trace, rows[i]))
+        if (ke_row_has_frame(s->trace, rows[i]))
             s->lane_rows
                 .data[first[KB_MIN(kineto_trace_lane(s->trace, rows[i]), lanes - 1) + 1]++] =
                 rows[i];
@@ -196,7 +196,7 @@ static void put_frames(scope *s)
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", f->text);
         if (f->kind == KINETO_KIND_PYTHON_FUNCTION &&
-            ke_python_place(f->text, &file, &line, &function)) {
+            ke_parse_python_name(f->text, &file, &line, &function)) {
             kb_json_put_string(j, "file", file);
             kb_json_put_uint(j, "line", line);
         }
@@ -242,5 +242,5 @@ kineto_status ke_speedscope_write(ke_job *job, kineto_error *err)
     kb_vec_free(&s.lane_first);
     kb_vec_free(&s.open);
     ke_stacks_free(&s.frames);
-    return s.failed ? ke_no_memory(job, err) : KINETO_OK;
+    return s.failed ? ke_fail_memory(job, err) : KINETO_OK;
 }

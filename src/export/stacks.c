@@ -117,7 +117,7 @@ static bool has_length(const kineto_trace *t, kineto_row row)
     return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
 }
 
-bool ke_has_frame(const kineto_trace *t, kineto_row row)
+bool ke_row_has_frame(const kineto_trace *t, kineto_row row)
 {
     return has_length(t, row) && !kt_row_is_summary(t, row);
 }
@@ -132,7 +132,7 @@ static bool add_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto_row ro
     kineto_row enclosing = kineto_trace_parent(t, row);
     uint32_t parent = enclosing == KINETO_NO_ROW ? r->node : node_of[enclosing];
     node_of[row] = parent;
-    if (!ke_has_frame(t, row))
+    if (!ke_row_has_frame(t, row))
         return true;
     if (parent == KE_NO_NODE)
         parent = root_of(s, r, b->kind[i], &ok);

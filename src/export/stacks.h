@@ -34,7 +34,7 @@ typedef struct ke_stacks {
 } ke_stacks;
 
 /* Formats that write each stack out grow with the square of its depth. */
-#define KE_MOST_FRAMES 1024u
+#define KE_MAX_FRAMES 1024u
 /** @param most_depth  deeper frames are added up; 0: there is no limit.
  *  @return false: out of memory. Free in any case. */
 bool ke_stacks_make(ke_stacks *stacks, const ke_job *job, uint32_t most_depth);
@@ -43,7 +43,7 @@ void ke_stacks_free(ke_stacks *stacks);
 uint32_t ke_stacks_frame(ke_stacks *stacks, const kineto_trace *trace, uint32_t name,
                          uint32_t kind);
 /** Does a row have a length, and so a place in a stack? Rows that are about others have none. */
-bool ke_has_frame(const kineto_trace *trace, kineto_row row);
+bool ke_row_has_frame(const kineto_trace *trace, kineto_row row);
 /** Account for frames that were too deep. */
 void ke_stacks_account_depth(const ke_job *job, const ke_stacks *stacks);
 /** Account for a format that has names and lengths only. */
