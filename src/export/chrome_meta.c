@@ -277,10 +277,10 @@ static void write_track_names(ke_chrome *c, uint32_t index)
     kineto_string text = kt_track_text_of(c->trace, index);
     int64_t sort = track->view.sort_index;
     for (uint32_t lane = 0; lane < track->view.lane_count; lane++) {
-        int says = lane_names_as_written(c, index, &track->view, lane);
-        if (says & HAS_NAME)
+        int names = lane_names_as_written(c, index, &track->view, lane);
+        if (names & HAS_NAME)
             write_thread_name(c, track, lane);
-        if (says & HAS_SORT) {
+        if (names & HAS_SORT) {
             begin_meta_event(c, "thread_sort_index", "sort_index", text, &track->places[lane]);
             end_meta_with_int(c, sort || text.data ? sort : track->view.id);
         }

@@ -1,7 +1,7 @@
-/* The account of what a writer wrote and what its format cannot hold. */
+/* The account of an export: how much was written, and what the format cannot hold. */
 #include "export/export.h"
 
-static void count_block(const kt_block *b, ke_census *c)
+static void count_block_rows(const kt_block *b, ke_census *c)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         c->forms[b->form[i] & 3]++;
@@ -16,7 +16,7 @@ void ke_census_count(const kineto_trace *trace, ke_census *out)
     *out = (ke_census){.activities = kineto_trace_count(trace)};
     kineto_trace_window(trace, &out->start_ns, &out->end_ns);
     for (uint32_t i = 0; i < kt_block_count(trace); i++)
-        count_block(kt_block_at(trace, i), out);
+        count_block_rows(kt_block_at(trace, i), out);
     uint64_t flows = kineto_trace_flow_count(trace);
     for (uint64_t i = 0; i < flows; i++) {
         kineto_flow f;
@@ -31,6 +31,7 @@ void ke_omit(kineto_export_result *result, const char *what, const char *reason,
 {
     if (count == 0 || result->omission_count == KINETO_EXPORT_MAX_OMISSIONS)
         return;
+    KB_ASSERT(what && reason);
     result->omissions[result->omission_count++] = (kineto_export_omission){what, reason, count};
 }
 
@@ -45,6 +46,7 @@ void ke_result_count_all(const ke_job *job)
     r->flows = job->census.flows + job->census.half_flows;
 }
 
+/* The caller's `size` stays; it limits the copy. */
 void ke_result_copy_out(const kineto_export_result *all, kineto_export_result *to)
 {
     if (!to || to->size < sizeof to->size)
