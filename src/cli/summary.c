@@ -2,8 +2,8 @@
 #include "cli/cli.h"
 #include "format/format.h"
 #include "session/session.h"
+#include "trace/model/steps.h"
 #include "trace/transform/merged_part.h"
-#include "trace/transform/steps.h"
 
 /* ---- counting --------------------------------------------------------------------------------- */
 

@@ -126,7 +126,7 @@ def check_given_ranks():
     expect("rows of a rank", run("query", "--rank", "1", "--format", "csv", path,
                                  "SELECT count(*) FROM activities").split()[-1], "6")
     run("query", "--rank", "7", path, "SELECT 1", status=2)
-    expect("an unknown rank", "no trace is of rank 7: there are ranks 0 to 1" in run.stderr, True)
+    expect("an unknown rank", "no trace has rank 7: there are ranks 0 to 1" in run.stderr, True)
 
 
 def optimizer_steps(length, waiting=0):

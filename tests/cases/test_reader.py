@@ -148,7 +148,7 @@ def one(**event):
 
 # A member of the wrong type costs at most itself, and is counted.
 WRONG = "repaired: a member of the wrong type: left out"
-NUMBER = "repaired: a malformed number: put right, or kept as a string"
+NUMBER = "repaired: a malformed number: corrected, or kept as a string"
 ODD_MEMBERS = [
     ({"dur": "abc"}, WRONG), ({"dur": [2]}, WRONG), ({"dur": None}, WRONG), ({"tid": [1]}, WRONG),
     ({"pid": {}}, WRONG), ({"id": [1], "ph": "i"}, WRONG), ({"name": ["x"]}, WRONG), ({"cat": True}, WRONG),

@@ -380,7 +380,7 @@ class Places(Convert):
 
     def test_a_database_needs_a_file(self):
         done = self.convert(self.source, "-o", "-", "--to", "sqlite", status=2)
-        self.assertIn(b"needs a file of its own", done.err)
+        self.assertIn(b"needs a regular file", done.err)
 
 
 class Mistakes(Convert):
@@ -401,7 +401,7 @@ class Mistakes(Convert):
 
     def test_unknown_formats_and_endings_are_told_what_exists(self):
         self.check(["convert", self.source, "-o", "x.xml"], "x.xml", ".json, ", ".folded", ".pb.gz")
-        self.check(["convert", self.source, "-o", "x", "--to", "xml"], "'xml' is no format", "chrome", "csv")
+        self.check(["convert", self.source, "-o", "x", "--to", "xml"], "unknown format 'xml'", "chrome", "csv")
         self.check(["convert", self.source, "-o", "x", "--to", "pprof.zst"], "leave .zst out")
         for ending in ("sqlite.gz", "db.zst", "pprof.zst"):
             self.check(["convert", self.source, "-o", f"x.{ending}"], "not compressed like that")

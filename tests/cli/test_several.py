@@ -87,7 +87,7 @@ class Tables(Several):
         found = self.info("run", status=2)
         ids = {f["id"]: f["sentence"] for f in found["findings"]}
         self.assertIn("1 of 8 ranks are missing: 6", ids["rank.missing"])
-        self.assertIn("2 files say they are rank 3: rank3.json, rank9.json", ids["rank.repeated"])
+        self.assertIn("2 files claim rank 3: rank3.json, rank9.json", ids["rank.repeated"])
         self.assertIn("9 by the file name", ids["identity.conflict"])
         self.assertIn("rank20.json", ids["file.unreadable"])
         out, _ = self.run_ok("info", "run", status=2)
@@ -111,7 +111,7 @@ class Tables(Several):
         self.put_ranks(2)
         os.makedirs(self.path("empty/inner"))
         for arguments, status, words in ((["info", "empty"], 2, "no trace in this directory"),
-                                         (["info", "empty"], 2, "its 1 directories"),
+                                         (["info", "empty"], 2, "its 1 subdirectories"),
                                          (["info", "run", "--timing"], 2, "--timing is of one trace"),
                                          (["info", "run", "--rank", "x"], 2, "--rank wants a rank"),
                                          (["info", "run", "--rank", "9"], 2, "there are ranks 0 to 1"),

@@ -100,7 +100,7 @@ static void check_refusal(kineto_status status, const kineto_error *err)
     if (!strstr(err->message, descriptor_path))
         fail("refused without the name of the file");
     if (status == KINETO_E_FORMAT && !strstr(err->message, "byte") &&
-        !strstr(err->message, "nothing in it is an event"))
+        !strstr(err->message, "it holds no event"))
         fail("refused without a place");
     if (status != KINETO_E_FORMAT && status != KINETO_E_UNSUPPORTED)
         fail(err->message);

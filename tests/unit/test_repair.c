@@ -358,9 +358,9 @@ static void test_members_of_the_header_are_repaired_one_by_one(void **state)
     "{\"source\":\"repair\",\"reason\":\"repaired: " reason "\",\"count\":" count                  \
     ",\"loss\":" loss ",\"detail\":\"first at offset " offset " of the text that was repaired\"}"
 #define CUT(offset)                                                                                \
-    LINE("the text ends early: what followed is missing, how many events is not known", "1", "true", offset)
+    LINE("the text ends early: an unknown number of events is missing", "1", "true", offset)
 #define BRACKETS(count, offset)                                                                    \
-    LINE("brackets that do not match: put right", count, "false", offset)
+    LINE("brackets that do not match: corrected", count, "false", offset)
 /* Lines of what was lost are looked at where they are what is tested. */
 static void leave_out_ledger(char *data, const char *expected)
 {

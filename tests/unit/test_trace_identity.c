@@ -268,7 +268,7 @@ static void the_header_counts_and_who_disagrees_is_named(void **state)
     assert_int_equal(id.rank_learned, KINETO_LEARNED_DIRECTORY);
     made outside = {100, -1, "", {"distributedInfo", "{\"rank\":8,\"world_size\":8}"}};
     id = learn(&outside, NULL);
-    assert_string_equal(id.conflict, "rank 8 is none of a world of 8");
+    assert_string_equal(id.conflict, "rank 8 is out of range for world size 8");
 }
 
 static void numbers_in_names_are_processes_only_if_the_trace_has_them(void **state)

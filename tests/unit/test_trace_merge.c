@@ -566,7 +566,7 @@ static void what_is_odd_about_a_set_is_found(void **state)
     assert_found((const char *[]){a, e}, 2, "rank.windows", "rank 0 has 2 windows");
     assert_found((const char *[]){a, c}, 2, "world.conflict", "4 ranks by one file and 8 by");
     assert_found((const char *[]){a, c}, 2, "pid.shared", "different processes of different hosts");
-    assert_found((const char *[]){a, d}, 2, "rank.unknown", "1 of 2 files do not say");
+    assert_found((const char *[]){a, d}, 2, "rank.unknown", "1 of 2 files do not state");
     assert_found((const char *[]){a, f}, 2, "rank.missing", "2 of 4 ranks are missing: 1-2");
     assert_found((const char *[]){a, f}, 2, "window.apart", "before another begins");
     assert_found((const char *[]){a, g}, 2, "file.same", "have the same 12 activities");
@@ -636,7 +636,7 @@ static void the_rank_that_is_asked_for_is_opened(void **state)
     how.rank = 7;
     assert_int_equal(kineto_trace_open_many(paths, 2, &how, &t, &err), KINETO_E_NOT_FOUND);
     assert_null(t);
-    assert_non_null(strstr(err.message, "no trace is of rank 7: there are ranks 0 to 1"));
+    assert_non_null(strstr(err.message, "no trace has rank 7: there are ranks 0 to 1"));
     kineto_trace *both = open_many(paths, 2);
     const char *merged = path_of("o-merged.json");
     assert_int_equal(kineto_trace_save(both, merged, NULL), KINETO_OK);

@@ -6,7 +6,7 @@
  * stays, and the work with its ids. */
 #include "analyze/dataset/dataset.h"
 
-#include "trace/transform/select.h"
+#include "trace/model/steps.h"
 
 #include <math.h>
 
@@ -258,7 +258,7 @@ static kineto_status check_range(const filling *f, kineto_error *err)
             return KINETO_OK;
     if (f->options->steps != KINETO_STEPS_RANGE)
         return KINETO_OK;
-    return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace",
+    return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has no %s",
                    kt_steps_text(f->options->first_step, f->options->last_step).s);
 }
 

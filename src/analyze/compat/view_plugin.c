@@ -7,7 +7,7 @@
  * Steps end with the device, and the last ones are left out if they launched little. */
 #include "analyze/dataset/view.h"
 
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 typedef enum sort_of {
     SKIPPED,

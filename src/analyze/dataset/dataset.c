@@ -2,7 +2,7 @@
 #include "analyze/dataset/dataset.h"
 #include "analyze/dataset/view.h"
 
-#include "trace/transform/select.h"
+#include "trace/model/steps.h"
 
 #include <ckineto/files.h>
 
@@ -395,7 +395,7 @@ static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
     if (c->how == KINETO_STEPS_RANGE && !count)
         return kt_no_steps(f->options->step_pattern, err);
     if (c->how == KINETO_STEPS_RANGE && !found)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu",
+        return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has no %s; its steps are %llu..%llu",
                        kt_steps_text(c->first, c->last).s, (unsigned long long)steps[0].number,
                        (unsigned long long)steps[count - 1].number);
     return KINETO_OK;

@@ -8,7 +8,7 @@
 
 #include "analyze/classes/classes.h"
 #include "analyze/tables/table.h"
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 #include "trace/trace.h"
 
 #define KA_NONE UINT32_MAX

@@ -1,7 +1,7 @@
 /* A view with exact definitions, of a dataset. */
 #include "analyze/dataset/view.h"
 
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 enum { NOT_LOOKED_AT, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
 

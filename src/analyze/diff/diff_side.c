@@ -3,7 +3,7 @@
 #include "analyze/diff/diff.h"
 
 #include "analyze/dataset/each_rank.h"
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 /* ---- things --------------------------------------------------------------------------------- */
 

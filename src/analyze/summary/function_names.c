@@ -1,7 +1,7 @@
 /* Names of function events: what they are grouped by, and which are never shown. */
 #include "analyze/summary/summary.h"
 
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 bool kp_is_dropped_name(kineto_string name)
 {

@@ -1,7 +1,7 @@
 /* One pass over the columns: times, durations, window, order, names; and what later passes need to
  * know of tracks and names. */
 #include "analyze/verify/verify.h"
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 typedef struct pass {
     ka_verify *v;

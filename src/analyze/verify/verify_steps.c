@@ -1,6 +1,6 @@
 /* Steps and operators: numbers that should occur once, and without gaps. */
 #include "analyze/verify/verify.h"
-#include "trace/transform/steps.h"
+#include "trace/model/steps.h"
 
 typedef struct step {
     uint64_t number;

@@ -1,4 +1,7 @@
-/* Finding the files of traces: as they are named, and those that lie in directories. */
+/* Finds trace files: paths as they are given, and the files that end in .json, .json.gz or
+ * .json.zst of given directories (not of their subdirectories). Implements kineto_files of
+ * <ckineto/files.h>; the list is in the order of ranks, then of names. A file is identified by
+ * device and inode, so that it is listed once however it is named. */
 #include "trace/files/identity.h"
 
 #include <dirent.h>
@@ -7,28 +10,32 @@
 
 typedef struct file {
     char *path;
-    int32_t rank; /* of the name; INT32_MAX: it says none */
+    int32_t rank; /* stated by the path; INT32_MAX: none, sorts last */
+    /* was_found: in a directory, as opposed to named by the caller. has_inode: a regular file;
+     * pipes and missing files are never merged. */
     bool was_found, has_inode;
     dev_t device;
     ino_t inode;
-    size_t number; /* as they came */
+    size_t number; /* position in the order of discovery */
 } file;
 
 struct kineto_files {
     KB_VEC(file) list;
-    uint64_t skipped, directories; /* things in directories; of them, directories */
+    /* Directory entries that were ignored; of them, directories. */
+    uint64_t skipped, directories;
     uint32_t repeated;
     char *first_repeated;
 };
 
-static kineto_status no_memory(kineto_error *err)
+static kineto_status fail_list_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory for a list of files");
 }
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-static int32_t rank_of(const char *path)
+/* The rank in the name of the file, or else in that of its nearest directory. */
+static int32_t rank_of_path(const char *path)
 {
     kt_name_facts facts;
     kt_name_facts_of(path, &facts);
@@ -36,10 +43,11 @@ static int32_t rank_of(const char *path)
     return rank >= 0 ? rank : INT32_MAX;
 }
 
-static kineto_status add(kineto_files *files, const char *path, const struct stat *st, bool found,
-                         kineto_error *err)
+/* Appends a copy of `path`. `st` may be NULL; `found` as in was_found. */
+static kineto_status append_file(kineto_files *files, const char *path, const struct stat *st,
+                                 bool found, kineto_error *err)
 {
-    file f = {.path = strdup(path), .rank = rank_of(path), .was_found = found};
+    file f = {.path = strdup(path), .rank = rank_of_path(path), .was_found = found};
     if (st && S_ISREG(st->st_mode)) {
         f.has_inode = true;
         f.device = st->st_dev;
@@ -49,11 +57,12 @@ static kineto_status add(kineto_files *files, const char *path, const struct sta
     if (f.path && files->list.count < UINT32_MAX && kb_vec_push(&files->list, f))
         return KINETO_OK;
     free(f.path);
-    return no_memory(err);
+    return fail_list_memory(err);
 }
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
+/* True if a directory entry has the name of a trace; hidden files do not count. */
 static bool is_trace_name(const char *name)
 {
     static const char *const endings[] = {".json", ".json.gz", ".json.zst"};
@@ -66,20 +75,21 @@ static bool is_trace_name(const char *name)
     return false;
 }
 
-static kineto_status look_at(kineto_files *files, const char *directory, const char *name,
-                             kineto_error *err)
+/* Appends an entry if it is a regular file with the name of a trace; otherwise counts it. */
+static kineto_status add_directory_entry(kineto_files *files, const char *directory,
+                                         const char *name, kineto_error *err)
 {
     struct stat st;
     size_t size = strlen(directory) + strlen(name) + 2;
     char *path = malloc(size);
     if (!path)
-        return no_memory(err);
+        return fail_list_memory(err);
     bool slash = directory[0] && directory[strlen(directory) - 1] == '/';
     snprintf(path, size, "%s%s%s", directory, slash ? "" : "/", name);
     kineto_status status = KINETO_OK;
     bool there = stat(path, &st) == 0;
     if (there && S_ISREG(st.st_mode) && is_trace_name(name)) {
-        status = add(files, path, &st, true, err);
+        status = append_file(files, path, &st, true, err);
     } else {
         files->skipped++;
         files->directories += there && S_ISDIR(st.st_mode);
@@ -88,45 +98,51 @@ static kineto_status look_at(kineto_files *files, const char *directory, const c
     return status;
 }
 
-static kineto_status nothing_in(const kineto_files *files, const char *path, uint64_t skipped,
-                                uint64_t directories, kineto_error *err)
+/* Reports a directory without traces. `skipped` and `directories` are the counters from before it
+ * was read. */
+static kineto_status fail_empty_directory(const kineto_files *files, const char *path,
+                                          uint64_t skipped, uint64_t directories, kineto_error *err)
 {
     char inner[96] = "";
     if (directories < files->directories)
-        snprintf(inner, sizeof inner, "; what is in its %llu directories was not looked at",
+        snprintf(inner, sizeof inner, "; its %llu subdirectories were not searched",
                  (unsigned long long)(files->directories - directories));
-    unsigned long long things = files->skipped - skipped;
-    if (!things)
+    unsigned long long entries = files->skipped - skipped;
+    if (!entries)
         return kb_fail(err, KINETO_E_NOT_FOUND, "%s: this directory is empty", path);
-    return kb_fail(err, KINETO_E_NOT_FOUND,
-                   "%s: no trace in this directory: nothing of %llu things in it is a file that "
-                   "ends in .json, .json.gz or .json.zst%s",
-                   path, things, inner);
+    return kb_fail(
+        err, KINETO_E_NOT_FOUND,
+        "%s: no trace in this directory: none of its %llu entries is a file that ends in "
+        ".json, .json.gz or .json.zst%s",
+        path, entries, inner);
 }
 
-static kineto_status read_directory(kineto_files *files, const char *path, kineto_error *err)
+/* Appends the traces of a directory; it is an error if there are none. */
+static kineto_status add_directory(kineto_files *files, const char *path, kineto_error *err)
 {
     size_t before = files->list.count;
     uint64_t skipped = files->skipped, directories = files->directories;
     DIR *d = opendir(path);
     if (!d)
-        return kb_fail_os(err, errno, "cannot look into %s", path);
+        return kb_fail_os(err, errno, "cannot read directory %s", path);
     kineto_status status = KINETO_OK;
     errno = 0;
     for (struct dirent *entry; status == KINETO_OK && (entry = readdir(d)) != NULL; errno = 0)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            status = look_at(files, path, entry->d_name, err);
+            status = add_directory_entry(files, path, entry->d_name, err);
     if (status == KINETO_OK && errno)
-        status = kb_fail_os(err, errno, "cannot look into %s", path);
+        status = kb_fail_os(err, errno, "cannot read directory %s", path);
     closedir(d);
     if (status == KINETO_OK && files->list.count == before)
-        status = nothing_in(files, path, skipped, directories, err);
+        status = fail_empty_directory(files, path, skipped, directories, err);
     return status;
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-static int by_file(const void *left, const void *right)
+/* Equal files become neighbours; a file that was named precedes the same file found in a
+ * directory. */
+static int compare_files_by_inode(const void *left, const void *right)
 {
     const file *a = left, *b = right;
     if (a->has_inode != b->has_inode)
@@ -135,12 +151,14 @@ static int by_file(const void *left, const void *right)
         return a->device < b->device ? -1 : 1;
     if (a->has_inode && a->inode != b->inode)
         return a->inode < b->inode ? -1 : 1;
-    if (a->was_found != b->was_found) /* what was named counts as named */
+    /* Named by the caller first: that one is kept. */
+    if (a->was_found != b->was_found)
         return a->was_found ? 1 : -1;
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static int by_rank(const void *left, const void *right)
+/* By rank, then by name; "rank2" sorts before "rank10". */
+static int compare_files_by_rank(const void *left, const void *right)
 {
     const file *a = left, *b = right;
     if (a->rank != b->rank)
@@ -149,14 +167,15 @@ static int by_rank(const void *left, const void *right)
     return order ? order : (a->number < b->number ? -1 : a->number > b->number);
 }
 
-/* The same file under one name or several is one file; pipes are told apart by nobody. */
-static void drop_repeated(kineto_files *files)
+/* Keeps one entry of each file and restores the order of ranks. The first path that is dropped is
+ * remembered for the message about it. */
+static void drop_repeated_files(kineto_files *files)
 {
     size_t kept = 0;
     file *list = files->list.data;
     if (!list)
         return;
-    qsort(list, files->list.count, sizeof *list, by_file);
+    qsort(list, files->list.count, sizeof *list, compare_files_by_inode);
     for (size_t i = 0; i < files->list.count; i++) {
         const file *last = kept ? &list[kept - 1] : NULL;
         if (last && last->has_inode && list[i].has_inode && last->device == list[i].device &&
@@ -169,8 +188,9 @@ static void drop_repeated(kineto_files *files)
         }
         list[kept++] = list[i];
     }
+    KB_ASSERT(kept <= files->list.count);
     files->list.count = kept;
-    qsort(list, kept, sizeof *list, by_rank);
+    qsort(list, kept, sizeof *list, compare_files_by_rank);
 }
 
 kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_files **out,
@@ -179,9 +199,10 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
     if (out)
         *out = NULL;
     if (!paths || !count || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "paths are needed to find files");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_files_find: paths, count and out must not be NULL or 0");
     kineto_files *files = calloc(1, sizeof *files);
-    kineto_status status = files ? KINETO_OK : no_memory(err);
+    kineto_status status = files ? KINETO_OK : fail_list_memory(err);
     for (size_t i = 0; status == KINETO_OK && i < count; i++) {
         struct stat st;
         if (!paths[i]) {
@@ -190,15 +211,15 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
         }
         bool there = strcmp(paths[i], "-") != 0 && stat(paths[i], &st) == 0;
         if (there && S_ISDIR(st.st_mode))
-            status = read_directory(files, paths[i], err);
+            status = add_directory(files, paths[i], err);
         else
-            status = add(files, paths[i], there ? &st : NULL, false, err);
+            status = append_file(files, paths[i], there ? &st : NULL, false, err);
     }
     if (status != KINETO_OK) {
         kineto_files_release(files);
         return status;
     }
-    drop_repeated(files);
+    drop_repeated_files(files);
     *out = files;
     return KINETO_OK;
 }

@@ -1,5 +1,7 @@
-/* Whose trace it is: by its header, its process rows, the environment that it may have kept, and
- * the names of its file and directories, in this order. Who disagrees is named. */
+/* Identity of a trace: rank, world size, process, host and backend. Sources are, in this order, the
+ * trace's header, its process rows, the environment variables that the header may hold, the name of
+ * the file, and the names of its directories. The first source that has a value wins; a source that
+ * contradicts it is named in `conflict`. Implements kineto_trace_identity of <ckineto/files.h>. */
 #include "trace/files/identity.h"
 
 #include "trace/model/model.h"
@@ -7,19 +9,19 @@
 
 #define LEARNED (KINETO_LEARNED_DIRECTORY + 1)
 
-/* What each source says; those that say nothing have none. */
-typedef struct said {
-    bool is[LEARNED];
+/* The values of one property by source. has[i] false: source i has none. */
+typedef struct reported {
+    bool has[LEARNED];
     int64_t number[LEARNED];
     kineto_string text[LEARNED];
-} said;
+} reported;
 
-typedef struct learner {
+typedef struct identity_sources {
     const kineto_trace *t;
     kineto_identity *out;
-    said rank, world_size, pid, host, backend;
-    size_t conflict_size;
-} learner;
+    reported rank, world_size, pid, host, backend;
+    size_t conflict_size; /* bytes of out->conflict without the NUL */
+} identity_sources;
 
 const char *kineto_learned_name(uint32_t learned)
 {
@@ -28,28 +30,31 @@ const char *kineto_learned_name(uint32_t learned)
     return learned < LEARNED ? names[learned] : "unknown";
 }
 
-/* ---- saying ---------------------------------------------------------------------------------- */
+/* ---- values by source ------------------------------------------------------------------------ */
 
-static void say_number(said *s, kineto_learned from, int64_t number)
+/* The first value of a source counts. */
+static void report_number(reported *s, kineto_learned from, int64_t number)
 {
-    s->number[from] = s->is[from] ? s->number[from] : number;
-    s->is[from] = true;
+    s->number[from] = s->has[from] ? s->number[from] : number;
+    s->has[from] = true;
 }
 
-static void say_text(said *s, kineto_learned from, kineto_string text)
+static void report_text(reported *s, kineto_learned from, kineto_string text)
 {
-    if (!text.size || s->is[from])
+    if (!text.size || s->has[from])
         return;
-    s->is[from] = true;
+    s->has[from] = true;
     s->text[from] = text;
 }
 
-static void object(learner *l, const char *fmt, ...) KINETO_PRINTF(2, 3);
-static void object(learner *l, const char *fmt, ...)
+static void append_conflict(identity_sources *l, const char *fmt, ...) KINETO_PRINTF(2, 3);
+/* Appends a sentence to out->conflict, as much of it as fits, cut between characters. */
+static void append_conflict(identity_sources *l, const char *fmt, ...)
 {
     size_t room = sizeof l->out->conflict - l->conflict_size;
     char *at = l->out->conflict + l->conflict_size;
     va_list args;
+    KB_ASSERT(l->conflict_size < sizeof l->out->conflict);
     if (room < 4)
         return;
     if (l->conflict_size) {
@@ -62,45 +67,49 @@ static void object(learner *l, const char *fmt, ...)
     va_end(args);
     at += size < 0 ? 0 : KB_MIN((size_t)size, room - 1);
     size_t all = (size_t)(at - l->out->conflict);
-    l->conflict_size = kb_utf8_valid_prefix(l->out->conflict, all); /* whole characters */
+    /* Whole characters. */
+    l->conflict_size = kb_utf8_valid_prefix(l->out->conflict, all);
     l->out->conflict[l->conflict_size] = '\0';
 }
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static bool is(kineto_string a, const char *b) { return kt_text_is(a, kb_string(b)); }
+static bool key_is(kineto_string a, const char *b) { return kt_text_is(a, kb_string(b)); }
 
-static bool is_one_of(kineto_string key, const char *const *list)
+static bool key_is_one_of(kineto_string key, const char *const *list)
 {
     for (; *list; list++)
-        if (is(key, *list))
+        if (key_is(key, *list))
             return true;
     return false;
 }
 
-static void say_if_rank(said *s, kineto_learned from, kineto_string value)
+/* Values that are not valid ranks are ignored: any program may write any header. */
+static void report_rank_value(reported *s, kineto_learned from, kineto_string value)
 {
     int64_t number;
     if (kt_value_whole(value, &number) && number >= 0 && number <= INT32_MAX)
-        say_number(s, from, number);
+        report_number(s, from, number);
 }
 
-static void say_if_size(said *s, kineto_learned from, kineto_string value)
+static void report_world_size_value(reported *s, kineto_learned from, kineto_string value)
 {
     int64_t number;
     if (kt_value_whole(value, &number) && number > 0 && number <= INT32_MAX)
-        say_number(s, from, number);
+        report_number(s, from, number);
 }
 
-static void say_if_text(said *s, kineto_learned from, kineto_string value)
+/* Values that are not JSON strings are ignored. */
+static void report_text_value(reported *s, kineto_learned from, kineto_string value)
 {
     if (kt_json_is_string(value))
-        say_text(s, from, kt_value_text(value, kt_text_room(value.size)));
+        report_text(s, from, kt_value_text(value, kt_text_room(value.size)));
 }
 
-typedef void take_member(learner *l, kineto_string key, kineto_string value);
+typedef void member_reader(identity_sources *l, kineto_string key, kineto_string value);
 
-static void each_member(learner *l, kineto_string text, take_member *take)
+/* Calls `take` for each member of a JSON object; other texts have no members. */
+static void read_members_of(identity_sources *l, kineto_string text, member_reader *take)
 {
     kt_scan scan = kt_scan_of(text);
     kineto_string key, value;
@@ -112,96 +121,102 @@ static void each_member(learner *l, kineto_string text, take_member *take)
         take(l, key, value);
 }
 
-static void take_distributed(learner *l, kineto_string key, kineto_string value)
+/* Members of PyTorch's "distributedInfo". */
+static void read_distributed_member(identity_sources *l, kineto_string key, kineto_string value)
 {
-    if (is(key, "rank"))
-        say_if_rank(&l->rank, KINETO_LEARNED_HEADER, value);
-    else if (is(key, "world_size"))
-        say_if_size(&l->world_size, KINETO_LEARNED_HEADER, value);
-    else if (is(key, "backend"))
-        say_if_text(&l->backend, KINETO_LEARNED_HEADER, value);
+    if (key_is(key, "rank"))
+        report_rank_value(&l->rank, KINETO_LEARNED_HEADER, value);
+    else if (key_is(key, "world_size"))
+        report_world_size_value(&l->world_size, KINETO_LEARNED_HEADER, value);
+    else if (key_is(key, "backend"))
+        report_text_value(&l->backend, KINETO_LEARNED_HEADER, value);
 }
 
-/* Variables of launchers: torchrun, MPI, Slurm. */
-static void take_variable(learner *l, kineto_string key, kineto_string value)
+/* Variables of launchers: torchrun, MPI, Slurm. They also occur as members of the header itself. */
+static void read_environment_variable(identity_sources *l, kineto_string key, kineto_string value)
 {
     static const char *const ranks[] = {"RANK",      "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                         "PMIX_RANK", "SLURM_PROCID",         NULL};
     static const char *const sizes[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "SLURM_NTASKS", NULL};
     static const char *const hosts[] = {"HOSTNAME", "SLURMD_NODENAME", NULL};
-    if (is_one_of(key, ranks))
-        say_if_rank(&l->rank, KINETO_LEARNED_ENVIRONMENT, value);
-    else if (is_one_of(key, sizes))
-        say_if_size(&l->world_size, KINETO_LEARNED_ENVIRONMENT, value);
-    else if (is_one_of(key, hosts))
-        say_if_text(&l->host, KINETO_LEARNED_ENVIRONMENT, value);
+    if (key_is_one_of(key, ranks))
+        report_rank_value(&l->rank, KINETO_LEARNED_ENVIRONMENT, value);
+    else if (key_is_one_of(key, sizes))
+        report_world_size_value(&l->world_size, KINETO_LEARNED_ENVIRONMENT, value);
+    else if (key_is_one_of(key, hosts))
+        report_text_value(&l->host, KINETO_LEARNED_ENVIRONMENT, value);
 }
 
-static void take_header(learner *l, kineto_string key, kineto_string value)
+/* Members of the header itself; some writers nest the environment. */
+static void read_header_member(identity_sources *l, kineto_string key, kineto_string value)
 {
     static const char *const hosts[] = {"host_name", "hostname", "host", NULL};
     static const char *const environments[] = {"environment", "env", NULL};
-    if (is(key, "distributedInfo"))
-        each_member(l, value, take_distributed);
-    else if (is(key, "rank"))
-        say_if_rank(&l->rank, KINETO_LEARNED_HEADER, value);
-    else if (is(key, "world_size"))
-        say_if_size(&l->world_size, KINETO_LEARNED_HEADER, value);
-    else if (is_one_of(key, hosts))
-        say_if_text(&l->host, KINETO_LEARNED_HEADER, value);
-    else if (is_one_of(key, environments))
-        each_member(l, value, take_variable);
+    if (key_is(key, "distributedInfo"))
+        read_members_of(l, value, read_distributed_member);
+    else if (key_is(key, "rank"))
+        report_rank_value(&l->rank, KINETO_LEARNED_HEADER, value);
+    else if (key_is(key, "world_size"))
+        report_world_size_value(&l->world_size, KINETO_LEARNED_HEADER, value);
+    else if (key_is_one_of(key, hosts))
+        report_text_value(&l->host, KINETO_LEARNED_HEADER, value);
+    else if (key_is_one_of(key, environments))
+        read_members_of(l, value, read_environment_variable);
     else
-        take_variable(l, key, value);
+        read_environment_variable(l, key, value);
 }
 
-/* distributedInfo counts before members that users add. */
-static void learn_header(learner *l)
+/* Reads distributedInfo first: it takes precedence over members that users add. */
+static void read_header_identity(identity_sources *l)
 {
     kineto_string key, value;
     uint32_t count = kineto_trace_metadata_count(l->t);
     for (uint32_t i = 0; i < 2 * count; i++) {
         kineto_trace_metadata(l->t, i % count, &key, &value);
-        if (is(key, "distributedInfo") == (i < count))
-            take_header(l, key, value);
+        if (key_is(key, "distributedInfo") == (i < count))
+            read_header_member(l, key, value);
     }
 }
 
+/* Only rank is evaluated, so the identity that conflicts are written to is not needed. */
 int32_t kt_header_rank(const kineto_trace *trace)
 {
     kineto_identity unused;
-    learner l = {.t = trace, .out = &unused};
-    learn_header(&l);
-    return l.rank.is[KINETO_LEARNED_HEADER] ? (int32_t)l.rank.number[KINETO_LEARNED_HEADER] : -1;
+    identity_sources l = {.t = trace, .out = &unused};
+    read_header_identity(&l);
+    return l.rank.has[KINETO_LEARNED_HEADER] ? (int32_t)l.rank.number[KINETO_LEARNED_HEADER] : -1;
 }
 
 /* ---- process rows ---------------------------------------------------------------------------- */
 
-static bool is_process(const kineto_trace *t, uint32_t index)
+/* Rows that are named by a text instead of a number ("Spans") are not processes. */
+static bool is_host_process(const kineto_trace *t, uint32_t index)
 {
     return !t->processes.data[index].is_device && !kt_process_text_of(t, index).data;
 }
 
-static bool has_process(const kineto_trace *t, int64_t pid)
+/* True if the trace has rows of a process with this number. */
+static bool has_host_process(const kineto_trace *t, int64_t pid)
 {
     for (uint32_t i = 0; i < t->processes.count; i++)
-        if (is_process(t, i) && t->processes.data[i].pid == pid)
+        if (is_host_process(t, i) && t->processes.data[i].pid == pid)
             return true;
     return false;
 }
 
-/* The one with the most activities, of equals the first; NONE: there is no process. */
-#define NONE UINT32_MAX
-static uint32_t main_process(const kineto_trace *t)
+#define NO_PROCESS UINT32_MAX
+/* The process with the most activities, the first one of equals; NO_PROCESS: there is none, or no
+ * memory to count them. */
+static uint32_t busiest_process(const kineto_trace *t)
 {
-    uint32_t best = NONE;
+    uint32_t best = NO_PROCESS;
     uint64_t *counts = calloc(t->processes.count + 1, sizeof *counts);
     for (size_t i = 0; counts && i < t->tracks.count; i++)
         if (t->tracks.data[i].process < t->processes.count)
             counts[t->tracks.data[i].process] += t->tracks.data[i].count;
     for (uint32_t i = 0; counts && i < t->processes.count; i++)
-        if (is_process(t, i) && (best == NONE || counts[i] > counts[best]))
+        if (is_host_process(t, i) && (best == NO_PROCESS || counts[i] > counts[best]))
             best = i;
     free(counts);
     return best;
@@ -221,7 +236,7 @@ bool kt_note_rank(kt_ranks *ranks, int32_t rank)
     return true;
 }
 
-static int compare_ranks(const void *a, const void *b)
+static int compare_rank_numbers(const void *a, const void *b)
 {
     const int32_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
@@ -234,7 +249,7 @@ bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *t)
     for (uint32_t i = 0; ok && i < t->processes.count; i++)
         ok = t->processes.data[i].rank < 0 || kb_vec_push(ranks, t->processes.data[i].rank);
     if (ranks->count)
-        qsort(ranks->data, ranks->count, sizeof *ranks->data, compare_ranks);
+        qsort(ranks->data, ranks->count, sizeof *ranks->data, compare_rank_numbers);
     for (size_t i = 0; i < ranks->count; i++)
         if (!kept || ranks->data[i] != ranks->data[kept - 1])
             ranks->data[kept++] = ranks->data[i];
@@ -257,57 +272,59 @@ void kt_put_ranks(const kt_ranks *ranks, char *text, size_t size)
     }
 }
 
-static void learn_processes(learner *l)
+static void read_process_identity(identity_sources *l)
 {
     const kineto_trace *t = l->t;
-    uint32_t index = main_process(t);
+    uint32_t index = busiest_process(t);
     kt_ranks ranks = {0};
-    (void)kt_note_ranks(&ranks, t); /* as many as there is memory for */
+    (void)kt_note_ranks(&ranks, t); /* if memory runs out, the ranks so far */
     l->out->rank_count = (uint32_t)ranks.count;
     kb_vec_free(&ranks);
-    if (index == NONE)
+    if (index == NO_PROCESS)
         return;
     const kt_process_row *p = &t->processes.data[index];
-    say_number(&l->pid, KINETO_LEARNED_PROCESS, p->pid);
+    report_number(&l->pid, KINETO_LEARNED_PROCESS, p->pid);
     if (l->out->rank_count > 1)
-        return; /* it is one of many */
+        return; /* a merged trace: the process is one of many */
     if (p->rank >= 0)
-        say_number(&l->rank, KINETO_LEARNED_PROCESS, p->rank);
-    say_text(&l->host, KINETO_LEARNED_PROCESS, kineto_trace_string(t, p->host));
+        report_number(&l->rank, KINETO_LEARNED_PROCESS, p->rank);
+    report_text(&l->host, KINETO_LEARNED_PROCESS, kineto_trace_string(t, p->host));
 }
 
 /* ---- the file's name ------------------------------------------------------------------------- */
 
-static void learn_path(learner *l, const char *path)
+/* A process number that the name only seems to contain counts if the trace has that process. */
+static void read_path_identity(identity_sources *l, const char *path)
 {
     kt_name_facts facts;
     kt_name_facts_of(path, &facts);
     if (facts.rank >= 0)
-        say_number(&l->rank, KINETO_LEARNED_FILE_NAME, facts.rank);
+        report_number(&l->rank, KINETO_LEARNED_FILE_NAME, facts.rank);
     if (facts.directory_rank >= 0)
-        say_number(&l->rank, KINETO_LEARNED_DIRECTORY, facts.directory_rank);
-    bool known = facts.pid >= 0 && has_process(l->t, facts.pid);
+        report_number(&l->rank, KINETO_LEARNED_DIRECTORY, facts.directory_rank);
+    bool known = facts.pid >= 0 && has_host_process(l->t, facts.pid);
     if (facts.pid < 0 || (facts.pid_is_guess && !known))
         return;
-    /* Of several processes in a trace, the file may be called after another than the busiest. */
-    say_number(&l->pid, KINETO_LEARNED_FILE_NAME,
-               known ? l->pid.number[KINETO_LEARNED_PROCESS] : facts.pid);
-    say_text(&l->host, KINETO_LEARNED_FILE_NAME, facts.host);
+    /* The file may be named after another process of the trace than the busiest one. */
+    report_number(&l->pid, KINETO_LEARNED_FILE_NAME,
+                  known ? l->pid.number[KINETO_LEARNED_PROCESS] : facts.pid);
+    report_text(&l->host, KINETO_LEARNED_FILE_NAME, facts.host);
 }
 
-/* ---- who counts ------------------------------------------------------------------------------ */
+/* ---- which source wins ----------------------------------------------------------------------- */
 
-static int64_t settle_number(learner *l, const said *s, const char *what, int64_t none,
-                             uint8_t *learned)
+/* The value of the first source in order, `none` if there is none. *learned: that source. */
+static int64_t resolve_number(identity_sources *l, const reported *s, const char *what,
+                              int64_t none, uint8_t *learned)
 {
     uint32_t first = 0;
     for (uint32_t i = 1; i < LEARNED; i++) {
-        if (!s->is[i])
+        if (!s->has[i])
             continue;
         if (first && s->number[i] != s->number[first])
-            object(l, "%s is %lld by the %s but %lld by the %s, which does not count", what,
-                   (long long)s->number[first], kineto_learned_name(first), (long long)s->number[i],
-                   kineto_learned_name(i));
+            append_conflict(l, "%s is %lld by the %s but %lld by the %s, which does not count",
+                            what, (long long)s->number[first], kineto_learned_name(first),
+                            (long long)s->number[i], kineto_learned_name(i));
         first = first ? first : i;
     }
     *learned = (uint8_t)first;
@@ -315,25 +332,27 @@ static int64_t settle_number(learner *l, const said *s, const char *what, int64_
 }
 
 /* "node7" and "node7.cluster" are one machine. */
-static bool same_host(kineto_string a, kineto_string b)
+static bool is_same_host(kineto_string a, kineto_string b)
 {
     kineto_string shorter = a.size < b.size ? a : b, longer = a.size < b.size ? b : a;
     return shorter.size && memcmp(shorter.data, longer.data, shorter.size) == 0 &&
            (shorter.size == longer.size || longer.data[shorter.size] == '.');
 }
 
-static void settle_text(learner *l, const said *s, const char *what, char *out, size_t room,
-                        uint8_t *learned)
+/* As resolve_number, for texts; cut to the room of the identity. */
+static void resolve_text(identity_sources *l, const reported *s, const char *what, char *out,
+                         size_t room, uint8_t *learned)
 {
     uint32_t first = 0;
     for (uint32_t i = 1; i < LEARNED; i++) {
-        if (!s->is[i])
+        if (!s->has[i])
             continue;
-        if (first && !same_host(s->text[i], s->text[first]))
-            object(l, "%s is %.*s by the %s but %.*s by the %s, which does not count", what,
-                   (int)KB_MIN(s->text[first].size, (size_t)100), s->text[first].data,
-                   kineto_learned_name(first), (int)KB_MIN(s->text[i].size, (size_t)100),
-                   s->text[i].data, kineto_learned_name(i));
+        if (first && !is_same_host(s->text[i], s->text[first]))
+            append_conflict(l, "%s is %.*s by the %s but %.*s by the %s, which does not count",
+                            what, (int)KB_MIN(s->text[first].size, (size_t)100),
+                            s->text[first].data, kineto_learned_name(first),
+                            (int)KB_MIN(s->text[i].size, (size_t)100), s->text[i].data,
+                            kineto_learned_name(i));
         first = first ? first : i;
     }
     *learned = (uint8_t)first;
@@ -343,32 +362,34 @@ static void settle_text(learner *l, const said *s, const char *what, char *out, 
     out[size] = '\0';
 }
 
-static void settle(learner *l)
+/* Fills the identity, and checks it against itself. */
+static void resolve_identity(identity_sources *l)
 {
     kineto_identity *out = l->out;
     bool several = out->rank_count > 1;
-    if (several) /* a merged trace: it has no rank, whatever its name is */
+    if (several) /* a merged trace has no rank, whatever its name states */
         memset(&l->rank, 0, sizeof l->rank);
-    out->rank = (int32_t)settle_number(l, &l->rank, "the rank", -1, &out->rank_learned);
+    out->rank = (int32_t)resolve_number(l, &l->rank, "the rank", -1, &out->rank_learned);
     out->world_size =
-        (int32_t)settle_number(l, &l->world_size, "the world size", 0, &out->world_size_learned);
-    out->pid = settle_number(l, &l->pid, "the process id", -1, &out->pid_learned);
-    settle_text(l, &l->host, "the host", out->host, sizeof out->host, &out->host_learned);
-    settle_text(l, &l->backend, "the backend", out->backend, sizeof out->backend,
-                &out->backend_learned);
+        (int32_t)resolve_number(l, &l->world_size, "the world size", 0, &out->world_size_learned);
+    out->pid = resolve_number(l, &l->pid, "the process id", -1, &out->pid_learned);
+    resolve_text(l, &l->host, "the host", out->host, sizeof out->host, &out->host_learned);
+    resolve_text(l, &l->backend, "the backend", out->backend, sizeof out->backend,
+                 &out->backend_learned);
     if (out->world_size && out->rank >= out->world_size)
-        object(l, "rank %d is none of a world of %d", out->rank, out->world_size);
+        append_conflict(l, "rank %d is out of range for world size %d", out->rank, out->world_size);
 }
 
+/* Copies no more than the caller's structure holds: it may be of an older version. */
 void kineto_trace_identity(const kineto_trace *trace, const char *path, kineto_identity *out)
 {
     kineto_identity id = {.rank = -1, .pid = -1};
-    learner l = {.t = trace, .out = &id};
-    learn_header(&l);
-    learn_processes(&l);
+    identity_sources l = {.t = trace, .out = &id};
+    read_header_identity(&l);
+    read_process_identity(&l);
     if (path)
-        learn_path(&l, path);
-    settle(&l);
+        read_path_identity(&l, path);
+    resolve_identity(&l);
     size_t size = KB_MIN(out->size, sizeof id);
     id.size = out->size;
     memcpy(out, &id, size);

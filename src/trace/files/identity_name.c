@@ -1,32 +1,33 @@
-/* What names of trace files say: the forms that PyTorch, libkineto, Dynolog and launchers give
- * them. Names are other people's: everything here is a hint, and the header of a trace knows
- * better. */
+/* Values in the names of trace files: the forms that PyTorch, libkineto, Dynolog and launchers use.
+ * Users name files as they like, so everything found here is a hint; the header of a trace takes
+ * precedence (identity.c). */
 #include "trace/files/identity.h"
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+static char lower_case_of(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
-static bool ends_with(kineto_string s, const char *end)
+/* `end` is in lower case; the case of `s` does not matter. */
+static bool name_ends_with(kineto_string s, const char *end)
 {
     size_t size = strlen(end);
     if (s.size < size)
         return false;
     for (size_t i = 0; i < size; i++)
-        if (lower(s.data[s.size - size + i]) != end[i])
+        if (lower_case_of(s.data[s.size - size + i]) != end[i])
             return false;
     return true;
 }
 
-static bool drop_end(kineto_string *s, const char *end)
+static bool drop_name_end(kineto_string *s, const char *end)
 {
-    bool is = ends_with(*s, end);
+    bool is = name_ends_with(*s, end);
     s->size -= is ? strlen(end) : 0;
     return is;
 }
 
 /* A number of at most 18 digits; -1 if there is none or more. */
-static int64_t number(const char *at, const char *end)
+static int64_t parse_name_number(const char *at, const char *end)
 {
     int64_t value = 0;
     if (at == end || end - at > 18)
@@ -41,8 +42,8 @@ static int64_t number(const char *at, const char *end)
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-/* "local_rank3" is the rank in something smaller. */
-static bool is_partial(const char *begin, const char *at)
+/* True if the word before "rank" at `at` limits it to a group: "local_rank3", "tp_rank1". */
+static bool is_partial_rank(const char *begin, const char *at)
 {
     static const char *const words[] = {"local", "node", "group", "tp", "dp", "pp", "ep", "cp"};
     kineto_string before = {begin, (size_t)(at - begin)};
@@ -50,7 +51,7 @@ static bool is_partial(const char *begin, const char *at)
         before.size--;
     for (size_t i = 0; i < KB_COUNT(words); i++) {
         size_t size = strlen(words[i]);
-        if (ends_with(before, words[i]) &&
+        if (name_ends_with(before, words[i]) &&
             (before.size == size || !is_letter(before.data[before.size - size - 1])))
             return true;
     }
@@ -58,34 +59,36 @@ static bool is_partial(const char *begin, const char *at)
            before.size == (size_t)(at - begin);
 }
 
-/* The rank behind the word that ends at *at, which goes on behind it; -1: there is none. */
-static int32_t rank_behind(const char **at, const char *end)
+/* Parses the number after the word "rank". *at: the end of that word; it moves past the number. -1:
+ * no rank follows. */
+static int32_t parse_rank_after(const char **at, const char *end)
 {
     const char *digits = *at;
     if (digits < end && *digits && strchr("_-=:[. ", *digits))
-        digits++; /* one: "rank_-1" is no rank */
+        digits++; /* a single one: "rank_-1" does not count */
     *at = digits;
     while (*at < end && is_digit(**at))
         ++*at;
-    int64_t rank = number(digits, *at);
+    int64_t rank = parse_name_number(digits, *at);
     return rank >= 0 && rank <= INT32_MAX ? (int32_t)rank : -1;
 }
 
-/* The last rank in a part of a path: "trace_rank-3", "dp0_tp1_rank9", "Rank[3]". Of directories,
- * which may be called anything, it has to be the end. */
-static int32_t rank_in(kineto_string part, bool at_end)
+/* The last rank in a component of a path: "trace_rank-3", "dp0_tp1_rank9", "Rank[3]". `at_end`: the
+ * component has to end with it; that is required of directories, which may have any name. */
+static int32_t last_rank_in(kineto_string part, bool at_end)
 {
     static const char word[] = "rank";
     const char *end = part.data + part.size;
     int32_t found = -1;
     for (const char *at = part.data; (size_t)(end - at) >= sizeof word; at++) {
-        const char *behind = at + sizeof word - 1;
-        if (!ends_with((kineto_string){at, sizeof word - 1}, word) || is_partial(part.data, at))
+        const char *after = at + sizeof word - 1;
+        if (!name_ends_with((kineto_string){at, sizeof word - 1}, word) ||
+            is_partial_rank(part.data, at))
             continue;
-        int32_t rank = rank_behind(&behind, end);
-        if (behind < end && *behind == ']')
-            behind++;
-        if (rank >= 0 && (behind == end || !at_end))
+        int32_t rank = parse_rank_after(&after, end);
+        if (after < end && *after == ']')
+            after++;
+        if (rank >= 0 && (after == end || !at_end))
             found = rank;
     }
     return found;
@@ -93,29 +96,31 @@ static int32_t rank_in(kineto_string part, bool at_end)
 
 /* ---- hosts and processes --------------------------------------------------------------------- */
 
-/* The process id that stands behind the last '_'. */
-static int64_t pid_at_end(kineto_string *stem)
+/* The process id after the last '_' of a name without its endings, cut off; -1: there is none. */
+static int64_t take_pid_at_end(kineto_string *stem)
 {
     const char *end = stem->data + stem->size, *at = end;
     while (at > stem->data && is_digit(at[-1]))
         at--;
-    int64_t pid = number(at, end);
+    int64_t pid = parse_name_number(at, end);
     if (pid <= 0 || at == stem->data || at[-1] != '_')
         return -1;
     stem->size = (size_t)(at - 1 - stem->data);
     return pid;
 }
 
-/* "host_pid.1694128201545.pt.trace.json": what PyTorch's handler for TensorBoard writes. A worker
- * may have any other name. */
+/* "host_pid.1694128201545.pt.trace.json": the form of PyTorch's handler for TensorBoard, whose
+ * users may choose any other worker name. */
 static void facts_of_worker(kineto_string stem, kt_name_facts *out)
 {
     size_t digits = 0;
+    enum { TIMESTAMP_DIGITS = 10 }; /* seconds since 1970 have at least these */
     while (digits < stem.size && is_digit(stem.data[stem.size - 1 - digits]))
         digits++;
-    if (digits >= 10 && digits < stem.size && stem.data[stem.size - 1 - digits] == '.')
+    if (digits >= TIMESTAMP_DIGITS && digits < stem.size &&
+        stem.data[stem.size - 1 - digits] == '.')
         stem.size -= digits + 1;
-    out->pid = pid_at_end(&stem);
+    out->pid = take_pid_at_end(&stem);
     out->pid_is_guess = true;
     if (out->pid > 0)
         out->host = stem;
@@ -124,22 +129,22 @@ static void facts_of_worker(kineto_string stem, kt_name_facts *out)
 static void facts_of_name(kineto_string name, kt_name_facts *out)
 {
     static const char *const libkineto[] = {"libkineto_trace", "libkineto_activities"};
-    out->rank = rank_in(name, false);
-    if (!drop_end(&name, ".gz"))
-        drop_end(&name, ".zst");
-    drop_end(&name, ".json");
-    drop_end(&name, ".trace");
-    if (drop_end(&name, ".pt")) {
+    out->rank = last_rank_in(name, false);
+    if (!drop_name_end(&name, ".gz"))
+        drop_name_end(&name, ".zst");
+    drop_name_end(&name, ".json");
+    drop_name_end(&name, ".trace");
+    if (drop_name_end(&name, ".pt")) {
         facts_of_worker(name, out);
         return;
     }
-    out->pid = pid_at_end(&name);
+    out->pid = take_pid_at_end(&name);
     out->pid_is_guess = !kb_string_is_one_of(name, libkineto, KB_COUNT(libkineto));
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-static size_t name_start(kineto_string path)
+static size_t file_name_start(kineto_string path)
 {
     size_t at = path.size;
     while (at > 0 && path.data[at - 1] != '/')
@@ -151,17 +156,19 @@ void kt_name_facts_of(const char *path, kt_name_facts *out)
 {
     kineto_string rest = kb_string(path);
     *out = (kt_name_facts){.rank = -1, .directory_rank = -1, .host = {"", 0}, .pid = -1};
-    size_t start = name_start(rest);
+    size_t start = file_name_start(rest);
     facts_of_name((kineto_string){rest.data + start, rest.size - start}, out);
-    /* The nearest directory that says one. */
+    /* The nearest directory with a rank counts. */
     while (start > 0 && out->directory_rank < 0) {
         rest.size = start - 1;
-        start = name_start(rest);
-        out->directory_rank = rank_in((kineto_string){rest.data + start, rest.size - start}, true);
+        start = file_name_start(rest);
+        out->directory_rank =
+            last_rank_in((kineto_string){rest.data + start, rest.size - start}, true);
     }
 }
 
-/* Two runs of digits as numbers, of any length; the shorter spelling of one number comes first. */
+/* Compares two runs of digits of any length as numbers; of equal numbers the shorter spelling sorts
+ * first. Moves both pointers past the digits. */
 static int compare_digits(const char **a, const char **b)
 {
     const char *x = *a, *y = *b;

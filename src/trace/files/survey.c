@@ -1,4 +1,6 @@
-/* A line about each of many files, and what is odd about them together, in the memory of one. */
+/* A survey: a table with one row per file, and findings about the files together (survey_rules.c).
+ * Only one trace is in memory at a time. Implements kineto_survey of <ckineto/files.h>; merging
+ * uses it for its ledger. Memory errors set out_of_memory, which kt_survey_settle reports. */
 #include "trace/files/survey.h"
 
 #include "trace/model/model.h"
@@ -24,28 +26,31 @@ void kineto_survey_release(kineto_survey *s)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t x, uint64_t y)
+static uint64_t mix_hash(uint64_t x, uint64_t y)
 {
     x = (x ^ y) * UINT64_C(0x9e3779b97f4a7c15);
     return x ^ x >> 32;
 }
 
-/* Equal for the same activities of one process, in whatever order and spelling, however compressed.
- */
+/* Equal for the same activities of one process, whatever the order, spelling or compression of the
+ * file: the sum of the rows' hashes is commutative. A rank counts only if the content states it,
+ * not the name of the file. */
 static uint64_t fingerprint_of(const kineto_trace *t, const kineto_identity *id)
 {
     bool by_content = id->rank_learned && id->rank_learned <= KINETO_LEARNED_ENVIRONMENT;
-    uint64_t sum = mix(mix(t->count, (uint64_t)id->pid), by_content ? (uint64_t)id->rank : 0);
+    uint64_t sum =
+        mix_hash(mix_hash(t->count, (uint64_t)id->pid), by_content ? (uint64_t)id->rank : 0);
     for (size_t i = 0; i < t->blocks.count; i++) {
         const kt_block *b = t->blocks.data[i];
         for (uint32_t row = 0; row < b->count; row++)
-            sum += mix(mix((uint64_t)b->start_ns[row] + b->kind[row], b->correlation_id[row]),
-                       (uint64_t)b->end_ns[row]);
+            sum += mix_hash(
+                mix_hash((uint64_t)b->start_ns[row] + b->kind[row], b->correlation_id[row]),
+                (uint64_t)b->end_ns[row]);
     }
     return sum;
 }
 
-static void describe(kt_survey_row *row, const kineto_trace *trace)
+static void fill_trace_columns(kt_survey_row *row, const kineto_trace *trace)
 {
     kineto_survey_file *view = &row->view;
     view->activities = kineto_trace_count(trace);
@@ -55,6 +60,7 @@ static void describe(kt_survey_row *row, const kineto_trace *trace)
     row->fingerprint = fingerprint_of(trace, &row->identity);
 }
 
+/* The survey keeps copies of path and message: the file is closed when the table is read. */
 bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace,
                    const kineto_identity *identity, const kineto_error *error)
 {
@@ -76,20 +82,22 @@ bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace
                                      .status = trace ? KINETO_OK : error->code,
                                      .error = reason};
     if (trace)
-        describe(row, trace);
+        fill_trace_columns(row, trace);
     return true;
 }
 
-static int by_rank(const void *left, const void *right)
+/* As unsigned numbers, so that rows without a rank (-1) sort last. */
+static int compare_rows_by_rank(const void *left, const void *right)
 {
     const kt_survey_row *a = *(kt_survey_row *const *)left, *b = *(kt_survey_row *const *)right;
     uint32_t rank_a = (uint32_t)a->identity.rank, rank_b = (uint32_t)b->identity.rank;
     if (rank_a != rank_b)
-        return rank_a < rank_b ? -1 : 1; /* none is the largest */
+        return rank_a < rank_b ? -1 : 1;
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static void name_rows(kineto_survey *s)
+/* Names are the paths without the directories that all have in common. */
+static void set_row_names(kineto_survey *s)
 {
     const char **paths = malloc((s->rows.count + 1) * sizeof *paths);
     s->out_of_memory |= !paths;
@@ -106,13 +114,13 @@ static void name_rows(kineto_survey *s)
 static const struct {
     const char *id, *meaning;
     uint32_t severity;
-} kinds[] = {
+} finding_kinds[] = {
 #define KINETO_X(name, value, id, severity, text) [value] = {id, text, severity},
     KINETO_FILES_FINDING_MAP(KINETO_X)
 #undef KINETO_X
 };
 
-static void put(kineto_survey *s, const char *text, size_t size)
+static void append_sentence_text(kineto_survey *s, const char *text, size_t size)
 {
     if (!kb_vec_reserve(&s->texts, s->texts.count + size)) {
         s->out_of_memory = true;
@@ -122,29 +130,34 @@ static void put(kineto_survey *s, const char *text, size_t size)
     s->texts.count += size;
 }
 
-static void put_z(kineto_survey *s, const char *text) { put(s, text, strlen(text)); }
-
-/* "a, b, c and 12 others" */
-static void put_names(kineto_survey *s, const uint32_t *files, size_t count)
+static void append_sentence_z(kineto_survey *s, const char *text)
 {
-    enum { SHOWN = 6 };
+    append_sentence_text(s, text, strlen(text));
+}
+
+/* Appends ": a, b, c and 12 others". */
+static void append_file_names(kineto_survey *s, const uint32_t *files, size_t count)
+{
+    enum { SHOWN = 6 }; /* one more is shown rather than "1 others" */
     size_t shown = count > SHOWN + 1 ? SHOWN : count;
     for (size_t i = 0; i < shown; i++) {
-        put_z(s, i ? ", " : ": ");
-        put_z(s, s->rows.data[files[i]]->view.name);
+        append_sentence_z(s, i ? ", " : ": ");
+        KB_ASSERT(files[i] < s->rows.count);
+        append_sentence_z(s, s->rows.data[files[i]]->view.name);
     }
     if (shown < count) {
         char more[48];
         snprintf(more, sizeof more, " and %zu others", count - shown);
-        put_z(s, more);
+        append_sentence_z(s, more);
     }
 }
 
-void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
-                     size_t count, const char *fmt, ...)
+void kt_survey_add_finding(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
+                           size_t count, const char *fmt, ...)
 {
     char text[1200];
     kt_survey_finding *f = calloc(1, sizeof *f);
+    KB_ASSERT((uint32_t)kind < KB_COUNT(finding_kinds));
     if (!f || !kb_vec_push(&s->findings, f)) {
         free(f);
         s->out_of_memory = true;
@@ -155,13 +168,13 @@ void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uin
     int size = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     f->sentence_at = s->texts.count;
-    put(s, text, size < 0 ? 0 : KB_MIN((size_t)size, sizeof text - 1));
-    if (kind != KINETO_FILES_UNREADABLE) /* whose text begins with the name */
-        put_names(s, files, count);
+    append_sentence_text(s, text, size < 0 ? 0 : KB_MIN((size_t)size, sizeof text - 1));
+    if (kind != KINETO_FILES_UNREADABLE) /* its text begins with the name */
+        append_file_names(s, files, count);
     f->view = (kineto_files_finding){.kind = (uint32_t)kind,
-                                     .severity = kinds[kind].severity,
-                                     .id = kinds[kind].id,
-                                     .meaning = kinds[kind].meaning,
+                                     .severity = finding_kinds[kind].severity,
+                                     .id = finding_kinds[kind].id,
+                                     .meaning = finding_kinds[kind].meaning,
                                      .files = f->files,
                                      .total = count};
     f->view.file_count = (uint32_t)KB_MIN(count, KB_COUNT(f->files));
@@ -170,7 +183,7 @@ void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uin
     f->view.sentence.size = s->texts.count - f->sentence_at;
 }
 
-static int by_severity(const void *left, const void *right)
+static int compare_findings_by_severity(const void *left, const void *right)
 {
     const kt_survey_finding *a = *(kt_survey_finding *const *)left;
     const kt_survey_finding *b = *(kt_survey_finding *const *)right;
@@ -179,25 +192,27 @@ static int by_severity(const void *left, const void *right)
     return a->sentence_at < b->sentence_at ? -1 : a->sentence_at > b->sentence_at;
 }
 
-static void state_repeated(kineto_survey *s, const kineto_files *files)
+static void report_repeated_files(kineto_survey *s, const kineto_files *files)
 {
     const char *first = NULL;
     uint32_t repeated = files ? kt_files_repeated(files, &first) : 0;
     if (repeated)
-        kt_survey_state(s, KINETO_FILES_NAMED_TWICE, NULL, 0,
-                        "%u %s that were named already, and are read once: %.1000s%s", repeated,
-                        repeated == 1 ? "file" : "files", first, repeated > 1 ? " …" : "");
+        kt_survey_add_finding(s, KINETO_FILES_NAMED_TWICE, NULL, 0,
+                              "%u repeated %s, read once: %.1000s%s", repeated,
+                              repeated == 1 ? "file" : "files", first, repeated > 1 ? " …" : "");
 }
 
+/* The sentences get their final addresses last: s->texts moves while it grows. */
 bool kt_survey_settle(kineto_survey *s, const kineto_files *files, bool whole)
 {
     if (s->rows.count)
-        qsort(s->rows.data, s->rows.count, sizeof(kt_survey_row *), by_rank);
-    name_rows(s);
-    kt_survey_judge(s, whole);
-    state_repeated(s, files);
+        qsort(s->rows.data, s->rows.count, sizeof(kt_survey_row *), compare_rows_by_rank);
+    set_row_names(s);
+    kt_survey_run_rules(s, whole);
+    report_repeated_files(s, files);
     if (s->findings.count)
-        qsort(s->findings.data, s->findings.count, sizeof(kt_survey_finding *), by_severity);
+        qsort(s->findings.data, s->findings.count, sizeof(kt_survey_finding *),
+              compare_findings_by_severity);
     for (size_t i = 0; i < s->findings.count; i++)
         s->findings.data[i]->view.sentence.data = s->texts.data + s->findings.data[i]->sentence_at;
     return !s->out_of_memory;
@@ -229,8 +244,9 @@ bool kineto_survey_finding(const kineto_survey *s, uint32_t index, kineto_files_
 
 /* ---- one file after the other ---------------------------------------------------------------- */
 
-static kineto_status visit(kineto_survey *s, const kineto_files *files, uint32_t index,
-                           const kineto_survey_options *how, bool *more, kineto_error *err)
+/* Opens one file, adds its row, calls the visitor. *more: the visitor wants further files. */
+static kineto_status survey_file(kineto_survey *s, const kineto_files *files, uint32_t index,
+                                 const kineto_survey_options *how, bool *more, kineto_error *err)
 {
     kineto_error error = {.message = ""};
     kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
@@ -247,7 +263,7 @@ static kineto_status visit(kineto_survey *s, const kineto_files *files, uint32_t
                          .error = &error};
     *more = kept && (!how->visit || how->visit(&view, how->user));
     kineto_trace_release(trace);
-    return kept ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for a table of files");
+    return kept ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for a survey of files");
 }
 
 kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey_options *options,
@@ -257,16 +273,16 @@ kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey
     if (out)
         *out = NULL;
     if (!files)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a list of files is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_files_survey: files must not be NULL");
     kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_survey_options", err);
     if (status)
         return status;
     kineto_survey *s = kt_survey_create();
     bool more = true;
     for (uint32_t i = 0; s && more && status == KINETO_OK && i < kineto_files_count(files); i++)
-        status = visit(s, files, i, &how, &more, err);
+        status = survey_file(s, files, i, &how, &more, err);
     if (!s || (status == KINETO_OK && !kt_survey_settle(s, files, more)))
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a table of files");
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a survey of files");
     if (status != KINETO_OK || !out) {
         kineto_survey_release(s);
         return status;

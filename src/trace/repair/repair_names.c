@@ -1,5 +1,5 @@
-/* Members that are known to come: where the name of one follows, what was before it is over. And
- * what readers need their values to be. */
+/* Names of members that the format defines, and the values that readers accept for them. Where the
+ * name of a known member follows, the value before it has certainly ended. */
 #include "trace/bytes/json_text.h"
 #include "trace/repair/repair_impl.h"
 
@@ -38,7 +38,7 @@ static const char *const args_names[] = {
     "kernel_backend", "arguments lost"};
 /* clang-format on */
 
-int kt_known(kt_level level, kineto_string key)
+int kt_known_member(kt_level level, kineto_string key)
 {
     static const struct {
         const char *const *names;
@@ -55,39 +55,49 @@ int kt_known(kt_level level, kineto_string key)
     return -1;
 }
 
-static bool is_place(kineto_string value)
+/* A process or thread: a number, or a text of limited size. */
+static bool is_place_value(kineto_string value)
 {
     int64_t number;
     return kt_json_is_string(value) ? value.size <= 1024 : kt_json_int(value, &number);
 }
 
-static bool is_time(kineto_string value, int ts_shift)
+static bool is_time_value(kineto_string value, int ts_shift)
 {
     int64_t ns;
     return kt_json_scaled(value, ts_shift, &ns);
 }
 
-static bool is_number(kineto_string value)
+static bool begins_number(kineto_string value)
 {
     return value.size && memchr("-0123456789", value.data[0], 11) != NULL;
 }
 
-static bool is(kineto_string key, const char *name) { return kb_string_equal(key, kb_string(name)); }
+static bool key_equals(kineto_string key, const char *name)
+{
+    return kb_string_equal(key, kb_string(name));
+}
 
-static bool names_place(kineto_string key) { return is(key, "pid") || is(key, "tid"); }
-static bool names_time(kineto_string key) { return is(key, "ts") || is(key, "dur"); }
+static bool is_place_key(kineto_string key)
+{
+    return key_equals(key, "pid") || key_equals(key, "tid");
+}
+static bool is_time_key(kineto_string key)
+{
+    return key_equals(key, "ts") || key_equals(key, "dur");
+}
 
 bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *whole)
 {
     *whole = (kineto_string){"", 0};
     char c = value.data[0];
-    if (!names_place(key) || !(c == '-' || (c >= '0' && c <= '9')) || is_place(value))
+    if (!is_place_key(key) || !(c == '-' || (c >= '0' && c <= '9')) || is_place_value(value))
         return false;
     const char *point = memchr(value.data, '.', value.size), *end = value.data + value.size;
     kineto_string before = {value.data, point ? (size_t)(point - value.data) : 0};
     while (point && end[-1] == '0')
         end--;
-    if (point && end == point + 1 && is_place(before))
+    if (point && end == point + 1 && is_place_value(before))
         *whole = before;
     return true;
 }
@@ -95,32 +105,33 @@ bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *who
 bool kt_fix_fits(kineto_string key, kineto_string value, int ts_shift)
 {
     bool text = kt_json_is_string(value);
-    if (names_place(key))
-        return is_place(value);
-    if (is(key, "dur") && text) /* "nan" is what it was */
+    if (is_place_key(key))
+        return is_place_value(value);
+    if (key_equals(key, "dur") && text) /* "nan", as repair writes NaN */
         return kt_json_is_not_finite(kt_json_inside(value));
-    if (names_time(key))
-        return is_time(value, ts_shift);
-    if (is(key, "args") || is(key, "id2"))
+    if (is_time_key(key))
+        return is_time_value(value, ts_shift);
+    if (key_equals(key, "args") || key_equals(key, "id2"))
         return value.data[0] == '{';
-    if (is(key, "id") || is(key, "bind_id"))
-        return text || is_number(value) || value.data[0] == 'n';
-    return text || !(is(key, "cat") || is(key, "name"));
+    if (key_equals(key, "id") || key_equals(key, "bind_id"))
+        return text || begins_number(value) || value.data[0] == 'n';
+    return text || !(key_equals(key, "cat") || key_equals(key, "name"));
 }
 
 bool kt_fix_too_large(kineto_string key, kineto_string value, int ts_shift)
 {
     if (kt_json_is_string(value))
         value = kt_json_inside(value);
-    return names_time(key) && is_number(value) && kb_json_valid(value) && !is_time(value, ts_shift);
+    return is_time_key(key) && begins_number(value) && kb_json_valid(value) &&
+           !is_time_value(value, ts_shift);
 }
 
 bool kt_fix_is_unquoted(kineto_string key, kineto_string value)
 {
-    return (is(key, "cat") || is(key, "name")) && is_number(value);
+    return (key_equals(key, "cat") || key_equals(key, "name")) && begins_number(value);
 }
 
-/* A byte above ASCII alone is no UTF-8: U+FFFD, which it becomes, is no phase. */
+/* A single byte above ASCII is not UTF-8; the U+FFFD that replaces it is not a phase. */
 char kt_fix_phase(kineto_string value)
 {
     char room[KT_PLAIN_KEY_BYTES];
@@ -132,10 +143,8 @@ char kt_fix_phase(kineto_string value)
 
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value)
 {
-    if (!names_time(key) || !kt_json_is_string(value))
+    if (!is_time_key(key) || !kt_json_is_string(value))
         return (kineto_string){"", 0};
     kineto_string inside = kt_json_inside(value);
-    return is_time(inside, 0) && kb_json_valid(inside)
-               ? inside
-               : (kineto_string){"", 0};
+    return is_time_value(inside, 0) && kb_json_valid(inside) ? inside : (kineto_string){"", 0};
 }

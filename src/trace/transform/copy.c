@@ -1,9 +1,12 @@
-/* Copying rows of a trace into a builder, with everything that they refer to. */
+/* Copies rows of a trace into a builder. Every map of ids is filled at first use, so only what
+ * selected rows refer to is copied. Memory errors stick in the builder's status, which
+ * kt_builder_finish reports. */
 #include "trace/transform/copy.h"
 
 #include "trace/bytes/json_text.h"
 
-static uint32_t *table(uint32_t count)
+/* A map of `count` ids, all KT_COPY_NONE; NULL: out of memory. */
+static uint32_t *new_id_map(uint32_t count)
 {
     uint32_t *ids = malloc(((size_t)count + 1) * sizeof *ids);
     for (uint32_t i = 0; ids && i < count; i++)
@@ -16,16 +19,16 @@ bool kt_copy_begin(kt_copy *c, kt_builder *b, const kineto_trace *from)
     *c = (kt_copy){.b = b, .from = from};
     b->trace->was_read |= from->was_read;
     if (!b->store && !b->trace->count)
-        kt_builder_store(b, from->store); /* what came out of a limit of memory stays in it */
+        kt_builder_store(b, from->store); /* rows of a store with a memory limit stay in it */
     c->string_count = kineto_trace_string_count(from);
     c->process_count = kineto_trace_process_count(from);
     c->track_count = kineto_trace_track_count(from);
     c->category_count = (uint32_t)from->categories.count;
-    c->strings = table(c->string_count);
-    c->processes = table(c->process_count);
-    c->tracks = table(c->track_count);
-    c->categories = table(c->category_count);
-    c->sets = table((uint32_t)from->sets.strings.count);
+    c->strings = new_id_map(c->string_count);
+    c->processes = new_id_map(c->process_count);
+    c->tracks = new_id_map(c->track_count);
+    c->categories = new_id_map(c->category_count);
+    c->sets = new_id_map((uint32_t)from->sets.strings.count);
     return c->strings && c->processes && c->tracks && c->categories && c->sets;
 }
 
@@ -40,7 +43,7 @@ void kt_copy_free(kt_copy *c)
     *c = (kt_copy){0};
 }
 
-static void fail(kt_copy *c)
+static void fail_copy(kt_copy *c)
 {
     c->failed = true;
     if (c->b->status == KINETO_OK)
@@ -58,7 +61,8 @@ uint32_t kt_copy_string(kt_copy *c, uint32_t id)
     return c->strings[id];
 }
 
-static uint32_t mapped(kt_copy *c, kt_text_role role, uint32_t id)
+/* 0 means no text, and stays 0. */
+static uint32_t map_text(kt_copy *c, kt_text_role role, uint32_t id)
 {
     if (!id)
         return 0;
@@ -66,30 +70,33 @@ static uint32_t mapped(kt_copy *c, kt_text_role role, uint32_t id)
                    : kt_copy_string(c, id);
 }
 
-static uint32_t category_of(kt_copy *c, uint16_t category)
+/* Category 0 of a row stands for the name of its kind, so an empty category has an id of its
+ * own. */
+static uint32_t map_category(kt_copy *c, uint16_t category)
 {
     if (category >= c->category_count)
         return 0;
     if (!c->from->categories.data[category])
-        return KT_NO_CATEGORY; /* 0 would be the kind's name */
+        return KT_NO_CATEGORY; /* 0 stands for the name of the kind */
     if (c->categories[category] == KT_COPY_NONE)
-        c->categories[category] = mapped(c, KT_TEXT_CATEGORY, c->from->categories.data[category]);
+        c->categories[category] = map_text(c, KT_TEXT_CATEGORY, c->from->categories.data[category]);
     return c->categories[category];
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-/* Mark a process of the builder as one of this source; false if it is already. */
-static bool take(kt_copy *c, uint32_t process)
+/* Marks a process of the builder as used by this source. False: it belongs to another source, or
+ * another process of this source uses it already. */
+static bool claim_process(kt_copy *c, uint32_t process)
 {
     if (process < c->first_process && c->b->status == KINETO_OK)
-        return false; /* another source's */
+        return false;
     if (process >= c->taken_room) {
         uint32_t room = (process / 64 + 1) * 128;
         uint64_t *bits = realloc(c->taken, room / 8);
         if (!bits) {
-            fail(c);
-            return true; /* an end to looking for another */
+            fail_copy(c);
+            return true; /* ends the caller's search */
         }
         memset(bits + c->taken_room / 64, 0, (room - c->taken_room) / 8);
         c->taken = bits;
@@ -101,29 +108,31 @@ static bool take(kt_copy *c, uint32_t process)
     return is_new;
 }
 
-/* A row of its own for each process of the source, also for those that a reader could not tell
- * apart by their numbers. */
+/* Finds or makes a process of its own for each process of the source, also for those that a reader
+ * could not distinguish by their numbers: `exec` is raised until the row is free. */
 static uint32_t process_by_number(kt_copy *c, const kt_process_row *p)
 {
     uint64_t exec = p->exec;
     for (;; exec++) {
         uint32_t index = kt_process(c->b, p->is_device, p->pid, exec);
-        if (c->b->status != KINETO_OK || take(c, index))
+        if (c->b->status != KINETO_OK || claim_process(c, index))
             return index;
     }
 }
 
-/* A text that no source before had. "GPU 0 Counters" goes on being what its words say. */
+/* Makes a process row whose text no earlier source has, by the suffix `apart` and a number. "GPU 0
+ * Counters" keeps its ending, which viewers interpret. */
 static uint32_t process_apart(kt_copy *c, kineto_string text)
 {
     static const char counters[] = " Counters";
     size_t tail = sizeof counters - 1;
+    KB_ASSERT(c->first_process);
     bool counts = text.size > tail && memcmp(text.data + text.size - tail, counters, tail) == 0;
     size_t room = text.size + c->apart.size + 64;
     char *name = malloc(room);
     uint32_t index = 0, number = 1;
     if (!name) {
-        fail(c);
+        fail_copy(c);
         return 0;
     }
     do {
@@ -140,20 +149,22 @@ static uint32_t process_apart(kt_copy *c, kineto_string text)
     return index;
 }
 
+/* Text rows of one source are merged by their text, those of different sources are not. */
 static uint32_t process_by_text(kt_copy *c, const kt_process_row *p)
 {
-    uint32_t id = mapped(c, KT_TEXT_PROCESS, p->text);
+    uint32_t id = map_text(c, KT_TEXT_PROCESS, p->text);
     kineto_string text = kb_intern_get(&c->b->trace->strings, id);
     uint32_t index = kt_process_text(c->b, text);
     if (index < c->first_process && text.size < INT32_MAX && c->apart.size < INT32_MAX)
         index = process_apart(c, text);
-    if (take(c, index) && index < c->b->trace->processes.count) {
+    if (claim_process(c, index) && index < c->b->trace->processes.count) {
         c->b->trace->processes.data[index].is_device = p->is_device;
         c->b->trace->processes.data[index].number = p->number;
     }
     return index;
 }
 
+/* Properties that the copy has already stay, unless the source has its own. */
 uint32_t kt_copy_process(kt_copy *c, uint32_t process)
 {
     if (process >= c->process_count)
@@ -163,13 +174,13 @@ uint32_t kt_copy_process(kt_copy *c, uint32_t process)
     const kt_process_row *p = &c->from->processes.data[process];
     bool is_text = kt_process_text_of(c->from, process).data != NULL;
     uint32_t index = is_text ? process_by_text(c, p) : process_by_number(c, p);
-    uint32_t name = mapped(c, KT_TEXT_PROCESS, p->name);
-    uint32_t label = mapped(c, KT_TEXT_PROCESS, p->label);
-    uint32_t host = mapped(c, KT_TEXT_HOST, p->host);
-    uint32_t properties = mapped(c, KT_TEXT_DEVICE, p->properties);
+    uint32_t name = map_text(c, KT_TEXT_PROCESS, p->name);
+    uint32_t label = map_text(c, KT_TEXT_PROCESS, p->label);
+    uint32_t host = map_text(c, KT_TEXT_HOST, p->host);
+    uint32_t properties = map_text(c, KT_TEXT_DEVICE, p->properties);
     c->processes[process] = index;
     if (index >= c->b->trace->processes.count)
-        return index; /* out of memory; it sticks in the builder */
+        return index; /* out of memory; reported by the builder */
     kt_process_row *to = &c->b->trace->processes.data[index];
     to->rank = p->rank >= 0 ? p->rank : to->rank;
     to->ppid = p->ppid ? p->ppid : to->ppid;
@@ -178,12 +189,14 @@ uint32_t kt_copy_process(kt_copy *c, uint32_t process)
     to->label = label ? label : to->label;
     to->host = host ? host : to->host;
     to->properties = properties ? properties : to->properties;
-    to->place = c->first_process ? to->place : p->place; /* of one file, the order is known */
+    to->place =
+        c->first_process ? to->place : p->place; /* only within one file is the order known */
     return index;
 }
 
 /* ---- tracks ---------------------------------------------------------------------------------- */
 
+/* A track that is known by a text gets an id below all numbers, so that it collides with none. */
 uint32_t kt_copy_track(kt_copy *c, uint32_t track)
 {
     if (track >= c->track_count)
@@ -195,9 +208,10 @@ uint32_t kt_copy_track(kt_copy *c, uint32_t track)
                            .type = k->type,
                            .id = k->id,
                            .has_other_tid = k->has_other_tid};
-    wanted.name = mapped(c, KT_TEXT_TRACK, k->name);
+    wanted.name = map_text(c, KT_TEXT_TRACK, k->name);
+    KB_ASSERT(wanted.process != KT_COPY_NONE);
     if (kt_track_text_of(c->from, track).data) {
-        wanted.text = mapped(c, KT_TEXT_TRACK, k->text);
+        wanted.text = map_text(c, KT_TEXT_TRACK, k->text);
         wanted.id = INT64_MIN + (int64_t)wanted.text;
     }
     c->tracks[track] = kt_track_intern(c->b, &wanted);
@@ -211,8 +225,9 @@ uint32_t kt_copy_track(kt_copy *c, uint32_t track)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* 0 is none, and stays so. Large ids that go round do not become small ones, which others have. */
-static uint64_t moved(const kt_copy *c, uint64_t id)
+/* 0 means no id, and stays so. Large ids wrap around within their range, so that they do not
+ * collide with small ones. */
+static uint64_t shift_id(const kt_copy *c, uint64_t id)
 {
     if (!id || !c->first_id)
         return id;
@@ -221,40 +236,42 @@ static uint64_t moved(const kt_copy *c, uint64_t id)
     return KT_LARGE_ID + (id - KT_LARGE_ID + c->first_id) % (0 - KT_LARGE_ID);
 }
 
-/* Of flows 0 is one like others; what it is moved to, no other is. */
-static uint64_t moved_flow(const kt_copy *c, uint64_t id)
+/* A flow may have the id 0; its shifted id is one that no other flow gets. */
+static uint64_t shift_flow_id(const kt_copy *c, uint64_t id)
 {
-    return id || !c->first_id ? moved(c, id) : KT_LARGE_ID + c->first_id;
+    return id || !c->first_id ? shift_id(c, id) : KT_LARGE_ID + c->first_id;
 }
 
+/* Flags keep the caller's bits and the writer, which some traces nest by. */
 void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
 {
     const kt_block *block = kt_block_of(c->from, row);
     uint32_t i = row % KT_BLOCK_ROWS;
     *out = (kt_row){.start_ns = block->start_ns[i],
                     .end_ns = block->end_ns[i],
-                    .name = mapped(c, KT_TEXT_NAME, block->name[i]),
+                    .name = map_text(c, KT_TEXT_NAME, block->name[i]),
                     .track = kt_copy_track(c, block->track[i]),
                     .kind = block->kind[i],
-                    .category = category_of(c, block->category[i]),
+                    .category = map_category(c, block->category[i]),
                     .form = block->form[i],
                     .flags = block->flags[i] & (0xffu | KT_WRITER(3)),
-                    .correlation_id = moved(c, block->correlation_id[i]),
-                    .external_id = moved(c, block->external_id[i])};
+                    .correlation_id = shift_id(c, block->correlation_id[i]),
+                    .external_id = shift_id(c, block->external_id[i])};
     if (out->form == KINETO_FORM_ASYNC)
-        out->async_id = moved(c, kt_async_id(c->from, row));
+        out->async_id = shift_id(c, kt_async_id(c->from, row));
 }
 
-/* The argument of a wait that is the correlation id of another row. */
-static const char other_row[] = "wait_on_cuda_event_record_corr_id";
+/* The argument of waits that holds the correlation id of another row. */
+static const char other_row_key[] = "wait_on_cuda_event_record_corr_id";
 
-static bool may_name_other_row(const kt_copy *c, uint32_t kind)
+/* Only waits and events of CUDA refer to another row in their args. */
+static bool can_name_other_row(const kt_copy *c, uint32_t kind)
 {
     return c->first_id && (kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT);
 }
 
-/* The object with that id moved; false: it has none. */
-static bool put_moved(kt_copy *c, kineto_string object)
+/* Stages a JSON object of args with that id shifted. False: the object does not have it. */
+static bool put_shifted_object(kt_copy *c, kineto_string object)
 {
     kt_scan scan = kt_scan_of(object);
     kineto_string key, value = {NULL, 0};
@@ -265,27 +282,28 @@ static bool put_moved(kt_copy *c, kineto_string object)
     while (!found && kt_scan_more(&scan, &first, '{')) {
         if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
             return false;
-        found = kb_string_equal(key, kb_string(other_row)) && kt_json_uint(value, &id) && id;
+        found = kb_string_equal(key, kb_string(other_row_key)) && kt_json_uint(value, &id) && id;
     }
     char *text = found ? malloc(object.size + 24) : NULL;
     if (!text)
-        return found ? (fail(c), false) : false;
+        return found ? (fail_copy(c), false) : false;
     size_t before = (size_t)(value.data - object.data), after = before + value.size;
     memcpy(text, object.data, before);
-    char *end = kb_json_format_uint(text + before, moved(c, id));
+    char *end = kb_json_format_uint(text + before, shift_id(c, id));
     memcpy(end, object.data + after, object.size - after);
     kt_args_verbatim(c->b, (kineto_string){text, (size_t)(end - text) + (object.size - after)});
     free(text);
     return true;
 }
 
-static void copy_arg(kt_copy *c, uint32_t kind, const kt_arg *arg)
+/* Copies one arg, with a shared text shared again and an id of another row shifted. */
+static void copy_one_arg(kt_copy *c, uint32_t kind, const kt_arg *arg)
 {
     uint32_t key = kt_copy_string(c, arg->key);
-    bool moves = may_name_other_row(c, kind) && arg->type <= KINETO_ARG_UINT && arg->i > 0 &&
-                 kb_string_equal(kineto_trace_string(c->from, arg->key), kb_string(other_row));
+    bool moves = can_name_other_row(c, kind) && arg->type <= KINETO_ARG_UINT && arg->i > 0 &&
+                 kb_string_equal(kineto_trace_string(c->from, arg->key), kb_string(other_row_key));
     if (moves) {
-        kt_args_put_uint(c->b, key, moved(c, arg->u));
+        kt_args_put_uint(c->b, key, shift_id(c, arg->u));
         return;
     }
     if (arg->shared) {
@@ -313,13 +331,14 @@ static void copy_arg(kt_copy *c, uint32_t kind, const kt_arg *arg)
     }
 }
 
-static void copy_verbatim(kt_copy *c, const kt_block *block, kineto_row row)
+/* Args in the text of a file are referred to, unless an id in them has to change. */
+static void copy_json_args(kt_copy *c, const kt_block *block, kineto_row row)
 {
     uint32_t i = row % KT_BLOCK_ROWS;
     bool in_file = kt_kept_form(block, i) == KT_ARGS_IN_FILE;
-    bool may_move = may_name_other_row(c, block->kind[i]);
+    bool may_move = can_name_other_row(c, block->kind[i]);
     kineto_string text = in_file && !may_move ? (kineto_string){"", 0} : kt_args_text(c->from, row);
-    if (may_move && text.size && put_moved(c, text))
+    if (may_move && text.size && put_shifted_object(c, text))
         return;
     if (in_file)
         kt_args_in_text(c->b, kt_block_text(block, i), block->args[i]);
@@ -332,30 +351,31 @@ uint32_t *kt_copy_set(kt_copy *c, const kt_args *args)
     return args->set && args->set < c->from->sets.strings.count ? &c->sets[args->set] : NULL;
 }
 
-/* A set is copied once, and its rows refer to the copy. */
-static void copy_set(kt_copy *c, uint32_t set, uint32_t *copy)
+/* Copies a set once; further rows refer to the copy. */
+static void copy_arg_set(kt_copy *c, uint32_t set, uint32_t *copy)
 {
     kt_args args = kt_args_of_set(c->from, set);
     kt_arg arg = {0};
     while (*copy == KT_COPY_NONE && kt_args_step(&args, &arg))
-        copy_arg(c, KINETO_KIND_COUNT, &arg);
+        copy_one_arg(c, KINETO_KIND_COUNT, &arg);
     if (*copy == KT_COPY_NONE)
         *copy = kt_args_make_set(c->b);
     kt_args_put_set(c->b, *copy);
 }
 
-static void copy_packed(kt_copy *c, const kt_block *block, uint32_t i)
+/* Args after the set of a row are its own. */
+static void copy_packed_args(kt_copy *c, const kt_block *block, uint32_t i)
 {
     kt_args args = kt_args_of(c->from, block, i);
     kt_arg arg = {0};
-    uint32_t *set = may_name_other_row(c, block->kind[i]) ? NULL : kt_copy_set(c, &args);
+    uint32_t *set = can_name_other_row(c, block->kind[i]) ? NULL : kt_copy_set(c, &args);
     if (set) {
-        copy_set(c, args.set, set);
+        copy_arg_set(c, args.set, set);
         if (!kt_args_skip_set(&args))
             return;
     }
     while (kt_args_step(&args, &arg))
-        copy_arg(c, block->kind[i], &arg);
+        copy_one_arg(c, block->kind[i], &arg);
 }
 
 void kt_copy_args(kt_copy *c, kineto_row row)
@@ -366,9 +386,9 @@ void kt_copy_args(kt_copy *c, kineto_row row)
     if (!(block->args[i] & 0xffffff))
         return;
     if (form == KT_ARGS_JSON) {
-        copy_verbatim(c, block, row);
+        copy_json_args(c, block, row);
     } else if (form == KT_ARGS_PACKED) {
-        copy_packed(c, block, i);
+        copy_packed_args(c, block, i);
     }
 }
 
@@ -380,8 +400,9 @@ kineto_row kt_copy_row(kt_copy *c, kineto_row row)
     return kt_append(c->b, &columns);
 }
 
-/* Pseudonyms are for names and arguments of rows: where texts are mapped, flows go without theirs. */
-static bool copy_about(kt_copy *c, uint64_t index)
+/* Names and args of flows. Where texts are mapped, flows go without them: pseudonyms exist for
+ * names and args of rows only. */
+static bool copy_flow_details(kt_copy *c, uint64_t index)
 {
     kt_flow_about about = kt_flow_about_of(c->from, index);
     if (c->text)
@@ -396,9 +417,9 @@ static bool copy_about(kt_copy *c, uint64_t index)
 void kt_copy_flow(kt_copy *c, uint64_t index, const kineto_flow *flow, kineto_row from,
                   kineto_row to)
 {
-    kineto_flow copy = {flow->type, moved_flow(c, flow->id), from, to};
-    if (!kt_flow_add(c->b->trace, copy) || !copy_about(c, index))
-        fail(c);
+    kineto_flow copy = {flow->type, shift_flow_id(c, flow->id), from, to};
+    if (!kt_flow_add(c->b->trace, copy) || !copy_flow_details(c, index))
+        fail_copy(c);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -406,7 +427,7 @@ void kt_copy_flow(kt_copy *c, uint64_t index, const kineto_flow *flow, kineto_ro
 void kt_copy_own_kinds(kt_copy *c)
 {
     for (uint32_t i = 0; i < kt_own_kind_count(c->from); i++) {
-        uint32_t category = mapped(c, KT_TEXT_CATEGORY, c->from->own_kinds.data[i].category);
+        uint32_t category = map_text(c, KT_TEXT_CATEGORY, c->from->own_kinds.data[i].category);
         kt_own_kind(c->b, kb_intern_get(&c->b->trace->strings, category),
                     c->from->own_kinds.data[i].kind);
     }
@@ -442,11 +463,13 @@ void kt_copy_window(kt_copy *c)
         kt_window(c->b, c->from->window_start_ns, c->from->window_end_ns);
 }
 
-static kineto_row shifted(kineto_row row, kineto_row first)
+/* Rows of the source follow those that the builder had. */
+static kineto_row shift_row(kineto_row row, kineto_row first)
 {
     return row == KINETO_NO_ROW ? row : row + first;
 }
 
+/* Processes and tracks come first, so that their order is that of the source. */
 void kt_copy_rows(kt_copy *c)
 {
     const kineto_trace *t = c->from;
@@ -459,7 +482,7 @@ void kt_copy_rows(kt_copy *c)
         kt_copy_row(c, row);
     for (size_t i = 0; i < t->flows.count && c->b->status == KINETO_OK; i++) {
         const kineto_flow *f = &t->flows.data[i];
-        kt_copy_flow(c, i, f, shifted(f->from, first), shifted(f->to, first));
+        kt_copy_flow(c, i, f, shift_row(f->from, first), shift_row(f->to, first));
     }
 }
 

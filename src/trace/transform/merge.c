@@ -1,11 +1,12 @@
-/* One trace of several. Each is copied behind those before it: its processes are processes of their
- * own, its ids are moved behind theirs, its ledger lines say whose they are. */
+/* Merges traces: each is copied after those before it. Its processes stay processes of their own,
+ * its ids are shifted past all earlier ones, its ledger lines get its label as a prefix. Times are
+ * copied unchanged: clocks of different machines are not aligned. */
 #include "trace/transform/merge.h"
 
-/* What viewers sort rows by if a trace does not say, as Kineto has it. */
+/* Added by Kineto to the sort index of devices, so that viewers show them after processes. */
 #define DEVICE_SORT_INDEX 5000000
 
-static kineto_status no_memory(kineto_error *err)
+static kineto_status fail_merge_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory to merge traces");
 }
@@ -16,7 +17,7 @@ kineto_status kt_merger_begin(kt_merger *m, const char *const *paths, size_t cou
     *m = (kt_merger){.common = kt_common_directory(paths, count)};
     m->survey = kt_survey_create();
     if (!m->survey || kb_intern_id(&m->texts, kb_string("")) == KB_INTERN_NONE)
-        return no_memory(err);
+        return fail_merge_memory(err);
     return kt_builder_create(&m->b, err);
 }
 
@@ -33,33 +34,35 @@ void kt_merger_free(kt_merger *m)
     kt_builder_destroy(m->b);
 }
 
-/* ---- one source ------------------------------------------------------------------------------ */
+/* ---- copying one source ---------------------------------------------------------------------- */
 
-/* Large ones only have to be moved at all. */
-static void take_id(uint64_t *most, uint64_t id)
+/* Ids above KT_LARGE_ID are shifted within their own range; they count as 1, so that the next
+ * source is shifted at all. */
+static void raise_largest_id(uint64_t *most, uint64_t id)
 {
     *most = KB_MAX(*most, id < KT_LARGE_ID ? id : 1);
 }
 
-/* The largest id that joins rows. */
-static uint64_t largest_id(const kineto_trace *t)
+/* The largest id of a trace that joins rows. */
+static uint64_t largest_source_id(const kineto_trace *t)
 {
     uint64_t most = 0;
     for (size_t i = 0; i < t->blocks.count; i++) {
         const kt_block *b = t->blocks.data[i];
         for (uint32_t row = 0; row < b->count; row++) {
-            take_id(&most, b->correlation_id[row]);
-            take_id(&most, b->external_id[row]);
+            raise_largest_id(&most, b->correlation_id[row]);
+            raise_largest_id(&most, b->external_id[row]);
         }
     }
     for (size_t i = 0; i < t->flows.count; i++)
-        take_id(&most, KB_MAX(t->flows.data[i].id, 1u));
+        raise_largest_id(&most, KB_MAX(t->flows.data[i].id, 1u));
     for (size_t i = 0; i < t->async_ids.count; i++)
-        take_id(&most, t->async_ids.data[i].id);
+        raise_largest_id(&most, t->async_ids.data[i].id);
     return most;
 }
 
-static void copy_ledger(kt_merger *m, const kt_merge_source *s, const kineto_trace *t)
+/* Copies the ledger with the label before each detail. */
+static void copy_source_ledger(kt_merger *m, const kt_merge_source *s, const kineto_trace *t)
 {
     for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
         kineto_ledger_line line;
@@ -79,8 +82,9 @@ static void copy_ledger(kt_merger *m, const kt_merge_source *s, const kineto_tra
     }
 }
 
-/* A category of a plug-in's own has one kind in a trace: that of the first source. */
-static void copy_own_kinds(kt_merger *m, kt_copy *c)
+/* In one trace a category of a plug-in has one kind: that of the first source. Counts sources that
+ * differ. */
+static void copy_source_kinds(kt_merger *m, kt_copy *c)
 {
     for (uint32_t i = 0; i < kt_own_kind_count(c->from); i++) {
         uint32_t kind;
@@ -90,7 +94,8 @@ static void copy_own_kinds(kt_merger *m, kt_copy *c)
     kt_copy_own_kinds(c);
 }
 
-static void unite_windows(kt_merger *m, const kt_merge_source *s, bool has_window)
+/* A source without window and activities does not extend it. */
+static void extend_window(kt_merger *m, const kt_merge_source *s, bool has_window)
 {
     kineto_trace *t = m->b->trace;
     if (!has_window && !s->activities)
@@ -103,6 +108,7 @@ static void unite_windows(kt_merger *m, const kt_merge_source *s, bool has_windo
     kt_window(m->b, start, end);
 }
 
+/* The label names a source in ledger lines and process labels. */
 static void label_source(kt_merge_source *s)
 {
     if (s->identity.rank >= 0) {
@@ -113,31 +119,35 @@ static void label_source(kt_merge_source *s)
     s->label[kb_utf8_valid_prefix(s->label, strlen(s->label))] = '\0';
 }
 
+/* Copies a source into the builder. Memory errors of the builder itself are reported when it is
+ * finished. */
 static kineto_status copy_source(kt_merger *m, uint32_t index, const kineto_trace *t,
                                  kineto_error *err)
 {
     kt_copy c;
     kt_merge_source *s = &m->sources.data[index];
     kineto_trace *to = m->b->trace;
+    KB_ASSERT(index < m->sources.count);
+    KB_ASSERT(index == 0 || s[-1].end_process <= to->processes.count);
     bool ok = kt_copy_begin(&c, m->b, t) && kt_merge_keep_header(m, index, t);
     if (ok) {
         c.first_id = s->first_id = m->next_id;
         c.first_process = s->first_process = (uint32_t)to->processes.count;
         c.apart = kb_string(s->label);
-        copy_own_kinds(m, &c);
+        copy_source_kinds(m, &c);
         kt_copy_rows(&c);
-        copy_ledger(m, s, t);
-        unite_windows(m, s, t->has_window);
+        copy_source_ledger(m, s, t);
+        extend_window(m, s, t->has_window);
         s->end_process = (uint32_t)to->processes.count;
         to->text_bytes += t->text_bytes;
-        m->next_id += largest_id(t);
+        m->next_id += largest_source_id(t);
     }
     kt_copy_free(&c);
-    return ok && !m->out_of_memory ? KINETO_OK : no_memory(err); /* the builder's own: at finish */
+    return ok && !m->out_of_memory ? KINETO_OK : fail_merge_memory(err);
 }
 
-/* The first one waits: if no other comes, it is the result. */
-static kineto_status copy_first(kt_merger *m, kineto_error *err)
+/* The first source is held back: if no other comes, it is the result. */
+static kineto_status copy_held_source(kt_merger *m, kineto_error *err)
 {
     kineto_trace *first = m->only;
     if (!first)
@@ -154,7 +164,7 @@ kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
     kt_merge_source s = {.identity = *identity, .path = strdup(path)};
     if (!s.path || !kb_vec_push(&m->sources, s)) {
         free(s.path);
-        return no_memory(err);
+        return fail_merge_memory(err);
     }
     uint32_t index = (uint32_t)m->sources.count - 1;
     kt_merge_source *source = &m->sources.data[index];
@@ -164,24 +174,25 @@ kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
     kineto_trace_window(trace, &source->window_start_ns, &source->window_end_ns);
     label_source(source);
     if (!kt_survey_add(m->survey, path, trace, identity, NULL))
-        return no_memory(err);
+        return fail_merge_memory(err);
     if (index == 0) {
         m->only = kineto_trace_retain(trace);
         return KINETO_OK;
     }
-    kineto_status status = copy_first(m, err);
+    kineto_status status = copy_held_source(m, err);
     return status == KINETO_OK ? copy_source(m, index, trace, err) : status;
 }
 
 kineto_status kt_merger_miss(kt_merger *m, const char *path, const kineto_error *why,
                              kineto_error *err)
 {
-    return kt_survey_add(m->survey, path, NULL, NULL, why) ? KINETO_OK : no_memory(err);
+    return kt_survey_add(m->survey, path, NULL, NULL, why) ? KINETO_OK : fail_merge_memory(err);
 }
 
-/* ---- process rows ---------------------------------------------------------------------------- */
+/* ---- rows of processes ----------------------------------------------------------------------- */
 
-static void append(kt_merger *m, uint32_t *text, const char *more)
+/* Appends to a comma-separated text of the builder; *text becomes its new id. */
+static void append_to_label(kt_merger *m, uint32_t *text, const char *more)
 {
     kineto_string old = kb_intern_get(&m->b->trace->strings, *text);
     size_t size = strlen(more), comma = old.size ? 2 : 0;
@@ -197,6 +208,7 @@ static void append(kt_merger *m, uint32_t *text, const char *more)
     free(all);
 }
 
+/* Labels mention hosts only if there are several. */
 static bool has_several_hosts(const kt_merger *m)
 {
     const char *first = NULL;
@@ -209,11 +221,12 @@ static bool has_several_hosts(const kt_merger *m)
     return false;
 }
 
-/* Rows say whose they are, in columns and in what viewers show. */
+/* Sets rank and host of a source's processes, and appends them to the labels that viewers show. A
+ * source that is a merged trace itself has them already. */
 static void mark_processes(kt_merger *m, const kt_merge_source *s, bool with_host)
 {
     uint32_t host = kt_string(m->b, kb_string(s->identity.host));
-    bool several = s->identity.rank_count > 1; /* they are marked already */
+    bool several = s->identity.rank_count > 1;
     for (uint32_t i = s->first_process; i < s->end_process; i++) {
         kt_process_row *p = &m->b->trace->processes.data[i];
         if (p->rank < 0 && !several)
@@ -223,22 +236,22 @@ static void mark_processes(kt_merger *m, const kt_merge_source *s, bool with_hos
         if (several)
             continue;
         uint32_t label = p->label;
-        append(m, &label, s->label);
+        append_to_label(m, &label, s->label);
         if (with_host && s->identity.host[0])
-            append(m, &label, s->identity.host);
+            append_to_label(m, &label, s->identity.host);
         m->b->trace->processes.data[i].label = label;
     }
 }
 
-typedef struct place {
+typedef struct process_place {
     uint32_t rank, source;
     int64_t index;
     uint32_t process;
-} place;
+} process_place;
 
-static int compare_places(const void *left, const void *right)
+static int compare_process_places(const void *left, const void *right)
 {
-    const place *a = left, *b = right;
+    const process_place *a = left, *b = right;
     if (a->rank != b->rank)
         return a->rank < b->rank ? -1 : 1;
     if (a->source != b->source)
@@ -248,11 +261,11 @@ static int compare_places(const void *left, const void *right)
     return a->process < b->process ? -1 : a->process > b->process;
 }
 
-/* Viewers show rank after rank, each in its own order. */
-static void sort_processes(kt_merger *m)
+/* Numbers the sort indices so that viewers show rank after rank, each in its own order. */
+static void order_processes(kt_merger *m)
 {
     kineto_trace *t = m->b->trace;
-    place *places = malloc((t->processes.count + 1) * sizeof *places);
+    process_place *places = malloc((t->processes.count + 1) * sizeof *places);
     size_t count = 0;
     m->out_of_memory |= !places;
     for (uint32_t s = 0; places && s < m->sources.count; s++) {
@@ -260,20 +273,22 @@ static void sort_processes(kt_merger *m)
              i++) {
             const kt_process_row *p = &t->processes.data[i];
             int64_t usual = p->is_device ? (p->pid & INT32_MAX) + DEVICE_SORT_INDEX : p->pid;
+            KB_ASSERT(count < t->processes.count);
             places[count++] =
-                (place){(uint32_t)p->rank, s, p->sort_index ? p->sort_index : usual, i};
+                (process_place){(uint32_t)p->rank, s, p->sort_index ? p->sort_index : usual, i};
         }
     }
     if (count)
-        qsort(places, count, sizeof *places, compare_places);
+        qsort(places, count, sizeof *places, compare_process_places);
     for (size_t i = 0; i < count; i++)
         t->processes.data[places[i].process].sort_index = (int64_t)i + 1;
     free(places);
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- the ledger ------------------------------------------------------------------------------ */
 
-static uint64_t shared_pids(kt_merger *m)
+/* Host processes whose number an earlier process of another source has. */
+static uint64_t count_shared_pids(kt_merger *m)
 {
     const kineto_trace *t = m->b->trace;
     uint64_t shared = 0;
@@ -291,10 +306,11 @@ static uint64_t shared_pids(kt_merger *m)
     return shared;
 }
 
-static void tell(kt_merger *m)
+/* Records the merge itself, then the findings of the survey. */
+static void write_merge_ledger(kt_merger *m)
 {
     kineto_string source = kb_string("merge");
-    uint64_t shared = shared_pids(m);
+    uint64_t shared = count_shared_pids(m);
     kt_ledger_add(m->b, source, kb_string("traces merged"), m->sources.count, false,
                   kb_string("their clocks are not aligned: times are those of each file"));
     if (shared)
@@ -313,37 +329,39 @@ static void tell(kt_merger *m)
     }
 }
 
+/* Settles the survey first, so that its findings are in the ledger; the header is written when all
+ * sources are known. */
 kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool whole,
                                kineto_trace **out, kineto_error *err)
 {
     if (!kt_survey_settle(m->survey, files, whole))
-        return no_memory(err);
+        return fail_merge_memory(err);
     if (m->only && kineto_survey_count(m->survey) == 1) {
         *out = m->only;
         m->only = NULL;
         return KINETO_OK;
     }
-    kineto_status status = copy_first(m, err);
+    kineto_status status = copy_held_source(m, err);
     if (status != KINETO_OK)
         return status;
     if (m->b->status == KINETO_OK) {
         bool several = has_several_hosts(m);
         for (size_t i = 0; i < m->sources.count; i++)
             mark_processes(m, &m->sources.data[i], several);
-        sort_processes(m);
+        order_processes(m);
         status = kt_merge_put_header(m, err);
-        tell(m);
+        write_merge_ledger(m);
     }
     if (status == KINETO_OK && m->out_of_memory)
-        status = no_memory(err);
+        status = fail_merge_memory(err);
     return status == KINETO_OK ? kt_builder_finish(m->b, out, err) : status;
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* They lie as far apart as the program's own are large. */
-static kineto_status take_identity(const kineto_merge_options *how, size_t index,
-                                   kineto_identity *out, kineto_error *err)
+/* Reads element `index`: the caller's structures have the size of its version of the library. */
+static kineto_status read_caller_identity(const kineto_merge_options *how, size_t index,
+                                          kineto_identity *out, kineto_error *err)
 {
     const char *first = (const char *)how->identities;
     kineto_status status = kb_size_check(first, "kineto_identity", err);
@@ -354,15 +372,17 @@ static kineto_status take_identity(const kineto_merge_options *how, size_t index
     return KINETO_OK;
 }
 
-static kineto_status add_one(kt_merger *m, const kineto_merge_options *how, size_t index,
-                             const kineto_trace *trace, kineto_error *err)
+/* Adds a trace of kineto_trace_merge, with the caller's identity if it gave one. */
+static kineto_status add_caller_trace(kt_merger *m, const kineto_merge_options *how, size_t index,
+                                      const kineto_trace *trace, kineto_error *err)
 {
     char number[32];
     kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
     const char *path = how->paths ? how->paths[index] : NULL;
     if (!trace)
-        return kb_fail(err, KINETO_E_ARGUMENT, "trace %zu to merge is NULL", index + 1);
-    kineto_status status = take_identity(how, index, &identity, err);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_merge: trace %zu must not be NULL",
+                       index + 1);
+    kineto_status status = read_caller_identity(how, index, &identity, err);
     if (status)
         return status;
     if (!how->identities)
@@ -381,13 +401,14 @@ kineto_status kineto_trace_merge(const kineto_trace *const *traces, size_t count
     if (out)
         *out = NULL;
     if (!traces || !count || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "traces are needed to merge them");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_trace_merge: traces, count and out must not be NULL or 0");
     kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_merge_options", err);
     if (status)
         return status;
     status = kt_merger_begin(&m, how.paths, how.paths ? count : 0, err);
     for (size_t i = 0; status == KINETO_OK && i < count; i++)
-        status = add_one(&m, &how, i, traces[i], err);
+        status = add_caller_trace(&m, &how, i, traces[i], err);
     if (status == KINETO_OK)
         status = kt_merger_finish(&m, NULL, false, out, err);
     kt_merger_free(&m);

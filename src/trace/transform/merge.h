@@ -1,59 +1,65 @@
-/* Making one trace of several, one after the other: what merging, its header and opening share. */
+/* Merging several traces into one, one after the other. Used by kineto_trace_merge, and by
+ * kineto_trace_open_many, which opens one file at a time so that only one source and the result are
+ * in memory. */
 #ifndef KT_MERGE_H
 #define KT_MERGE_H
 
 #include "trace/transform/copy.h"
 #include "trace/files/identity.h"
 
-/* One of the traces, after it was copied. */
+/* One source; its trace is released once it is copied. */
 typedef struct kt_merge_source {
     kineto_identity identity;
     char *path;
-    const char *name;                    /* in the path, without the directories that all share */
-    char label[128];                     /* "rank 3", or the name */
-    uint32_t first_process, end_process; /* of the builder */
+    /* The path without the directories that all have in common. */
+    const char *name;
+    /* "rank 3", or the name if the rank is unknown. */
+    char label[128];
+    /* Its processes in the builder: [first, end) */
+    uint32_t first_process, end_process;
     uint64_t activities, flows, first_id;
     int64_t window_start_ns, window_end_ns;
-    size_t first_snapshot, snapshot_count; /* of the merger */
+    size_t first_snapshot, snapshot_count; /* its range of merger.snapshots */
 } kt_merge_source;
 
 /* A member of a source's header. */
 typedef struct kt_merge_member {
-    uint32_t source, key, value; /* texts of the merger */
+    uint32_t source, key, value; /* key, value: ids in merger.texts */
 } kt_merge_member;
 
 typedef struct kt_merger {
     kt_builder *b;
-    size_t common; /* bytes of the paths that are the directories of all */
+    size_t common; /* bytes of the directories that all paths have in common */
     KB_VEC(kt_merge_source) sources;
-    KB_VEC(kt_merge_member) members;
+    KB_VEC(kt_merge_member) members; /* ascending by source */
     KB_VEC(kb_clock_snapshot) snapshots;
     kb_intern texts; /* keys and values of headers */
     kineto_survey *survey;
-    kineto_trace *only; /* the first one, until there is a second */
-    uint64_t next_id, kind_conflicts;
+    kineto_trace *only; /* the first source, until a second one comes */
+    uint64_t next_id;   /* ids of the next source are shifted by this */
+    uint64_t kind_conflicts;
     bool out_of_memory;
 } kt_merger;
 
-/** Start. `paths` are those of all traces, to find out what they share; count may be 0. */
+/** Starts a merge. `paths`: those of all sources, for their common directories; count may be 0. */
 kineto_status kt_merger_begin(kt_merger *m, const char *const *paths, size_t count,
                               kineto_error *err);
-/** Add a trace, which may be released then. */
+/** Adds a trace, which the caller may release afterwards. */
 kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
                             const kineto_identity *identity, kineto_error *err);
-/** A file that could not be read: a loss. */
+/** Records a file that could not be read as a loss. */
 kineto_status kt_merger_miss(kt_merger *m, const char *path, const kineto_error *why,
                              kineto_error *err);
-/** The trace: what was added, if that was one and nothing was missed.
- *  @param files  for what the list itself has to tell; NULL.
- *  @param whole  it is about all ranks, so that some may be missing. */
+/** Returns the merged trace. A single trace is returned unchanged if no file was missed.
+ *  @param files  reports repeated files; may be NULL.
+ *  @param whole  the sources are meant to be all ranks, so missing ones are reported. */
 kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool whole,
                                kineto_trace **out, kineto_error *err);
 void kt_merger_free(kt_merger *m);
 
-/* ---- merge_header.c ---- */
-/** Keep the members of a trace's header, and its clock snapshots, for the end. */
+/* ---- merge_header.c -------------------------------------------------------------------------- */
+/** Keeps the members of a trace's header, and its clock snapshots, until all sources are known. */
 bool kt_merge_keep_header(kt_merger *m, uint32_t source, const kineto_trace *trace);
-/** Put what all share into the builder, and what they do not into one member. */
+/** Writes members that all sources have alike, and the list "mergedTraces" with the others. */
 kineto_status kt_merge_put_header(kt_merger *m, kineto_error *err);
 #endif

@@ -1,5 +1,6 @@
-/* The header of a merged trace: members that all have alike stay members; what differs, and whose
- * trace each was, is in the list "mergedTraces". */
+/* The header of a merged trace: members that all sources have alike stay members; the list
+ * "mergedTraces" has an entry for each source with its identity, window and the members that
+ * differ. merged_part.c reads the list. */
 #include "trace/transform/merge.h"
 
 bool kt_merge_keep_header(kt_merger *m, uint32_t source, const kineto_trace *trace)
@@ -21,20 +22,22 @@ bool kt_merge_keep_header(kt_merger *m, uint32_t source, const kineto_trace *tra
     return ok;
 }
 
-/* ---- what is alike --------------------------------------------------------------------------- */
+/* ---- members that all have alike ------------------------------------------------------------- */
 
-/* By text of the key: how many sources have it with the value of the first. */
-typedef struct shared {
+/* By id of the key: the value of the first source that has it, and how many sources have that
+ * value. */
+typedef struct shared_value {
     uint32_t value;
     size_t count;
-} shared;
+} shared_value;
 
-static shared *count_shared(const kt_merger *m)
+/* NULL: out of memory. By id of the key, for all members of all sources. */
+static shared_value *count_shared_members(const kt_merger *m)
 {
-    shared *keys = calloc(m->texts.strings.count + 1, sizeof *keys);
+    shared_value *keys = calloc(m->texts.strings.count + 1, sizeof *keys);
     for (size_t i = 0; keys && i < m->members.count; i++) {
         const kt_merge_member *member = &m->members.data[i];
-        shared *key = &keys[member->key];
+        shared_value *key = &keys[member->key];
         if (!key->count)
             key->value = member->value;
         key->count += key->value == member->value;
@@ -42,15 +45,16 @@ static shared *count_shared(const kt_merger *m)
     return keys;
 }
 
-/* A list that an earlier merge made is one trace's, whatever the others have. */
-static bool is_shared(const kt_merger *m, const shared *keys, const kt_merge_member *member)
+/* A list of an earlier merge belongs to its own trace, even if all sources have the same. */
+static bool is_shared_member(const kt_merger *m, const shared_value *keys,
+                             const kt_merge_member *member)
 {
     return keys[member->key].count == m->sources.count &&
            !kb_string_equal(kb_intern_get(&m->texts, member->key), kb_string("mergedTraces"));
 }
 
-/* Readings of the clocks of one machine are no readings of another's. */
-static bool snapshots_are_shared(const kt_merger *m)
+/* Readings of one machine's clocks do not apply to another machine. */
+static bool have_same_snapshots(const kt_merger *m)
 {
     const kt_merge_source *first = &m->sources.data[0];
     for (size_t i = 1; i < m->sources.count; i++) {
@@ -64,9 +68,10 @@ static bool snapshots_are_shared(const kt_merger *m)
     return true;
 }
 
-/* ---- the list -------------------------------------------------------------------------------- */
+/* ---- the list "mergedTraces" ----------------------------------------------------------------- */
 
-static void put_snapshots(const kt_merger *m, const kt_merge_source *s, kb_json *j)
+/* Readings of a source's clocks, if they differ between sources. */
+static void write_part_snapshots(const kt_merger *m, const kt_merge_source *s, kb_json *j)
 {
     kb_json_key_z(j, "snapshots");
     kb_json_array_begin(j);
@@ -84,7 +89,8 @@ static void put_snapshots(const kt_merger *m, const kt_merge_source *s, kb_json 
     kb_json_array_end(j);
 }
 
-static void put_identity(const kt_merge_source *s, kb_json *j)
+/* Name, identity, counts, and the window, which a selection by rank restores. */
+static void write_part_identity(const kt_merge_source *s, kb_json *j)
 {
     kb_json_put_string(j, "name", kb_string(s->name));
     kt_put_identity(j, &s->identity);
@@ -98,43 +104,47 @@ static void put_identity(const kt_merge_source *s, kb_json *j)
     kb_json_array_end(j);
 }
 
-static void put_list(const kt_merger *m, const shared *keys, bool snapshots, kb_json *j)
+/* Members are in the order of their sources, so one pass over them serves all entries. */
+static void write_parts(const kt_merger *m, const shared_value *keys, bool snapshots, kb_json *j)
 {
     size_t next = 0;
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < m->sources.count; i++) {
         kb_json_newline(j);
         kb_json_object_begin(j);
-        put_identity(&m->sources.data[i], j);
+        write_part_identity(&m->sources.data[i], j);
         kb_json_key_z(j, "header");
         kb_json_object_begin(j);
         for (; next < m->members.count && m->members.data[next].source == i; next++) {
             const kt_merge_member *member = &m->members.data[next];
-            if (is_shared(m, keys, member))
+            if (is_shared_member(m, keys, member))
                 continue;
             kb_json_key(j, kb_intern_get(&m->texts, member->key));
             kb_json_raw(j, kb_intern_get(&m->texts, member->value));
         }
         kb_json_object_end(j);
         if (snapshots && m->sources.data[i].snapshot_count)
-            put_snapshots(m, &m->sources.data[i], j);
+            write_part_snapshots(m, &m->sources.data[i], j);
         kb_json_object_end(j);
     }
+    KB_ASSERT(next == m->members.count);
     kb_json_array_end(j);
 }
 
-static kineto_status put_merged(kt_merger *m, const shared *keys, bool snapshots, kineto_error *err)
+/* Formats the list in memory and makes it a member of the header. */
+static kineto_status write_merged_member(kt_merger *m, const shared_value *keys, bool snapshots,
+                                         kineto_error *err)
 {
     kb_sink *sink;
     kb_json j;
     char *text = NULL;
     size_t size = 0;
-    kineto_error unused; /* closing, when the text is there */
+    kineto_error unused; /* a memory sink cannot fail to close */
     kineto_status status = kb_sink_open_memory(KB_COMPRESS_NONE, &sink, err);
     if (status != KINETO_OK)
         return status;
     kb_json_init(&j, sink);
-    put_list(m, keys, snapshots, &j);
+    write_parts(m, keys, snapshots, &j);
     status = kb_sink_take(sink, &text, &size, err);
     (void)kb_sink_close(sink, &unused);
     if (status == KINETO_OK)
@@ -145,19 +155,19 @@ static kineto_status put_merged(kt_merger *m, const shared *keys, bool snapshots
 
 kineto_status kt_merge_put_header(kt_merger *m, kineto_error *err)
 {
-    shared *keys = count_shared(m);
+    shared_value *keys = count_shared_members(m);
     if (!keys)
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the header of a merged trace");
     for (size_t i = 0; i < m->members.count; i++) {
         const kt_merge_member *member = &m->members.data[i];
-        if (member->source == 0 && is_shared(m, keys, member))
+        if (member->source == 0 && is_shared_member(m, keys, member))
             kt_metadata(m->b, kb_intern_get(&m->texts, member->key),
                         kb_intern_get(&m->texts, member->value));
     }
-    bool alike = snapshots_are_shared(m);
+    bool alike = have_same_snapshots(m);
     for (size_t i = 0; alike && i < m->sources.data[0].snapshot_count; i++)
         kt_snapshot(m->b, &m->snapshots.data[i]);
-    kineto_status status = put_merged(m, keys, !alike, err);
+    kineto_status status = write_merged_member(m, keys, !alike, err);
     free(keys);
     return status;
 }

@@ -1,17 +1,20 @@
-/* Opening several files as one trace, one after the other. */
+/* Opens several files as one trace, one file after the other (kineto_trace_open_many of
+ * <ckineto/files.h>). With only_rank, files whose names state another rank stay closed; if a header
+ * contradicts its name, all files are opened after all. */
 #include "trace/transform/merge.h"
 
-typedef struct opener {
+typedef struct many_opener {
     const kineto_files *files;
     kineto_open_many_options how;
     kt_merger merger;
-    uint32_t taken;
-    bool by_name;      /* files whose names say another rank are not opened */
-    bool mistaken;     /* a header said another rank than the name */
-    kt_ranks ranks;    /* of those that were opened */
-    kineto_error last; /* why a file could not be read */
-} opener;
+    uint32_t opened;     /* traces that were added to the merger */
+    bool uses_names;     /* files whose names state another rank are skipped */
+    bool has_wrong_name; /* a header states another rank than its name */
+    kt_ranks ranks;      /* ranks of the opened files, for the message */
+    kineto_error last;   /* the last file that could not be read */
+} many_opener;
 
+/* The rank that the path states; -1: none. */
 static int32_t rank_of_name(const char *path)
 {
     kt_name_facts facts;
@@ -19,7 +22,7 @@ static int32_t rank_of_name(const char *path)
     return facts.rank >= 0 ? facts.rank : facts.directory_rank;
 }
 
-/* Names are enough to leave files closed if each of them says a rank. */
+/* Only if every name states a rank do names decide which files are opened. */
 static bool all_names_say_ranks(const kineto_files *files)
 {
     for (uint32_t i = 0; i < kineto_files_count(files); i++)
@@ -28,9 +31,10 @@ static bool all_names_say_ranks(const kineto_files *files)
     return true;
 }
 
-/* The part of the trace that was asked for; *part NULL: it has none. */
-static kineto_status choose(opener *o, kineto_trace *trace, const kineto_identity *identity,
-                            kineto_trace **part, kineto_error *err)
+/* Returns the part of the trace that was requested; *part NULL: it has none. */
+static kineto_status choose_part(many_opener *o, kineto_trace *trace,
+                                 const kineto_identity *identity, kineto_trace **part,
+                                 kineto_error *err)
 {
     *part = NULL;
     if (!(identity->rank_count > 1 ? kt_note_ranks(&o->ranks, trace)
@@ -40,7 +44,7 @@ static kineto_status choose(opener *o, kineto_trace *trace, const kineto_identit
         *part = kineto_trace_retain(trace);
         return KINETO_OK;
     }
-    o->mistaken |= identity->rank >= 0;
+    o->has_wrong_name |= identity->rank >= 0;
     if (identity->rank_count < 2)
         return KINETO_OK;
     kineto_selection how = {.size = sizeof how, .use = KINETO_SELECT_RANK, .rank = o->how.rank};
@@ -52,23 +56,27 @@ static kineto_status choose(opener *o, kineto_trace *trace, const kineto_identit
     return status;
 }
 
-static kineto_status take(opener *o, kineto_trace *trace, const char *path, kineto_error *err)
+/* Adds the requested part of an opened trace to the merger. */
+static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const char *path,
+                                      kineto_error *err)
 {
     kineto_identity identity = {.size = sizeof identity};
     kineto_trace *part;
     kineto_trace_identity(trace, path, &identity);
-    kineto_status status = choose(o, trace, &identity, &part, err);
+    kineto_status status = choose_part(o, trace, &identity, &part, err);
     if (status != KINETO_OK || !part)
         return status;
     if (part != trace)
         kineto_trace_identity(part, NULL, &identity);
     status = kt_merger_add(&o->merger, part, path, &identity, err);
-    o->taken++;
+    o->opened++;
     kineto_trace_release(part);
     return status;
 }
 
-static kineto_status open_one(opener *o, uint32_t index, kineto_error *err)
+/* Opens file `index`. A file found in a directory that cannot be read is recorded as a loss; one
+ * that the caller named is an error. */
+static kineto_status open_listed_file(many_opener *o, uint32_t index, kineto_error *err)
 {
     kineto_trace *trace;
     const char *path = kineto_files_path(o->files, index);
@@ -76,7 +84,7 @@ static kineto_status open_one(opener *o, uint32_t index, kineto_error *err)
         o->how.progress(index, kineto_files_count(o->files), path, o->how.user);
     kineto_status status = kineto_trace_open_with(path, o->how.open, &trace, &o->last);
     if (status == KINETO_OK) {
-        status = take(o, trace, path, err);
+        status = add_opened_trace(o, trace, path, err);
         kineto_trace_release(trace);
         return status;
     }
@@ -87,19 +95,22 @@ static kineto_status open_one(opener *o, uint32_t index, kineto_error *err)
     return status;
 }
 
-static kineto_status nothing(const opener *o, kineto_error *err)
+/* Explains why nothing was opened: no file of that rank, or the last file could not be read. */
+static kineto_status fail_no_rank(const many_opener *o, kineto_error *err)
 {
-    char there[160];
+    char existing[160];
     if (!o->how.only_rank || (o->last.code && !o->ranks.count)) {
         if (err)
             *err = o->last;
         return o->last.code;
     }
-    kt_put_ranks(&o->ranks, there, sizeof there);
-    return kb_fail(err, KINETO_E_NOT_FOUND, "no trace is of rank %d: %s", o->how.rank, there);
+    kt_put_ranks(&o->ranks, existing, sizeof existing);
+    return kb_fail(err, KINETO_E_NOT_FOUND, "no trace has rank %d: %s", o->how.rank, existing);
 }
 
-static kineto_status open_all(opener *o, kineto_trace **out, kineto_error *err)
+/* Opens and merges the files. *out stays NULL if no file has the requested rank, or if names were
+ * wrong: then the caller tries again without them. */
+static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kineto_error *err)
 {
     uint32_t count = kineto_files_count(o->files);
     const char **paths = malloc((count + (size_t)1) * sizeof *paths);
@@ -109,41 +120,44 @@ static kineto_status open_all(opener *o, kineto_trace **out, kineto_error *err)
         paths[i] = kineto_files_path(o->files, i);
     kineto_status status = kt_merger_begin(&o->merger, paths, count, err);
     for (uint32_t i = 0; status == KINETO_OK && i < count; i++)
-        if (!o->by_name || rank_of_name(paths[i]) == o->how.rank)
-            status = open_one(o, i, err);
-    if (status == KINETO_OK && o->taken && !(o->by_name && o->mistaken))
+        if (!o->uses_names || rank_of_name(paths[i]) == o->how.rank)
+            status = open_listed_file(o, i, err);
+    if (status == KINETO_OK && o->opened && !(o->uses_names && o->has_wrong_name))
         status = kt_merger_finish(&o->merger, o->files, !o->how.only_rank, out, err);
     kt_merger_free(&o->merger);
     free(paths);
     return status;
 }
 
+/* Two passes at most: by names first, if all of them state a rank, then without names. */
 kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
                                      const kineto_open_many_options *options, kineto_trace **out,
                                      kineto_error *err)
 {
-    opener o = {0};
+    many_opener o = {0};
     kineto_files *files;
     if (out)
         *out = NULL;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the trace is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_open_many: out must not be NULL");
     kineto_status status =
         kb_options_read(&o.how, sizeof o.how, options, "kineto_open_many_options", err);
     if (!status)
         status = kineto_files_find(paths, count, &files, err);
     if (status != KINETO_OK)
         return status;
+    KB_ASSERT(files && !*out);
     o.files = files;
-    o.by_name = o.how.only_rank && kineto_files_count(files) > 1 && all_names_say_ranks(files);
-    status = open_all(&o, out, err);
-    if (status == KINETO_OK && !*out && o.by_name) { /* names were wrong: look at all */
-        o.by_name = false;
-        o.taken = 0;
-        status = open_all(&o, out, err);
+    o.uses_names = o.how.only_rank && kineto_files_count(files) > 1 && all_names_say_ranks(files);
+    status = merge_listed_files(&o, out, err);
+    /* A name was wrong: open all files. */
+    if (status == KINETO_OK && !*out && o.uses_names) {
+        o.uses_names = false;
+        o.opened = 0;
+        status = merge_listed_files(&o, out, err);
     }
     if (status == KINETO_OK && !*out)
-        status = nothing(&o, err);
+        status = fail_no_rank(&o, err);
     kb_vec_free(&o.ranks);
     kineto_files_release(files);
     return status;

@@ -1,14 +1,15 @@
-/* The builder for programs (<ckineto/builder.h>): the model's own, with checks of what is handed in. */
+/* The builder of <ckineto/builder.h>: a thin layer over the model's builder that checks every
+ * index, kind and JSON text of the caller before it reaches the model. */
 #include "trace/transform/copy.h"
 
 #include <ckineto/builder.h>
 
 struct kineto_builder {
     kt_builder *b;
-    kb_map checked; /* texts of lists that were seen: id → is valid JSON */
+    kb_map checked; /* string id of a list → 1 if it is valid JSON */
 };
 
-static kineto_status report_no_memory(kineto_error *err)
+static kineto_status fail_builder_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory to build a trace");
 }
@@ -20,7 +21,7 @@ kineto_status kineto_builder_create(kineto_builder **out, kineto_error *err)
     *out = NULL;
     kineto_builder *made = calloc(1, sizeof *made);
     if (!made)
-        return report_no_memory(err);
+        return fail_builder_memory(err);
     kineto_status status = kt_builder_create(&made->b, err);
     if (status)
         free(made);
@@ -43,8 +44,9 @@ uint32_t kineto_builder_string(kineto_builder *builder, kineto_string text)
     return text.data && text.size ? kt_string(builder->b, text) : 0;
 }
 
-/* The process with this number, whatever image of it a trace that was appended knows. */
-static uint32_t find_process(kt_builder *b, const kineto_process *process)
+/* Finds the process with this number, also one with an exec count that came with an appended
+ * trace. */
+static uint32_t find_or_add_process(kt_builder *b, const kineto_process *process)
 {
     const kineto_trace *t = b->trace;
     for (uint32_t i = 0; t && i < t->processes.count; i++) {
@@ -55,15 +57,17 @@ static uint32_t find_process(kt_builder *b, const kineto_process *process)
     return kt_process(b, process->is_device, process->pid, 0);
 }
 
+/* A NULL process is refused like any other invalid argument: KINETO_NO_ROW. */
 uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *process)
 {
     if (!process)
         return KINETO_NO_ROW;
-    uint32_t index = find_process(builder->b, process);
+    uint32_t index = find_or_add_process(builder->b, process);
     kt_process_set(builder->b, index, process);
     return index;
 }
 
+/* Rejects processes that the builder does not have and types it does not know. */
 uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const kineto_track *track)
 {
     const kineto_trace *t = builder->b->trace;
@@ -82,8 +86,9 @@ uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string proce
                              : KINETO_NO_ROW;
 }
 
-/* Sizes and types of tensors are few and repeat: each text is checked once, and kept once. */
-static void put_list(kineto_builder *builder, uint32_t key, const kineto_arg *value)
+/* Sizes and types of tensors repeat often: each text is validated once and stored once. Texts that
+ * are not JSON become one JSON string. */
+static void add_checked_list(kineto_builder *builder, uint32_t key, const kineto_arg *value)
 {
     uint32_t id = kt_string(builder->b, value->text);
     bool created = false;
@@ -120,14 +125,15 @@ void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg 
     case KINETO_ARG_INTS:
     case KINETO_ARG_STRINGS:
     case KINETO_ARG_SHAPES:
-        put_list(builder, key, value);
+        add_checked_list(builder, key, value);
         break;
-    default: /* one JSON value */
+    default: /* a JSON value */
         kt_args_put_json(b, key, KINETO_ARG_JSON, value->text);
         break;
     }
 }
 
+/* The object is checked once here; the model takes it as it is. */
 bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
 {
     if (!json_object.size || json_object.data[0] != '{' || !kb_json_valid(json_object))
@@ -136,6 +142,8 @@ bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
     return true;
 }
 
+/* Any wrong index or value makes the call return KINETO_NO_ROW; flags of the model's own are masked
+ * out. */
 kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *activity)
 {
     const kineto_trace *t = builder->b->trace;
@@ -157,6 +165,7 @@ kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *ac
     return kt_append(builder->b, &row);
 }
 
+/* Rows that do not exist are ignored. */
 void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, kineto_row row,
                          bool is_start)
 {
@@ -164,6 +173,7 @@ void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, ki
         kt_flow(builder->b, type, id, row, is_start);
 }
 
+/* Memory errors stick in the builder and are reported when it is finished. */
 kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *trace)
 {
     kt_copy c;

@@ -1,17 +1,19 @@
-/* A trace in which pseudonyms stand for what names people, machines and code. */
+/* Scrubs a trace: copies it with pseudonyms for texts that identify people, machines or code
+ * (kineto_trace_scrub of <ckineto/files.h>). The same text gets the same pseudonym wherever it
+ * stands, for the same salt. */
 #include "trace/transform/scrub.h"
 
 #include "trace/bytes/json_text.h"
 
-static kineto_status no_memory(kineto_error *err)
+static kineto_status fail_scrub_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory to scrub a trace");
 }
 
-/* ---- beginning ------------------------------------------------------------------------------- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
-/* Two hashes of the salt under fixed keys are the key of all others. */
-static void make_key(kt_scrub *s)
+/* Derives the 128-bit key of all pseudonyms: hashes of the salt under two fixed keys. */
+static void derive_hash_key(kt_scrub *s)
 {
     static const uint64_t first[2] = {UINT64_C(0x636b696e65746f20), UINT64_C(0x7363727562206b31)};
     static const uint64_t second[2] = {UINT64_C(0x636b696e65746f20), UINT64_C(0x7363727562206b32)};
@@ -19,7 +21,7 @@ static void make_key(kt_scrub *s)
     s->key[1] = kb_siphash(second, s->how.salt, s->how.salt_bytes);
 }
 
-static kineto_status compile_keep(kt_scrub *s, kineto_error *err)
+static kineto_status compile_keep_pattern(kt_scrub *s, kineto_error *err)
 {
     char reason[128];
     if (!s->how.keep)
@@ -28,15 +30,15 @@ static kineto_status compile_keep(kt_scrub *s, kineto_error *err)
     if (code) {
         regerror(code, &s->keep, reason, sizeof reason);
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%s' for what to keep is no extended regular expression: %s", s->how.keep,
-                       reason);
+                       "'%s' for texts to keep is not an extended regular expression: %s",
+                       s->how.keep, reason);
     }
     s->has_keep = true;
     return KINETO_OK;
 }
 
-/* Remember a name of this machine or another, to find it in texts. */
-static void note_host(kt_scrub *s, kineto_string host)
+/* Remembers the name of a machine, to replace it inside of other texts. */
+static void add_host_name(kt_scrub *s, kineto_string host)
 {
     for (size_t i = 0; i < s->hosts.count; i++)
         if (kb_string_equal(s->hosts.data[i], host))
@@ -45,25 +47,26 @@ static void note_host(kt_scrub *s, kineto_string host)
         s->failed = true;
 }
 
-/* Names of machines that the trace states as such. */
-static void find_hosts(kt_scrub *s)
+/* Names in columns of processes and in members of the header that hold host names. */
+static void collect_host_names(kt_scrub *s)
 {
     for (uint32_t i = 0; i < kineto_trace_process_count(s->from); i++) {
         kineto_process p;
         kineto_trace_process(s->from, i, &p);
-        note_host(s, p.host);
+        add_host_name(s, p.host);
     }
     for (uint32_t i = 0; i < kineto_trace_metadata_count(s->from); i++) {
         kineto_string key, value;
         kineto_trace_metadata(s->from, i, &key, &value);
         if (kt_known_key(key) == KT_KEY_HOST && kt_json_is_string(value) && value.size > 2)
-            note_host(s, kt_json_inside(value));
+            add_host_name(s, kt_json_inside(value));
     }
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static uint32_t scrub_text(void *context, kt_text_role role, kineto_string text)
+/* Callback of kt_copy for texts of processes, tracks and categories. */
+static uint32_t map_scrubbed_text(void *context, kt_text_role role, kineto_string text)
 {
     kt_scrub *s = context;
     switch (role) {
@@ -78,10 +81,11 @@ static uint32_t scrub_text(void *context, kt_text_role role, kineto_string text)
     case KT_TEXT_DEVICE:
         return kt_string(s->b, kt_scrub_json(s, text, KT_KEY_UNKNOWN, KINETO_SCRUB_HEADER));
     default:
-        return 0; /* names of rows depend on their kind: see rows below */
+        return 0; /* names of rows depend on their kind: scrubbed_name_id */
     }
 }
 
+/* Members of the header, by the class of their keys. */
 static void scrub_metadata(kt_scrub *s)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(s->from); i++) {
@@ -94,15 +98,16 @@ static void scrub_metadata(kt_scrub *s)
     }
 }
 
-static uint32_t ledger_word(kt_scrub *s, kineto_string word, bool known)
+/* Sources and reasons of this library are public; those of plug-ins are replaced. */
+static uint32_t scrub_ledger_word(kt_scrub *s, kineto_string word, bool known)
 {
     if (!kt_scrubs(s, KINETO_SCRUB_HEADER))
         return kt_string(s->b, kt_scrub_inside(s, word));
     return kt_string(s->b, known ? word : kt_scrub_hash(s, "s_", word));
 }
 
-/* Sentences go whole: there is no form in them to keep. */
-static uint32_t ledger_detail(kt_scrub *s, kineto_string detail)
+/* Details are sentences without a form that could be kept: they are dropped as a whole. */
+static uint32_t scrub_ledger_detail(kt_scrub *s, kineto_string detail)
 {
     if (!kt_scrubs(s, KINETO_SCRUB_HEADER))
         return kt_string(s->b, kt_scrub_inside(s, detail));
@@ -110,14 +115,15 @@ static uint32_t ledger_detail(kt_scrub *s, kineto_string detail)
     return 0;
 }
 
+/* Counts stay, texts are scrubbed. */
 static void scrub_ledger(kt_scrub *s)
 {
     for (uint32_t i = 0; i < kineto_trace_ledger_count(s->from); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(s->from, i, &line);
-        uint32_t source = ledger_word(s, line.source, kt_known_source(line.source));
-        uint32_t reason = ledger_word(s, line.reason, kt_known_reason(line.reason));
-        uint32_t detail = ledger_detail(s, line.detail);
+        uint32_t source = scrub_ledger_word(s, line.source, kt_known_source(line.source));
+        uint32_t reason = scrub_ledger_word(s, line.reason, kt_known_reason(line.reason));
+        uint32_t detail = scrub_ledger_detail(s, line.detail);
         const kb_intern *texts = &s->b->trace->strings;
         kt_ledger_add(s->b, kb_intern_get(texts, source), kb_intern_get(texts, reason), line.count,
                       line.is_loss, kb_intern_get(texts, detail));
@@ -126,7 +132,9 @@ static void scrub_ledger(kt_scrub *s)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static uint32_t name_of(kt_scrub *s, uint32_t kind, uint32_t name)
+/* The scrubbed name of a row. Cached by kind and name: the same name may be public for one kind
+ * only. */
+static uint32_t scrubbed_name_id(kt_scrub *s, uint32_t kind, uint32_t name)
 {
     uint64_t key = (uint64_t)kind << 32 | name;
     uint64_t *known = kb_map_find(&s->names, key);
@@ -138,9 +146,9 @@ static uint32_t name_of(kt_scrub *s, uint32_t kind, uint32_t name)
     return id;
 }
 
-/* Readers make numbers of ids that are texts, in a way that anyone can repeat: those are hashed
- * again. Small ones are numbers. */
-static uint64_t id_of(const kt_scrub *s, uint64_t id)
+/* Readers hash ids that are texts without a key, so these hashes could be reproduced: they are
+ * hashed again. Small ids are numbers. */
+static uint64_t scrubbed_row_id(const kt_scrub *s, uint64_t id)
 {
     uint8_t bytes[8];
     if (id <= UINT32_MAX || !kt_scrubs(s, KINETO_SCRUB_NAMES))
@@ -150,14 +158,15 @@ static uint64_t id_of(const kt_scrub *s, uint64_t id)
     return kb_siphash(s->key, bytes, sizeof bytes);
 }
 
+/* Rows keep their numbers, times and ids; names and args are scrubbed. */
 static void scrub_rows(kt_scrub *s)
 {
     for (kineto_row row = 0; row < s->from->count && !s->failed; row++) {
         const kt_block *block = kt_block_of(s->from, row);
         kt_row columns;
         kt_copy_columns(&s->copy, row, &columns);
-        columns.name = name_of(s, columns.kind, block->name[row % KT_BLOCK_ROWS]);
-        columns.async_id = id_of(s, columns.async_id);
+        columns.name = scrubbed_name_id(s, columns.kind, block->name[row % KT_BLOCK_ROWS]);
+        columns.async_id = scrubbed_row_id(s, columns.async_id);
         kt_scrub_args(s, row);
         kt_append(s->b, &columns);
     }
@@ -168,14 +177,15 @@ static void scrub_flows(kt_scrub *s)
     for (uint64_t i = 0; i < kineto_trace_flow_count(s->from); i++) {
         kineto_flow f;
         kineto_trace_flow(s->from, i, &f);
-        f.id = id_of(s, f.id);
+        f.id = scrubbed_row_id(s, f.id);
         kt_copy_flow(&s->copy, i, &f, f.from, f.to);
     }
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static void tell(kt_scrub *s)
+/* The ledger records how many texts of each class were replaced. */
+static void write_scrub_ledger(kt_scrub *s)
 {
     const kineto_scrub_result *r = &s->done;
     char text[256];
@@ -190,7 +200,8 @@ static void tell(kt_scrub *s)
                   false, kb_string(text));
 }
 
-static void scrub_all(kt_scrub *s)
+/* Places first, then rows, flows and tables; the ledger comes last because it has the counts. */
+static void scrub_trace(kt_scrub *s)
 {
     for (uint32_t i = 0; i < kineto_trace_process_count(s->from); i++)
         kt_copy_process(&s->copy, i);
@@ -203,10 +214,11 @@ static void scrub_all(kt_scrub *s)
     scrub_metadata(s);
     kt_copy_snapshots(&s->copy);
     scrub_ledger(s);
-    tell(s);
+    KB_ASSERT(s->failed || s->copy.failed || s->b->status || s->b->trace->count == s->from->count);
+    write_scrub_ledger(s);
 }
 
-static void release(kt_scrub *s)
+static void free_scrub(kt_scrub *s)
 {
     kt_copy_free(&s->copy);
     kt_builder_destroy(s->b);
@@ -223,12 +235,14 @@ static void release(kt_scrub *s)
     memset(s->key, 0, sizeof s->key);
 }
 
-static kineto_status check(const kineto_scrub *how, kineto_error *err)
+/* An empty salt would make pseudonyms guessable. */
+static kineto_status check_scrub_options(const kineto_scrub *how, kineto_error *err)
 {
     if (how->what & ~KINETO_SCRUB_ALL || !(how->what & KINETO_SCRUB_ALL))
-        return kb_fail(err, KINETO_E_ARGUMENT, "say what to scrub, of what this version knows");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_trace_scrub: no bits of what are set, or unknown ones");
     if (!how->salt || !how->salt_bytes)
-        return kb_fail(err, KINETO_E_ARGUMENT, "pseudonyms need a salt that is not empty");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_scrub: salt must not be empty");
     return KINETO_OK;
 }
 
@@ -238,34 +252,35 @@ kineto_status kineto_trace_scrub(const kineto_trace *trace, const kineto_scrub *
     if (out)
         *out = NULL;
     if (!trace || !how || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and what to scrub are needed");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_trace_scrub: trace, how and out must not be NULL");
     kt_scrub s = {.from = trace};
     kineto_status status = kb_options_read(&s.how, sizeof s.how, how, "kineto_scrub", err);
     if (!status)
         status = kb_size_check(result, "kineto_scrub_result", err);
     if (!status)
-        status = check(&s.how, err);
+        status = check_scrub_options(&s.how, err);
     if (status == KINETO_OK)
-        status = compile_keep(&s, err);
+        status = compile_keep_pattern(&s, err);
     if (status == KINETO_OK)
         status = kt_builder_create(&s.b, err);
     if (status != KINETO_OK)
         goto done;
-    make_key(&s);
-    find_hosts(&s);
+    derive_hash_key(&s);
+    collect_host_names(&s);
     if (!kt_copy_begin(&s.copy, s.b, trace) || kb_intern_id(&s.keys, kb_string("")) != 0) {
-        status = no_memory(err);
+        status = fail_scrub_memory(err);
         goto done;
     }
-    s.copy.text = scrub_text;
+    s.copy.text = map_scrubbed_text;
     s.copy.context = &s;
-    scrub_all(&s);
-    status = s.failed || s.copy.failed ? no_memory(err) : kt_builder_finish(s.b, out, err);
+    scrub_trace(&s);
+    status = s.failed || s.copy.failed ? fail_scrub_memory(err) : kt_builder_finish(s.b, out, err);
     if (status == KINETO_OK && result) {
         s.done.size = result->size;
         memcpy(result, &s.done, KB_MIN(result->size, sizeof s.done));
     }
 done:
-    release(&s);
+    free_scrub(&s);
     return status;
 }

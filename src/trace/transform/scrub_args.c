@@ -1,15 +1,18 @@
-/* Arguments and JSON of the header: keys, and values by what their keys are. */
+/* Scrubs args and JSON of the header: keys, and values by the class of their keys. JSON is
+ * rewritten value by value; numbers stay unless their key is private or holds sizes. */
 #include "trace/bytes/json_text.h"
 #include "trace/transform/scrub.h"
 
-static void add(kt_scrub *s, kineto_string text)
+static void append_json(kt_scrub *s, kineto_string text)
 {
     kt_chars_add(s, &s->json, text.data, text.size);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static kt_scrub_key *key_row(kt_scrub *s, kineto_string key)
+/* Finds or adds the row of a key; NULL: out of memory. Ids of keys are dense, so the rows are
+ * filled up to the id. */
+static kt_scrub_key *scrub_key_row(kt_scrub *s, kineto_string key)
 {
     uint32_t id = kb_intern_id(&s->keys, key);
     if (id == KB_INTERN_NONE) {
@@ -27,7 +30,8 @@ static kt_scrub_key *key_row(kt_scrub *s, kineto_string key)
     return &s->key_rows.data[id];
 }
 
-static uint32_t new_key(kt_scrub *s, kineto_string key, uint32_t what, kt_key_class class)
+/* Public keys stay, others are replaced if the user wants args or the header scrubbed. */
+static uint32_t new_key_id(kt_scrub *s, kineto_string key, uint32_t what, kt_key_class class)
 {
     if (class != KT_KEY_UNKNOWN)
         return kt_string(s->b, key);
@@ -41,19 +45,21 @@ static uint32_t new_key(kt_scrub *s, kineto_string key, uint32_t what, kt_key_cl
 
 uint32_t kt_scrub_key_id(kt_scrub *s, kineto_string key, uint32_t what, kt_key_class *class)
 {
-    kt_scrub_key *row = key_row(s, key);
+    kt_scrub_key *row = scrub_key_row(s, key);
     *class = row ? row->class : KT_KEY_UNKNOWN;
     if (!row)
         return 0;
     uint32_t *id = &row->id[what == KINETO_SCRUB_HEADER];
     if (*id == KT_COPY_NONE)
-        *id = new_key(s, key, what, row->class);
+        *id = new_key_id(s, key, what, row->class);
     return *id;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static kineto_string text_of(kt_scrub *s, kineto_string text, kt_key_class class, uint32_t what)
+/* Scrubs a text value by the class of its key. */
+static kineto_string scrub_text_value(kt_scrub *s, kineto_string text, kt_key_class class,
+                                      uint32_t what)
 {
     switch (class) {
     case KT_KEY_STACK:
@@ -72,8 +78,8 @@ static kineto_string text_of(kt_scrub *s, kineto_string text, kt_key_class class
     }
 }
 
-/* Equal sizes stay equal; 0 and 1 stay what they are. */
-static uint64_t size_of(kt_scrub *s, uint64_t size)
+/* Equal sizes stay equal; 0 and 1 stay, because they do not identify a model. */
+static uint64_t scrub_size(kt_scrub *s, uint64_t size)
 {
     if (size < 2)
         return size;
@@ -84,32 +90,34 @@ static uint64_t size_of(kt_scrub *s, uint64_t size)
     return 2 + kb_siphash(s->key, bytes, sizeof bytes) % 65521;
 }
 
-static bool hides_sizes(const kt_scrub *s, kt_key_class class)
+/* True if the values under such a key are sizes that have to be replaced. */
+static bool scrubs_sizes(const kt_scrub *s, kt_key_class class)
 {
     return class == KT_KEY_SHAPE && kt_scrubs(s, KINETO_SCRUB_SHAPES);
 }
 
-static void add_number(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
+/* Numbers under a private key are hashed, sizes are replaced; others stay as they are written. */
+static void append_json_number(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
     char text[24];
     uint64_t size;
     if (class == KT_KEY_PRIVATE && kt_scrubs(s, what)) {
         uint64_t hash = kb_siphash(s->key, raw.data, raw.size) >> 16;
         s->done.texts++;
-        add(s, (kineto_string){text, (size_t)(kb_json_format_uint(text, hash) - text)});
+        append_json(s, (kineto_string){text, (size_t)(kb_json_format_uint(text, hash) - text)});
         return;
     }
-    if (!hides_sizes(s, class)) {
-        add(s, raw);
+    if (!scrubs_sizes(s, class)) {
+        append_json(s, raw);
         return;
     }
     size = kt_json_uint(raw, &size) ? size : kb_siphash(s->key, raw.data, raw.size);
-    char *end = kb_json_format_uint(text, size_of(s, size));
-    add(s, (kineto_string){text, (size_t)(end - text)});
+    char *end = kb_json_format_uint(text, scrub_size(s, size));
+    append_json(s, (kineto_string){text, (size_t)(end - text)});
 }
 
-/* The bytes that a raw JSON text stands for, in s->plain. */
-static kineto_string unescaped(kt_scrub *s, kineto_string raw)
+/* Unescapes a raw JSON text into s->plain; valid until the next call. */
+static kineto_string unescape_source(kt_scrub *s, kineto_string raw)
 {
     uint64_t replaced = 0;
     s->plain.count = 0;
@@ -121,7 +129,8 @@ static kineto_string unescaped(kt_scrub *s, kineto_string raw)
     return (kineto_string){s->plain.data, (size_t)(end - s->plain.data)};
 }
 
-static void add_escaped(kt_scrub *s, kineto_string text)
+/* Escapes into the JSON that is being written; 6 bytes per byte is the longest escape. */
+static void append_escaped_json(kt_scrub *s, kineto_string text)
 {
     uint64_t replaced = 0;
     if (text.size > SIZE_MAX / 8 || !kb_vec_reserve(&s->json, s->json.count + 6 * text.size + 2)) {
@@ -132,79 +141,83 @@ static void add_escaped(kt_scrub *s, kineto_string text)
     s->json.count += (size_t)(kb_json_escape(from, text, &replaced) - from);
 }
 
-static void add_string(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
+/* Scrubs the unescaped text, and escapes the result. */
+static void append_json_string(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
-    add_escaped(s, text_of(s, unescaped(s, kt_json_inside(raw)), class, what));
+    append_escaped_json(s,
+                        scrub_text_value(s, unescape_source(s, kt_json_inside(raw)), class, what));
 }
 
-static void add_json(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what);
+static void append_json_value(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what);
 
-/* Things under a key that says nothing are what the key above them says. */
-static kt_key_class inherited(kt_key_class own, kt_key_class above)
+/* Keys without a class of their own inherit that of the key around them. */
+static kt_key_class inherit_class(kt_key_class own, kt_key_class above)
 {
-    bool says = above == KT_KEY_PRIVATE || above == KT_KEY_STACK || above == KT_KEY_SHAPE ||
-                above == KT_KEY_HOST;
-    return (own == KT_KEY_UNKNOWN || own == KT_KEY_PLAIN) && says ? above : own;
+    bool applies = above == KT_KEY_PRIVATE || above == KT_KEY_STACK || above == KT_KEY_SHAPE ||
+                   above == KT_KEY_HOST;
+    return (own == KT_KEY_UNKNOWN || own == KT_KEY_PLAIN) && applies ? above : own;
 }
 
-static void add_object(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
+/* Keys are scrubbed as well; the order of members stays. */
+static void append_json_object(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
     kt_scan scan = kt_scan_of(raw);
-    bool first = true, behind_first = false;
+    bool first = true, needs_comma = false;
     kineto_string key, value;
-    add(s, kb_string("{"));
+    append_json(s, kb_string("{"));
     kt_scan_open(&scan, '{');
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
         kt_key_class own;
-        uint32_t id = kt_scrub_key_id(s, unescaped(s, key), what, &own);
-        if (behind_first)
-            add(s, kb_string(","));
-        add_escaped(s, kb_intern_get(&s->b->trace->strings, id));
-        add(s, kb_string(":"));
-        add_json(s, value, inherited(own, class), what);
-        behind_first = true;
+        uint32_t id = kt_scrub_key_id(s, unescape_source(s, key), what, &own);
+        if (needs_comma)
+            append_json(s, kb_string(","));
+        append_escaped_json(s, kb_intern_get(&s->b->trace->strings, id));
+        append_json(s, kb_string(":"));
+        append_json_value(s, value, inherit_class(own, class), what);
+        needs_comma = true;
     }
-    add(s, kb_string("}"));
+    append_json(s, kb_string("}"));
 }
 
-static void add_array(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
+static void append_json_array(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
     kt_scan scan = kt_scan_of(raw);
-    bool first = true, behind_first = false;
+    bool first = true, needs_comma = false;
     kineto_string value;
-    add(s, kb_string("["));
+    append_json(s, kb_string("["));
     kt_scan_open(&scan, '[');
     while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &value)) {
-        if (behind_first)
-            add(s, kb_string(","));
-        add_json(s, value, class, what);
-        behind_first = true;
+        if (needs_comma)
+            append_json(s, kb_string(","));
+        append_json_value(s, value, class, what);
+        needs_comma = true;
     }
-    add(s, kb_string("]"));
+    append_json(s, kb_string("]"));
 }
 
-static void add_json(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
+/* Scrubs a strict JSON value into s->json; recursion is bounded by the reader's limit of depth. */
+static void append_json_value(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
     switch (raw.size ? raw.data[0] : 'n') {
     case '"':
-        add_string(s, raw, class, what);
+        append_json_string(s, raw, class, what);
         return;
     case '{':
-        add_object(s, raw, class, what);
+        append_json_object(s, raw, class, what);
         return;
     case '[':
-        add_array(s, raw, class, what);
+        append_json_array(s, raw, class, what);
         return;
     case 't':
     case 'f':
-        add(s, raw);
+        append_json(s, raw);
         return;
     case 'n':
-        add(s, kb_string("null"));
+        append_json(s, kb_string("null"));
         return;
     default:
-        add_number(s, raw, class, what);
+        append_json_number(s, raw, class, what);
     }
 }
 
@@ -215,14 +228,14 @@ kineto_string kt_scrub_json(kt_scrub *s, kineto_string raw, kt_key_class class, 
     s->json.count = 0;
     if (!raw.size || !kt_scan_value(&scan, &value))
         return (kineto_string){"null", 4};
-    add_json(s, value, class, what);
+    append_json_value(s, value, class, what);
     return (kineto_string){s->json.data ? s->json.data : "", s->json.count};
 }
 
 /* ---- args ------------------------------------------------------------------------------------ */
 
-/* As the source has it: once for all rows, or for this one. */
-static void put_text(kt_scrub *s, uint32_t key, const kt_arg *arg, kineto_string text)
+/* Stages a text arg as the source has it: shared by all rows, or for this row only. */
+static void put_text_arg(kt_scrub *s, uint32_t key, const kt_arg *arg, kineto_string text)
 {
     if (arg->shared)
         kt_args_put_shared(s->b, key, (kineto_arg_type)arg->type, kt_string(s->b, text));
@@ -232,12 +245,13 @@ static void put_text(kt_scrub *s, uint32_t key, const kt_arg *arg, kineto_string
         kt_args_put_json(s->b, key, (kineto_arg_type)arg->type, text);
 }
 
-static void packed_arg(kt_scrub *s, const kt_arg *arg)
+/* Scrubs one packed arg. Numbers stay numbers, so that the types of args do not change. */
+static void scrub_packed_arg(kt_scrub *s, const kt_arg *arg)
 {
     kt_key_class class;
     uint32_t key =
         kt_scrub_key_id(s, kineto_trace_string(s->from, arg->key), KINETO_SCRUB_ARGS, &class);
-    bool hide = hides_sizes(s, class);
+    bool hide = scrubs_sizes(s, class);
     if (class == KT_KEY_PRIVATE && kt_scrubs(s, KINETO_SCRUB_ARGS) &&
         arg->type < KINETO_ARG_STRING && arg->type != KINETO_ARG_BOOL) {
         s->done.texts++;
@@ -247,10 +261,10 @@ static void packed_arg(kt_scrub *s, const kt_arg *arg)
     switch (arg->type) {
     case KINETO_ARG_INT:
         kt_args_put_int(s->b, key,
-                        hide && arg->i >= 0 ? (int64_t)size_of(s, (uint64_t)arg->i) : arg->i);
+                        hide && arg->i >= 0 ? (int64_t)scrub_size(s, (uint64_t)arg->i) : arg->i);
         return;
     case KINETO_ARG_UINT:
-        kt_args_put_number(s->b, key, hide ? size_of(s, arg->u) : arg->u);
+        kt_args_put_number(s->b, key, hide ? scrub_size(s, arg->u) : arg->u);
         return;
     case KINETO_ARG_DOUBLE:
         kt_args_put_double(s->b, key, arg->d);
@@ -259,38 +273,39 @@ static void packed_arg(kt_scrub *s, const kt_arg *arg)
         kt_args_put_bool(s->b, key, arg->u != 0);
         return;
     case KINETO_ARG_STRING:
-        put_text(s, key, arg, text_of(s, arg->text, class, KINETO_SCRUB_ARGS));
+        put_text_arg(s, key, arg, scrub_text_value(s, arg->text, class, KINETO_SCRUB_ARGS));
         return;
     default:
-        put_text(s, key, arg, kt_scrub_json(s, arg->text, class, KINETO_SCRUB_ARGS));
+        put_text_arg(s, key, arg, kt_scrub_json(s, arg->text, class, KINETO_SCRUB_ARGS));
     }
 }
 
-static void packed_args(kt_scrub *s, kt_args args)
+static void scrub_packed_args(kt_scrub *s, kt_args args)
 {
     kt_arg arg = {0};
     while (kt_args_step(&args, &arg))
-        packed_arg(s, &arg);
+        scrub_packed_arg(s, &arg);
 }
 
-/* A set is changed once, and its rows refer to what became of it. */
-static void packed_row(kt_scrub *s, const kt_block *block, uint32_t i)
+/* A set of args is scrubbed once; its rows refer to the result. */
+static void scrub_packed_row(kt_scrub *s, const kt_block *block, uint32_t i)
 {
     kt_args args = kt_args_of(s->from, block, i);
     uint32_t *set = kt_copy_set(&s->copy, &args);
     if (!set) {
-        packed_args(s, args);
+        scrub_packed_args(s, args);
         return;
     }
     if (*set == KT_COPY_NONE) {
-        packed_args(s, kt_args_of_set(s->from, args.set));
+        scrub_packed_args(s, kt_args_of_set(s->from, args.set));
         *set = kt_args_make_set(s->b);
     }
     kt_args_put_set(s->b, *set);
     if (kt_args_skip_set(&args))
-        packed_args(s, args);
+        scrub_packed_args(s, args);
 }
 
+/* Args in verbatim JSON are rewritten as JSON, packed ones stay packed. */
 void kt_scrub_args(kt_scrub *s, kineto_row row)
 {
     const kt_block *block = kt_block_of(s->from, row);
@@ -301,6 +316,6 @@ void kt_scrub_args(kt_scrub *s, kineto_row row)
         if (text.size)
             kt_args_verbatim(s->b, kt_scrub_json(s, text, KT_KEY_UNKNOWN, KINETO_SCRUB_ARGS));
     } else if (form == KT_ARGS_PACKED) {
-        packed_row(s, block, i);
+        scrub_packed_row(s, block, i);
     }
 }

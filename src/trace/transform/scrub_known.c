@@ -1,13 +1,14 @@
-/* What is public: words and forms that PyTorch, Kineto and the makers of devices use, and that say
- * nothing of who uses them. Whatever is in none of these lists is taken for private. */
+/* Words and forms that are public: names that PyTorch, Kineto, drivers and hardware vendors use,
+ * and that do not identify a user. Every text that is in none of these lists counts as private, so
+ * a missing word costs readability, never privacy. Lists are strings of words separated by '|'. */
 #include "trace/transform/scrub.h"
 
-#include "trace/transform/select.h"
+#include "trace/model/steps.h"
 
 #include <ckineto/files.h>
 
-/* Lists are words with bars between them. Is one of them the text, or what it starts with? */
-static bool find(kineto_string s, const char *list, bool whole)
+/* True if a word of the list equals the text, or, if not `whole`, if the text starts with it. */
+static bool list_has(kineto_string s, const char *list, bool whole)
 {
     for (const char *at = list;; at++) {
         size_t size = strcspn(at, "|");
@@ -19,10 +20,15 @@ static bool find(kineto_string s, const char *list, bool whole)
     }
 }
 
-static bool in(kineto_string s, const char *list) { return find(s, list, true); }
-static bool starts_with_any(kineto_string s, const char *list) { return find(s, list, false); }
+static bool list_contains(kineto_string s, const char *list) { return list_has(s, list, true); }
+static bool starts_with_listed(kineto_string s, const char *list)
+{
+    return list_has(s, list, false);
+}
 
-static bool only(kineto_string s, const char *also)
+/* True if the text consists of ASCII letters, digits and the characters in `also`, and is not
+ * empty. */
+static bool has_only_chars(kineto_string s, const char *also)
 {
     for (size_t i = 0; i < s.size; i++) {
         unsigned char c = (unsigned char)s.data[i];
@@ -33,7 +39,7 @@ static bool only(kineto_string s, const char *also)
     return s.size > 0;
 }
 
-static bool digits(kineto_string s)
+static bool is_digits_only(kineto_string s)
 {
     for (size_t i = 0; i < s.size; i++)
         if (s.data[i] < '0' || s.data[i] > '9')
@@ -43,13 +49,14 @@ static bool digits(kineto_string s)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-bool kt_is_step(kineto_string name)
+bool kt_is_step_name(kineto_string name)
 {
     uint64_t number;
     return kt_step_number(name, &number);
 }
 
-static bool is_collective(kineto_string name)
+/* "nccl:all_reduce": a public backend with a public operation. */
+static bool is_collective_name(kineto_string name)
 {
     static const char backends[] = "nccl:|gloo:|ucc:|mpi:|hccl:|xccl:|rccl:";
     static const char operations[] =
@@ -59,14 +66,15 @@ static bool is_collective(kineto_string name)
         "all_reduce_barrier|allreduce_coalesced|allgather_into_tensor_coalesced|"
         "reduce_scatter_tensor_coalesced|all_gather_into_tensor|reduce_scatter_tensor|"
         "recv_any_source";
-    if (!starts_with_any(name, backends))
+    if (!starts_with_listed(name, backends))
         return false;
     const char *colon = memchr(name.data, ':', name.size);
-    return in(kb_string_behind(name, (size_t)(colon - name.data) + 1), operations);
+    return list_contains(kb_string_behind(name, (size_t)(colon - name.data) + 1), operations);
 }
 
-/* "AddmmBackward0": made by PyTorch's generator; what people write has no number. */
-static bool is_backward(kineto_string name)
+/* "AddmmBackward0": names that PyTorch's code generator makes end in a number; names of users'
+ * functions do not. */
+static bool is_autograd_name(kineto_string name)
 {
     static const char word[] = "Backward";
     size_t end = name.size;
@@ -74,11 +82,11 @@ static bool is_backward(kineto_string name)
         end--;
     size_t size = sizeof word - 1;
     return end < name.size && end > size && memcmp(name.data + end - size, word, size) == 0 &&
-           name.data[0] >= 'A' && name.data[0] <= 'Z' && only(name, "");
+           name.data[0] >= 'A' && name.data[0] <= 'Z' && has_only_chars(name, "");
 }
 
-/* Between `start` and `end` there is nothing but digits, dots and slashes. */
-static bool is_numbered(kineto_string s, const char *start, const char *end)
+/* True if only digits, dots and slashes stand between `start` and `end`. */
+static bool is_numbered_name(kineto_string s, const char *start, const char *end)
 {
     size_t head = strlen(start), tail = strlen(end);
     if (!kb_string_begins(s, start) || s.size <= head + tail ||
@@ -90,18 +98,21 @@ static bool is_numbered(kineto_string s, const char *start, const char *end)
     return true;
 }
 
-static bool is_operator(kineto_string name)
+/* Operators of public libraries; "aten::mm", not those of a program's own namespace. */
+static bool is_public_operator(kineto_string name)
 {
     static const char libraries[] =
         "aten::|prim::|prims::|c10d::|_c10d_functional::|quantized::|torchvision::|"
         "c10d_functional::|xformers::";
-    if (!starts_with_any(name, libraries))
+    if (!starts_with_listed(name, libraries))
         return false;
     size_t head = (size_t)((char *)memchr(name.data, ':', name.size) - name.data) + 2;
-    return only(kb_string_behind(name, head), "_.");
+    return has_only_chars(kb_string_behind(name, head), "_.");
 }
 
-static bool is_call(kineto_string name)
+/* Functions of runtimes and drivers: "cudaLaunchKernel"; and markers of the profilers
+ * themselves. */
+static bool is_runtime_call(kineto_string name)
 {
     static const char *const prefixes[] = {"cuda", "cu", "hip", "hsa", "cl",
                                            "ze",   "ur", "roc", "nvtx"};
@@ -113,12 +124,14 @@ static bool is_call(kineto_string name)
     for (size_t i = 0; i < KB_COUNT(prefixes); i++) {
         size_t size = strlen(prefixes[i]);
         if (kb_string_begins(name, prefixes[i]) && name.size > size && name.size < 80 &&
-            only(name, "_") && name.data[size] >= 'A' && name.data[size] <= 'Z')
+            has_only_chars(name, "_") && name.data[size] >= 'A' && name.data[size] <= 'Z')
             return true;
     }
-    return in(name, others);
+    return list_contains(name, others);
 }
 
+/* Names of launches and device work are public only if they look like functions of a runtime;
+ * kernels are checked word by word in scrub_text.c. */
 bool kt_known_name(uint32_t kind, kineto_string name)
 {
     static const char exact[] =
@@ -136,14 +149,15 @@ bool kt_known_name(uint32_t kind, kineto_string name)
     bool is_op = kind == KINETO_KIND_CPU_OP;
     bool is_ours =
         kt_kind_is_launch(kind) || kt_kind_is_device(kind) || kind == KINETO_KIND_OVERHEAD;
-    return kt_is_step(name) || in(name, exact) || is_collective(name) ||
-           (is_op && (is_operator(name) || is_backward(name))) || (is_ours && is_call(name)) ||
-           is_numbered(name, "PyTorch Profiler (", ")") ||
-           is_numbered(name, "Torch-Compiled Region: ", "");
+    return kt_is_step_name(name) || list_contains(name, exact) || is_collective_name(name) ||
+           (is_op && (is_public_operator(name) || is_autograd_name(name))) ||
+           (is_ours && is_runtime_call(name)) ||
+           is_numbered_name(name, "PyTorch Profiler (", ")") ||
+           is_numbered_name(name, "Torch-Compiled Region: ", "");
 }
 
-/* What merging puts behind the names of rows, taken away: "CPU, rank 3", "Spans rank 3". */
-static kineto_string without_rank(kineto_string name)
+/* Removes the rank that merging appends to names of rows: "CPU, rank 3", "Spans rank 3". */
+static kineto_string strip_rank_suffix(kineto_string name)
 {
     static const char word[] = "rank ";
     size_t at = name.size, word_size = sizeof word - 1;
@@ -158,6 +172,7 @@ static kineto_string without_rank(kineto_string name)
     return (kineto_string){name.data, at};
 }
 
+/* Names of processes, threads and streams that Python, PyTorch and viewers give. */
 bool kt_known_place(kineto_string name)
 {
     static const char exact[] =
@@ -165,27 +180,30 @@ bool kt_known_place(kineto_string name)
         "pt_data_worker|pt_nccl_watchdg|pt_nccl_heartbt|pt_elastic|cuda-EvtHandlr|counters|"
         "main";
     kineto_string whole = name;
-    name = without_rank(name);
-    return (whole.size && !name.size) || in(name, exact) || is_numbered(name, "python", "") ||
-           is_numbered(name, "GPU ", "") || is_numbered(name, "GPU ", " Counters") ||
-           is_numbered(name, "CPU ", "") || is_numbered(name, "MTIA ", "") ||
-           is_numbered(name, "XPU ", "") || is_numbered(name, "PyTorch Profiler (", ")") ||
-           is_numbered(name, "thread ", "") || is_numbered(name, "stream ", "") ||
-           is_numbered(name, "Stream ", "") || is_numbered(name, "pt_autograd_", "") ||
-           digits(name);
+    name = strip_rank_suffix(name);
+    return (whole.size && !name.size) || list_contains(name, exact) ||
+           is_numbered_name(name, "python", "") || is_numbered_name(name, "GPU ", "") ||
+           is_numbered_name(name, "GPU ", " Counters") || is_numbered_name(name, "CPU ", "") ||
+           is_numbered_name(name, "MTIA ", "") || is_numbered_name(name, "XPU ", "") ||
+           is_numbered_name(name, "PyTorch Profiler (", ")") ||
+           is_numbered_name(name, "thread ", "") || is_numbered_name(name, "stream ", "") ||
+           is_numbered_name(name, "Stream ", "") || is_numbered_name(name, "pt_autograd_", "") ||
+           is_digits_only(name);
 }
 
+/* Kinds of activities have public names; other categories are those of PyTorch and Kineto. */
 bool kt_known_category(kineto_string category)
 {
     static const char exact[] =
         "Trace|ac2g|fwdbwd|async|async_cpu_to_gpu|python|Kernel|Memcpy|Memset|Runtime|"
         "Operator|user_annotation|flow|memory|";
-    return kb_kind_parse(category) >= 0 || in(category, exact);
+    return kb_kind_parse(category) >= 0 || list_contains(category, exact);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static bool is_plain_key(kineto_string key)
+/* Keys of args, of the header and of device properties that Kineto's format defines. */
+static bool is_format_key(kineto_string key)
 {
     static const char args[] =
         "Profiler Event Index|Input names|Output names|Output type|Extra arguments|CallFrom|"
@@ -222,9 +240,10 @@ static bool is_plain_key(kineto_string key)
         "sharedMemPerBlockOptin|maxSharedMemoryPerMultiProcessor|runtimeMajorVersion|"
         "runtimeMinorVersion|maxGridHeight|maxGridWidth|vendor|type|units|clock_mhz|"
         "memory_bytes";
-    return in(key, args) || in(key, header) || in(key, device);
+    return list_contains(key, args) || list_contains(key, header) || list_contains(key, device);
 }
 
+/* The order matters: a key can be part of the format and still hold private values. */
 kt_key_class kt_known_key(kineto_string key)
 {
     static const char stacks[] = "Call stack|Call Stack|stack|Stack|callstack";
@@ -235,21 +254,22 @@ kt_key_class kt_known_key(kineto_string key)
     static const char texts[] =
         "trace_id|group_trace_id|username|PT_PROFILER_JOB_NAME|PT_PROFILER_JOB_VERSION|"
         "PT_PROFILER_JOB_ATTEMPT_INDEX|kernel_hash|INFO|WARNING|ERROR|STAGE|command|program";
-    if (in(key, stacks))
+    if (list_contains(key, stacks))
         return KT_KEY_STACK;
-    if (in(key, texts))
+    if (list_contains(key, texts))
         return KT_KEY_PRIVATE;
-    if (in(key, shapes))
+    if (list_contains(key, shapes))
         return KT_KEY_SHAPE;
-    if (in(key, hosts))
+    if (list_contains(key, hosts))
         return KT_KEY_HOST;
     if (kb_string_equal(key, kb_string("kernel")))
         return KT_KEY_KERNEL;
-    return is_plain_key(key) ? KT_KEY_PLAIN : KT_KEY_UNKNOWN;
+    return is_format_key(key) ? KT_KEY_PLAIN : KT_KEY_UNKNOWN;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* Four numbers up to 255, separated by dots. */
 bool kt_is_ipv4(kineto_string text)
 {
     unsigned parts = 0, value = 0, count = 0;
@@ -268,8 +288,8 @@ bool kt_is_ipv4(kineto_string text)
     return parts == 4;
 }
 
-/* Numbers, versions, and lists of them as text. */
-static bool is_numbers(kineto_string s)
+/* Numbers, versions, and lists of them as text; addresses are not public. */
+static bool is_number_list(kineto_string s)
 {
     for (size_t i = 0; i < s.size; i++)
         if (!s.data[i] || !strchr("0123456789.,:+-[]() e\"'", s.data[i]))
@@ -277,7 +297,7 @@ static bool is_numbers(kineto_string s)
     return s.size > 0 && !kt_is_ipv4(s);
 }
 
-static bool is_dtype(kineto_string s)
+static bool is_dtype_name(kineto_string s)
 {
     static const char exact[] =
         "float|double|int|long|short|char|bool|half|Float|Double|Int|Long|Short|Char|Byte|"
@@ -285,18 +305,19 @@ static bool is_dtype(kineto_string s)
         "short int|c10::Half|c10::BFloat16|c10::complex<float>|c10::complex<double>|"
         "c10::Float8_e4m3fn|c10::Float8_e5m2|Scalar|ScalarList|TensorList|Tensor|GenericList|"
         "Device|None|str|float16|bfloat16|float32|float64|int8|int16|int32|int64|uint8";
-    return in(s, exact);
+    return list_contains(s, exact);
 }
 
-/* "NVIDIA A100-SXM4-80GB": makers and what they call their devices. */
+/* "NVIDIA A100-SXM4-80GB": models of hardware vendors. */
 static bool is_device_name(kineto_string s)
 {
     static const char makers[] =
         "NVIDIA |Tesla |AMD |GeForce |Quadro |TITAN |Intel(R) |Radeon |Instinct |ARTEMIS|"
         "Apple ";
-    return s.size < 64 && starts_with_any(s, makers) && only(s, " -()./");
+    return s.size < 64 && starts_with_listed(s, makers) && has_only_chars(s, " -()./");
 }
 
+/* Under an unknown key even numbers are replaced: they may be identifiers. */
 bool kt_known_value(kineto_string value, bool known_key)
 {
     static const char exact[] =
@@ -308,10 +329,11 @@ bool kt_known_value(kineto_string value, bool known_key)
         "CPU|CUDA|GPU|HIP|hip|xpu|mtia|ms|ns|us|CopyDeviceToHost|CopyHostToDevice|"
         "HostToDevice|DeviceToHost|DeviceToDevice|Dispatch Kernel|KernelExecution|pytorch|"
         "pytorch-lightning|torch|PyTorch Profiler";
-    return in(value, exact) || is_dtype(value) ||
-           (known_key && (is_device_name(value) || is_numbers(value)));
+    return list_contains(value, exact) || is_dtype_name(value) ||
+           (known_key && (is_device_name(value) || is_number_list(value)));
 }
 
+/* Reasons of the ledger lines of this library. */
 bool kt_known_reason(kineto_string reason)
 {
     static const char own[] =
@@ -328,7 +350,7 @@ bool kt_known_reason(kineto_string reason)
         KINETO_FILES_FINDING_MAP(KINETO_X)
 #undef KINETO_X
             "";
-    return in(reason, own);
+    return list_contains(reason, own);
 }
 
 bool kt_known_source(kineto_string source)
@@ -336,11 +358,12 @@ bool kt_known_source(kineto_string source)
     static const char own[] =
         "reader|clock|trace|text|selection|scrub|collector|recorder|host|opencl|sim|"
         "cuda|nvtx|repair|merge";
-    return in(source, own);
+    return list_contains(source, own);
 }
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
+/* Words of C++ and of the libraries whose kernels are public. */
 bool kt_known_word(kineto_string word)
 {
     static const char language[] =
@@ -358,7 +381,8 @@ bool kt_known_word(kineto_string word)
         "sm70_|sm75_|sm80_|sm86_|sm89_|sm90_|sm100_|cutlass_|cudnn|cublas|cusparse|cufft|"
         "cask_|Cijk_|xmma_|gemv2|gemmk1|gemmSN|dgrad|wgrad|implicit_convolve|winograd|"
         "flash_fwd_|flash_bwd_|fmha_|miopen|rocblas|hipblas";
-    return in(word, language) || in(word, copies) || starts_with_any(word, libraries);
+    return list_contains(word, language) || list_contains(word, copies) ||
+           starts_with_listed(word, libraries);
 }
 
 bool kt_known_namespace(kineto_string word, kineto_string rest)
@@ -369,8 +393,9 @@ bool kt_known_namespace(kineto_string word, kineto_string rest)
         "hipcub|ck|miopen|vector_fft|regular_fft|cooperative_groups|fbgemm_gpu|pytorch_fmha|"
         "gemv2N|magma";
     static const char families[] = "cudnn|cublas|cutlass_|cask_|nccl|xmma_|cusparse|cufft|rocblas";
-    return in(word, exact) || starts_with_any(word, families) ||
-           kb_string_begins(rest, "internal::gemvx::"); /* cuBLAS'; others have an internal, too */
+    /* "internal" alone is not sufficient: only cuBLAS has internal::gemvx. */
+    return list_contains(word, exact) || starts_with_listed(word, families) ||
+           kb_string_begins(rest, "internal::gemvx::");
 }
 
 bool kt_known_module(kineto_string name)
@@ -388,7 +413,7 @@ bool kt_known_module(kineto_string name)
         "NLLLoss|BCELoss|BCEWithLogitsLoss|KLDivLoss|SmoothL1Loss|Flatten|Unflatten|Upsample|"
         "PixelShuffle|ZeroPad2d|DataParallel|DistributedDataParallel|"
         "FullyShardedDataParallel|Module";
-    return in(name, classes);
+    return list_contains(name, classes);
 }
 
 bool kt_known_optimizer(kineto_string name)
@@ -396,15 +421,16 @@ bool kt_known_optimizer(kineto_string name)
     static const char classes[] =
         "SGD|Adam|AdamW|Adamax|Adagrad|Adadelta|RMSprop|Rprop|NAdam|RAdam|ASGD|LBFGS|"
         "SparseAdam|Adafactor";
-    return in(name, classes);
+    return list_contains(name, classes);
 }
 
+/* Only at the root of a path, because a program may have a directory of the same name. */
 bool kt_known_package(kineto_string component, bool at_root)
 {
     static const char packages[] =
         "torch|torchvision|torchaudio|numpy|triton|asyncio|importlib|concurrent|"
         "multiprocessing";
-    return at_root && in(component, packages);
+    return at_root && list_contains(component, packages);
 }
 
 bool kt_known_file(kineto_string path)
@@ -414,12 +440,12 @@ bool kt_known_file(kineto_string path)
         "<frozen importlib._bootstrap_external>|threading.py|contextlib.py|functools.py|"
         "runpy.py|queue.py|socket.py|selectors.py|abc.py|typing.py|copy.py|random.py|enum.py|"
         "warnings.py|logging/__init__.py|collections/__init__.py|unittest/case.py";
-    return in(path, files);
+    return list_contains(path, files);
 }
 
 bool kt_known_extension(kineto_string extension)
 {
     static const char exact[] =
         "py|pyc|pyx|so|c|cc|cpp|cxx|cu|cuh|h|hpp|json|gz|zst|txt|yaml|yml|pt|pth|bin|log|hip";
-    return in(extension, exact);
+    return list_contains(extension, exact);
 }

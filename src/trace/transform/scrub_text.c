@@ -1,4 +1,5 @@
-/* One text → what may be shown of it. */
+/* Scrubs one text: names of rows and places, paths, stacks, values, and texts in which only paths
+ * and machines are replaced. Results are written to s->out and valid until the next call. */
 #include "trace/transform/scrub.h"
 
 bool kt_chars_add(kt_scrub *s, kt_chars *to, const void *data, size_t size)
@@ -13,36 +14,41 @@ bool kt_chars_add(kt_scrub *s, kt_chars *to, const void *data, size_t size)
     return true;
 }
 
-static void add(kt_scrub *s, kineto_string text) { kt_chars_add(s, &s->out, text.data, text.size); }
-static void add_z(kt_scrub *s, const char *text) { add(s, kb_string(text)); }
+static void append_out(kt_scrub *s, kineto_string text)
+{
+    kt_chars_add(s, &s->out, text.data, text.size);
+}
+static void append_out_z(kt_scrub *s, const char *text) { append_out(s, kb_string(text)); }
 
-static kineto_string span(const char *from, const char *to)
+static kineto_string text_between(const char *from, const char *to)
 {
     return (kineto_string){from, (size_t)(to - from)};
 }
 
-static kineto_string result(const kt_scrub *s)
+/* The text that was written so far; never NULL. */
+static kineto_string scrubbed_text(const kt_scrub *s)
 {
     return (kineto_string){s->out.data ? s->out.data : "", s->out.count};
 }
 
-/* The same text gives the same pseudonym wherever it stands, so that what belongs together does so
- * afterwards; the prefix says what it is there. */
-static void add_hash(kt_scrub *s, const char *prefix, kineto_string text)
+/* Appends `prefix` and 48 bits of the keyed hash. The same text has the same hash wherever it
+ * stands, so that relations stay visible; the prefix names its role. */
+static void append_hash(kt_scrub *s, const char *prefix, kineto_string text)
 {
     char hex[32];
     uint64_t hash = kb_siphash(s->key, text.data, text.size);
     snprintf(hex, sizeof hex, "%s%012llx", prefix, (unsigned long long)(hash >> 16));
-    add_z(s, hex);
+    append_out_z(s, hex);
 }
 
 kineto_string kt_scrub_hash(kt_scrub *s, const char *prefix, kineto_string text)
 {
     s->out.count = 0;
-    add_hash(s, prefix, text);
-    return result(s);
+    append_hash(s, prefix, text);
+    return scrubbed_text(s);
 }
 
+/* A NUL in the text would hide the rest from regexec: it is replaced by a space. */
 bool kt_scrub_kept(kt_scrub *s, kineto_string text)
 {
     if (!s->has_keep)
@@ -60,7 +66,8 @@ bool kt_scrub_kept(kt_scrub *s, kineto_string text)
 
 static bool is_separator(char c) { return c == '/' || c == '\\'; }
 
-static kineto_string extension_of(kineto_string component)
+/* The text after the last dot; empty if there is none, or if the dot comes first. */
+static kineto_string path_extension(kineto_string component)
 {
     for (size_t i = component.size; i > 1; i--)
         if (component.data[i - 1] == '.')
@@ -68,7 +75,8 @@ static kineto_string extension_of(kineto_string component)
     return (kineto_string){"", 0};
 }
 
-static bool looks_like_path(kineto_string text)
+/* A text with separators and without spaces, or with spaces if it begins with a separator. */
+static bool is_path_like(kineto_string text)
 {
     size_t separators = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -86,38 +94,39 @@ static bool is_site_packages(kineto_string component)
            kb_string_equal(component, kb_string("dist-packages"));
 }
 
-/* A component is hashed with what stands before it: depth and common beginnings stay to be seen,
- * and "src" is not the same everywhere. Files of public packages keep their names from there on. */
-static bool add_path(kt_scrub *s, kineto_string path)
+/* Hashes each component together with the path before it: depth and common beginnings stay visible,
+ * and "src" gets a different hash in every directory. Below directories of public packages names
+ * stay. Returns true if the path is one of a public package. */
+static bool append_path(kt_scrub *s, kineto_string path)
 {
     const char *at = path.data, *end = path.data + path.size;
     bool at_root = true, is_public = false, any = false;
     if (!kt_scrubs(s, KINETO_SCRUB_KNOWN) && kt_known_file(path)) {
-        add(s, path);
+        append_out(s, path);
         return true;
     }
     while (at < end) {
         const char *next = at;
         while (next < end && !is_separator(*next))
             next++;
-        kineto_string component = span(at, next), extension = extension_of(component);
+        kineto_string component = text_between(at, next), extension = path_extension(component);
         bool dots = component.size <= 2 && component.size && component.data[0] == '.' &&
                     component.data[component.size - 1] == '.';
         is_public = is_public || (!kt_scrubs(s, KINETO_SCRUB_KNOWN) &&
                                   kt_known_package(component, at_root) && next < end);
         if (is_public || dots || !component.size) {
-            add(s, component);
+            append_out(s, component);
         } else {
             any = true;
-            add_hash(s, "d_", span(path.data, next));
+            append_hash(s, "d_", text_between(path.data, next));
             if (next == end && extension.size && kt_known_extension(extension)) {
-                add_z(s, ".");
-                add(s, extension);
+                append_out_z(s, ".");
+                append_out(s, extension);
             }
         }
         at_root = is_site_packages(component);
         if (next < end)
-            add(s, span(next, next + 1));
+            append_out(s, text_between(next, next + 1));
         at = next < end ? next + 1 : end;
     }
     s->done.paths += any;
@@ -126,8 +135,8 @@ static bool add_path(kt_scrub *s, kineto_string path)
 
 /* ---- Python ---------------------------------------------------------------------------------- */
 
-/* "path(12): function": where the bracket is; NULL if it is something else. */
-static const char *line_of(kineto_string text)
+/* "path(12): function": the position of the bracket; NULL: the text has another form. */
+static const char *line_number_of_frame(kineto_string text)
 {
     for (size_t i = text.size; i > 3; i--) {
         if (text.data[i - 1] != ':' || text.data[i - 2] != ')')
@@ -141,10 +150,11 @@ static const char *line_of(kineto_string text)
     return NULL;
 }
 
-/* Which parts are to be replaced is the caller's to say. */
-static bool add_frame(kt_scrub *s, kineto_string frame, bool paths, bool functions)
+/* Appends a line of Python; the caller decides which parts are replaced. False: it has another
+ * form. */
+static bool append_python_frame(kt_scrub *s, kineto_string frame, bool paths, bool functions)
 {
-    const char *bracket = line_of(frame), *end = frame.data + frame.size;
+    const char *bracket = line_number_of_frame(frame), *end = frame.data + frame.size;
     if (!bracket)
         return false;
     const char *colon = memchr(bracket, ':', (size_t)(end - bracket));
@@ -153,19 +163,19 @@ static bool add_frame(kt_scrub *s, kineto_string frame, bool paths, bool functio
         name++;
     bool is_public = false;
     if (paths)
-        is_public = add_path(s, span(frame.data, bracket));
+        is_public = append_path(s, text_between(frame.data, bracket));
     else
-        add(s, span(frame.data, bracket));
-    add(s, span(bracket, name));
+        append_out(s, text_between(frame.data, bracket));
+    append_out(s, text_between(bracket, name));
     if (functions && !is_public)
-        add_hash(s, "f_", span(name, end));
+        append_hash(s, "f_", text_between(name, end));
     else
-        add(s, span(name, end));
+        append_out(s, text_between(name, end));
     return true;
 }
 
-/* "nn.Module: Encoder_3": which of its kind it is stays. */
-static bool add_module(kt_scrub *s, kineto_string name)
+/* "nn.Module: Encoder_3": the number of the instance stays. False: another form. */
+static bool append_module_name(kt_scrub *s, kineto_string name)
 {
     static const char start[] = "nn.Module: ";
     if (!kb_string_begins(name, start))
@@ -176,17 +186,17 @@ static bool add_module(kt_scrub *s, kineto_string name)
         size--;
     bool numbered = size > 1 && size < class.size && class.data[size - 1] == '_';
     kineto_string bare = {class.data, numbered ? size - 1 : class.size};
-    add_z(s, start);
+    append_out_z(s, start);
     if (!kt_scrubs(s, KINETO_SCRUB_KNOWN) && kt_known_module(bare))
-        add(s, bare);
+        append_out(s, bare);
     else
-        add_hash(s, "m_", bare);
-    add(s, kb_string_behind(class, bare.size));
+        append_hash(s, "m_", bare);
+    append_out(s, kb_string_behind(class, bare.size));
     return true;
 }
 
-/* "Optimizer.step#Adam.step" */
-static bool add_optimizer(kt_scrub *s, kineto_string name)
+/* "Optimizer.step#Adam.step". False: another form. */
+static bool append_optimizer_name(kt_scrub *s, kineto_string name)
 {
     static const char *const forms[][2] = {{"Optimizer.step#", ".step"},
                                            {"Optimizer.zero_grad#", ".zero_grad"}};
@@ -196,12 +206,12 @@ static bool add_optimizer(kt_scrub *s, kineto_string name)
             memcmp(name.data + name.size - tail, forms[i][1], tail) != 0)
             continue;
         kineto_string class = {name.data + head, name.size - head - tail};
-        add_z(s, forms[i][0]);
+        append_out_z(s, forms[i][0]);
         if (kt_known_optimizer(class))
-            add(s, class);
+            append_out(s, class);
         else
-            add_hash(s, "m_", class);
-        add_z(s, forms[i][1]);
+            append_hash(s, "m_", class);
+        append_out_z(s, forms[i][1]);
         return true;
     }
     return false;
@@ -209,28 +219,29 @@ static bool add_optimizer(kt_scrub *s, kineto_string name)
 
 /* ---- C++ ------------------------------------------------------------------------------------- */
 
-static bool is_letter(char c)
+/* Also bytes above ASCII and control characters, so that they are hashed and not copied. */
+static bool is_identifier_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' ||
            (unsigned char)c >= 0x80 || (unsigned char)c < 0x20;
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
-static const char *word_end(const char *at, const char *end)
+static const char *end_of_identifier(const char *at, const char *end)
 {
-    while (at < end && (is_letter(*at) || is_digit(*at)))
+    while (at < end && (is_identifier_char(*at) || is_ascii_digit(*at)))
         at++;
     return at;
 }
 
-/* a::b::c from its second word on; returns what follows. */
-static const char *chain_end(const char *at, const char *end)
+/* The end of a::b::c, from the end of its first word. */
+static const char *end_of_qualified_name(const char *at, const char *end)
 {
     static const char anonymous[] = "(anonymous namespace)";
     while (end - at > 2 && at[0] == ':' && at[1] == ':') {
-        const char *next = word_end(at + 2, end);
-        if (kb_string_begins(span(at + 2, end), anonymous))
+        const char *next = end_of_identifier(at + 2, end);
+        if (kb_string_begins(text_between(at + 2, end), anonymous))
             next = at + 2 + sizeof anonymous - 1;
         if (next == at + 2)
             break;
@@ -239,8 +250,9 @@ static const char *chain_end(const char *at, const char *end)
     return at;
 }
 
-/* Generated kernels have the operators that they fuse in their names. */
-static bool add_fused(kt_scrub *s, kineto_string word)
+/* Generated kernels have the operators that they fuse in their names: only the public beginning
+ * stays. */
+static bool append_fused_kernel(kt_scrub *s, kineto_string word)
 {
     static const char *const heads[] = {"triton_poi_fused_", "triton_red_fused_",
                                         "triton_per_fused_", "triton_tem_fused_",
@@ -248,60 +260,62 @@ static bool add_fused(kt_scrub *s, kineto_string word)
     for (size_t i = 0; i < KB_COUNT(heads); i++) {
         if (!kb_string_begins(word, heads[i]))
             continue;
-        add_z(s, heads[i]);
-        add_hash(s, "k_", word);
+        append_out_z(s, heads[i]);
+        append_hash(s, "k_", word);
         return true;
     }
     return false;
 }
 
-/* A number of a template: short, with what C++ may put behind it. */
-static bool is_number(kineto_string word)
+/* A number in a template, of at most 8 bytes with its suffix of C++. */
+static bool is_template_number(kineto_string word)
 {
     size_t size = word.size;
     while (size && strchr("fuUlL", word.data[size - 1]) && word.data[size - 1])
         size--;
     for (size_t i = 0; i < size; i++)
-        if (!is_digit(word.data[i]))
+        if (!is_ascii_digit(word.data[i]))
             return false;
     return size && word.size <= 8;
 }
 
-/* One word; returns what follows. *joined: it hangs by :: on one that was replaced. */
-static const char *add_word(kt_scrub *s, const char *at, const char *end, bool *joined)
+/* Appends one word and returns the position after it. *joined: the word is qualified by one that
+ * was replaced, so it is replaced, too. */
+static const char *append_kernel_word(kt_scrub *s, const char *at, const char *end, bool *joined)
 {
-    const char *next = word_end(at, end);
-    kineto_string word = span(at, next);
-    if (!*joined && next < end && *next == ':' && kt_known_namespace(word, span(at, end))) {
-        next = chain_end(next, end);
-        add(s, span(at, next));
-    } else if (is_number(word) || (kt_known_word(word) && word.size < 200)) {
-        add(s, word);
+    const char *next = end_of_identifier(at, end);
+    kineto_string word = text_between(at, next);
+    if (!*joined && next < end && *next == ':' && kt_known_namespace(word, text_between(at, end))) {
+        next = end_of_qualified_name(next, end);
+        append_out(s, text_between(at, next));
+    } else if (is_template_number(word) || (kt_known_word(word) && word.size < 200)) {
+        append_out(s, word);
     } else {
         *joined = true;
-        if (!add_fused(s, word))
-            add_hash(s, "k_", word);
+        if (!append_fused_kernel(s, word))
+            append_hash(s, "k_", word);
     }
     return next;
 }
 
-/* Names of public libraries stay, words of others are replaced one by one. */
-static void add_kernel(kt_scrub *s, kineto_string name)
+/* Words of public libraries stay, other words are replaced one by one. */
+static void append_kernel_name(kt_scrub *s, kineto_string name)
 {
     const char *at = name.data, *end = name.data + name.size;
     bool joined = false;
     while (at < end) {
-        if (is_letter(*at) || is_digit(*at)) {
-            at = add_word(s, at, end, &joined);
+        if (is_identifier_char(*at) || is_ascii_digit(*at)) {
+            at = append_kernel_word(s, at, end, &joined);
             continue;
         }
         joined = joined && *at == ':';
-        add(s, span(at, at + 1));
+        append_out(s, text_between(at, at + 1));
         at++;
     }
 }
 
-static bool is_code(kineto_string name)
+/* True for names in C++: templates, arguments, "::", or a single identifier. */
+static bool is_cpp_like(kineto_string name)
 {
     size_t words = 0;
     bool inside = false;
@@ -309,15 +323,16 @@ static bool is_code(kineto_string name)
         char c = name.data[i];
         if (c == '<' || c == '(' || (c == ':' && i && name.data[i - 1] == ':'))
             return true;
-        words += !inside && is_letter(c);
-        inside = is_letter(c) || is_digit(c);
+        words += !inside && is_identifier_char(c);
+        inside = is_identifier_char(c) || is_ascii_digit(c);
     }
-    return words == 1 && name.size && is_letter(name.data[0]);
+    return words == 1 && name.size && is_identifier_char(name.data[0]);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static const char *prefix_of(uint32_t kind)
+/* The prefix of a row's pseudonym by its kind (docs/sharing-traces.md). */
+static const char *pseudonym_prefix(uint32_t kind)
 {
     switch (kind) {
     case KINETO_KIND_USER_ANNOTATION:
@@ -333,53 +348,55 @@ static const char *prefix_of(uint32_t kind)
     }
 }
 
-/* "<built-in method f of T object at 0x7f00>": where it is differs from rank to rank. */
-static bool add_builtin(kt_scrub *s, kineto_string name)
+/* "<built-in method f of T object at 0x7f00>": the address differs between ranks and is dropped. */
+static bool append_builtin_name(kt_scrub *s, kineto_string name)
 {
     static const char start[] = "<built-in ", place[] = " at 0x";
     if (!kb_string_begins(name, start))
         return false;
     const char *at = memmem(name.data, name.size, place, sizeof place - 1);
-    add_z(s, start);
-    add_hash(s, "f_", span(name.data, at ? at : name.data + name.size));
-    add_z(s, ">");
+    append_out_z(s, start);
+    append_hash(s, "f_", text_between(name.data, at ? at : name.data + name.size));
+    append_out_z(s, ">");
     return true;
 }
 
-static void add_backward(kt_scrub *s, uint32_t kind, kineto_string name);
+static void append_backward_name(kt_scrub *s, uint32_t kind, kineto_string name);
 
-static void add_name(kt_scrub *s, uint32_t kind, kineto_string name)
+/* The first form that fits decides. With KINETO_SCRUB_KNOWN public names are replaced as well. */
+static void append_row_name(kt_scrub *s, uint32_t kind, kineto_string name)
 {
     bool all = kt_scrubs(s, KINETO_SCRUB_KNOWN);
-    if (!name.size || kt_is_step(name) || (!all && kt_known_name(kind, name)))
-        add(s, name);
-    else if (add_module(s, name) || add_frame(s, name, true, true))
+    if (!name.size || kt_is_step_name(name) || (!all && kt_known_name(kind, name)))
+        append_out(s, name);
+    else if (append_module_name(s, name) || append_python_frame(s, name, true, true))
         return;
-    else if (!all && kt_kind_is_device(kind) && is_code(name))
-        add_kernel(s, name);
-    else if (!all && kind == KINETO_KIND_CPU_OP && is_code(name) && add_fused(s, name))
+    else if (!all && kt_kind_is_device(kind) && is_cpp_like(name))
+        append_kernel_name(s, name);
+    else if (!all && kind == KINETO_KIND_CPU_OP && is_cpp_like(name) &&
+             append_fused_kernel(s, name))
         return;
     else if (kb_string_begins(name, "autograd::engine::evaluate_function: "))
-        add_backward(s, kind, name);
-    else if (!all && add_optimizer(s, name))
+        append_backward_name(s, kind, name);
+    else if (!all && append_optimizer_name(s, name))
         return;
-    else if (add_builtin(s, name))
+    else if (append_builtin_name(s, name))
         return;
-    else if (looks_like_path(name))
-        add_path(s, name);
+    else if (is_path_like(name))
+        append_path(s, name);
     else
-        add_hash(s, prefix_of(kind), name);
+        append_hash(s, pseudonym_prefix(kind), name);
 }
 
-static void add_backward(kt_scrub *s, uint32_t kind, kineto_string name)
+static void append_backward_name(kt_scrub *s, uint32_t kind, kineto_string name)
 {
     static const char start[] = "autograd::engine::evaluate_function: ";
     kineto_string rest = kb_string_behind(name, sizeof start - 1);
-    add_z(s, start);
+    append_out_z(s, start);
     if (kb_string_begins(rest, start))
-        add_hash(s, "o_", rest); /* no depth without end */
+        append_hash(s, "o_", rest); /* bounds the recursion */
     else
-        add_name(s, kind, rest);
+        append_row_name(s, kind, rest);
 }
 
 kineto_string kt_scrub_name(kt_scrub *s, uint32_t kind, kineto_string name)
@@ -389,29 +406,29 @@ kineto_string kt_scrub_name(kt_scrub *s, uint32_t kind, kineto_string name)
     s->out.count = 0;
     if (kt_scrub_kept(s, name))
         return name;
-    add_name(s, kind, name);
-    s->done.names += !kb_string_equal(result(s), name);
-    return result(s);
+    append_row_name(s, kind, name);
+    s->done.names += !kb_string_equal(scrubbed_text(s), name);
+    return scrubbed_text(s);
 }
 
-/* "thread 12 (python)": the number, and the name if it is public. */
-static void add_track(kt_scrub *s, kineto_string name)
+/* "thread 12 (python)": the number stays, and the name if it is public. */
+static void append_track_name(kt_scrub *s, kineto_string name)
 {
     const char *open = memchr(name.data, '(', name.size);
     if (open && open > name.data && open[-1] == ' ' && name.data[name.size - 1] == ')') {
-        kineto_string head = span(name.data, open - 1);
-        kineto_string inside = span(open + 1, name.data + name.size - 1);
+        kineto_string head = text_between(name.data, open - 1);
+        kineto_string inside = text_between(open + 1, name.data + name.size - 1);
         if (kt_known_place(head)) {
-            add(s, span(name.data, open + 1));
+            append_out(s, text_between(name.data, open + 1));
             if (kt_known_place(inside))
-                add(s, inside);
+                append_out(s, inside);
             else
-                add_hash(s, "t_", inside);
-            add_z(s, ")");
+                append_hash(s, "t_", inside);
+            append_out_z(s, ")");
             return;
         }
     }
-    add_hash(s, "t_", name);
+    append_hash(s, "t_", name);
 }
 
 kineto_string kt_scrub_place(kt_scrub *s, bool is_track, kineto_string name)
@@ -422,11 +439,11 @@ kineto_string kt_scrub_place(kt_scrub *s, bool is_track, kineto_string name)
     if (!name.size || kt_known_place(name) || kt_scrub_kept(s, name))
         return name;
     if (is_track)
-        add_track(s, name);
+        append_track_name(s, name);
     else
-        add_hash(s, "p_", name);
+        append_hash(s, "p_", name);
     s->done.names++;
-    return result(s);
+    return scrubbed_text(s);
 }
 
 kineto_string kt_scrub_category(kt_scrub *s, kineto_string category)
@@ -449,6 +466,7 @@ kineto_string kt_scrub_host(kt_scrub *s, kineto_string host)
 
 /* ---- stacks, values -------------------------------------------------------------------------- */
 
+/* Frames are separated by ';' or newlines, which stay, so that the depth of a stack is visible. */
 kineto_string kt_scrub_stack(kt_scrub *s, kineto_string stack)
 {
     bool all = kt_scrubs(s, KINETO_SCRUB_STACKS);
@@ -459,22 +477,23 @@ kineto_string kt_scrub_stack(kt_scrub *s, kineto_string stack)
         return kt_scrub_inside(s, stack);
     s->done.stacks++;
     if (all && kt_scrubs(s, KINETO_SCRUB_DROP_STACKS))
-        return result(s);
+        return scrubbed_text(s);
     const char *at = stack.data, *end = stack.data + stack.size;
     while (at < end) {
         const char *next = at;
         while (next < end && *next != ';' && *next != '\n')
             next++;
-        kineto_string frame = span(at, next);
-        if (frame.size && !add_frame(s, frame, paths, functions))
-            add_hash(s, "f_", frame);
+        kineto_string frame = text_between(at, next);
+        if (frame.size && !append_python_frame(s, frame, paths, functions))
+            append_hash(s, "f_", frame);
         if (next < end)
-            add(s, span(next, next + 1));
+            append_out(s, text_between(next, next + 1));
         at = next < end ? next + 1 : end;
     }
-    return result(s);
+    return scrubbed_text(s);
 }
 
+/* Values are either known, kept by the user, paths, or replaced as a whole. */
 kineto_string kt_scrub_value(kt_scrub *s, kineto_string value, bool known, uint32_t what)
 {
     if (!kt_scrubs(s, what))
@@ -483,18 +502,19 @@ kineto_string kt_scrub_value(kt_scrub *s, kineto_string value, bool known, uint3
         return value;
     s->out.count = 0;
     s->done.texts++;
-    if (looks_like_path(value))
-        add_path(s, value);
+    if (is_path_like(value))
+        append_path(s, value);
     else
-        add_hash(s, "s_", value);
-    return result(s);
+        append_hash(s, "s_", value);
+    return scrubbed_text(s);
 }
 
-/* ---- inside of other texts ------------------------------------------------------------------- */
+/* ---- paths and machines in other texts ------------------------------------------------------- */
 
-static bool is_boundary(char c) { return !c || strchr(" \t\r\n\"'()[]{}<>,;=|", c) != NULL; }
+static bool is_token_boundary(char c) { return !c || strchr(" \t\r\n\"'()[]{}<>,;=|", c) != NULL; }
 
-static bool is_machine(const kt_scrub *s, kineto_string token)
+/* An address, or a text that contains a known host name. */
+static bool is_machine_name(const kt_scrub *s, kineto_string token)
 {
     if (kt_is_ipv4(token))
         return true;
@@ -507,6 +527,7 @@ static bool is_machine(const kt_scrub *s, kineto_string token)
     return false;
 }
 
+/* Stricter than is_path_like: "a/b" in a sentence is not a path. */
 static bool is_path_token(kineto_string token)
 {
     size_t separators = 0;
@@ -514,23 +535,25 @@ static bool is_path_token(kineto_string token)
         separators += is_separator(token.data[i]);
     return token.size > 1 && separators &&
            (is_separator(token.data[0]) || token.data[0] == '~' || separators > 1 ||
-            kt_known_extension(extension_of(token)));
+            kt_known_extension(path_extension(token)));
 }
 
-static void add_token(kt_scrub *s, kineto_string token)
+/* Replaces a token that is a machine or a path; other tokens stay. */
+static void append_token(kt_scrub *s, kineto_string token)
 {
-    if (kt_scrubs(s, KINETO_SCRUB_HOSTS) && is_machine(s, token)) {
+    if (kt_scrubs(s, KINETO_SCRUB_HOSTS) && is_machine_name(s, token)) {
         s->done.hosts++;
-        add_hash(s, "h_", token);
+        append_hash(s, "h_", token);
     } else if (kt_scrubs(s, KINETO_SCRUB_PATHS) &&
                (is_path_token(token) ||
-                (kt_known_extension(extension_of(token)) && !kt_known_file(token)))) {
-        add_path(s, token);
+                (kt_known_extension(path_extension(token)) && !kt_known_file(token)))) {
+        append_path(s, token);
     } else {
-        add(s, token);
+        append_out(s, token);
     }
 }
 
+/* Tokens are separated by white space, quotes and brackets. */
 kineto_string kt_scrub_inside(kt_scrub *s, kineto_string text)
 {
     s->out.count = 0;
@@ -539,13 +562,13 @@ kineto_string kt_scrub_inside(kt_scrub *s, kineto_string text)
     const char *at = text.data, *end = text.data + text.size;
     while (at < end) {
         const char *next = at;
-        while (next < end && !is_boundary(*next))
+        while (next < end && !is_token_boundary(*next))
             next++;
         if (next > at)
-            add_token(s, span(at, next));
+            append_token(s, text_between(at, next));
         if (next < end)
-            add(s, span(next, next + 1));
+            append_out(s, text_between(next, next + 1));
         at = next < end ? next + 1 : end;
     }
-    return result(s);
+    return scrubbed_text(s);
 }

@@ -1,10 +1,10 @@
-/* Choosing rows of a trace: what the parts of a selection share. */
+/* Selecting rows of a trace: what the parts of a selection share. */
 #ifndef KT_SELECT_H
 #define KT_SELECT_H
 
+#include "trace/model/steps.h"
 #include "trace/transform/copy.h"
 #include "trace/transform/merged_part.h"
-#include "trace/transform/steps.h"
 
 /* A span of time of one process, [start, end). */
 typedef struct kt_span {
@@ -13,52 +13,48 @@ typedef struct kt_span {
 } kt_span;
 typedef KB_VEC(kt_span) kt_spans;
 
-/* Which times belong to the chosen steps. */
-typedef struct kt_steps {
-    uint64_t first, last; /* chosen */
-    uint64_t least, most; /* that are there */
-    bool any;             /* is one there? */
-    kt_spans spans;       /* chosen, by (process, start), disjoint within a process */
-    kt_spans everywhere;  /* the same of all processes together */
-    uint8_t *has_steps;   /* by process */
-} kt_steps;
+/* The times of the selected steps. Rows of processes without steps of their own (loaders, devices)
+ * are selected by the steps of all processes. */
+typedef struct kt_step_filter {
+    uint64_t first, last;     /* numbers of the selected steps */
+    uint64_t lowest, highest; /* numbers that the trace has */
+    bool any;                 /* the trace has steps */
+    /* Selected, by (process, start), disjoint within a process. */
+    kt_spans spans;
+    kt_spans everywhere; /* the same of all processes, as one process 0 */
+    uint8_t *has_steps;  /* by process */
+} kt_step_filter;
 
-/* Is a row in the chosen steps? LATER: a device's annotation, which is where its work is. */
-typedef enum kt_in_steps { KT_OUTSIDE, KT_INSIDE, KT_LATER } kt_in_steps;
+/* Whether a row is in the selected steps. UNDECIDED: an annotation of a device, which is selected
+ * if device work inside it is; kt_step_filter_settle decides. */
+typedef enum kt_in_steps { KT_OUTSIDE, KT_INSIDE, KT_UNDECIDED } kt_in_steps;
 
-/* ---- select.c ---- */
-/** What kineto_trace_select does for one rank. *rows: by row of the new trace its row in the old one; to
- *  be freed, NULL on failure. */
+/* ---- select.c -------------------------------------------------------------------------------- */
+/** kineto_trace_select for one rank. *rows: by row of the new trace the row in the old one; the
+ *  caller frees it; NULL on failure. */
 kineto_status kt_select_rank(const kineto_trace *t, int32_t rank, kineto_trace **out,
                              kineto_row **rows, kineto_error *err);
 
-/* ---- select_calls.c ---- */
+/* ---- select_calls.c -------------------------------------------------------------------------- */
+/** True if the selection has a criterion of kt_select_calls. */
 bool kt_selects_calls(const kineto_selection *how);
-/** What is under, around, after and before ranges as the selection wants: 0 or 1 by row. `keep` is
- *  the caller's to free, also on failure. *under: from the first start to the last end of the ranges of
- *  `how->under`. KINETO_E_ARGUMENT names a bad regular expression. */
+/** Evaluates how->under, around, after and before. *keep: 0 or 1 by row; the caller frees it, also
+ *  on failure. *under: from the first start to the last end of the ranges that match how->under.
+ *  KINETO_E_ARGUMENT names a bad regular expression. */
 kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how, uint8_t **keep,
                               kt_span *under, kineto_error *err);
 
-/* ---- select_rank.c ---- */
-/** Give a new trace the header's "distributedInfo" with the rank that was chosen and all else that it had.
- *  `part`: the rank's own trace, whose header it gets; NULL: the trace is no merged one. False: out of memory. */
-bool kt_select_put_rank(const kineto_trace *t, int32_t rank, const kt_merged_part *part, kt_builder *b);
-
-/* ---- select_steps.c ---- */
-/** "step 3", "step of 3..5": what there is none of. */
-kb_text kt_steps_text(uint64_t first, uint64_t last);
-/** KINETO_E_NOT_FOUND: there is no step at all. */
-kineto_status kt_no_steps(const char *pattern, kineto_error *err);
-/** Find the steps first..last, of a pattern or NULL. KINETO_E_NOT_FOUND names those that are there. */
-kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, const char *pattern,
-                            uint64_t first, uint64_t last, kineto_error *err);
-void kt_steps_free(kt_steps *s);
-/** Host rows belong to the step that they start in, device work to that of its launch, and to the
- *  one that it starts in if it has none. */
-kt_in_steps kt_steps_have(const kt_steps *s, const kineto_trace *t, kineto_row row);
-/** For rows that are LATER: does work of the chosen steps start within them? `rows` of one track,
- *  in its order; clears those marks that are not. False: out of memory. */
-bool kt_steps_settle(const kt_steps *s, const kineto_trace *t, uint32_t track, uint32_t *marks,
-                     uint32_t later);
+/* ---- select_steps.c -------------------------------------------------------------------------- */
+/** Collects the steps first..last, named by a pattern or NULL (trace/model/steps.h).
+ *  KINETO_E_NOT_FOUND lists the steps of the trace. */
+kineto_status kt_step_filter_make(kt_step_filter *s, const kineto_trace *t, const char *pattern,
+                                  uint64_t first, uint64_t last, kineto_error *err);
+void kt_step_filter_free(kt_step_filter *s);
+/** Host rows belong to the step that they start in, device work to the step of its launch, or, if
+ *  that is unknown, to the step that it starts in. */
+kt_in_steps kt_step_filter_check(const kt_step_filter *s, const kineto_trace *t, kineto_row row);
+/** Decides the rows of a track whose mark is `undecided`: 0 if work of the selected steps starts
+ *  within them, else KINETO_NO_ROW. Other marks stay. False: out of memory. */
+bool kt_step_filter_settle(const kt_step_filter *s, const kineto_trace *t, uint32_t track,
+                           uint32_t *marks, uint32_t undecided);
 #endif

@@ -1,10 +1,11 @@
-/* Which ranges are steps: those that PyTorch's profiler marks, those of a pattern, or those that inference
- * servers are known to mark. */
-#include "trace/transform/steps.h"
+/* Which ranges are steps: those that PyTorch's profiler marks, those that match a pattern, or those
+ * that inference servers are known to mark. The list is in the order of rows, so that a row is
+ * found by binary search. */
+#include "trace/model/steps.h"
 
 #include "trace/model/model.h"
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 bool kt_step_number(kineto_string name, uint64_t *number)
 {
@@ -28,9 +29,10 @@ bool kt_step_number(kineto_string name, uint64_t *number)
     return at > first && at == name.size;
 }
 
-/* Does it begin with the parts that '*' separates, each somewhere after the one before? The first
- * place of each part is as good as any. */
-static bool matches_one(kineto_string name, kineto_string pattern)
+/* True if the name contains the parts between '*' one after the other, the first one at its start.
+ * Taking the first occurrence of each part is sufficient: a later one only leaves less text for the
+ * rest. */
+static bool matches_alternative(kineto_string name, kineto_string pattern)
 {
     bool anchored = true;
     while (pattern.size) {
@@ -52,43 +54,48 @@ bool kt_step_matches(kineto_string name, const char *pattern)
         return false;
     while (*pattern) {
         size_t size = strcspn(pattern, "|");
-        if (size && matches_one(name, (kineto_string){pattern, size}))
+        if (size && matches_alternative(name, (kineto_string){pattern, size}))
             return true;
         pattern += size + (pattern[size] == '|');
     }
     return false;
 }
 
-/* Names by a pattern, or ProfilerStep#N; *any: is there one? */
-static void mark_names(const kineto_trace *t, const char *pattern, kt_step_list *list, bool *any)
+/* Sets is_name of all strings that match the pattern, or that are ProfilerStep#N if it is NULL.
+ * *any: at least one does. */
+static void mark_step_names(const kineto_trace *t, const char *pattern, kt_step_list *list,
+                            bool *any)
 {
     uint32_t count = kineto_trace_string_count(t);
     uint64_t number;
     *any = false;
     for (uint32_t i = 0; i < count; i++) {
         kineto_string name = kineto_trace_string(t, i);
-        list->is_name[i] =
-            pattern ? kt_step_matches(name, pattern) : kt_step_number(name, &number);
+        list->is_name[i] = pattern ? kt_step_matches(name, pattern) : kt_step_number(name, &number);
         *any |= list->is_name[i];
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool may_be_step(const kt_block *b, uint32_t i, uint64_t kinds)
+/* Steps are ranges of the host; their copies on devices (gpu_user_annotation) would count twice. */
+static bool is_step_candidate(const kt_block *b, uint32_t i, uint64_t kinds)
 {
     uint32_t kind = b->kind[i];
     return b->form[i] == KINETO_FORM_SLICE && kinds >> kind & 1 && !kt_kind_is_device(kind) &&
            kind != KINETO_KIND_GPU_USER_ANNOTATION;
 }
 
-static bool gather(const kineto_trace *t, uint64_t kinds, kt_step_list *list)
+/* Appends the rows of `kinds` that have a marked name, in the order of rows. False: out of
+ * memory. */
+static bool collect_step_rows(const kineto_trace *t, uint64_t kinds, kt_step_list *list)
 {
     for (size_t n = 0; n < t->blocks.count; n++) {
         const kt_block *b = t->blocks.data[n];
         for (uint32_t i = 0; i < b->count; i++) {
-            if (!list->is_name[b->name[i]] || !may_be_step(b, i, kinds))
+            if (!list->is_name[b->name[i]] || !is_step_candidate(b, i, kinds))
                 continue;
+            KB_ASSERT(b->track[i] < t->tracks.count);
             kt_step_row step = {.row = (kineto_row)(n * KT_BLOCK_ROWS + i),
                                 .process = t->tracks.data[b->track[i]].process,
                                 .start_ns = b->start_ns[i],
@@ -102,10 +109,10 @@ static bool gather(const kineto_trace *t, uint64_t kinds, kt_step_list *list)
     return true;
 }
 
-/* ---- numbers of steps by a pattern --------------------------------------------------------------- */
+/* ---- numbers of steps found by a pattern ----------------------------------------------------- */
 
-/* By process, then time; what encloses comes before what it encloses. */
-static int compare_times(const void *left, const void *right)
+/* By process, then start; an enclosing range sorts before the ranges in it. */
+static int compare_step_times(const void *left, const void *right)
 {
     const kt_step_row *a = left, *b = right;
     if (a->process != b->process)
@@ -117,14 +124,15 @@ static int compare_times(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static int compare_rows(const void *left, const void *right)
+static int compare_step_rows(const void *left, const void *right)
 {
     const kt_step_row *a = left, *b = right;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Of ranges of a process that lie in one another only the outermost is a step. */
-static void drop_nested(kt_step_list *list)
+/* Of nested ranges of one process only the outermost is a step. The rows are in the order of
+ * compare_step_times. */
+static void drop_nested_steps(kt_step_list *list)
 {
     size_t kept = 0;
     for (size_t i = 0; i < list->rows.count; i++) {
@@ -135,8 +143,9 @@ static void drop_nested(kt_step_list *list)
     list->rows.count = kept;
 }
 
-/* The number that a name ends with; false: it has none, or it does not fit. */
-static bool trailing_number(kineto_string name, uint64_t *number)
+/* Reads the digits at the end of a name. False: there are none, or more than 18, which may not
+ * fit. */
+static bool parse_trailing_number(kineto_string name, uint64_t *number)
 {
     size_t at = name.size;
     *number = 0;
@@ -149,50 +158,56 @@ static bool trailing_number(kineto_string name, uint64_t *number)
     return true;
 }
 
-/* Numbers at the ends of all names, if they rise in each process; else the order, from 0. */
-static void number_rows(const kineto_trace *t, kt_step_list *list)
+/* Uses the numbers at the ends of the names if every name has one and they ascend in each process;
+ * otherwise numbers the steps of each process from 0. The rows are in the order of
+ * compare_step_times. */
+static void number_steps(const kineto_trace *t, kt_step_list *list)
 {
     kt_step_row *rows = list->rows.data;
     bool by_name = true;
     for (size_t i = 0; i < list->rows.count; i++) {
         const kt_block *b = kt_block_of(t, rows[i].row);
         kineto_string name = kineto_trace_string(t, b->name[rows[i].row % KT_BLOCK_ROWS]);
-        by_name = by_name && trailing_number(name, &rows[i].number) &&
-                  !(i && rows[i].process == rows[i - 1].process &&
-                    rows[i].number <= rows[i - 1].number);
+        by_name =
+            by_name && parse_trailing_number(name, &rows[i].number) &&
+            !(i && rows[i].process == rows[i - 1].process && rows[i].number <= rows[i - 1].number);
     }
     for (size_t i = 0; !by_name && i < list->rows.count; i++)
-        rows[i].number =
-            i && rows[i].process == rows[i - 1].process ? rows[i - 1].number + 1 : 0;
+        rows[i].number = i && rows[i].process == rows[i - 1].process ? rows[i - 1].number + 1 : 0;
 }
 
-static void settle_pattern(const kineto_trace *t, kt_step_list *list)
+/* Unnests and numbers the steps, and restores the order of rows. */
+static void finish_pattern_steps(const kineto_trace *t, kt_step_list *list)
 {
     if (!list->rows.count)
         return;
-    qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_times);
-    drop_nested(list);
-    number_rows(t, list);
-    qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_rows);
+    qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_step_times);
+    drop_nested_steps(list);
+    number_steps(t, list);
+    qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_step_rows);
 }
 
-/* ---- the rest of a step that a profiler left when it was stopped --------------------------------- */
+/* ---- remainders of a step at profiler stop --------------------------------------------------- */
 
-#define REST_PERCENT 5 /* of the mean step of its process */
+/* The profiler closes the step that is open when it is stopped. A last step shorter than this share
+ * of its process' mean step, with nothing in it, is such a remainder. */
+#define REMAINDER_PERCENT 5
 
 typedef struct last_step {
     int64_t start_ns, end_ns;
-    double sum_ns; /* of all steps */
+    double sum_ns; /* the lengths of all steps of the process */
     uint32_t count;
-    bool is_rest;
+    bool is_remainder;
 } last_step;
 
-/* Which processes have a last step that is far shorter than the mean? False: none. */
-static bool find_short(const kt_step_list *list, last_step *of, size_t processes)
+/* Fills `of` (by process) and marks last steps that are far shorter than the mean as remainders.
+ * False: there are none. */
+static bool find_short_last_steps(const kt_step_list *list, last_step *of, size_t processes)
 {
     bool any = false;
     for (size_t i = 0; i < list->rows.count; i++) {
         const kt_step_row *s = &list->rows.data[i];
+        KB_ASSERT(s->process < processes);
         last_step *last = &of[s->process];
         if (!last->count++ || s->start_ns > last->start_ns) {
             last->start_ns = s->start_ns;
@@ -202,38 +217,40 @@ static bool find_short(const kt_step_list *list, last_step *of, size_t processes
     }
     for (size_t p = 0; p < processes; p++) {
         double length = (double)of[p].end_ns - (double)of[p].start_ns;
-        of[p].is_rest = 100 * length * of[p].count < REST_PERCENT * of[p].sum_ns;
-        any |= of[p].is_rest;
+        of[p].is_remainder = 100 * length * of[p].count < REMAINDER_PERCENT * of[p].sum_ns;
+        any |= of[p].is_remainder;
     }
     return any;
 }
 
-/* A step is one if anything begins in it but steps and functions of Python. */
-static void keep_used(const kineto_trace *t, const kt_step_list *list, last_step *of)
+/* Unmarks a last step if an activity other than a step or a Python function begins in it: then it
+ * was a step of the program. */
+static void keep_last_steps_in_use(const kineto_trace *t, const kt_step_list *list, last_step *of)
 {
     for (size_t n = 0; n < t->blocks.count; n++) {
         const kt_block *b = t->blocks.data[n];
         for (uint32_t i = 0; i < b->count; i++) {
             last_step *last = &of[t->tracks.data[b->track[i]].process];
-            if (last->is_rest && b->start_ns[i] >= last->start_ns && b->start_ns[i] < last->end_ns &&
-                b->form[i] == KINETO_FORM_SLICE && !list->is_name[b->name[i]] &&
-                b->kind[i] != KINETO_KIND_PYTHON_FUNCTION)
-                last->is_rest = false;
+            if (last->is_remainder && b->start_ns[i] >= last->start_ns &&
+                b->start_ns[i] < last->end_ns && b->form[i] == KINETO_FORM_SLICE &&
+                !list->is_name[b->name[i]] && b->kind[i] != KINETO_KIND_PYTHON_FUNCTION)
+                last->is_remainder = false;
         }
     }
 }
 
-static bool drop_rests(const kineto_trace *t, kt_step_list *list)
+/* Removes the marked last steps. False: out of memory. */
+static bool drop_step_remainders(const kineto_trace *t, kt_step_list *list)
 {
     size_t kept = 0, processes = (size_t)kineto_trace_process_count(t);
     last_step *of = calloc(processes + 1, sizeof *of);
     if (!of)
         return false;
-    if (find_short(list, of, processes)) {
-        keep_used(t, list, of);
+    if (find_short_last_steps(list, of, processes)) {
+        keep_last_steps_in_use(t, list, of);
         for (size_t i = 0; i < list->rows.count; i++) {
             kt_step_row s = list->rows.data[i];
-            if (!of[s.process].is_rest || s.start_ns < of[s.process].start_ns)
+            if (!of[s.process].is_remainder || s.start_ns < of[s.process].start_ns)
                 list->rows.data[kept++] = s;
         }
         list->rows.count = kept;
@@ -242,12 +259,39 @@ static bool drop_rests(const kineto_trace *t, kt_step_list *list)
     return true;
 }
 
-/* ---- the list ------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* What inference servers put around each step, one server a line. */
+kineto_status kt_no_steps(const char *pattern, kineto_error *err)
+{
+    if (pattern)
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "the trace has no steps (ranges with names like '%s')", pattern);
+    return kb_fail(err, KINETO_E_NOT_FOUND,
+                   "the trace has no steps (ranges with names like ProfilerStep#3); --step-pattern "
+                   "names others");
+}
+
+kb_text kt_steps_text(uint64_t first, uint64_t last)
+{
+    kb_text text;
+    KB_ASSERT(first <= last);
+    if (first == last)
+        (void)snprintf(text.s, sizeof text.s, "step %llu", (unsigned long long)first);
+    else
+        (void)snprintf(text.s, sizeof text.s, "steps %llu..%llu", (unsigned long long)first,
+                       (unsigned long long)last);
+    return text;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+/* Annotations that inference servers put around each step, one server per line. The first pattern
+ * with a match is used. */
 static const char *const known_patterns[] = {
-    "step[* bs=", /* SGLang: step[DECODE bs=32], step[EXTEND bs=2 toks=800] */
-    "execute_context_*_generation_|execute_*_context_*_generation_|execute_new_*_cached_", /* vLLM */
+    /* SGLang: step[DECODE bs=32], step[EXTEND bs=2 toks=800]. */
+    "step[* bs=",
+    "execute_context_*_generation_|execute_*_context_*_generation_|execute_new_*_"
+    "cached_",                /* vLLM */
     "prefill[bs=|decode[bs=", /* ATOM */
 };
 
@@ -259,19 +303,19 @@ bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, k
     *out = (kt_step_list){.is_name = calloc((size_t)kineto_trace_string_count(t) + 1, 1)};
     if (!out->is_name)
         return false;
-    mark_names(t, pattern, out, &any);
-    ok = !any || gather(t, UINT64_MAX, out);
+    mark_step_names(t, pattern, out, &any);
+    ok = !any || collect_step_rows(t, UINT64_MAX, out);
     if (ok && known && !pattern && out->rows.count)
-        ok = drop_rests(t, out);
+        ok = drop_step_remainders(t, out);
     for (size_t i = 0; ok && !pattern && known && !out->rows.count && i < KB_COUNT(known_patterns);
          i++) {
-        mark_names(t, known_patterns[i], out, &any);
-        ok = !any || gather(t, annotations, out);
+        mark_step_names(t, known_patterns[i], out, &any);
+        ok = !any || collect_step_rows(t, annotations, out);
         if (ok)
-            settle_pattern(t, out);
+            finish_pattern_steps(t, out);
     }
     if (ok && pattern)
-        settle_pattern(t, out);
+        finish_pattern_steps(t, out);
     return ok;
 }
 
@@ -282,6 +326,7 @@ void kt_step_list_free(kt_step_list *list)
     *list = (kt_step_list){0};
 }
 
+/* Lower bound by row. */
 const kt_step_row *kt_step_list_find(const kt_step_list *list, kineto_row row, uint32_t name)
 {
     size_t low = 0, high = list->rows.count;
