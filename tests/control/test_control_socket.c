@@ -2,7 +2,7 @@
  * slow and vanished clients do not do to anybody. */
 #include "control_fixture.h"
 
-#include "ondemand/control_socket_impl.h"
+#include "ondemand/listen/control_socket_impl.h"
 
 static int open_descriptors(void)
 {

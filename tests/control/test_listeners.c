@@ -3,7 +3,7 @@
 
 #include "control_fixture.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 /* ---- what was asked for ------------------------------------------------------------------------
  */

@@ -2,7 +2,7 @@
  */
 #include "output_fixture.h"
 
-#include "ondemand/observers.h"
+#include "ondemand/capture/observers.h"
 
 #include <ckineto/session.h>
 

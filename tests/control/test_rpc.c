@@ -2,8 +2,8 @@
  * some of which are none. */
 #include "../unit/unit.h"
 
-#include "ondemand/rpc_client.h"
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/rpc_client.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

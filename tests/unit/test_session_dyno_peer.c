@@ -3,7 +3,7 @@
 
 #include <sys/wait.h>
 
-#include "../../src/ondemand/dyno_peer.c" /* both ways, not only the one that works here */
+#include "../../src/ondemand/dynolog/dyno_peer.c" /* both ways, not only the one that works here */
 
 typedef struct pair {
     int asks, serves;

@@ -1,7 +1,7 @@
 /* The RPC of dyno, byte for byte, and anything else as a request. */
 #include "unit.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <time.h>
 

@@ -1,6 +1,6 @@
 /* On-demand tracing: windows, refusals and what interrupts them, one by one, and then at random
  * against a slow model of the same rules. */
-#include "ondemand/ondemand.h"
+#include "ondemand/controller/state_machine.h"
 
 #include "unit.h"
 

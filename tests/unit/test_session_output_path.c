@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "../helpers/without_openat2.h"
-#include "ondemand/request.h"
+#include "ondemand/request/request.h"
 
 #define PID 4321u
 

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "ondemand/request.h"
+#include "ondemand/request/request.h"
 
 #define SECOND INT64_C(1000000000)
 #define NOW    (INT64_C(1700000000) * SECOND)

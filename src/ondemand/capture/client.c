@@ -1,0 +1,155 @@
+/* A program that records something of its own for the time of a trace: what Kineto calls its
+ * client. */
+#include "ondemand/support/callback_calls.h"
+#include "ondemand/capture/observers.h"
+#include "ondemand/output/output.h"
+
+#include <ckineto/control.h>
+
+typedef enum phase { IDLE, PREPARED, STARTED } phase;
+
+/* The driver's calls come one after the other; who is called is fixed when they begin. */
+static kineto_control_client client; /* all NULL: none */
+static phase tracing;
+static bool snapshot;
+
+kineto_status kineto_control_set_client(const kineto_control_client *from, kineto_error *err)
+{
+    kineto_control_client all = {.size = sizeof all};
+    kineto_status status = kb_size_check(from, "kineto_control_client", err);
+    if (status)
+        return status;
+    if (from)
+        memcpy(&all, from, KB_MIN(from->size, sizeof all));
+    ko_calls_lock();
+    bool busy = tracing != IDLE || snapshot;
+    if (!busy)
+        client = all;
+    ko_calls_unlock();
+    return busy ? kb_fail(err, KINETO_E_STATE,
+                          "a trace is under way: set the client before or after it")
+                : KINETO_OK;
+}
+
+/* The driver alone changes it, and in its last call only when the client has come back: until then
+ * nobody else can be set. */
+static void go_to(phase next)
+{
+    ko_calls_lock();
+    tracing = next;
+    ko_calls_unlock();
+}
+
+static void call(void (*callback)(void *user))
+{
+    if (callback)
+        callback(client.user);
+}
+
+void ko_client_prepare(const ko_request *r)
+{
+    if (tracing != IDLE)
+        ko_invariant("a client is prepared that is prepared already");
+    if (tracing == STARTED)
+        call(client.stop);
+    go_to(PREPARED);
+    if (client.prepare)
+        client.prepare(r->record_shapes, r->profile_memory, r->with_stack, r->with_flops,
+                       r->with_modules, client.user);
+}
+
+void ko_client_start(void)
+{
+    if (tracing != PREPARED) {
+        ko_invariant("a client is started that is not prepared, or has started");
+        return;
+    }
+    go_to(STARTED);
+    call(client.start);
+}
+
+void ko_client_stop(void)
+{
+    if (tracing != STARTED)
+        ko_invariant("a client is stopped that has not started");
+    ko_client_drop();
+}
+
+void ko_client_drop(void)
+{
+    if (tracing == STARTED)
+        call(client.stop);
+    go_to(IDLE);
+}
+
+/* ---- memory snapshots -------------------------------------------------------------------------- */
+
+static void set_snapshot(bool under_way)
+{
+    ko_calls_lock();
+    snapshot = under_way;
+    ko_calls_unlock();
+}
+
+bool ko_client_takes_snapshots(void)
+{
+    ko_calls_lock();
+    bool takes = client.memory_export != NULL;
+    ko_calls_unlock();
+    return takes;
+}
+
+void ko_client_snapshot_start(void)
+{
+    if (snapshot) {
+        ko_invariant("a memory snapshot begins while another one is under way");
+        return;
+    }
+    set_snapshot(true);
+    call(client.memory_start);
+}
+
+/* It knows nothing of who may write where: it writes for itself. */
+static kineto_status export_snapshot(ko_request_source source, const char *path, uint64_t *bytes,
+                                     kineto_error *err)
+{
+    ko_own_file own;
+    kineto_error told = {0};
+    kineto_status status = ko_own_file_create(&own, path, err);
+    if (status != KINETO_OK)
+        return status;
+    status = client.memory_export(own.path, client.user, &told);
+    if (status != KINETO_OK)
+        status = kb_fail(err, status, "the program's memory_export failed: %.200s",
+                         told.message[0] ? told.message : kineto_status_text(status));
+    else
+        status = ko_own_file_deliver(&own, source, path, bytes, err);
+    ko_own_file_remove(&own);
+    return status;
+}
+
+kineto_status ko_client_snapshot_stop(ko_request_source source, const char *path, uint64_t *bytes,
+                                      kineto_error *err)
+{
+    if (!snapshot || !client.memory_export) {
+        ko_invariant("a memory snapshot ends that has not begun");
+        return kb_fail(err, KINETO_E_STATE, "no memory snapshot is under way");
+    }
+    kineto_status status = export_snapshot(source, path, bytes, err);
+    ko_client_snapshot_drop();
+    return status;
+}
+
+void ko_client_snapshot_drop(void)
+{
+    if (!snapshot)
+        return;
+    call(client.memory_stop);
+    set_snapshot(false);
+}
+
+void ko_observers_forked(void)
+{
+    tracing = IDLE;
+    snapshot = false;
+}

@@ -1,0 +1,413 @@
+/* Crashes: the signal's handler writes the ring, then what was to happen without it happens: the
+ * program's own handler, or the default with its status and core. Everything in the handler is
+ * async-signal-safe, and happens once. */
+#include "ondemand/capture/ring.h"
+#include "record/record.h"
+
+#include <ckineto/record.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STACK_BYTES 65536u
+#define PATIENCE_MS 10000u /* of a thread that crashes while another one writes */
+#define NS_PER_MS   1000000L
+#define NS_PER_S    1e9
+
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+enum { OFF = 0, ARMED = 1, WRITING = 2, DONE = 3 };
+
+static struct {
+    uint32_t state;  /* atomic */
+    uint32_t pid;    /* children have their own death */
+    uint32_t writer; /* atomic: the thread that writes */
+    int signal;      /* that it writes for */
+    ko_crash_file file;
+    bool armed; /* its directory is open */
+    /* Whom we call. The one in use is not written: another thread's handler may read it. */
+    struct sigaction before[KB_COUNT(signals)][2];
+    uint32_t in_use[KB_COUNT(signals)]; /* atomic */
+    bool installed[KB_COUNT(signals)];  /* somebody may call our handler */
+} crash;
+
+/* ---- texts --------------------------------------------------------------------------------------- */
+
+/* A line in the making; what does not fit is left out. */
+typedef struct line {
+    size_t used;
+    char text[1400];
+} line;
+
+static void add(line *l, const char *text)
+{
+    for (; *text && l->used + 1 < sizeof l->text; text++)
+        l->text[l->used++] = *text;
+}
+
+static void add_number(line *l, uint64_t value, uint32_t base)
+{
+    char digits[24];
+    size_t n = sizeof digits;
+    digits[--n] = '\0';
+    do
+        digits[--n] = "0123456789abcdef"[value % base];
+    while (value /= base);
+    add(l, digits + n);
+}
+
+static const char *signal_name(int sig)
+{
+    switch (sig) {
+    case SIGSEGV:
+        return "SIGSEGV";
+    case SIGBUS:
+        return "SIGBUS";
+    case SIGFPE:
+        return "SIGFPE";
+    case SIGILL:
+        return "SIGILL";
+    default:
+        return "SIGABRT";
+    }
+}
+
+/* strerror is not for handlers. */
+static void add_os_error(line *l, int os_error)
+{
+    switch (os_error) {
+    case ENOSPC:
+    case EDQUOT:
+        add(l, "no space left");
+        break;
+    case EFBIG:
+        add(l, "it would be larger than files may be");
+        break;
+    case EACCES:
+    case EPERM:
+        add(l, "not permitted");
+        break;
+    case EROFS:
+        add(l, "the file system is read-only");
+        break;
+    case EMFILE:
+    case ENFILE:
+        add(l, "there is no descriptor left");
+        break;
+    case EEXIST:
+        add(l, "there are ten of this name already");
+        break;
+    default:
+        add(l, "error ");
+        add_number(l, (uint64_t)os_error, 10);
+    }
+}
+
+static void add_cause(line *l, int sig, const siginfo_t *info)
+{
+    add(l, signal_name(sig));
+    if (info->si_code > 0) {
+        add(l, " at address 0x");
+        add_number(l, (uint64_t)(uintptr_t)info->si_addr, 16);
+    } else if (info->si_pid && info->si_pid != getpid()) {
+        add(l, " from process ");
+        add_number(l, (uint64_t)info->si_pid, 10);
+    }
+    add(l, " in thread ");
+    add_number(l, kb_os_tid(), 10);
+}
+
+/* To standard error, unless nobody takes it from there. */
+static void say(line *l)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    add(l, "\n");
+    if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
+        (void)kb_os_write_quiet(STDERR_FILENO, l->text, l->used);
+}
+
+static void say_what_became(int sig, int os_error, bool made)
+{
+    line l = {.used = 0};
+    add(&l, "ckineto: ");
+    add(&l, signal_name(sig));
+    if (made) {
+        add(&l, os_error ? ": part of the ring is in " : ": the ring is in ");
+        add(&l, crash.file.path);
+        if (os_error) {
+            add(&l, " (");
+            add_os_error(&l, os_error);
+            add(&l, ")");
+        }
+        add(&l, "; for the trace: ckineto recover -o FILE.json ");
+        add(&l, crash.file.path);
+    } else {
+        add(&l, ": the ring could not be written to ");
+        add(&l, crash.file.path);
+        add(&l, ": ");
+        add_os_error(&l, os_error);
+    }
+    say(&l);
+}
+
+/* ---- what would have happened without us --------------------------------------------------------- */
+
+static size_t index_of(int sig)
+{
+    size_t i = 0;
+    while (i + 1 < KB_COUNT(signals) && signals[i] != sig)
+        i++;
+    return i;
+}
+
+static struct sigaction *before_of(size_t i)
+{
+    return &crash.before[i][kb_load_acquire(&crash.in_use[i])];
+}
+
+static void set_before(size_t i, const struct sigaction *a)
+{
+    uint32_t other = !kb_load_relaxed(&crash.in_use[i]);
+    crash.before[i][other] = *a;
+    kb_store_release(&crash.in_use[i], other);
+}
+
+/* A fault comes again when its instruction does; what was sent has to be sent again. */
+static bool comes_again(int sig, const siginfo_t *info)
+{
+    return info->si_code > 0 && !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
+}
+
+/* With what it said; it waits until the handler returns. */
+static void send_again(int sig, siginfo_t *info)
+{
+    if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)kb_os_tid(), sig, info) != 0)
+        (void)syscall(SYS_tgkill, getpid(), (pid_t)kb_os_tid(), sig);
+}
+
+static void call_handler(struct sigaction *before, int sig, siginfo_t *info, void *context)
+{
+    struct sigaction a = *before;
+    if (a.sa_flags & (int)SA_RESETHAND)
+        *before = (struct sigaction){.sa_handler = SIG_DFL};
+    if (!(a.sa_flags & SA_NODEFER))
+        sigaddset(&a.sa_mask, sig);
+    pthread_sigmask(SIG_BLOCK, &a.sa_mask, NULL); /* until our handler returns */
+    if (a.sa_flags & SA_SIGINFO)
+        a.sa_sigaction(sig, info, context);
+    else
+        a.sa_handler(sig);
+}
+
+static void chain(int sig, siginfo_t *info, void *context)
+{
+    struct sigaction *before = before_of(index_of(sig));
+    bool plain = !(before->sa_flags & SA_SIGINFO);
+    if (plain && before->sa_handler == SIG_IGN && !comes_again(sig, info))
+        return;
+    if (!plain || (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)) {
+        call_handler(before, sig, info, context);
+        return;
+    }
+    (void)sigaction(sig, before, NULL);
+    if (!comes_again(sig, info))
+        send_again(sig, info);
+}
+
+/* ---- the handler --------------------------------------------------------------------------------- */
+
+/* Others stop recording meanwhile, so that what is written belongs together; they go on if the
+ * program outlives its signal. What somebody sets meanwhile, as a session that begins, stays. */
+static void write_ring(const kf_pool *pool, int sig, const siginfo_t *info)
+{
+    kf_control *control = pool->control;
+    line reason = {.used = 0};
+    bool made;
+    add(&reason, "\"");
+    add_cause(&reason, sig, info);
+    add(&reason, "\"");
+    uint64_t gate = kb_exchange_acqrel(&control->gate, UINT64_C(0));
+    uint32_t policy = kb_exchange_acqrel(&control->full_policy, (uint32_t)KF_FULL_DROP);
+    int os_error =
+        ko_crash_file_write(&crash.file, pool, (kineto_string){reason.text, reason.used}, &made);
+    uint32_t dropping = KF_FULL_DROP;
+    uint64_t closed = 0;
+    (void)kb_cas_acqrel(&control->full_policy, &dropping, policy);
+    (void)kb_cas_acqrel(&control->gate, &closed, gate & kf_held_kinds(control));
+    say_what_became(sig, os_error, made);
+}
+
+/* So that the trace ends with it, on its thread. */
+static void mark(int sig)
+{
+    KINETO_SITE(site, KINETO_KIND_CPU_INSTANT_EVENT, "signal");
+    kineto_props props = {.size = sizeof props, .name = signal_name(sig)};
+    kineto_instant_props(&site, &props);
+}
+
+/* Writing it has crashed, too: what the first signal was to do happens now. */
+static void give_up(void)
+{
+    line l = {.used = 0};
+    int sig = crash.signal;
+    add(&l, "ckineto: the ring could not be written: it is damaged");
+    kb_store_release(&crash.state, (uint32_t)DONE);
+    say(&l);
+    (void)sigaction(sig, before_of(index_of(sig)), NULL);
+    (void)syscall(SYS_tgkill, getpid(), (pid_t)kb_os_tid(), sig);
+}
+
+static void wait_for_writer(void)
+{
+    struct timespec ms = {0, NS_PER_MS};
+    for (uint32_t i = 0; i < PATIENCE_MS && kb_load_acquire(&crash.state) == WRITING; i++)
+        nanosleep(&ms, NULL);
+}
+
+static void dump_once(int sig, const siginfo_t *info)
+{
+    uint32_t state = ARMED, self = kb_os_tid();
+    if (kb_cas_acqrel(&crash.state, &state, (uint32_t)WRITING)) {
+        kb_store_release(&crash.writer, self);
+        crash.signal = sig;
+        mark(sig);
+        write_ring(kineto_rt_pool(), sig, info);
+        kb_store_release(&crash.state, (uint32_t)DONE);
+    } else if (state == WRITING && kb_load_acquire(&crash.writer) == self) {
+        give_up();
+    } else if (state == WRITING) {
+        wait_for_writer();
+    }
+}
+
+static bool is_ignored(int sig, const siginfo_t *info)
+{
+    const struct sigaction *before = before_of(index_of(sig));
+    return !(before->sa_flags & SA_SIGINFO) && before->sa_handler == SIG_IGN &&
+           !comes_again(sig, info);
+}
+
+static void on_crash(int sig, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    if (kb_os_pid() == kb_load_acquire(&crash.pid) && !is_ignored(sig, info))
+        dump_once(sig, info);
+    errno = saved;
+    chain(sig, info, context);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+/* Others of the program's threads have one if the program gave it to them. */
+void ko_crash_stack(void)
+{
+    stack_t known, own = {.ss_size = STACK_BYTES};
+    size_t guard = kb_os_page_bytes();
+    if (sigaltstack(NULL, &known) != 0 || !(known.ss_flags & SS_DISABLE))
+        return;
+    char *memory = kb_os_map(STACK_BYTES + guard);
+    if (!memory)
+        return;
+    (void)mprotect(memory, guard, PROT_NONE);
+    own.ss_sp = memory + guard;
+    (void)sigaltstack(&own, NULL);
+}
+
+static bool is_ours(const struct sigaction *a)
+{
+    return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == on_crash;
+}
+
+static bool is_handled(const struct sigaction *a)
+{
+    return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
+}
+
+/* Nothing is blocked in our handler: if writing the ring crashes, too, it is to hear of it. Calls
+ * that a signal interrupts go on, or fail, as they would without us. */
+static struct sigaction handler_above(const struct sigaction *before)
+{
+    struct sigaction ours = {.sa_sigaction = on_crash,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&ours.sa_mask);
+    ours.sa_flags |= is_handled(before) ? before->sa_flags & SA_RESTART : SA_RESTART;
+    return ours;
+}
+
+static void handler_install(size_t i)
+{
+    struct sigaction now, ours, replaced;
+    if (sigaction(signals[i], NULL, &now) != 0 || is_ours(&now))
+        return;
+    if (crash.installed[i] && is_handled(&now))
+        return; /* one that may call ours: it would be below itself */
+    ours = handler_above(&now);
+    set_before(i, &now);
+    kb_store_release(&crash.pid, kb_os_pid());
+    if (sigaction(signals[i], &ours, &replaced) != 0)
+        return;
+    crash.installed[i] = true;
+    if (!is_ours(&replaced)) /* another thread may have installed its own since we looked */
+        set_before(i, &replaced);
+}
+
+/* What the program installed meanwhile stays, also since we looked. */
+static void handler_remove(size_t i)
+{
+    struct sigaction now, replaced;
+    if (sigaction(signals[i], NULL, &now) != 0 || !is_ours(&now) ||
+        sigaction(signals[i], before_of(i), &replaced) != 0)
+        return;
+    crash.installed[i] = !is_ours(&replaced);
+    if (crash.installed[i])
+        (void)sigaction(signals[i], &replaced, NULL);
+}
+
+kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *err)
+{
+    const kf_pool *pool = kineto_rt_pool();
+    if (!pool)
+        return kb_fail(err, KINETO_E_STATE, "ring: it has to record before it can be written");
+    if (pool->control->external)
+        return KINETO_OK;
+    uint32_t state = kb_load_acquire(&crash.state);
+    if (crash.pid == kb_os_pid() && (state == ARMED || state == WRITING))
+        return kb_fail(err, KINETO_E_STATE, "ring: crashes are waited for already");
+    ko_crash_file file;
+    kineto_status status = ko_crash_file_open(options, &file, err);
+    if (status)
+        return status;
+    if (crash.armed) /* by this process, or by a parent */
+        ko_crash_file_close(&crash.file);
+    crash.file = file;
+    crash.armed = true;
+    kb_store_release(&crash.pid, kb_os_pid());
+    crash.file.kinds = options->ring_kinds ? options->ring_kinds : KINETO_KINDS_DEFAULT;
+    crash.file.ring_ns = (uint64_t)(options->ring_seconds * NS_PER_S);
+    crash.file.from_ticks = kb_ticks(pool->control->ticks_clock);
+    crash.file.process = kineto_rt_process();
+    ko_crash_stack();
+    kb_store_release(&crash.state, (uint32_t)ARMED);
+    for (size_t i = 0; i < KB_COUNT(signals); i++)
+        handler_install(i);
+    return KINETO_OK;
+}
+
+/* Who came after us may hold our handler as the one to call: it goes on handing signals on. */
+void ko_crash_disarm(void)
+{
+    uint32_t armed = ARMED;
+    bool was = kb_cas_acqrel(&crash.state, &armed, (uint32_t)OFF);
+    if (!was && armed != DONE)
+        return;
+    for (size_t i = 0; i < KB_COUNT(signals); i++)
+        handler_remove(i);
+    if (crash.armed)
+        ko_crash_file_close(&crash.file);
+    crash.armed = false;
+}

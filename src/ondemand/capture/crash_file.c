@@ -1,0 +1,276 @@
+/* The ring as a file, written by a process that is about to die: a pool with the same contents and
+ * only the chunks that are in use, of which `ckineto recover` makes a trace. Async-signal-safe: no
+ * heap, no lock, nothing that waits for another thread. */
+#include "ondemand/output/output.h"
+#include "ondemand/capture/ring.h"
+#include "record/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SUFFIX      ".ckpool"
+#define MOST_NUMBER 9u /* others of this name */
+#define FILE_MODE   0600
+#define PATH_FOLDER "/tmp" /* as in output_path.c */
+#define RUN_CHUNKS  256u   /* written at once */
+
+/* ---- where to ------------------------------------------------------------------------------------ */
+
+/* The path that a trace would have: as asked for, or the usual one in the directory for requests.
+ */
+static kineto_status trace_path(const kineto_control_options *o, ko_request_source *source,
+                                char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
+{
+    ko_request r;
+    ko_request_init(&r);
+    bool own = o->dump_path && !ko_output_is_url(o->dump_path);
+    const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR");
+    *source = own ? KO_FROM_ARGUMENT : KO_FROM_REQUEST;
+    int n = own ? snprintf(r.log_file, sizeof r.log_file, "%s", o->dump_path)
+                : snprintf(r.log_file, sizeof r.log_file, "%s/ckineto_ring.json",
+                           setting ? setting : PATH_FOLDER);
+    if (n < 0 || (size_t)n >= sizeof r.log_file)
+        return kb_fail(err, KINETO_E_ARGUMENT, "ring: the path of dumps is too long");
+    return ko_request_output_path(&r, *source, kb_os_pid(), out, err);
+}
+
+static kineto_status open_directory(ko_crash_file *f, ko_request_source source, kineto_error *err)
+{
+    const char *name;
+    char parent[KO_REQUEST_PATH_BYTES];
+    int fd = -1;
+    if (source == KO_FROM_REQUEST) {
+        kineto_status status = ko_request_output_directory(f->trace_path, &fd, &name, err);
+        if (status != KINETO_OK)
+            return status;
+    } else {
+        snprintf(parent, sizeof parent, "%s", f->trace_path);
+        char *slash = strrchr(parent, '/');
+        if (slash)
+            slash[slash == parent] = '\0';
+        fd = open(slash ? parent : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    return kb_owned_take(&f->directory, fd)
+               ? KINETO_OK
+               : kb_fail_os(err, errno, "cannot open the directory of '%s'", f->trace_path);
+}
+
+kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file *f,
+                                 kineto_error *err)
+{
+    ko_request_source source;
+    memset(f, 0, sizeof *f);
+    f->directory = f->spare = (kb_owned)KB_OWNED_NONE;
+    kineto_status status = trace_path(o, &source, f->trace_path, err);
+    if (status == KINETO_OK)
+        status = open_directory(f, source, err);
+    if (status != KINETO_OK)
+        return status;
+    /* It leads nowhere: a socket has an inode of its own to be known by. */
+    (void)kb_owned_take(&f->spare, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    f->number_at = (uint32_t)snprintf(f->path, sizeof f->path, "%s" SUFFIX, f->trace_path) -
+                   (uint32_t)strlen(SUFFIX);
+    const char *slash = strrchr(f->path, '/');
+    f->name_at = slash ? (uint32_t)(slash + 1 - f->path) : 0;
+    return KINETO_OK;
+}
+
+/* Else by its whole path. */
+static int directory_of(const ko_crash_file *f)
+{
+    return kb_owned_is_ours(&f->directory) ? f->directory.fd : AT_FDCWD;
+}
+
+void ko_crash_file_close(ko_crash_file *f)
+{
+    kb_owned_close(&f->directory);
+    kb_owned_close(&f->spare);
+}
+
+static const char *name_of(const ko_crash_file *f)
+{
+    return f->path + (directory_of(f) == AT_FDCWD ? 0 : f->name_at);
+}
+
+/* PATH.ckpool, or PATH.1.ckpool and so on if there is such a file: nothing is overwritten. */
+static int file_make(ko_crash_file *f)
+{
+    int directory = directory_of(f), fd = -1;
+    const char *name = name_of(f);
+    kb_owned_close(&f->spare); /* some programs die because they have none left */
+    for (uint32_t i = 0; i <= MOST_NUMBER && fd < 0; i++) {
+        char *at = f->path + f->number_at;
+        if (i > 0) {
+            *at++ = '.';
+            *at++ = (char)('0' + i);
+        }
+        memcpy(at, SUFFIX, sizeof SUFFIX);
+        fd = kb_os_create(directory, name, O_RDWR, FILE_MODE);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------- */
+
+typedef struct output {
+    int fd, os_error;
+    uint64_t bytes;
+} output;
+
+static void put(output *out, const void *data, size_t bytes, uint64_t at)
+{
+    for (size_t done = 0; done < bytes && !out->os_error;) {
+        ssize_t n = pwrite(out->fd, (const char *)data + done, bytes - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            out->os_error = n < 0 ? errno : EIO;
+        else
+            done += (size_t)n;
+        out->bytes += n > 0 ? (uint64_t)n : 0;
+    }
+}
+
+/* Words up to the end of the last entry: what lies behind was never touched. */
+static uint32_t dictionary_words(const kf_pool *pool)
+{
+    uint32_t at = 1;
+    while (at < pool->dictionary_words) {
+        uint32_t words = kf_entry_header_words(kb_load_acquire(&pool->dictionary[at]));
+        if (words == 0 || words > pool->dictionary_words - at)
+            break;
+        at += words;
+    }
+    return at;
+}
+
+static bool in_use(const kf_pool *pool, uint32_t index)
+{
+    return kf_chunk_state_of(&pool->descriptors[index]) != KF_CHUNK_FREE;
+}
+
+/* Rows of chunks in use, each written at once. */
+static void put_chunks(output *out, const kf_pool *pool, const kf_control *header)
+{
+    uint32_t count = KB_MIN(header->chunk_count, pool->chunk_count), first = 0;
+    while (first < count && !out->os_error) {
+        uint32_t end = first;
+        while (end < count && end - first < RUN_CHUNKS && in_use(pool, end))
+            end++;
+        put(out, kf_pool_chunk(pool, first), (size_t)(end - first) * KF_CHUNK_BYTES,
+            header->chunks_offset + (uint64_t)first * KF_CHUNK_BYTES);
+        first = KB_MAX(end, first + 1);
+    }
+}
+
+static void put_dictionary(output *out, const kf_pool *pool, const kf_control *header)
+{
+    put(out, pool->dictionary, dictionary_words(pool) * sizeof *pool->dictionary,
+        header->dictionary_offset);
+}
+
+/* The head first: whatever becomes of the rest, what is there can be read. Names of threads come last, since
+ * reading them opens files and walks over what the program may have damaged. */
+static void put_pool(output *out, const kf_pool *pool, const kf_control *header)
+{
+    if (ftruncate(out->fd, (off_t)header->pool_bytes) != 0)
+        out->os_error = errno;
+    put(out, header, sizeof *header, 0);
+    put(out, pool->descriptors, header->chunk_count * sizeof *pool->descriptors,
+        header->descriptors_offset);
+    put_dictionary(out, pool, header);
+    put_chunks(out, pool, header);
+    kineto_rt_thread_names();
+    put_dictionary(out, pool, header);
+}
+
+/* ---- the head ------------------------------------------------------------------------------------ */
+
+static uint64_t ring_ticks(const kb_clock_snapshot *first, const kb_clock_snapshot *now,
+                           uint64_t ring_ns)
+{
+    int64_t raw_ns = now->monotonic_raw_ns - first->monotonic_raw_ns;
+    uint64_t ticks = now->ticks - first->ticks;
+    if (raw_ns <= 0 || (uint64_t)raw_ns <= ring_ns)
+        return ticks; /* it is not so old yet */
+    return (uint64_t)((double)ticks / (double)raw_ns * (double)ring_ns);
+}
+
+/* Its only window is the ring's, and it is over; nobody records into it. */
+static void header_make(kf_control *c, const ko_crash_file *f, const kf_pool *pool)
+{
+    memcpy(c, pool->control, sizeof *c);
+    kb_clock_snapshot now;
+    kb_clock_snapshot_take(c->ticks_clock, &now);
+    uint32_t n = KB_MIN(c->snapshot_count, KF_MAX_SNAPSHOTS);
+    uint64_t end = kb_ticks(c->ticks_clock);
+    uint64_t length = n ? ring_ticks(&c->snapshots[0], &now, f->ring_ns) : 0;
+    uint64_t from = KB_MAX(f->from_ticks, end - KB_MIN(length, end));
+    c->snapshots[KB_MIN(n, KF_MAX_SNAPSHOTS - 1)] = now;
+    c->snapshot_count = KB_MIN(n + 1, KF_MAX_SNAPSHOTS);
+    c->collector_pid = c->external = 0;
+    c->window_lock = 0;
+    memset(c->windows, 0, sizeof c->windows);
+    c->windows[0] = (kf_window){.state = KF_WINDOW_OPEN,
+                                .owner_start_time = c->collector_start_time,
+                                .kinds = f->kinds,
+                                .held = f->kinds,
+                                .start_ticks = from,
+                                .end_ticks = end,
+                                .keep_newest = 1,
+                                .wants = KF_WANT_USUAL};
+    memcpy(c->output_path, f->trace_path, KB_MIN(sizeof c->output_path, sizeof f->trace_path));
+    for (uint32_t i = 0; i < KF_MAX_SOURCES && c->forgotten_ticks < from; i++)
+        c->counters[i][KF_REASON_EVICTED] = 0; /* nothing that the ring is to hold */
+    kf_pool_shorten(c, c->chunk_high);
+}
+
+/* As kineto_process_set_metadata, which may wait for a lock. */
+static void reason_add(const ko_crash_file *f, const kf_pool *pool, kineto_string reason)
+{
+    static const char key[] = "ckineto_dump_reason";
+    kf_meta_entry entry = {.process = f->process};
+    uint32_t key_size = sizeof key - 1, size = (uint32_t)reason.size;
+    kf_part parts[] = {{&entry, sizeof entry},
+                       {&key_size, sizeof key_size},
+                       {key, key_size},
+                       {&size, sizeof size},
+                       {reason.data, reason.size}};
+    (void)kf_dictionary_add(pool, KF_ENTRY_META, parts, KB_COUNT(parts));
+}
+
+int ko_crash_file_write(ko_crash_file *f, const kf_pool *pool, kineto_string reason, bool *made)
+{
+    static kf_control header; /* too large for the stack of a signal */
+    sigset_t size_signal, before;
+    sigemptyset(&size_signal);
+    sigaddset(&size_signal, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &size_signal, &before);
+    output out = {.fd = file_make(f)};
+    *made = out.fd >= 0;
+    if (*made) {
+        reason_add(f, pool, reason);
+        header_make(&header, f, pool);
+        put_pool(&out, pool, &header);
+        close(out.fd);
+        *made = out.bytes >= sizeof header;
+        if (!*made)
+            (void)unlinkat(directory_of(f), name_of(f), 0);
+    } else {
+        out.os_error = errno;
+    }
+    if (out.os_error == EFBIG) {
+        struct timespec at_once = {0, 0};
+        (void)sigtimedwait(&size_signal, NULL, &at_once);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    f->bytes = out.bytes;
+    return out.os_error;
+}

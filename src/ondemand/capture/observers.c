@@ -1,0 +1,158 @@
+/* Who hears of traces: the program's observers, and the log. */
+#include "ondemand/capture/observers.h"
+
+#include "ondemand/support/callback_calls.h"
+
+#include <ckineto/control.h>
+#include <ckineto/record.h>
+
+enum { MOST_OBSERVERS = 8 };
+
+/* A place is free if it has no observer and nobody is in a call to the one it had. */
+typedef struct observer {
+    kineto_stage_observer call;
+    void *user;
+} observer;
+
+static observer table[MOST_OBSERVERS];
+
+#define KINETO_X(name, value)                                                                      \
+    _Static_assert((int)KO_STAGE_##name == (value), "public stages are those of the controller");
+KINETO_STAGE_MAP(KINETO_X)
+#undef KINETO_X
+
+const char *kineto_stage_name(kineto_stage stage) { return ko_stage_name((uint32_t)stage); }
+
+/* ---- the program's ---------------------------------------------------------------------------- */
+
+static observer *find_free(void)
+{
+    for (size_t i = 0; i < MOST_OBSERVERS; i++)
+        if (!table[i].call && !ko_calls_any(&table[i]))
+            return &table[i];
+    return NULL;
+}
+
+kineto_status kineto_control_add_observer(kineto_stage_observer call, void *user, kineto_error *err)
+{
+    if (!call)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the observer is NULL");
+    ko_calls_lock();
+    observer *place = find_free();
+    if (place)
+        *place = (observer){call, user};
+    ko_calls_unlock();
+    return place ? KINETO_OK
+                 : kb_fail(err, KINETO_E_LIMIT, "there are %d observers already: remove one",
+                           MOST_OBSERVERS);
+}
+
+static observer *find(kineto_stage_observer call, const void *user)
+{
+    for (size_t i = 0; i < MOST_OBSERVERS; i++)
+        if (table[i].call == call && table[i].user == user)
+            return &table[i];
+    return NULL;
+}
+
+void kineto_control_remove_observer(kineto_stage_observer call, void *user)
+{
+    if (!call)
+        return;
+    ko_calls_lock();
+    observer *place = find(call, user);
+    if (place) {
+        place->call = NULL;
+        ko_calls_wait(place);
+    }
+    ko_calls_unlock();
+}
+
+static const char *text_or_empty(const char *text) { return text ? text : ""; }
+
+static kineto_stage_event event_of(const ko_stage_note *note)
+{
+    bool has_path = note->stage == KO_STAGE_ACCEPTED || note->stage == KO_STAGE_WRITTEN;
+    return (kineto_stage_event){.size = sizeof(kineto_stage_event),
+                                .ticket = note->ticket,
+                                .stage = (kineto_stage)note->stage,
+                                .time_ns = note->time_ns,
+                                .trace_id = text_or_empty(note->trace_id),
+                                .group_trace_id = text_or_empty(note->group_id),
+                                .text = text_or_empty(note->text),
+                                .path = has_path ? text_or_empty(note->path) : "",
+                                .bytes = note->stage == KO_STAGE_WRITTEN ? note->bytes : 0};
+}
+
+void ko_observers_watch(void *context, const ko_stage_note *note)
+{
+    (void)context;
+    kineto_stage_event event = event_of(note);
+    for (size_t i = 0; i < MOST_OBSERVERS; i++) {
+        ko_call call;
+        ko_calls_lock();
+        observer o = table[i];
+        if (o.call)
+            ko_calls_begin(&call, &table[i]);
+        ko_calls_unlock();
+        if (!o.call)
+            continue;
+        o.call(&event, o.user);
+        ko_calls_end(&call);
+    }
+}
+
+/* ---- the log -------------------------------------------------------------------------------------- */
+
+typedef struct line {
+    char s[768];
+} line;
+
+/* " (trace id 7, group 3)", or nothing. */
+static line ids_of(const kineto_stage_event *e)
+{
+    line l;
+    bool trace = e->trace_id[0], group = e->group_trace_id[0];
+    snprintf(l.s, sizeof l.s, "%s%s%s%s%s%s", trace || group ? " (" : "", trace ? "trace id " : "",
+             e->trace_id, group ? (trace ? ", group " : "group ") : "", e->group_trace_id,
+             trace || group ? ")" : "");
+    return l;
+}
+
+/* What there is to say besides the stage. */
+static line detail_of(const kineto_stage_event *e)
+{
+    line l = {""};
+    if (e->stage == KINETO_STAGE_WRITTEN && e->bytes > 0)
+        snprintf(l.s, sizeof l.s, " %.500s, %llu bytes", e->path, (unsigned long long)e->bytes);
+    else if (e->path[0])
+        snprintf(l.s, sizeof l.s, " %.500s", e->path);
+    size_t used = strlen(l.s);
+    if (e->text[0])
+        snprintf(l.s + used, sizeof l.s - used, ": %s", e->text);
+    return l;
+}
+
+void ko_log_watch(void *context, const ko_stage_note *note)
+{
+    (void)context;
+    if (!kb_log_enabled(KINETO_LOG_STAGE))
+        return;
+    kineto_stage_event e = event_of(note);
+    kb_log(KINETO_LOG_STAGE, "on-demand tracing: request %llu%s: %s%s",
+           (unsigned long long)e.ticket, ids_of(&e).s, ko_stage_name(note->stage), detail_of(&e).s);
+}
+
+/* ---- what must not happen, and did -------------------------------------------------------------- */
+
+static uint64_t violations;
+
+void ko_invariant(const char *what)
+{
+    (void)kb_add_relaxed(&violations, UINT64_C(1));
+    kb_log(KINETO_LOG_ERROR,
+           "on-demand tracing: %s. This is a mistake in the library: please report it", what);
+    (void)kineto_ledger_add("control", "invariant violated", 1, false, what);
+}
+
+uint64_t ko_invariants(void) { return kb_load_relaxed(&violations); }

@@ -1,0 +1,190 @@
+/* What records where a recorder is asked for traces of its programs: windows of its collector.
+ * Traces are built on the thread that writes them, while the collector goes on. */
+#include "ondemand/capture/recorder.h"
+#include "ondemand/output/output.h"
+
+#define QUOTED_BYTES (6 * 256 + 3) /* a JSON string of at most 255 bytes */
+#define MOST_HEADERS 3u
+
+/* Used with the controller's lock held, but for what says otherwise. */
+struct ko_recorder {
+    ko_recorder_options options;
+    ks_window *window; /* under way; `write` takes it without the lock */
+    bool limited;      /* iterations begin it and end it by themselves */
+    int64_t start_ns, end_ns;
+};
+
+/* ---- a window ------------------------------------------------------------------------------------ */
+
+static uint32_t wants_of(const ko_request *r)
+{
+    return KF_WANT_USUAL | (r->record_shapes ? KF_WANT_INPUTS : 0);
+}
+
+static kineto_status prepare(void *context, const ko_request *request, kineto_error *err)
+{
+    ko_recorder *r = context;
+    uint64_t memory = request->profile_memory ? KINETO_KIND_BIT(KINETO_KIND_MEMORY) : 0;
+    ks_window_options o = {.kinds = (request->kinds ? request->kinds : r->options.kinds) | memory,
+                           .wants = wants_of(request),
+                           .custom_config = request->custom};
+    ks_window_release(r->options.collector, r->window);
+    r->window = NULL;
+    r->limited = false;
+    return ks_window_prepare(r->options.collector, &o, &r->window, err);
+}
+
+static kineto_status limit(void *context, int64_t from_step, int64_t until_step, kineto_error *err)
+{
+    ko_recorder *r = context;
+    int64_t times_ns[KF_STEP_TIMES];
+    uint32_t pid;
+    if (!r->window)
+        return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
+    (void)ks_collector_steps(r->options.collector, times_ns, &pid);
+    if (!pid || from_step < 0)
+        return KINETO_OK; /* then it begins when it is armed */
+    r->limited = true;
+    return ks_window_limit(r->options.collector, r->window, pid, (uint64_t)from_step,
+                           until_step > from_step ? (uint64_t)until_step : 0, err);
+}
+
+static kineto_status arm(void *context, kineto_error *err)
+{
+    ko_recorder *r = context;
+    if (!r->window)
+        return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
+    return ks_window_arm(r->options.collector, r->window, err);
+}
+
+static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
+{
+    ko_recorder *r = context;
+    if (!r->window)
+        return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
+    ks_window_stop(r->options.collector, r->window);
+    r->start_ns = start_ns;
+    r->end_ns = end_ns;
+    return KINETO_OK;
+}
+
+static void drop(void *context)
+{
+    ko_recorder *r = context;
+    ks_window_release(r->options.collector, r->window);
+    r->window = NULL;
+}
+
+/* ---- writing: without the lock ------------------------------------------------------------------- */
+
+/* What the trace says of where it comes from. */
+typedef struct headers {
+    char quoted[MOST_HEADERS][QUOTED_BYTES];
+    kt_build_header list[MOST_HEADERS];
+    uint32_t count;
+} headers;
+
+static void header_add(headers *h, const char *key, const char *text)
+{
+    char cut[256];
+    if (!text[0] || h->count == MOST_HEADERS)
+        return;
+    snprintf(cut, sizeof cut, "%s", text);
+    *kb_json_escape(h->quoted[h->count], kb_string(cut), NULL) = 0;
+    h->list[h->count] = (kt_build_header){key, h->quoted[h->count]};
+    h->count++;
+}
+
+/* What only a process can record that is linked with the library. */
+static bool is_more(const ko_request *r) { return r->with_stack || r->with_flops; }
+
+static const kt_build_note less_than_asked = {
+    "on demand", "left out", "call stacks and FLOPs need a program that is linked with ckineto", 1,
+    false};
+
+static kineto_status save(kineto_status status, kineto_trace *trace, ko_request_source source,
+                          const char *path, uint64_t *bytes, kineto_error *err)
+{
+    if (status == KINETO_OK)
+        status = ko_output_write(trace, source, path, bytes, err);
+    kineto_trace_release(trace);
+    return status;
+}
+
+static kineto_status write_trace(void *context, const ko_request *request, ko_request_source source,
+                                 const char *path, uint64_t *bytes, kineto_error *err)
+{
+    ko_recorder *r = context;
+    kineto_trace *trace = NULL;
+    headers h = {.count = 0};
+    if (!r->window)
+        return kb_fail(err, KINETO_E_STATE, "there is no window to be written");
+    header_add(&h, "trace_id", request->trace_id);
+    header_add(&h, "group_trace_id", request->group_id);
+    ks_window_cut cut = {.from_ns = r->start_ns,
+                         .until_ns = r->end_ns,
+                         .header = h.list,
+                         .header_count = h.count,
+                         .notes = &less_than_asked,
+                         .note_count = is_more(request)};
+    kineto_status status = ks_window_build(r->options.collector, r->window, &cut, &trace, err);
+    ks_window_release(r->options.collector, r->window);
+    r->window = NULL;
+    return save(status, trace, source, path, bytes, err);
+}
+
+/* ---- the ring -------------------------------------------------------------------------------------- */
+
+static kineto_status dump(void *context, ko_request_source source, const char *path,
+                          const char *reason, uint64_t *bytes, kineto_error *err)
+{
+    ko_recorder *r = context;
+    kineto_trace *trace = NULL;
+    headers h = {.count = 0};
+    header_add(&h, "ckineto_dump_reason", reason[0] ? reason : "asked for");
+    ks_window_cut cut = {.header = h.list, .header_count = h.count};
+    kineto_status status = ks_ring_build(r->options.collector, &cut, &trace, err);
+    return save(status, trace, source, path, bytes, err);
+}
+
+/* ---- iterations ------------------------------------------------------------------------------------ */
+
+static uint64_t steps(void *context, int64_t times_ns[64])
+{
+    ko_recorder *r = context;
+    uint32_t pid;
+    return ks_collector_steps(r->options.collector, times_ns, &pid);
+}
+
+/* ---- its life -------------------------------------------------------------------------------------- */
+
+kineto_status ko_recorder_create(const ko_recorder_options *options, ko_recorder **out,
+                                 kineto_error *err)
+{
+    ko_recorder *r = *out = calloc(1, sizeof *r);
+    if (!r)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    r->options = *options;
+    return KINETO_OK;
+}
+
+void ko_recorder_destroy(ko_recorder *r)
+{
+    if (!r)
+        return;
+    ks_window_release(r->options.collector, r->window);
+    free(r);
+}
+
+void ko_recorder_driver(ko_recorder *r, ko_driver *out)
+{
+    *out = (ko_driver){.context = r,
+                       .prepare = prepare,
+                       .limit = limit,
+                       .arm = arm,
+                       .stop = stop,
+                       .write = write_trace,
+                       .drop = drop,
+                       .dump = r->options.ring_ns ? dump : NULL,
+                       .steps = steps};
+}

@@ -1,0 +1,263 @@
+/* Dumps that nobody has to ask for: a step was slow, or there is none any more. The program's
+ * thread finds that a step was slow and says so; everything else happens on the control thread,
+ * which sleeps until then, or until a hang would be one. */
+#include "ondemand/capture/ring.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define NS_PER_S 1e9
+
+/* What the program's threads and the control thread share. It stays: a thread may be about to look.
+ */
+static struct {
+    uint32_t on;       /* atomic: steps are looked at */
+    uint32_t visitors; /* atomic: threads that do */
+    uint32_t busy;     /* atomic: a thread counts its step; another one's goes uncounted */
+    double factor;     /* 0: slow steps are nothing special */
+    uint64_t hang_ns;  /* 0: nor is a hang */
+    uint64_t pause_ns; /* between two dumps of slow steps: what the first one held */
+    ko_listener *listener;
+    ko_usual usual;     /* of the thread that is busy */
+    uint64_t last_step; /* atomic */
+    uint64_t last_ns;   /* atomic: when the last step began; 0: none has */
+    uint32_t waiting;   /* atomic: the control thread wants to hear of the next step */
+    uint64_t quiet_ns;  /* atomic: slow steps before are not told */
+    /* The slow step to be told of: `slow` is 1 while it is there. */
+    uint32_t slow; /* atomic */
+    uint64_t slow_step, slow_ns, slow_usual_ns;
+} watch;
+
+static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+
+/* ---- what is usual ------------------------------------------------------------------------------- */
+
+static void sorted_remove(uint64_t *sorted, uint32_t count, uint64_t value)
+{
+    uint32_t at = 0;
+    while (at + 1 < count && sorted[at] != value)
+        at++;
+    memmove(sorted + at, sorted + at + 1, (count - at - 1) * sizeof *sorted);
+}
+
+static void sorted_insert(uint64_t *sorted, uint32_t count, uint64_t value)
+{
+    uint32_t at = count;
+    for (; at > 0 && sorted[at - 1] > value; at--)
+        sorted[at] = sorted[at - 1];
+    sorted[at] = value;
+}
+
+bool ko_usual_is_slow(ko_usual *u, double factor, uint64_t ns, uint64_t *usual_ns)
+{
+    uint32_t count = (uint32_t)KB_MIN(u->count, (uint64_t)KO_USUAL_STEPS);
+    *usual_ns = u->count >= KO_USUAL_WARMUP ? u->sorted[count / 2] : 0;
+    bool slow = *usual_ns > 0 && (double)ns >= factor * (double)*usual_ns;
+    if (count == KO_USUAL_STEPS) {
+        sorted_remove(u->sorted, count, u->ns[u->count % KO_USUAL_STEPS]);
+        count--;
+    }
+    sorted_insert(u->sorted, count, ns);
+    u->ns[u->count++ % KO_USUAL_STEPS] = ns;
+    return slow;
+}
+
+/* ---- in the program's step ----------------------------------------------------------------------- */
+
+static void tell_slow(ko_controller *c, uint64_t step, uint64_t ns, uint64_t usual_ns)
+{
+    watch.slow_step = step;
+    watch.slow_ns = ns;
+    watch.slow_usual_ns = usual_ns;
+    kb_store_release(&watch.slow, 1u);
+    ko_listener_ring(watch.listener, c);
+}
+
+/* `step` begins now: the one before is over. */
+static void count_step(ko_controller *c, uint64_t step, uint64_t at_ns)
+{
+    uint64_t last = kb_load_relaxed(&watch.last_ns), usual;
+    bool next = last && step == kb_load_relaxed(&watch.last_step) + 1 && at_ns >= last;
+    kb_store_relaxed(&watch.last_step, step);
+    kb_store_release(&watch.last_ns, at_ns);
+    if (watch.factor > 0 && next &&
+        ko_usual_is_slow(&watch.usual, watch.factor, at_ns - last, &usual) &&
+        at_ns >= kb_load_relaxed(&watch.quiet_ns) && !kb_load_acquire(&watch.slow))
+        tell_slow(c, step - 1, at_ns - last, usual);
+    uint32_t waits = 1;
+    if (kb_load_relaxed(&watch.waiting) && kb_cas_acqrel(&watch.waiting, &waits, 0u))
+        ko_listener_ring(watch.listener, c);
+}
+
+/* The other side of switching off: `on` is looked at behind a full barrier. */
+void ko_watchdog_step(ko_controller *c, uint64_t step)
+{
+    uint32_t idle = 0;
+    if (KINETO_LIKELY(!kb_load_relaxed(&watch.on)))
+        return;
+    (void)kb_add_acqrel(&watch.visitors, 1u);
+    kb_fence_seqcst();
+    if (kb_load_acquire(&watch.on) && kb_cas_acqrel(&watch.busy, &idle, 1u)) {
+        count_step(c, step, now_ns());
+        kb_store_release(&watch.busy, 0u);
+    }
+    (void)kb_add_acqrel(&watch.visitors, (uint32_t)-1);
+}
+
+/* ---- on the control thread ----------------------------------------------------------------------- */
+
+typedef struct watchdog {
+    ko_listener listener;
+    uint32_t dumps, most;
+    bool told_most;
+    bool hung; /* the dump of this hang was asked for */
+} watchdog;
+
+/* False: there were enough. */
+static bool may_dump(watchdog *w)
+{
+    if (w->dumps < w->most)
+        return true;
+    if (!w->told_most)
+        kb_log(KINETO_LOG_WARNING,
+               "ring: %u dumps that nobody asked for: no more (dumps= of CKINETO_RING)", w->most);
+    w->told_most = true;
+    return false;
+}
+
+static void count_dump(watchdog *w, kineto_status status, const kineto_error *why)
+{
+    if (status == KINETO_OK)
+        w->dumps++;
+    else
+        kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
+}
+
+static void turn_slow(watchdog *w, ko_controller *c, uint64_t at_ns)
+{
+    kineto_error why;
+    if (!kb_load_acquire(&watch.slow))
+        return;
+    if (may_dump(w)) {
+        kineto_status status = ko_controller_dump_because(
+            c, &why, "slow step %llu: %s, usually %s", (unsigned long long)watch.slow_step,
+            kb_duration((int64_t)watch.slow_ns).s, kb_duration((int64_t)watch.slow_usual_ns).s);
+        count_dump(w, status, &why);
+        kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
+    } else {
+        kb_store_relaxed(&watch.quiet_ns, UINT64_MAX);
+    }
+    kb_store_release(&watch.slow, 0u);
+}
+
+/* From now on the next step tells. What came in between is seen here. */
+static uint64_t wait_for_step(uint64_t seen_ns)
+{
+    kb_store_release(&watch.waiting, 1u);
+    kb_fence_seqcst();
+    return kb_load_acquire(&watch.last_ns) != seen_ns ? 0 : UINT64_MAX;
+}
+
+#define BUSY_NS UINT64_C(100000000)
+
+/* False: the ring is being written, and this hang is worth a dump of its own. */
+static bool dump_hang(watchdog *w, ko_controller *c, uint64_t last_ns, uint64_t at_ns)
+{
+    kineto_error why;
+    kineto_status status = ko_controller_dump_because(
+        c, &why, "no step for %s since step %llu began", kb_duration((int64_t)(at_ns - last_ns)).s,
+        (unsigned long long)kb_load_relaxed(&watch.last_step));
+    if (status == KINETO_E_BUSY)
+        return false;
+    count_dump(w, status, &why);
+    /* that the step was slow, too, goes without saying */
+    kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
+    return true;
+}
+
+/* When to look again: exactly when it would be one. */
+static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
+{
+    uint64_t last = kb_load_acquire(&watch.last_ns);
+    if (!watch.hang_ns)
+        return;
+    if (last == 0) {
+        w->listener.wake_ns = wait_for_step(last);
+        return;
+    }
+    bool over_due = at_ns >= last && at_ns - last >= watch.hang_ns;
+    if (over_due && !w->hung && may_dump(w) && !dump_hang(w, c, last, at_ns)) {
+        w->listener.wake_ns = at_ns + BUSY_NS;
+        return;
+    }
+    w->hung = over_due;
+    w->listener.wake_ns = over_due ? wait_for_step(last) : last + watch.hang_ns;
+}
+
+static void turn(ko_listener *l, ko_controller *c, uint64_t monotonic_ns)
+{
+    watchdog *w = (watchdog *)l;
+    turn_slow(w, c, monotonic_ns);
+    turn_hang(w, c, monotonic_ns);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+static void destroy(ko_listener *l)
+{
+    kb_store_release(&watch.on, 0u);
+    kb_fence_seqcst();
+    while (kb_load_acquire(&watch.visitors))
+        sched_yield();
+    free(l);
+}
+
+/* Threads of the parent that were inside are not here. */
+static void forked(ko_listener *l)
+{
+    (void)l;
+    kb_store_relaxed(&watch.on, 0u);
+    kb_store_relaxed(&watch.visitors, 0u);
+    kb_store_relaxed(&watch.busy, 0u);
+}
+
+static void watch_begin(const kineto_control_options *o, ko_listener *l)
+{
+    watch.factor = o->dump_on_slow_step;
+    watch.hang_ns = (uint64_t)(o->dump_on_hang_seconds * NS_PER_S);
+    watch.pause_ns = (uint64_t)(o->ring_seconds * NS_PER_S);
+    watch.listener = l;
+    watch.usual = (ko_usual){{0}, {0}, 0};
+    kb_store_relaxed(&watch.last_step, UINT64_C(0));
+    kb_store_relaxed(&watch.last_ns, UINT64_C(0));
+    kb_store_relaxed(&watch.waiting, watch.hang_ns ? 1u : 0u);
+    kb_store_relaxed(&watch.quiet_ns, UINT64_C(0));
+    kb_store_relaxed(&watch.slow, 0u);
+    kb_store_release(&watch.on, 1u);
+}
+
+ko_listener *ko_watchdog_create(const kineto_control_options *o, kineto_error *err)
+{
+    if (err)
+        err->code = KINETO_OK;
+    if (!(o->dump_on_slow_step > 0) && !(o->dump_on_hang_seconds > 0))
+        return NULL;
+    if (kb_load_acquire(&watch.on)) {
+        kb_fail(err, KINETO_E_STATE, "steps of this process are watched already");
+        return NULL;
+    }
+    watchdog *w = calloc(1, sizeof *w);
+    if (!w) {
+        kb_fail(err, KINETO_E_MEMORY, "no memory to watch the program's steps");
+        return NULL;
+    }
+    w->most = o->dump_limit ? o->dump_limit : KO_DUMPS_MOST;
+    w->listener = (ko_listener){.name = "watchdog",
+                                .fd = -1,
+                                .wake_ns = UINT64_MAX,
+                                .turn = turn,
+                                .forked = forked,
+                                .destroy = destroy};
+    watch_begin(o, &w->listener);
+    return &w->listener;
+}

@@ -1,0 +1,200 @@
+/* Texts become requests: read over what the configuration file says, with the place of their trace,
+ * before anything changes. */
+#include "ondemand/controller/controller_impl.h"
+#include "ondemand/output/output.h"
+
+#include <inttypes.h>
+
+#define RING_FOLDER "/tmp" /* as in output_path.c */
+
+/* ---- reading ------------------------------------------------------------------------------------- */
+
+/* A file with a mistake is told once, and does not keep anybody from asking. */
+void ko_request_load_file(ko_controller *c)
+{
+    kineto_error why;
+    bool changed;
+    if (ko_config_file_load(&c->file, &c->base, &changed, &why) != KINETO_OK)
+        kb_log(KINETO_LOG_WARNING, "configuration file: %s; what held before goes on", why.message);
+    else if (changed)
+        kb_log(KINETO_LOG_INFO, "configuration file '%s' was read", c->file.path);
+}
+
+static kineto_status parse(ko_intake *in, kineto_string text, ko_request_source source,
+                           kineto_error *err)
+{
+    ko_request_init(&in->request);
+    kineto_status status =
+        ko_request_parse(&in->request, text, source, &in->unknown, &in->unknown_count, err);
+    if (status == KINETO_OK && in->unknown_count > 0)
+        kb_log(KINETO_LOG_WARNING, "a request has %u unknown keys, the first is %s",
+               in->unknown_count, in->unknown.s);
+    return status;
+}
+
+/* Who names the path answers for it. The usual place is a directory that anybody may write to: it
+ * is handled as if anybody had named it. */
+static ko_request_source who_names_path(const ko_request *asked, const ko_request *base,
+                                        ko_request_source source)
+{
+    if (asked->log_file[0])
+        return source;
+    return base->log_file[0] ? KO_FROM_FILE : KO_FROM_REQUEST;
+}
+
+/* The caller holds intake_lock. */
+static kineto_status read_text(ko_controller *c, ko_intake *in, kineto_string text,
+                               ko_request_source source, kineto_error *err)
+{
+    ko_request_load_file(c);
+    kineto_status status = parse(in, text, source, err);
+    if (status != KINETO_OK)
+        return status;
+    in->source = who_names_path(&in->request, &c->base, source);
+    ko_request_layer(&in->request, &c->base);
+    status = ko_request_complete(&in->request, ko_now_ns(), err);
+    if (status == KINETO_OK && in->request.memory_snapshot && !c->driver.snapshot_start)
+        status = kb_fail(err, KINETO_E_ARGUMENT,
+                         "PROFILE_MEMORY: there are no snapshots of memory of this %s", c->host);
+    if (status == KINETO_OK)
+        status = ko_output_path(&in->request, in->source, c->options.pid, in->path, err);
+    return status;
+}
+
+/* ---- asking for a trace ---------------------------------------------------------------------------- */
+
+static kineto_status refuse(ko_controller *c, const ko_intake *in, kineto_status status,
+                            const kineto_error *err)
+{
+    ko_say(c, in, KO_STAGE_REFUSED, ko_now_ns(), err->message, NULL, 0);
+    return status;
+}
+
+/* The machine decides. */
+static kineto_status offer(ko_controller *c, const ko_intake *in, kineto_error *err)
+{
+    if (c->closing)
+        return refuse(c, in, kb_fail(err, KINETO_E_BUSY, "busy: it ends"), err);
+    ko_steps_poll(c);
+    ko_steps_replay(c);
+    return ko_event(c, KO_EVENT_REQUEST, ko_now_ns(), in, err);
+}
+
+kineto_status ko_controller_request(ko_controller *c, kineto_string text, ko_request_source source,
+                                    uint64_t *ticket, kineto_error *err)
+{
+    kineto_error unused;
+    ko_intake in = {0};
+    if (!err)
+        err = &unused;
+    pthread_mutex_lock(&c->intake_lock);
+    kineto_status status = read_text(c, &in, text, source, err);
+    pthread_mutex_unlock(&c->intake_lock);
+    ko_controller_lock(c);
+    in.ticket = ++c->last_ticket;
+    status = status == KINETO_OK ? offer(c, &in, err) : refuse(c, &in, status, err);
+    ko_controller_unlock(c);
+    if (ticket)
+        *ticket = in.ticket;
+    return status;
+}
+
+/* ---- asking for what the ring holds -------------------------------------------------------------- */
+
+/* The path of the N-th dump: as the options say, else ckineto_ring_PID_N.json in the directory that
+ * is for requests. */
+static kineto_status usual_dump(ko_controller *c, ko_intake *in, uint32_t number, kineto_error *err)
+{
+    const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR"), *own = c->options.dump_path;
+    ko_request *r = &in->request;
+    int n = own ? snprintf(r->log_file, sizeof r->log_file, "%s", own)
+                : snprintf(r->log_file, sizeof r->log_file, "%s/ckineto_ring.json",
+                           setting ? setting : RING_FOLDER);
+    if (n < 0 || (size_t)n >= sizeof r->log_file)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the ring's dumps is too long");
+    in->source = own ? KO_FROM_ARGUMENT : KO_FROM_REQUEST;
+    kineto_status status = ko_output_path(r, in->source, c->options.pid, in->path, err);
+    if (status != KINETO_OK)
+        return status;
+    memcpy(r->log_file, in->path, sizeof r->log_file);
+    /* What puts a number in before the name's end does not mind whose it is. */
+    return ko_output_path(r, in->source, number, in->path, err);
+}
+
+static kineto_status read_dump(ko_controller *c, ko_intake *in, kineto_string text,
+                               ko_request_source source, uint32_t number, kineto_error *err)
+{
+    if (!c->driver.dump || !c->options.ring)
+        return kb_fail(err, KINETO_E_STATE,
+                       "there is no ring to be written: switch it on with CKINETO_RING");
+    kineto_status status = parse(in, text, source, err);
+    if (status != KINETO_OK)
+        return status;
+    in->source = source;
+    return in->request.log_file[0]
+               ? ko_output_path(&in->request, source, c->options.pid, in->path, err)
+               : usual_dump(c, in, number, err);
+}
+
+static kineto_status check_idle(const ko_controller *c, kineto_error *err)
+{
+    if (c->closing || c->dumping)
+        return kb_fail(err, KINETO_E_BUSY,
+                       c->closing ? "busy: it ends" : "busy: the ring is being written");
+    return KINETO_OK;
+}
+
+static kineto_status start_dump(ko_controller *c, const ko_intake *in, kineto_error *err)
+{
+    kineto_status status = check_idle(c, err);
+    if (status == KINETO_OK)
+        status = ko_job_start(c, KO_JOB_DUMP, in, err);
+    if (status != KINETO_OK)
+        return status;
+    c->dumping = true;
+    c->dumps++;
+    ko_say(c, in, KO_STAGE_ACCEPTED, ko_now_ns(), NULL, in->path, 0);
+    return KINETO_OK;
+}
+
+static kineto_status dump(ko_controller *c, ko_intake *in, kineto_string text,
+                          ko_request_source source, kineto_error *err)
+{
+    pthread_mutex_lock(&c->intake_lock); /* until it has its number, which is in its path */
+    kineto_status status = read_dump(c, in, text, source, (uint32_t)c->dumps + 1, err);
+    ko_controller_lock(c);
+    in->ticket = ++c->last_ticket;
+    if (status == KINETO_OK)
+        status = start_dump(c, in, err);
+    if (status != KINETO_OK)
+        (void)refuse(c, in, status, err);
+    pthread_mutex_unlock(&c->intake_lock);
+    ko_controller_unlock(c);
+    return status;
+}
+
+kineto_status ko_controller_dump(ko_controller *c, kineto_string text, ko_request_source source,
+                                 uint64_t *ticket, kineto_error *err)
+{
+    kineto_error unused;
+    ko_intake in = {0};
+    kineto_status status = dump(c, &in, text, source, err ? err : &unused);
+    if (ticket)
+        *ticket = in.ticket;
+    return status;
+}
+
+kineto_status ko_controller_dump_because(ko_controller *c, kineto_error *err, const char *fmt, ...)
+{
+    kineto_error unused;
+    ko_intake in = {0};
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(in.reason, sizeof in.reason, fmt, args);
+    va_end(args);
+    /* Who tries again and again does not tell everybody each time. */
+    ko_controller_lock(c);
+    kineto_status status = check_idle(c, err);
+    ko_controller_unlock(c);
+    return status ? status : dump(c, &in, kb_string(""), KO_FROM_ARGUMENT, err ? err : &unused);
+}

@@ -1,0 +1,194 @@
+/* The program's steps, and the lock that they must not wait for. A step leaves its time where the
+ * machine finds it. If a request goes by iteration, the step tries the lock: if it has it, the
+ * machine gets all steps that it does not know; if somebody else has it, he gives them to the
+ * machine before he lets go, and looks again after he has. So none is lost, and none waits. */
+#include "ondemand/controller/controller_impl.h"
+
+#define MOST_AT_ONCE  256u /* steps that one thread replays for others */
+#define POLL_LEAST_NS INT64_C(1000000)
+#define POLL_MOST_NS  INT64_C(50000000)
+#define SAME_CLOCK_NS INT64_C(1000000000) /* steps that are further back: the clock was set */
+
+/* ---- times --------------------------------------------------------------------------------------- */
+
+/* Of step n, from 0. False: it is not there (yet, or any more). */
+static bool read_slot(ko_controller *c, uint64_t n, int64_t *begin_ns)
+{
+    ko_step_slot *slot = &c->slots[n % KO_STEPS];
+    if (kb_load_acquire(&slot->number) != n + 1)
+        return false;
+    *begin_ns = kb_load_acquire(&slot->begin_ns);
+    return kb_load_relaxed(&slot->number) == n + 1;
+}
+
+static void write_slot(ko_controller *c, uint64_t n, int64_t begin_ns)
+{
+    ko_step_slot *slot = &c->slots[n % KO_STEPS];
+    kb_store_relaxed(&slot->number, 0);
+    kb_store_release(&slot->begin_ns, begin_ns); /* whoever reads it finds no old number */
+    kb_store_release(&slot->number, n + 1);
+}
+
+/* Of a step that is too long ago: the oldest one after it that is known. */
+static int64_t time_after(ko_controller *c, uint64_t n, uint64_t count)
+{
+    int64_t begin_ns;
+    uint64_t oldest = count > KO_STEPS ? count - KO_STEPS : 0;
+    for (uint64_t i = KB_MAX(n, oldest); i < count; i++)
+        if (read_slot(c, i, &begin_ns))
+            return begin_ns;
+    return ko_now_ns();
+}
+
+/* ---- replay -------------------------------------------------------------------------------------- */
+
+/* Nobody waits for iterations: they only count. */
+static void catch_up(ko_controller *c, uint64_t count)
+{
+    kb_store_relaxed(&c->seen, count);
+    if (count > 0)
+        c->machine.iteration = (int64_t)(count - 1);
+}
+
+/* Two threads that step may be a little out of order, and a step may have looked at the clock
+ * before something else that was quicker. The machine must not take that for a clock that was set.
+ */
+static void replay_one(ko_controller *c, int64_t begin_ns)
+{
+    int64_t last_ns = c->machine.last_ns;
+    if (c->machine.state == KO_ONDEMAND_COLLECT && begin_ns < last_ns &&
+        kb_length_ns(begin_ns, last_ns) < SAME_CLOCK_NS)
+        begin_ns = last_ns;
+    if (begin_ns < c->ready_ns)
+        (void)ko_ondemand_put_off(&c->machine);
+    kb_store_relaxed(&c->seen, c->seen + 1);
+    (void)ko_event(c, KO_EVENT_STEP, begin_ns, NULL, NULL);
+}
+
+void ko_steps_replay(ko_controller *c)
+{
+    if (c->driver.steps)
+        return;
+    for (uint32_t i = 0; i < MOST_AT_ONCE; i++) {
+        uint64_t count = kb_load_acquire(&c->steps), n = c->seen;
+        int64_t begin_ns;
+        if (!c->by_iteration) {
+            catch_up(c, count);
+            return;
+        }
+        if (n >= count)
+            return;
+        if (!read_slot(c, n, &begin_ns)) {
+            if (count - n <= KO_STEPS) /* whoever is writing it will come by */
+                return;
+            begin_ns = time_after(c, n, count);
+        }
+        replay_one(c, begin_ns);
+    }
+}
+
+/* Is there one that the machine could be given? */
+static bool step_waits(ko_controller *c)
+{
+    uint64_t n = kb_load_relaxed(&c->seen), count = kb_load_acquire(&c->steps);
+    int64_t begin_ns;
+    if (!kb_load_relaxed(&c->by_iteration) || c->driver.steps || n >= count)
+        return false;
+    return count - n > KO_STEPS || read_slot(c, n, &begin_ns);
+}
+
+/* ---- steps that somebody else counts ------------------------------------------------------------- */
+
+/* How long they last, of those whose times are known. */
+static void estimate(ko_controller *c, uint64_t count, const int64_t *times_ns)
+{
+    uint64_t known = KB_MIN(count, KO_STEPS);
+    if (known < 2)
+        return;
+    int64_t last_ns = times_ns[(count - 1) % KO_STEPS];
+    c->last_step_ns = last_ns;
+    c->step_length_ns =
+        kb_length_ns(times_ns[(count - known) % KO_STEPS], last_ns) / (int64_t)(known - 1);
+}
+
+void ko_steps_poll(ko_controller *c)
+{
+    int64_t times_ns[KO_STEPS] = {0};
+    if (!c->driver.steps)
+        return;
+    uint64_t count = c->driver.steps(c->driver.context, times_ns);
+    estimate(c, count, times_ns);
+    if (!c->by_iteration || count < c->seen) {
+        catch_up(c, count);
+        return;
+    }
+    uint64_t oldest = count > KO_STEPS ? count - KO_STEPS : 0;
+    while (c->seen < count && c->by_iteration)
+        replay_one(c, times_ns[KB_MAX(c->seen, oldest) % KO_STEPS]);
+    if (!c->by_iteration)
+        catch_up(c, count);
+}
+
+/* Steps until the machine has something to do. */
+static int64_t steps_left(const ko_ondemand *m)
+{
+    int64_t lead = KB_MAX(m->request.warmup_iterations, 1);
+    if (m->state == KO_ONDEMAND_COLLECT)
+        return kb_length_ns(m->iteration, m->end_iteration);
+    return kb_length_ns(m->iteration, m->start_iteration) -
+           (m->state == KO_ONDEMAND_PENDING ? lead : 0);
+}
+
+int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
+{
+    if (!c->driver.steps || !c->by_iteration)
+        return INT64_MAX;
+    int64_t left = KB_MIN(KB_MAX(steps_left(&c->machine), 1), 1 << 20);
+    int64_t length_ns = KB_MIN(KB_MAX(c->step_length_ns, 0), POLL_MOST_NS);
+    int64_t ahead_ns = left * length_ns - kb_length_ns(c->last_step_ns, now_ns);
+    /* Half-way there and again; and who does not come is looked for ever less often. */
+    int64_t wait_ns = ahead_ns > 0 ? ahead_ns / 2 : -(ahead_ns / 16);
+    return now_ns + KB_MIN(KB_MAX(wait_ns, POLL_LEAST_NS), POLL_MOST_NS);
+}
+
+/* ---- the lock ------------------------------------------------------------------------------------ */
+
+void ko_controller_lock(ko_controller *c) { pthread_mutex_lock(&c->lock); }
+
+/* Gives the lock back. True: a step came when it could not be told any more. */
+static bool let_go(ko_controller *c)
+{
+    ko_steps_replay(c);
+    if (ko_due_ns(c) < c->planned_ns) {
+        c->planned_ns = INT64_MIN; /* once is enough */
+        ko_controller_wake(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    kb_fence_seqcst();
+    return step_waits(c);
+}
+
+void ko_controller_unlock(ko_controller *c)
+{
+    bool more = let_go(c);
+    for (uint32_t i = 0; more && i < 4; i++) {
+        if (pthread_mutex_trylock(&c->lock) != 0) {
+            more = false; /* whoever has it will see the step */
+            break;
+        }
+        more = let_go(c);
+    }
+    if (more) /* the program steps faster than this: not on its time */
+        ko_controller_wake(c);
+    ko_notes_deliver(&c->notes);
+}
+
+void ko_controller_step(ko_controller *c, int64_t now_ns)
+{
+    write_slot(c, kb_add_acqrel(&c->steps, 1), now_ns);
+    kb_fence_seqcst();
+    if (KINETO_LIKELY(!kb_load_relaxed(&c->by_iteration)))
+        return;
+    if (pthread_mutex_trylock(&c->lock) == 0)
+        ko_controller_unlock(c);
+}

@@ -1,0 +1,538 @@
+/* The daemon's loop: a socket for datagrams of processes and one for the RPC. Nothing blocks: what
+ * one side does not send or take in time costs nobody else anything. */
+#include "ondemand/dynolog/dyno_connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_CONNECTIONS 256u
+#define BACKLOG          1024 /* connections; one that does not fit tries again after a second */
+#define MOST_AT_ONCE     128u /* datagrams, before the others have their turn */
+#define SEND_BYTES       (32 << 20)
+#define SHORT_BYTES      1024u /* of an answer: an empty one, a count, a usual request */
+#define PATIENCE_NS      UINT64_C(5000000000) /* with a connection */
+#define CROWDED_NS       UINT64_C(20000000)   /* … while others wait for its place */
+#define TURN_NS          UINT64_C(10000000)   /* for connections, each time round */
+#define AGE_NS           UINT64_C(1000000000)
+#define COMPLAIN_NS      UINT64_C(10000000000)
+
+typedef ko_dyno_connection connection;
+
+/* Whoever may send what they like must not fill a log. */
+typedef struct complaint {
+    uint64_t count, said_ns; /* since then */
+    char why[128];           /* of the last one */
+} complaint;
+
+struct ko_dyno_daemon {
+    char *directory;                   /* NULL: abstract */
+    char path[KO_DYNO_NAME_BYTES + 1]; /* of the socket that is ours to remove; or empty */
+    dev_t path_device;
+    ino_t path_inode;
+    int datagrams; /* socket */
+    int listener;  /* -1: no RPC */
+    uint16_t port;
+    uint32_t user;
+    ko_dyno_registry *registry;
+    connection connections[MOST_CONNECTIONS]; /* the oldest one first */
+    uint32_t count;
+    uint64_t deaf_until_ns; /* no descriptors were left for another connection */
+    uint64_t aged_ns;
+    complaint ignored, refused; /* messages, questions */
+    char *token;                /* NULL: none */
+    char answer[KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES];
+};
+
+static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+/* Who may not connect, or asks for another sort of socket, has learnt that there is one. */
+static bool somebody_listens(const ko_dyno_address *a)
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    int why = connect(fd, (const struct sockaddr *)&a->address, a->size) == 0 ? 0 : errno;
+    close(fd);
+    return why != ECONNREFUSED && why != ENOENT;
+}
+
+/* Only what a daemon that is gone left behind is removed. */
+static kineto_status clear_path(const ko_dyno_address *a, kineto_error *err)
+{
+    const char *path = a->address.sun_path;
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return KINETO_OK; /* bind says what is wrong */
+    if (!S_ISSOCK(st.st_mode))
+        return kb_fail(err, KINETO_E_BUSY, "'%s' is there, and is no socket", path);
+    if (somebody_listens(a))
+        return ko_dyno_name_is_taken(path, err);
+    if (unlink(path) != 0 && errno != ENOENT)
+        return kb_fail_os(err, errno, "cannot remove the socket '%s', which was left behind", path);
+    return KINETO_OK;
+}
+
+/* Who may send to it: everybody, if a daemon of root serves everybody. Through a descriptor, so
+ * that nobody can put a link in its place. */
+static void own_path(ko_dyno_daemon *d, const ko_dyno_address *a)
+{
+    char through[32];
+    struct stat st;
+    int fd = open(a->address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode)) {
+        snprintf(through, sizeof through, "/proc/self/fd/%d", fd);
+        if (chmod(through, d->user == 0 ? 0666 : 0600) != 0)
+            kb_log(KINETO_LOG_WARNING, "cannot change who may use '%s'", a->address.sun_path);
+        memcpy(d->path, a->address.sun_path, sizeof d->path);
+        d->path_device = st.st_dev;
+        d->path_inode = st.st_ino;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static kineto_status bind_datagrams(ko_dyno_daemon *d, const ko_dyno_address *a, kineto_error *err)
+{
+    const char *shown = d->directory ? a->address.sun_path : "@" KO_DYNO_DAEMON "@";
+    kineto_status status = d->directory ? clear_path(a, err) : KINETO_OK;
+    if (status != KINETO_OK)
+        return status;
+    if (bind(d->datagrams, (const struct sockaddr *)&a->address, a->size) != 0)
+        return errno == EADDRINUSE ? ko_dyno_name_is_taken(shown, err)
+                                   : kb_fail_os(err, errno, "cannot bind the socket %s", shown);
+    if (d->directory)
+        own_path(d, a);
+    return KINETO_OK;
+}
+
+static kineto_status open_datagrams(ko_dyno_daemon *d, kineto_error *err)
+{
+    const int on = 1, room = SEND_BYTES;
+    ko_dyno_address a;
+    kineto_status status = ko_dyno_address_of(KO_DYNO_DAEMON, d->directory, &a, err);
+    if (status != KINETO_OK)
+        return status;
+    d->datagrams = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (d->datagrams < 0 || setsockopt(d->datagrams, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+        return kb_fail_os(err, errno, "cannot open a local socket");
+    /* What receivers do not fetch counts here. */
+    if (setsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) != 0)
+        (void)setsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    return bind_datagrams(d, &a, err);
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t size = sizeof a;
+    if (getsockname(fd, (struct sockaddr *)&a, &size) != 0)
+        return 0;
+    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
+                                         : ((struct sockaddr_in *)&a)->sin_port);
+}
+
+static kineto_status listen_at(ko_dyno_daemon *d, const struct addrinfo *at, const char *host,
+                               uint16_t port, kineto_error *err)
+{
+    const int on = 1;
+    d->listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (d->listener < 0)
+        return kb_fail_os(err, errno, "cannot open a socket for %s", host);
+    (void)setsockopt(d->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(d->listener, at->ai_addr, at->ai_addrlen) != 0 || listen(d->listener, BACKLOG) != 0)
+        return errno == EADDRINUSE
+                   ? kb_fail(err, KINETO_E_BUSY,
+                             "port %u of %s is taken, perhaps by another daemon or dynologd", port,
+                             host)
+                   : kb_fail_os(err, errno, "cannot listen at %s, port %u", host, port);
+    d->port = port_of(d->listener);
+    return KINETO_OK;
+}
+
+static bool is_loopback(const struct sockaddr *a)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)a;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
+    if (a->sa_family == AF_INET)
+        return ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return a->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(six) ||
+            (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == IN_LOOPBACKNET));
+}
+
+static kineto_status open_rpc(ko_dyno_daemon *d, const char *host, uint16_t port, kineto_error *err)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+    struct addrinfo *at = NULL;
+    char service[8];
+    snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(host, service, &hints, &at) != 0)
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no address to listen at: 127.0.0.1, say",
+                       host);
+    kineto_status status =
+        !d->token && !is_loopback(at->ai_addr)
+            ? kb_fail(err, KINETO_E_ARGUMENT,
+                      "other machines reach %s, and whoever asks there may have files written: "
+                      "that needs a token, or listen at 127.0.0.1",
+                      host)
+            : listen_at(d, at, host, port, err);
+    freeaddrinfo(at);
+    return status;
+}
+
+static kineto_status open_all(ko_dyno_daemon *d, const ko_dyno_daemon_options *o, kineto_error *err)
+{
+    d->datagrams = d->listener = -1;
+    d->user = (uint32_t)geteuid();
+    d->registry = ko_dyno_registry_create();
+    bool has_directory = o->directory && *o->directory;
+    if (has_directory)
+        d->directory = strdup(o->directory);
+    if (o->token)
+        d->token = strdup(o->token);
+    if (!d->registry || (has_directory && !d->directory) || (o->token && !d->token))
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
+    kineto_status status = open_datagrams(d, err);
+    if (status != KINETO_OK || o->no_rpc)
+        return status;
+    return open_rpc(d, o->host ? o->host : "127.0.0.1", o->port, err);
+}
+
+kineto_status ko_dyno_daemon_create(const ko_dyno_daemon_options *o, ko_dyno_daemon **out,
+                                    kineto_error *err)
+{
+    ko_dyno_daemon *d = calloc(1, sizeof *d);
+    *out = NULL;
+    if (!d)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
+    kineto_status status = open_all(d, o, err);
+    if (status == KINETO_OK)
+        *out = d;
+    else
+        ko_dyno_daemon_destroy(d);
+    return status;
+}
+
+uint16_t ko_dyno_daemon_port(const ko_dyno_daemon *d) { return d->port; }
+ko_dyno_registry *ko_dyno_daemon_registry(ko_dyno_daemon *d) { return d->registry; }
+
+/* ---- datagrams ---------------------------------------------------------------------------------
+ */
+
+static void add_complaint(complaint *c, const char *why)
+{
+    c->count++;
+    snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why);
+}
+
+static void ignore(ko_dyno_daemon *d, const char *why) { add_complaint(&d->ignored, why); }
+
+/* Who never reads long texts may fill half of the buffer with them; the rest is for short answers,
+ * so that others go on being answered. */
+static bool is_crowded(const ko_dyno_daemon *d)
+{
+    int unread = 0, room = 0;
+    socklen_t size = sizeof room;
+    return ioctl(d->datagrams, SIOCOUTQ, &unread) == 0 &&
+           getsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUF, &room, &size) == 0 && unread > room / 2;
+}
+
+/* One attempt: what a receiver does not take now it asks for again. */
+static int send_answer(ko_dyno_daemon *d, const ko_dyno_address *to, ko_dyno_type type,
+                       kineto_string payload)
+{
+    size_t n = ko_dyno_put_answer(type, payload, d->answer, sizeof d->answer);
+    if (n > SHORT_BYTES && is_crowded(d))
+        return EAGAIN;
+    ssize_t sent = sendto(d->datagrams, d->answer, n, MSG_DONTWAIT | MSG_NOSIGNAL,
+                          (const struct sockaddr *)&to->address, to->size);
+    return sent < 0 ? errno : 0;
+}
+
+static void answer_request(ko_dyno_daemon *d, const ko_dyno_message *m, uint32_t user,
+                           const ko_dyno_address *from, uint64_t now_ns)
+{
+    char *text = ko_dyno_registry_ask(d->registry, m, user, now_ns);
+    int failed = send_answer(d, from, KO_DYNO_REQUEST, kb_string(text));
+    if (failed == EMSGSIZE) /* never will it fit */
+        kb_log(KINETO_LOG_ERROR, "a configuration of %zu bytes does not fit into a local socket",
+               text ? strlen(text) : 0);
+    if (failed && failed != EMSGSIZE && text)
+        ko_dyno_registry_give_back(d->registry, m, user, text);
+    else
+        free(text);
+}
+
+static void answer_context(ko_dyno_daemon *d, const ko_dyno_message *m, const ko_dyno_address *from,
+                           uint64_t now_ns)
+{
+    int32_t count = ko_dyno_registry_context(d->registry, m, now_ns);
+    (void)send_answer(d, from, KO_DYNO_CONTEXT,
+                      (kineto_string){(const char *)&count, sizeof count});
+}
+
+static void take_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno_address *from,
+                         uint32_t user, uint64_t now_ns)
+{
+    char name[KO_DYNO_NAME_BYTES + 1];
+    ko_dyno_message m;
+    const char *why = "";
+    if (d->user != 0 && user != d->user)
+        ignore(d, "it is of another user, whom only a daemon of root serves");
+    else if (!ko_dyno_address_name(from, d->directory, name))
+        ignore(d, "its sender has no name that can be answered");
+    else if (!ko_dyno_read(bytes.data, bytes.size, &m, &why))
+        ignore(d, why);
+    else if (m.type == KO_DYNO_CONTEXT)
+        answer_context(d, &m, from, now_ns);
+    else
+        answer_request(d, &m, user, from, now_ns);
+}
+
+/* What the kernel knows of the sender. There is room for nothing else, descriptors say: those are
+ * closed by the kernel. */
+static uint32_t user_of(struct msghdr *head)
+{
+    struct ucred who = {.uid = UINT32_MAX};
+    const struct cmsghdr *c = CMSG_FIRSTHDR(head);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+        c->cmsg_len == CMSG_LEN(sizeof who))
+        memcpy(&who, CMSG_DATA(c), sizeof who);
+    return (uint32_t)who.uid;
+}
+
+/* Each datagram is consumed, whatever is in it. */
+static bool take_datagram(ko_dyno_daemon *d, uint64_t now_ns)
+{
+    char bytes[1024]; /* more than any message has */
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control = {0};
+    ko_dyno_address from = {0};
+    struct iovec to = {bytes, sizeof bytes};
+    struct msghdr head = {.msg_name = &from.address,
+                          .msg_namelen = sizeof from.address,
+                          .msg_iov = &to,
+                          .msg_iovlen = 1,
+                          .msg_control = control.bytes,
+                          .msg_controllen = sizeof control.bytes};
+    ssize_t n = recvmsg(d->datagrams, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return errno == EINTR;
+    from.size = head.msg_namelen;
+    if (head.msg_flags & MSG_TRUNC)
+        ignore(d, "it is too long");
+    else
+        take_message(d, (kineto_string){bytes, (size_t)n}, &from, user_of(&head), now_ns);
+    return true;
+}
+
+/* ---- RPC ---------------------------------------------------------------------------------------
+ */
+
+static void drop_connection(ko_dyno_daemon *d, uint32_t i)
+{
+    connection *c = &d->connections[i];
+    ko_dyno_connection_close(c);
+    d->count--;
+    memmove(c, c + 1, (d->count - i) * sizeof *c);
+}
+
+/* False: it is over, and the next one is in its place. */
+static bool serve_connection(ko_dyno_daemon *d, uint32_t i, uint64_t now_ns)
+{
+    kineto_error refused = {0};
+    bool goes_on = ko_dyno_connection_serve(&d->connections[i], d->registry, now_ns, &refused);
+    if (refused.code)
+        add_complaint(&d->refused, refused.message);
+    if (!goes_on)
+        drop_connection(d, i);
+    return goes_on;
+}
+
+/* When another connection may be taken. */
+static uint64_t room_at_ns(const ko_dyno_daemon *d)
+{
+    uint64_t room = 0;
+    if (d->count == MOST_CONNECTIONS)
+        room = d->connections[0].since_ns + CROWDED_NS;
+    return KB_MAX(room, d->deaf_until_ns);
+}
+
+/* Without a token it is the user that counts, whom the system knows as long as the other side is
+ * there. */
+static ko_dyno_caller caller_at(const ko_dyno_daemon *d, int fd)
+{
+    ko_dyno_caller c = {.token = d->token};
+    if (d->token)
+        return c;
+    if (!ko_dyno_peer_user(fd, &c.user))
+        c.denied = "who asks cannot be seen: give this daemon a token";
+    else if (d->user != 0 && c.user != 0 && c.user != d->user)
+        c.denied = "this daemon is another user's";
+    c.one_user = d->user == 0 && c.user != 0;
+    return c;
+}
+
+/* No descriptor is left: the oldest connection goes, as where all places are taken, once it has had its time.
+ * @return whether to try again. */
+static bool make_room(ko_dyno_daemon *d, uint64_t now_ns)
+{
+    if (d->count && now_ns >= d->connections[0].since_ns + CROWDED_NS) {
+        drop_connection(d, 0);
+        return true;
+    }
+    d->deaf_until_ns = now_ns + CROWDED_NS;
+    return false;
+}
+
+static bool accept_one(ko_dyno_daemon *d, uint64_t now_ns)
+{
+    if (room_at_ns(d) > now_ns)
+        return false;
+    int fd = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+            return make_room(d, now_ns);
+        return errno == EINTR || errno == ECONNABORTED;
+    }
+    if (d->count == MOST_CONNECTIONS)
+        drop_connection(d, 0);
+    uint32_t i = d->count++;
+    d->connections[i] = (connection){.fd = fd, .since_ns = now_ns, .caller = caller_at(d, fd)};
+    (void)serve_connection(d, i, now_ns);
+    return true;
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------
+ */
+
+enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MOST_POLLED = CONNECTIONS + MOST_CONNECTIONS };
+
+static nfds_t prepare(const ko_dyno_daemon *d, int stop, uint64_t now_ns, struct pollfd *polled)
+{
+    bool listens = room_at_ns(d) <= now_ns;
+    polled[STOP] = (struct pollfd){.fd = stop, .events = POLLIN};
+    polled[DATAGRAMS] = (struct pollfd){.fd = d->datagrams, .events = POLLIN};
+    polled[LISTENER] = (struct pollfd){.fd = listens ? d->listener : -1, .events = POLLIN};
+    for (uint32_t i = 0; i < d->count; i++) {
+        const connection *c = &d->connections[i];
+        polled[CONNECTIONS + i] =
+            (struct pollfd){.fd = c->fd, .events = c->answer ? POLLOUT : POLLIN};
+    }
+    return CONNECTIONS + d->count;
+}
+
+/* Milliseconds until somebody's patience ends, if that is before `wait_ms`. */
+static int time_out(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t now_ns)
+{
+    uint64_t room = room_at_ns(d), at = room > now_ns ? room : UINT64_MAX;
+    if (d->count)
+        at = KB_MIN(at, d->connections[0].since_ns + PATIENCE_NS);
+    int64_t ms = at <= now_ns ? 0 : INT32_MAX;
+    if (at > now_ns && at != UINT64_MAX)
+        ms = (int64_t)((at - now_ns + 999999) / 1000000);
+    if (wait_ms >= 0)
+        ms = KB_MIN(ms, wait_ms);
+    return at == UINT64_MAX && wait_ms < 0 ? -1 : (int)KB_MIN(ms, INT32_MAX);
+}
+
+/* What is left when the time is up has its turn after the datagrams that came meanwhile. */
+static bool time_is_up(uint64_t since_ns) { return now() - since_ns > TURN_NS; }
+
+static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, uint32_t count,
+                              uint64_t now_ns)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < count && !time_is_up(now_ns); i++) {
+        at += !polled[i].revents || serve_connection(d, at, now_ns);
+    }
+}
+
+static void serve(ko_dyno_daemon *d, const struct pollfd *polled, nfds_t count, uint64_t now_ns)
+{
+    if (polled[DATAGRAMS].revents)
+        for (uint32_t i = 0; i < MOST_AT_ONCE && take_datagram(d, now_ns); i++)
+            continue;
+    serve_connections(d, polled + CONNECTIONS, (uint32_t)count - CONNECTIONS, now_ns);
+    if (polled[LISTENER].revents)
+        while (!time_is_up(now_ns) && accept_one(d, now_ns))
+            continue;
+}
+
+static void say_complaint(complaint *c, const char *what, uint64_t now_ns)
+{
+    if (!c->count || now_ns - c->said_ns < COMPLAIN_NS)
+        return;
+    kb_log(KINETO_LOG_WARNING, "%llu %s; of the last one: %s", (unsigned long long)c->count, what,
+           c->why);
+    c->said_ns = now_ns;
+    c->count = 0;
+}
+
+static void tidy(ko_dyno_daemon *d, uint64_t now_ns)
+{
+    for (uint32_t i = d->count; i-- > 0;)
+        if (now_ns > d->connections[i].since_ns + PATIENCE_NS)
+            drop_connection(d, i);
+    if (now_ns - d->aged_ns >= AGE_NS) {
+        ko_dyno_registry_age(d->registry, now_ns);
+        d->aged_ns = now_ns;
+    }
+    say_complaint(&d->ignored, "messages ignored", now_ns);
+    say_complaint(&d->refused, "requests over TCP refused", now_ns);
+}
+
+kineto_status ko_dyno_daemon_run(ko_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err)
+{
+    struct pollfd polled[MOST_POLLED];
+    uint64_t before_ns = now();
+    nfds_t count = prepare(d, stop, before_ns, polled);
+    int n = poll(polled, count, time_out(d, wait_ms, before_ns));
+    if (n < 0 && errno != EINTR)
+        return kb_fail_os(err, errno, "cannot wait for messages");
+    uint64_t now_ns = now();
+    if (n > 0)
+        serve(d, polled, count, now_ns);
+    tidy(d, now_ns);
+    return KINETO_OK;
+}
+
+/* The path may be another daemon's by now. */
+static void remove_path(const ko_dyno_daemon *d)
+{
+    struct stat st;
+    if (d->path[0] && lstat(d->path, &st) == 0 && st.st_dev == d->path_device &&
+        st.st_ino == d->path_inode)
+        (void)unlink(d->path);
+}
+
+void ko_dyno_daemon_destroy(ko_dyno_daemon *d)
+{
+    if (!d)
+        return;
+    while (d->count)
+        drop_connection(d, d->count - 1);
+    remove_path(d);
+    if (d->datagrams >= 0)
+        close(d->datagrams);
+    if (d->listener >= 0)
+        close(d->listener);
+    ko_dyno_registry_destroy(d->registry);
+    free(d->directory);
+    free(d->token);
+    free(d);
+}

@@ -1,0 +1,572 @@
+/* The processes that asked for requests, and the texts that wait for them. One list in the order in
+ * which triggers go through it: by job, then by the process and its ancestors, lowest pid first. */
+#include "ondemand/dynolog/dyno.h"
+
+#include <time.h>
+
+#define MOST_PROCESSES           8192u
+#define MOST_OF_ONE_USER         2048u
+#define MOST_CONTEXTS            8192u
+#define MOST_TRIGGER_PIDS        4096u
+#define MOST_TEXT_BYTES          200000u /* of one: an answer has to fit into the buffer of a socket */
+#define MOST_WAITING             ((size_t)32 << 20) /* bytes of all that wait */
+#define MOST_WAITING_OF_ONE_USER ((size_t)8 << 20)
+#define SILENCE_NS               UINT64_C(60000000000)
+#define ID_BYTES                 64u /* what is put around a text */
+
+typedef struct process {
+    int64_t job;
+    uint64_t seen_ns;
+    char *text; /* waits; NULL: none */
+    size_t text_bytes;
+    uint32_t user;
+    int32_t leaf;
+    uint32_t pid_count;
+    int32_t pids[]; /* ascending, each once */
+} process;
+
+typedef struct gpu_user {
+    int64_t job;
+    int32_t gpu, pid;
+    uint64_t seen_ns;
+} gpu_user;
+
+struct ko_dyno_registry {
+    KB_VEC(process *) all; /* in order */
+    KB_VEC(gpu_user) contexts;
+    size_t waiting_bytes;
+    uint64_t triggers;    /* so that no two ids are the same */
+    ko_dyno_offer *offer; /* NULL: nobody has texts for those who ask */
+    void *offer_context;
+    char host[64];
+};
+
+/* ---- sets of pids ------------------------------------------------------------------------------
+ */
+
+typedef struct pid_set {
+    const int32_t *pids;
+    uint32_t count;
+} pid_set;
+
+static int compare_pids(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts in place. */
+static pid_set set_of(int32_t *pids, uint32_t count)
+{
+    uint32_t kept = 0;
+    if (count)
+        qsort(pids, count, sizeof *pids, compare_pids);
+    for (uint32_t i = 0; i < count; i++)
+        if (!kept || pids[i] != pids[kept - 1])
+            pids[kept++] = pids[i];
+    return (pid_set){pids, kept};
+}
+
+static bool set_has(pid_set s, int32_t pid)
+{
+    return s.count && bsearch(&pid, s.pids, s.count, sizeof pid, compare_pids);
+}
+
+static int compare_sets(pid_set a, pid_set b)
+{
+    for (uint32_t i = 0; i < a.count && i < b.count; i++)
+        if (a.pids[i] != b.pids[i])
+            return a.pids[i] < b.pids[i] ? -1 : 1;
+    return (a.count > b.count) - (a.count < b.count);
+}
+
+/* ---- the list ----------------------------------------------------------------------------------
+ */
+
+typedef struct process_key {
+    int64_t job;
+    pid_set set;
+    uint32_t user;
+} process_key;
+
+static int compare_key(const process *p, const process_key *key)
+{
+    if (p->job != key->job)
+        return p->job < key->job ? -1 : 1;
+    int by_set = compare_sets((pid_set){p->pids, p->pid_count}, key->set);
+    return by_set ? by_set : (p->user > key->user) - (p->user < key->user);
+}
+
+/* The first one that is not before the key. */
+static size_t lower_bound(const ko_dyno_registry *r, const process_key *key)
+{
+    size_t from = 0, to = r->all.count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (compare_key(r->all.data[middle], key) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static size_t first_of_job(const ko_dyno_registry *r, int64_t job)
+{
+    return lower_bound(r, &(process_key){.job = job});
+}
+
+static process *find(const ko_dyno_registry *r, const process_key *key)
+{
+    size_t at = lower_bound(r, key);
+    bool there = at < r->all.count && compare_key(r->all.data[at], key) == 0;
+    return there ? r->all.data[at] : NULL;
+}
+
+/* The text is its owner's from now on. */
+static char *take_text(ko_dyno_registry *r, process *p)
+{
+    char *text = p->text;
+    r->waiting_bytes -= p->text_bytes;
+    p->text_bytes = 0;
+    p->text = NULL;
+    return text;
+}
+
+static void set_text(ko_dyno_registry *r, process *p, char *text)
+{
+    free(take_text(r, p));
+    p->text = text;
+    p->text_bytes = strlen(text);
+    r->waiting_bytes += p->text_bytes;
+}
+
+static void process_free(ko_dyno_registry *r, process *p)
+{
+    free(take_text(r, p));
+    free(p);
+}
+
+static void remove_at(ko_dyno_registry *r, size_t at)
+{
+    process_free(r, r->all.data[at]);
+    r->all.count--;
+    memmove(r->all.data + at, r->all.data + at + 1, (r->all.count - at) * sizeof *r->all.data);
+}
+
+/* Who was silent for longest goes, of one user's or of all, but nobody for whom a text waits: a
+ * process that is there comes back when it asks again. */
+static bool make_room(ko_dyno_registry *r, bool of_one, uint32_t user)
+{
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; i < r->all.count; i++) {
+        const process *p = r->all.data[i];
+        if (p->text || (of_one && p->user != user))
+            continue;
+        if (found == SIZE_MAX || p->seen_ns < r->all.data[found]->seen_ns)
+            found = i;
+    }
+    if (found != SIZE_MAX)
+        remove_at(r, found);
+    return found != SIZE_MAX;
+}
+
+static bool has_room(ko_dyno_registry *r, uint32_t user)
+{
+    size_t of_user = 0;
+    for (size_t i = 0; i < r->all.count; i++)
+        of_user += r->all.data[i]->user == user;
+    if (of_user >= MOST_OF_ONE_USER)
+        return make_room(r, true, user);
+    return r->all.count < MOST_PROCESSES || make_room(r, false, 0);
+}
+
+static process *process_new(const process_key *key, int32_t leaf)
+{
+    size_t pid_bytes = key->set.count * sizeof(int32_t);
+    process *p = malloc(sizeof *p + pid_bytes);
+    if (!p)
+        return NULL;
+    *p = (process){.job = key->job, .user = key->user, .leaf = leaf, .pid_count = key->set.count};
+    memcpy(p->pids, key->set.pids, pid_bytes);
+    return p;
+}
+
+static process *insert(ko_dyno_registry *r, const process_key *key, int32_t leaf)
+{
+    if (!has_room(r, key->user) || !kb_vec_reserve(&r->all, r->all.count + 1))
+        return NULL;
+    process *p = process_new(key, leaf);
+    if (!p)
+        return NULL;
+    size_t at = lower_bound(r, key);
+    memmove(r->all.data + at + 1, r->all.data + at, (r->all.count - at) * sizeof *r->all.data);
+    r->all.data[at] = p;
+    r->all.count++;
+    return p;
+}
+
+ko_dyno_registry *ko_dyno_registry_create(void)
+{
+    ko_dyno_registry *r = calloc(1, sizeof *r);
+    if (r)
+        (void)kb_os_host_name(r->host, sizeof r->host);
+    return r;
+}
+
+void ko_dyno_registry_destroy(ko_dyno_registry *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->all.count; i++)
+        process_free(r, r->all.data[i]);
+    kb_vec_free(&r->all);
+    kb_vec_free(&r->contexts);
+    free(r);
+}
+
+/* ---- processes that ask ------------------------------------------------------------------------
+ */
+
+static process_key key_of(const ko_dyno_message *m, uint32_t user, int32_t pids[KO_DYNO_MOST_PIDS])
+{
+    uint32_t count = KB_MIN(m->pid_count, KO_DYNO_MOST_PIDS);
+    memcpy(pids, m->pids, count * sizeof *pids);
+    return (process_key){.job = m->job, .set = set_of(pids, count), .user = user};
+}
+
+static ko_dyno_process shown(const process *p)
+{
+    return (ko_dyno_process){.job = p->job,
+                             .user = p->user,
+                             .pid = p->leaf,
+                             .pids = p->pids,
+                             .pid_count = p->pid_count,
+                             .seen_ns = p->seen_ns,
+                             .waits = p->text != NULL};
+}
+
+void ko_dyno_registry_offer(ko_dyno_registry *r, ko_dyno_offer *offer, void *context)
+{
+    r->offer = offer;
+    r->offer_context = context;
+}
+
+/* It takes what was offered, if it wants something. */
+static char *offered(const ko_dyno_registry *r, const process *p, int32_t wants)
+{
+    ko_dyno_process asks = shown(p);
+    char *text = r->offer ? r->offer(r->offer_context, &asks, wants) : NULL;
+    if (wants & KO_DYNO_WANTS_ACTIVITIES)
+        return text;
+    free(text);
+    return NULL;
+}
+
+char *ko_dyno_registry_ask(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
+                           uint64_t now_ns)
+{
+    int32_t pids[KO_DYNO_MOST_PIDS];
+    if (m->type != KO_DYNO_REQUEST || m->pid_count < 1)
+        return NULL;
+    process_key key = key_of(m, user, pids);
+    process *p = find(r, &key);
+    if (!p)
+        p = insert(r, &key, m->pids[0]);
+    if (!p)
+        return NULL;
+    p->seen_ns = now_ns;
+    if (!p->text)
+        return offered(r, p, m->wants);
+    return m->wants & KO_DYNO_WANTS_ACTIVITIES ? take_text(r, p) : NULL;
+}
+
+void ko_dyno_registry_give_back(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
+                                char *text)
+{
+    int32_t pids[KO_DYNO_MOST_PIDS];
+    process_key key = key_of(m, user, pids);
+    process *p = find(r, &key);
+    if (p && !p->text)
+        set_text(r, p, text);
+    else
+        free(text);
+}
+
+int32_t ko_dyno_registry_context(ko_dyno_registry *r, const ko_dyno_message *m, uint64_t now_ns)
+{
+    int32_t count = 0;
+    bool known = false;
+    for (size_t i = 0; i < r->contexts.count; i++) {
+        gpu_user *c = &r->contexts.data[i];
+        if (c->job != m->job || c->gpu != m->gpu)
+            continue;
+        count++;
+        if (c->pid == m->pid) {
+            c->seen_ns = now_ns;
+            known = true;
+        }
+    }
+    if (known)
+        return count;
+    gpu_user fresh = {.job = m->job, .gpu = m->gpu, .pid = m->pid, .seen_ns = now_ns};
+    bool added = r->contexts.count < MOST_CONTEXTS && kb_vec_push(&r->contexts, fresh);
+    return added ? count + 1 : -1;
+}
+
+/* ---- triggers ----------------------------------------------------------------------------------
+ */
+
+/* Indented, and with an id, both as Dynolog does it. */
+static char *text_for(ko_dyno_registry *r, const process *p, kineto_string config)
+{
+    char whose[128];
+    int n = snprintf(whose, sizeof whose, "%s:%d:%llu:%llu", r->host, p->leaf,
+                     (unsigned long long)kb_clock_ns(CLOCK_REALTIME),
+                     (unsigned long long)++r->triggers);
+    size_t size = config.size + ID_BYTES;
+    char *text = malloc(size);
+    if (text)
+        snprintf(text, size, "\n    %.*s\n    REQUEST_TRACE_ID=%llu\n", (int)config.size,
+                 config.data, (unsigned long long)kb_hash(whose, (size_t)KB_MAX(n, 0)));
+    return text;
+}
+
+/* Those to be given a text, and it; nothing has changed yet. */
+typedef struct gift {
+    process *to;
+    char *text;
+} gift;
+typedef KB_VEC(gift) gifts;
+
+static void gifts_drop(gifts *g)
+{
+    for (size_t i = 0; i < g->count; i++)
+        free(g->data[i].text);
+    kb_vec_free(g);
+}
+
+static bool all_zero(pid_set s) { return s.count == 0 || (s.count == 1 && s.pids[0] == 0); }
+
+static bool matches(const process *p, const ko_dyno_trigger *t, pid_set wanted)
+{
+    if (t->one_user && p->user != t->user)
+        return false;
+    if (all_zero(wanted))
+        return true;
+    for (uint32_t i = 0; i < p->pid_count; i++)
+        if (set_has(wanted, p->pids[i]))
+            return true;
+    return false;
+}
+
+static bool consider(process *p, int32_t limit, ko_dyno_matches *out, gifts *g)
+{
+    if (!kb_vec_push(&out->matched, p->leaf))
+        return false;
+    if (limit >= 0 && g->count >= (size_t)limit)
+        return true;
+    if (p->text) {
+        out->busy++;
+        return true;
+    }
+    return kb_vec_push(g, (gift){.to = p});
+}
+
+static kineto_status choose(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
+                            ko_dyno_matches *out, gifts *g, kineto_error *err)
+{
+    for (size_t i = first_of_job(r, t->job); i < r->all.count; i++) {
+        process *p = r->all.data[i];
+        if (p->job != t->job)
+            break;
+        if (matches(p, t, wanted) && !consider(p, t->limit, out, g))
+            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
+    }
+    return KINETO_OK;
+}
+
+/* What would wait for processes of one user. */
+typedef struct share {
+    uint32_t user;
+    size_t bytes;
+} share;
+typedef KB_VEC(share) shares;
+
+/* NULL: out of memory. */
+static share *share_of(shares *all, uint32_t user)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->data[i].user == user)
+            return &all->data[i];
+    return kb_vec_push(all, (share){.user = user}) ? &all->data[all->count - 1] : NULL;
+}
+
+static bool add_up(const ko_dyno_registry *r, const gifts *g, size_t text_bytes, shares *all)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        share *s = share_of(all, g->data[i].to->user);
+        if (!s)
+            return false;
+        s->bytes += text_bytes;
+    }
+    for (size_t i = 0; i < r->all.count; i++) {
+        share *s = r->all.data[i]->text ? share_of(all, r->all.data[i]->user) : NULL;
+        if (r->all.data[i]->text && !s)
+            return false;
+        if (s)
+            s->bytes += r->all.data[i]->text_bytes;
+    }
+    return true;
+}
+
+/* Of a user for whom too much would wait no process gets a text: what one user has waiting keeps
+ * nobody from triggering others. */
+static void leave_out(shares *all, gifts *g, ko_dyno_matches *out)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        if (share_of(all, g->data[i].to->user)->bytes <= MOST_WAITING_OF_ONE_USER)
+            g->data[kept++] = g->data[i];
+        else
+            out->busy++;
+    }
+    g->count = kept;
+}
+
+static kineto_status share_out(const ko_dyno_registry *r, size_t text_bytes, gifts *g,
+                               ko_dyno_matches *out, kineto_error *err)
+{
+    shares all = {0};
+    size_t wanted = g->count;
+    uint32_t user = wanted ? g->data[0].to->user : 0;
+    bool added = add_up(r, g, text_bytes, &all);
+    if (added)
+        leave_out(&all, g, out);
+    kb_vec_free(&all);
+    if (!added)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
+    if (!wanted || g->count)
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_LIMIT,
+                   "more than %zu MiB of configurations would wait for processes of user %u, "
+                   "%zu of them in this request: ask for fewer, or when they have fetched theirs",
+                   MOST_WAITING_OF_ONE_USER >> 20, user, wanted);
+}
+
+static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gifts *g,
+                                 ko_dyno_matches *out, kineto_error *err)
+{
+    size_t room = MOST_WAITING - KB_MIN(r->waiting_bytes, MOST_WAITING);
+    if (g->count > room / (config.size + ID_BYTES))
+        return kb_fail(err, KINETO_E_LIMIT,
+                       "more than %zu MiB of configurations would wait for %zu processes",
+                       MOST_WAITING >> 20, g->count);
+    for (size_t i = 0; i < g->count; i++) {
+        g->data[i].text = text_for(r, g->data[i].to, config);
+        if (!g->data[i].text || !kb_vec_push(&out->triggered, g->data[i].to->leaf))
+            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the texts of a trigger");
+    }
+    return KINETO_OK;
+}
+
+static kineto_status check_trigger(const ko_dyno_trigger *t, kineto_error *err)
+{
+    if (t->config.size > MOST_TEXT_BYTES)
+        return kb_fail(err, KINETO_E_LIMIT, "a configuration has at most %u bytes, not %zu",
+                       MOST_TEXT_BYTES, t->config.size);
+    if (t->config.size && memchr(t->config.data, 0, t->config.size))
+        return kb_fail(err, KINETO_E_ARGUMENT, "a configuration is text: no NUL in it");
+    if (t->pid_count > MOST_TRIGGER_PIDS)
+        return kb_fail(err, KINETO_E_LIMIT, "at most %u pids in one trigger, not %u",
+                       MOST_TRIGGER_PIDS, t->pid_count);
+    return KINETO_OK;
+}
+
+static kineto_status trigger(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
+                             ko_dyno_matches *out, kineto_error *err)
+{
+    gifts g = {0};
+    kineto_string config = t->config.size ? t->config : kb_string("");
+    kineto_status status = choose(r, t, wanted, out, &g, err);
+    if (status == KINETO_OK)
+        status = share_out(r, config.size + ID_BYTES, &g, out, err);
+    if (status == KINETO_OK)
+        status = write_texts(r, config, &g, out, err);
+    for (size_t i = 0; status == KINETO_OK && i < g.count; i++) {
+        set_text(r, g.data[i].to, g.data[i].text);
+        g.data[i].text = NULL;
+    }
+    gifts_drop(&g);
+    return status;
+}
+
+kineto_status ko_dyno_registry_trigger(ko_dyno_registry *r, const ko_dyno_trigger *t,
+                                       uint64_t now_ns, ko_dyno_matches *out, kineto_error *err)
+{
+    *out = (ko_dyno_matches){0};
+    kineto_status status = check_trigger(t, err);
+    if (status != KINETO_OK)
+        return status;
+    int32_t *pids = malloc(KB_MAX(t->pid_count, 1u) * sizeof *pids);
+    if (!pids)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for %u pids", t->pid_count);
+    if (t->pid_count)
+        memcpy(pids, t->pids, t->pid_count * sizeof *pids);
+    ko_dyno_registry_age(r, now_ns);
+    status = trigger(r, t, set_of(pids, t->pid_count), out, err);
+    free(pids);
+    if (status != KINETO_OK)
+        ko_dyno_matches_free(out);
+    return status;
+}
+
+void ko_dyno_matches_free(ko_dyno_matches *m)
+{
+    kb_vec_free(&m->matched);
+    kb_vec_free(&m->triggered);
+    m->busy = 0;
+}
+
+/* ---- time --------------------------------------------------------------------------------------
+ */
+
+static bool is_silent(uint64_t seen_ns, uint64_t now_ns)
+{
+    return now_ns > seen_ns && now_ns - seen_ns > SILENCE_NS;
+}
+
+static bool has_processes(const ko_dyno_registry *r, int64_t job)
+{
+    size_t at = first_of_job(r, job);
+    return at < r->all.count && r->all.data[at]->job == job;
+}
+
+void ko_dyno_registry_age(ko_dyno_registry *r, uint64_t now_ns)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->all.count; i++) {
+        process *p = r->all.data[i];
+        if (is_silent(p->seen_ns, now_ns))
+            process_free(r, p);
+        else
+            r->all.data[kept++] = p;
+    }
+    r->all.count = kept;
+    kept = 0;
+    /* Nobody says its GPU twice: it counts as long as its job has processes. */
+    for (size_t i = 0; i < r->contexts.count; i++) {
+        gpu_user c = r->contexts.data[i];
+        if (!is_silent(c.seen_ns, now_ns) || has_processes(r, c.job))
+            r->contexts.data[kept++] = c;
+    }
+    r->contexts.count = kept;
+}
+
+void ko_dyno_registry_each(const ko_dyno_registry *r, ko_dyno_visit *visit, void *context)
+{
+    for (size_t i = 0; i < r->all.count; i++) {
+        ko_dyno_process p = shown(r->all.data[i]);
+        visit(context, &p);
+    }
+}

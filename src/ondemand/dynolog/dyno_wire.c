@@ -1,0 +1,189 @@
+/* Messages between a process and Dynolog: 40 bytes of length and type, then the payload, all in the
+ * byte order of the machine. Nothing that comes in is believed before it was counted. */
+#include "ondemand/dynolog/dyno.h"
+
+enum { TYPE_AT = 8, TYPE_BYTES = 32, CONTEXT_BYTES = 16, COUNT_BYTES = 4, REQUEST_BYTES = 16 };
+
+static const char *const type_names[] = {[KO_DYNO_CONTEXT] = "ctxt", [KO_DYNO_REQUEST] = "req"};
+
+/* ---- writing -----------------------------------------------------------------------------------
+ */
+
+static char *put_head(char *at, ko_dyno_type type, uint64_t payload_bytes)
+{
+    memset(at, 0, KO_DYNO_HEAD_BYTES);
+    memcpy(at, &payload_bytes, sizeof payload_bytes);
+    memcpy(at + TYPE_AT, type_names[type], strlen(type_names[type]));
+    return at + KO_DYNO_HEAD_BYTES;
+}
+
+static char *put_int32(char *at, int32_t value)
+{
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+static char *put_int64(char *at, int64_t value)
+{
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+static size_t put_context(const ko_dyno_message *m, char *out, size_t size)
+{
+    if (size < KO_DYNO_HEAD_BYTES + CONTEXT_BYTES)
+        return 0;
+    char *at = put_head(out, KO_DYNO_CONTEXT, CONTEXT_BYTES);
+    at = put_int32(at, m->gpu);
+    at = put_int32(at, m->pid);
+    at = put_int64(at, m->job);
+    return (size_t)(at - out);
+}
+
+static size_t put_request(const ko_dyno_message *m, char *out, size_t size)
+{
+    if (m->pid_count < 1 || m->pid_count > KO_DYNO_MOST_PIDS)
+        return 0;
+    size_t payload = REQUEST_BYTES + m->pid_count * sizeof m->pids[0];
+    if (size < KO_DYNO_HEAD_BYTES + payload)
+        return 0;
+    char *at = put_head(out, KO_DYNO_REQUEST, payload);
+    at = put_int32(at, m->wants);
+    at = put_int32(at, (int32_t)m->pid_count);
+    at = put_int64(at, m->job);
+    for (uint32_t i = 0; i < m->pid_count; i++)
+        at = put_int32(at, m->pids[i]);
+    return (size_t)(at - out);
+}
+
+size_t ko_dyno_put(const ko_dyno_message *m, void *out, size_t size)
+{
+    switch (m->type) {
+    case KO_DYNO_CONTEXT:
+        return put_context(m, out, size);
+    case KO_DYNO_REQUEST:
+        return put_request(m, out, size);
+    }
+    return 0;
+}
+
+size_t ko_dyno_put_answer(ko_dyno_type type, kineto_string payload, void *out, size_t size)
+{
+    if (payload.size > KO_DYNO_MOST_BYTES || size < KO_DYNO_HEAD_BYTES + payload.size)
+        return 0;
+    if (type != KO_DYNO_REQUEST && (type != KO_DYNO_CONTEXT || payload.size != COUNT_BYTES))
+        return 0;
+    char *at = put_head(out, type, payload.size);
+    if (payload.size > 0)
+        memcpy(at, payload.data, payload.size);
+    return KO_DYNO_HEAD_BYTES + payload.size;
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+
+static bool refuse(const char **why, const char *text)
+{
+    if (why)
+        *why = text;
+    return false;
+}
+
+static int32_t get_int32(const char *at)
+{
+    int32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static int64_t get_int64(const char *at)
+{
+    int64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* A whole name and its NUL: Dynolog is content with how it begins. */
+static bool read_type(const char *at, ko_dyno_type *type)
+{
+    for (size_t i = 0; i < KB_COUNT(type_names); i++) {
+        if (memcmp(at, type_names[i], strlen(type_names[i]) + 1) == 0) {
+            *type = (ko_dyno_type)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_head(const char *data, size_t size, ko_dyno_type *type, kineto_string *payload,
+                      const char **why)
+{
+    uint64_t claimed;
+    if (size == 0)
+        return refuse(why, "empty message");
+    if (size < KO_DYNO_HEAD_BYTES)
+        return refuse(why, "message is shorter than its head");
+    memcpy(&claimed, data, sizeof claimed);
+    if (claimed > KO_DYNO_MOST_BYTES)
+        return refuse(why, "message is too large");
+    if (claimed != size - KO_DYNO_HEAD_BYTES)
+        return refuse(why, "message is not as long as it says");
+    if (!read_type(data + TYPE_AT, type))
+        return refuse(why, "message of an unknown type");
+    *payload = (kineto_string){data + KO_DYNO_HEAD_BYTES, (size_t)claimed};
+    return true;
+}
+
+static bool read_context(kineto_string payload, ko_dyno_message *out, const char **why)
+{
+    if (payload.size != CONTEXT_BYTES)
+        return refuse(why, "context is not 16 bytes long");
+    *out = (ko_dyno_message){.type = KO_DYNO_CONTEXT,
+                             .gpu = get_int32(payload.data),
+                             .pid = get_int32(payload.data + 4),
+                             .job = get_int64(payload.data + 8)};
+    return true;
+}
+
+static bool read_request(kineto_string payload, ko_dyno_message *out, const char **why)
+{
+    if (payload.size < REQUEST_BYTES)
+        return refuse(why, "request is too short");
+    int32_t count = get_int32(payload.data + 4);
+    if (count < 1)
+        return refuse(why, "request of no process");
+    if ((uint32_t)count > KO_DYNO_MOST_PIDS)
+        return refuse(why, "request of too many processes");
+    if (payload.size != REQUEST_BYTES + (size_t)count * sizeof out->pids[0])
+        return refuse(why, "request has not as many processes as it says");
+    *out = (ko_dyno_message){.type = KO_DYNO_REQUEST,
+                             .wants = get_int32(payload.data),
+                             .job = get_int64(payload.data + 8),
+                             .pid_count = (uint32_t)count};
+    memcpy(out->pids, payload.data + REQUEST_BYTES, (size_t)count * sizeof out->pids[0]);
+    return true;
+}
+
+bool ko_dyno_read(const void *data, size_t size, ko_dyno_message *out, const char **why)
+{
+    ko_dyno_type type;
+    kineto_string payload;
+    if (!read_head(data, size, &type, &payload, why))
+        return false;
+    return type == KO_DYNO_CONTEXT ? read_context(payload, out, why)
+                                   : read_request(payload, out, why);
+}
+
+bool ko_dyno_read_answer(const void *data, size_t size, ko_dyno_type *type, kineto_string *payload,
+                         const char **why)
+{
+    ko_dyno_type read_as;
+    kineto_string bytes;
+    if (!read_head(data, size, &read_as, &bytes, why))
+        return false;
+    if (read_as == KO_DYNO_CONTEXT && bytes.size != COUNT_BYTES)
+        return refuse(why, "count is not 4 bytes long");
+    *type = read_as;
+    *payload = bytes;
+    return true;
+}

@@ -1,0 +1,498 @@
+/* The control socket of a process: what `ckineto trigger` and `ckineto ps` talk to. One descriptor
+ * is polled, an epoll one: behind it are the socket, its connections, and a bell that is rung when
+ * there is something to tell them. Nothing here blocks. */
+#include "ondemand/listen/control_socket_impl.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BACKLOG 128
+#define ACCEPT_AT_ONCE                                                                             \
+    16u /* less than there is room for: none is crowded out before it was heard */
+#define DEAF_NS         UINT64_C(50000000)
+#define RETRY_NS        UINT64_C(10000000000)
+#define COMPLAIN_NS     UINT64_C(60000000000)
+#define EVENT_OF_SOCKET UINT64_MAX
+#define EVENT_OF_BELL   (UINT64_MAX - 1)
+#define EVENT_OF_WATCH  (UINT64_MAX - 2)
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+/* Somebody who has our number: in another container, or another socket of this process. */
+static kineto_status check_free(const ko_control_socket *s, kineto_error *err)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return kb_fail_os(err, errno, "cannot open a control socket");
+    bool taken = connect(fd, (const struct sockaddr *)&s->at, sizeof s->at) == 0 ||
+                 errno == EAGAIN || errno == EPROTOTYPE;
+    close(fd);
+    return taken ? kb_fail(err, KINETO_E_BUSY,
+                           "somebody listens at '%s' already: this process, or one that has its "
+                           "number in another container",
+                           s->at.sun_path)
+                 : KINETO_OK;
+}
+
+/* Under a name that nobody asks for until it listens: then it takes its own, in place of what an
+ * earlier process of this number left there. */
+static kineto_status bind_and_listen(ko_control_socket *s, kineto_error *err)
+{
+    struct sockaddr_un unborn;
+    struct stat st;
+    kineto_status status = ko_control_address(s->directory, s->pid, true, &unborn, err);
+    if (status == KINETO_OK)
+        status = check_free(s, err);
+    if (status != KINETO_OK)
+        return status;
+    (void)unlink(unborn.sun_path);
+    if (fchmod(s->socket.fd, S_IRUSR | S_IWUSR) != 0 ||
+        bind(s->socket.fd, (const struct sockaddr *)&unborn, sizeof unborn) != 0)
+        return kb_fail_os(err, errno, "cannot make the control socket '%s'", unborn.sun_path);
+    if (listen(s->socket.fd, BACKLOG) != 0 || lstat(unborn.sun_path, &st) != 0 ||
+        rename(unborn.sun_path, s->at.sun_path) != 0) {
+        int why = errno;
+        (void)unlink(unborn.sun_path);
+        return kb_fail_os(err, why, "cannot listen at the control socket '%s'", s->at.sun_path);
+    }
+    s->file_device = st.st_dev;
+    s->file_inode = st.st_ino;
+    return KINETO_OK;
+}
+
+static bool poll_for(const ko_control_socket *s, int how, int fd, uint64_t which, bool in)
+{
+    struct epoll_event e = {.events = in ? (uint32_t)EPOLLIN : 0u, .data.u64 = which};
+    return epoll_ctl(s->epoll, how, fd, &e) == 0;
+}
+
+/* An epoll descriptor cannot be told from another by itself, only by what it knows. */
+static bool epoll_knows_socket(const ko_control_socket *s)
+{
+    return s->epoll >= 0 && s->socket.fd >= 0 &&
+           poll_for(s, EPOLL_CTL_MOD, s->socket.fd, EVENT_OF_SOCKET, s->deaf_until_ns == 0);
+}
+
+static bool epoll_knows_bell(const ko_control_socket *s)
+{
+    int bell = ko_wake_fd(&s->wake);
+    return s->epoll >= 0 && bell >= 0 && poll_for(s, EPOLL_CTL_MOD, bell, EVENT_OF_BELL, true);
+}
+
+static bool epoll_knows_watch(const ko_control_socket *s)
+{
+    return s->epoll >= 0 && s->watch >= 0 &&
+           poll_for(s, EPOLL_CTL_MOD, s->watch, EVENT_OF_WATCH, true);
+}
+
+/* Somebody may tidy up. A file that cannot be watched does without. */
+static void watch_file(ko_control_socket *s)
+{
+    s->watch = kb_os_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (s->watch < 0)
+        return;
+    if (inotify_add_watch(s->watch, s->at.sun_path, IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF) <
+            0 ||
+        !poll_for(s, EPOLL_CTL_ADD, s->watch, EVENT_OF_WATCH, true)) {
+        close(s->watch);
+        s->watch = -1;
+    }
+}
+
+static kineto_status cannot_poll(int why, kineto_error *err)
+{
+    return kb_fail_os(err, why, "cannot prepare a control socket");
+}
+
+static kineto_status open_epoll(ko_control_socket *s, kineto_error *err)
+{
+    kineto_status status = ko_wake_open(&s->wake, err);
+    if (status != KINETO_OK)
+        return status;
+    s->epoll = kb_os_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
+    if (s->epoll < 0)
+        return cannot_poll(errno, err);
+    if (!poll_for(s, EPOLL_CTL_ADD, ko_wake_fd(&s->wake), EVENT_OF_BELL, true)) {
+        int why = errno;
+        close(s->epoll);
+        s->epoll = -1;
+        return cannot_poll(why, err);
+    }
+    s->listener.fd = s->epoll;
+    return KINETO_OK;
+}
+
+static kineto_status open_socket(ko_control_socket *s, kineto_error *err)
+{
+    kineto_status status = ko_control_directory(true, s->directory, err);
+    if (status == KINETO_OK)
+        status = ko_control_address(s->directory, s->pid, false, &s->at, err);
+    if (status != KINETO_OK)
+        return status;
+    if (!kb_owned_take(&s->socket,
+                       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
+        return kb_fail_os(err, errno, "cannot open a control socket");
+    status = bind_and_listen(s, err);
+    if (status == KINETO_OK && !poll_for(s, EPOLL_CTL_ADD, s->socket.fd, EVENT_OF_SOCKET, true))
+        status = cannot_poll(errno, err);
+    if (status == KINETO_OK)
+        watch_file(s);
+    return status;
+}
+
+/* ---- closing -----------------------------------------------------------------------------------
+ */
+
+static bool file_is_ours(const ko_control_socket *s)
+{
+    struct stat st;
+    return s->file_inode != 0 && lstat(s->at.sun_path, &st) == 0 && st.st_dev == s->file_device &&
+           st.st_ino == s->file_inode;
+}
+
+static void remove_file(ko_control_socket *s)
+{
+    if (file_is_ours(s))
+        (void)unlink(s->at.sun_path);
+    s->file_inode = 0;
+}
+
+/* In a fork's child it is the parent's, who goes on with it. */
+static void close_socket(ko_control_socket *s)
+{
+    if (!s->in_child) {
+        remove_file(s);
+        if (kb_owned_is_ours(&s->socket)) { /* a child may have it open still */
+            (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
+            (void)shutdown(s->socket.fd, SHUT_RDWR);
+        }
+    }
+    kb_owned_close(&s->socket);
+    if (epoll_knows_watch(s))
+        close(s->watch);
+    s->watch = -1;
+}
+
+static void close_all(ko_control_socket *s)
+{
+    bool ours = epoll_knows_socket(s) || epoll_knows_bell(s);
+    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
+        ko_connection_close(s, i);
+    close_socket(s);
+    ko_wake_close(&s->wake);
+    if (ours)
+        close(s->epoll);
+    s->epoll = s->listener.fd = -1;
+}
+
+/* ---- connections -------------------------------------------------------------------------------
+ */
+
+static void complain(ko_control_socket *s, uint64_t now_ns, const char *what, unsigned number)
+{
+    if (s->complained_ns && now_ns - s->complained_ns < COMPLAIN_NS)
+        return;
+    s->complained_ns = now_ns;
+    kb_log(KINETO_LOG_WARNING, "on-demand tracing: control socket: %s %u", what, number);
+}
+
+/* Who has waited longest without saying or waiting for anything. */
+static uint32_t oldest_idle(const ko_control_socket *s)
+{
+    uint32_t oldest = KO_MOST_CONNECTIONS;
+    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++) {
+        const ko_connection *c = s->connections[i];
+        if (c && c->ticket_count == 0 &&
+            (oldest == KO_MOST_CONNECTIONS || c->active_ns < s->connections[oldest]->active_ns))
+            oldest = i;
+    }
+    return oldest;
+}
+
+/* KO_MOST_CONNECTIONS: all wait for their traces. */
+static uint32_t find_room(ko_control_socket *s)
+{
+    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
+        if (!s->connections[i])
+            return i;
+    uint32_t slot = oldest_idle(s);
+    if (slot < KO_MOST_CONNECTIONS) {
+        ko_control_say(s, slot, "closed", "others want to connect, and this one said nothing");
+        ko_connection_close(s, slot);
+    }
+    return slot;
+}
+
+static bool may_connect(ko_control_socket *s, int fd, uint32_t *pid, uint64_t now_ns)
+{
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t size = sizeof who;
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && size == sizeof who;
+    if (known && (who.uid == 0 || who.uid == geteuid())) {
+        *pid = (uint32_t)KB_MAX(who.pid, 0);
+        return true;
+    }
+    complain(s, now_ns, "a connection was closed: it came from user", (unsigned)who.uid);
+    return false;
+}
+
+static void close_crowded(int fd)
+{
+    ko_packet p;
+    ko_packet_begin(&p, "closed");
+    ko_packet_put(&p, "text", "too many others wait for their traces");
+    (void)send(fd, p.data, p.bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(fd);
+}
+
+static void connect_one(ko_control_socket *s, int fd, uint64_t now_ns)
+{
+    uint32_t pid = 0;
+    if (!may_connect(s, fd, &pid, now_ns)) {
+        close(fd);
+        return;
+    }
+    uint32_t slot = find_room(s);
+    ko_connection *c = slot < KO_MOST_CONNECTIONS ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        close_crowded(fd);
+        return;
+    }
+    if (!kb_owned_take(&c->socket, fd)) {
+        free(c);
+        return;
+    }
+    s->generation = (s->generation + 1) & INT32_MAX;
+    c->generation = s->generation;
+    c->pid = pid;
+    c->active_ns = now_ns;
+    s->connections[slot] = c;
+    if (!ko_connection_open(s, slot))
+        ko_connection_close(s, slot);
+}
+
+static void accept_some(ko_control_socket *s, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < ACCEPT_AT_ONCE; i++) {
+        int fd = accept4(s->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            connect_one(s, fd, now_ns);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            s->deaf_until_ns = now_ns + DEAF_NS;
+            (void)epoll_knows_socket(s); /* tells it */
+        }
+        if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
+/* One packet each time round. An empty one looks like the end; at the end the other side is gone.
+ */
+static void take_packet(ko_control_socket *s, uint32_t slot, uint32_t events, uint64_t now_ns)
+{
+    ko_connection *c = s->connections[slot];
+    ssize_t n = recv(c->socket.fd, s->buffer, sizeof s->buffer, MSG_DONTWAIT | MSG_TRUNC);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return;
+    if (n < 0 || (n == 0 && (events & (EPOLLRDHUP | EPOLLHUP)))) {
+        c->broken = true;
+        return;
+    }
+    c->active_ns = now_ns;
+    ko_control_answer_packet(s, slot, (size_t)n);
+}
+
+static void serve(ko_control_socket *s, const struct epoll_event *e, uint64_t now_ns)
+{
+    uint32_t slot = (uint32_t)e->data.u64, generation = (uint32_t)(e->data.u64 >> 32);
+    ko_connection *c = slot < KO_MOST_CONNECTIONS ? s->connections[slot] : NULL;
+    if (!c || c->generation != generation)
+        return;
+    if (!kb_owned_is_ours(&c->socket))
+        c->broken = true;
+    if (!c->broken && (e->events & EPOLLOUT))
+        ko_connection_flush(s, slot);
+    if (!c->broken && (e->events & EPOLLIN))
+        take_packet(s, slot, e->events, now_ns);
+    else if (e->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        c->broken = true;
+}
+
+static void close_broken(ko_control_socket *s)
+{
+    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
+        if (s->connections[i] && s->connections[i]->broken)
+            ko_connection_close(s, i);
+}
+
+/* ---- the listener ------------------------------------------------------------------------------
+ */
+
+/* Does what is polled know what is open? Else the program has closed our descriptors, and others
+ * may be in their place. Without a socket there are connections only, see open_again. */
+static bool is_intact(const ko_control_socket *s)
+{
+    return epoll_knows_bell(s) && (s->socket.fd < 0 || epoll_knows_socket(s));
+}
+
+/* Connections stay if only the socket's file is gone. */
+static void open_again(ko_control_socket *s, uint64_t now_ns)
+{
+    kineto_error err;
+    kineto_status status = KINETO_OK;
+    if (is_intact(s)) {
+        close_socket(s);
+    } else {
+        pthread_mutex_lock(&s->lock);
+        close_all(s);
+        status = open_epoll(s, &err);
+        pthread_mutex_unlock(&s->lock);
+    }
+    if (status == KINETO_OK)
+        status = open_socket(s, &err);
+    if (status == KINETO_OK) {
+        s->retry_ns = 0;
+        return;
+    }
+    close_socket(s);
+    if (s->retry_ns == 0)
+        kb_log(
+            KINETO_LOG_WARNING,
+            "on-demand tracing: control socket: nobody can ask for traces until it can be opened "
+            "again: %s",
+            err.message);
+    s->retry_ns = now_ns + RETRY_NS;
+}
+
+/* When a user logs out, the system empties their XDG_RUNTIME_DIR, and programs may stay. */
+static void take_changes(ko_control_socket *s, uint64_t now_ns)
+{
+    char events[1024];
+    while (epoll_knows_watch(s) && read(s->watch, events, sizeof events) > 0)
+        continue;
+    if (!file_is_ours(s))
+        open_again(s, now_ns);
+}
+
+static void watch(ko_control_socket *s, ko_controller *c)
+{
+    if (s->controller)
+        return;
+    if (!ko_controller_watch(c, ko_control_hear, s))
+        kb_log(
+            KINETO_LOG_WARNING,
+            "on-demand tracing: control socket: there are too many who watch requests: those who "
+            "ask will hear nothing");
+    s->controller = c;
+}
+
+static void plan(ko_control_socket *s, uint64_t now_ns)
+{
+    if (s->deaf_until_ns && now_ns >= s->deaf_until_ns)
+        s->deaf_until_ns = 0; /* the next turn tells the epoll descriptor */
+    s->listener.wake_ns = s->retry_ns        ? s->retry_ns
+                          : s->deaf_until_ns ? s->deaf_until_ns
+                                             : UINT64_MAX;
+}
+
+static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+{
+    ko_control_socket *s = (ko_control_socket *)l;
+    struct epoll_event events[KO_MOST_CONNECTIONS + 3];
+    bool crowd = false, changed = false;
+    if (s->in_child)
+        return;
+    watch(s, c);
+    plan(s, now_ns);
+    bool lost = s->epoll >= 0 && !is_intact(s);
+    if (lost || (s->retry_ns && now_ns >= s->retry_ns))
+        open_again(s, now_ns);
+    if (!is_intact(s)) {
+        plan(s, now_ns);
+        return;
+    }
+    int n = epoll_wait(s->epoll, events, (int)KB_COUNT(events), 0);
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.u64 == EVENT_OF_SOCKET)
+            crowd = true;
+        else if (events[i].data.u64 == EVENT_OF_BELL)
+            (void)ko_wake_take(&s->wake);
+        else if (events[i].data.u64 == EVENT_OF_WATCH)
+            changed = true;
+        else
+            serve(s, &events[i], now_ns);
+    }
+    ko_control_tell(s);
+    close_broken(s);
+    if (crowd)
+        accept_some(s, now_ns);
+    if (changed)
+        take_changes(s, now_ns);
+    plan(s, now_ns);
+}
+
+/* The parent's threads may have held the lock, and be amid what it guards. */
+static void forked(ko_listener *l)
+{
+    ko_control_socket *s = (ko_control_socket *)l;
+    s->in_child = true;
+    pthread_mutex_init(&s->lock, NULL);
+    s->heard = (ko_queue){0};
+    close_all(s);
+    s->controller = NULL;
+    l->wake_ns = UINT64_MAX;
+}
+
+/* What was still to be said is, as far as the others take it at once. */
+static void destroy(ko_listener *l)
+{
+    ko_control_socket *s = (ko_control_socket *)l;
+    if (s->controller)
+        ko_controller_unwatch(s->controller, ko_control_hear, s);
+    if (!s->in_child)
+        ko_control_tell(s);
+    close_all(s);
+    ko_queue_free(&s->heard);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err)
+{
+    ko_control_socket *s = calloc(1, sizeof *s);
+    if (!s || pthread_mutex_init(&s->lock, NULL) != 0) {
+        free(s);
+        kb_fail(err, KINETO_E_MEMORY, "no memory for a control socket");
+        return NULL;
+    }
+    s->listener = (ko_listener){.name = "control socket",
+                                .fd = -1,
+                                .events = POLLIN,
+                                .wake_ns = UINT64_MAX,
+                                .turn = turn,
+                                .forked = forked,
+                                .destroy = destroy};
+    s->pid = pid;
+    s->epoll = s->watch = -1;
+    s->socket = (kb_owned)KB_OWNED_NONE;
+    s->wake = KO_WAKE_CLOSED;
+    if (open_epoll(s, err) != KINETO_OK || open_socket(s, err) != KINETO_OK) {
+        destroy(&s->listener);
+        return NULL;
+    }
+    return &s->listener;
+}
+
+void ko_control_socket_set_pids(ko_listener *l, ko_list_pids *list, void *context)
+{
+    ko_control_socket *s = (ko_control_socket *)l;
+    s->list_context = context;
+    s->list = list;
+}

@@ -1,0 +1,100 @@
+/* Dynolog as a listener: asks it every few seconds whether somebody wants a trace. While one is
+ * under way it is told to keep the next one. */
+#include "ondemand/controller/controller.h"
+#include "record/record.h"
+#include "ondemand/dynolog/dyno.h"
+
+#include <poll.h>
+
+#define USUAL_INTERVAL_NS UINT64_C(5000000000)
+
+typedef struct dyno_listener {
+    ko_listener listener; /* first */
+    ko_dyno_client *client;
+    uint64_t interval_ns;
+    bool is_aside;
+} dyno_listener;
+
+/* It has forgotten the text by now: who cannot be traced must say so. */
+static void ask(ko_controller *c, kineto_string text)
+{
+    kineto_error err;
+    uint64_t ticket;
+    if (ko_controller_request(c, text, KO_FROM_REQUEST, &ticket, &err) == KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came from Dynolog",
+               (unsigned long long)ticket);
+    else
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: what Dynolog asks for is refused: %s",
+               err.message);
+}
+
+/* Another client of this process answers the daemon: a request must have one answer. */
+static void stand_aside(ko_listener *l, uint64_t now_ns, const char *other)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    if (!d->is_aside)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: requests of Dynolog are answered by %s", other);
+    d->is_aside = true;
+    l->fd = -1;
+    l->wake_ns = now_ns + d->interval_ns;
+}
+
+static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    kineto_string text = {"", 0};
+    const char *other = kineto_rt_daemon_client();
+    if (other) {
+        stand_aside(l, now_ns, other);
+        return;
+    }
+    d->is_aside = false;
+    bool busy = !ko_controller_can_accept(c, NULL);
+    /* What it meets is in the log, and tried again. */
+    (void)ko_dyno_client_run(d->client, now_ns, busy, d->interval_ns, &text, &l->wake_ns, NULL);
+    l->fd = ko_dyno_client_fd(d->client);
+    if (text.size > 0)
+        ask(c, text);
+}
+
+static void forked(ko_listener *l)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    ko_dyno_client_forked(d->client);
+    l->fd = -1;
+    l->wake_ns = 0;
+}
+
+static void destroy(ko_listener *l)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    ko_dyno_client_destroy(d->client);
+    free(d);
+}
+
+ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *err)
+{
+    dyno_listener *d = calloc(1, sizeof *d);
+    if (!d) {
+        kb_fail(err, KINETO_E_MEMORY, "no memory to ask Dynolog");
+        return NULL;
+    }
+    if (ko_dyno_client_create(kb_setting("KINETO_IPC_SOCKET_DIR"), &d->client, err) != KINETO_OK) {
+        free(d);
+        return NULL;
+    }
+    d->interval_ns = poll_interval_ns ? poll_interval_ns : USUAL_INTERVAL_NS;
+    d->listener = (ko_listener){.name = "Dynolog",
+                                .fd = -1,
+                                .events = POLLIN,
+                                .wake_ns = 0,
+                                .turn = turn,
+                                .forked = forked,
+                                .destroy = destroy};
+    return &d->listener;
+}
+
+void ko_dyno_listener_for(ko_listener *l, uint32_t pid)
+{
+    ko_dyno_client_for(((dyno_listener *)l)->client, pid);
+}

@@ -1,0 +1,459 @@
+/* A file asks for a trace when it is written, touched or moved into its place; what is in it is the
+ * request. Its directory is watched, not the file, which may be away; and the directories above, by
+ * their own changes only, in case one of them is moved or made anew. Nothing is looked at again and
+ * again. */
+#include "ondemand/controller/controller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_LEVELS    64u
+#define SETTLE_NS      UINT64_C(10000000)  /* what writes a file does several things to it */
+#define MOST_SETTLE_NS UINT64_C(100000000) /* … but not for ever */
+#define RETRY_NS       UINT64_C(10000000000)
+#define COMPLAIN_NS    UINT64_C(10000000000)
+#define READS_AT_ONCE  16u
+
+#define ABOVE_EVENTS   (IN_DELETE_SELF | IN_MOVE_SELF)
+#define MISSING_EVENTS (IN_CREATE | IN_MOVED_TO) /* of the directory that is next */
+#define FILE_EVENTS    (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVED_TO)
+
+/* What tells one state of the file from the next. */
+typedef struct look {
+    bool there;
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
+} look;
+
+typedef struct file_listener {
+    ko_listener listener; /* first */
+    char path[KO_REQUEST_PATH_BYTES];
+    const char *name;                 /* its last part */
+    size_t level_bytes[MOST_LEVELS];  /* of the path of each directory on the way, "/" first */
+    int level_watches[MOST_LEVELS];   /* -1: none */
+    uint32_t level_count, level_here; /* directories that are there */
+    int epoll, inotify; /* one in the other: together they can be told from what is not ours */
+    look seen;
+    uint64_t touched_ns; /* when the first of some changes was seen; 0: none */
+    uint64_t due_ns;     /* when it is read */
+    uint64_t retry_ns;   /* watching failed; 0: it did not */
+    uint64_t complained_ns;
+    bool in_child;
+} file_listener;
+
+/* ---- the path ----------------------------------------------------------------------------------
+ */
+
+static kineto_status make_absolute(file_listener *f, const char *path, kineto_error *err)
+{
+    char here[KO_REQUEST_PATH_BYTES] = "";
+    if (path[0] != '/' && !getcwd(here, sizeof here))
+        return kb_fail_os(err, errno, "cannot find the directory of the trigger file '%s'", path);
+    int n = snprintf(f->path, sizeof f->path, "%s%s%s", here, path[0] == '/' ? "" : "/", path);
+    if (n < 0 || n >= (int)sizeof f->path)
+        return kb_fail(err, KINETO_E_LIMIT, "the path of a trigger file has %d bytes: %zu at most",
+                       n, sizeof f->path - 1);
+    f->name = strrchr(f->path, '/') + 1;
+    if (*f->name == '\0' || strcmp(f->name, ".") == 0 || strcmp(f->name, "..") == 0)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "the trigger file '%s' is a directory: name a file in it", path);
+    return KINETO_OK;
+}
+
+static kineto_status find_levels(file_listener *f, kineto_error *err)
+{
+    size_t end = (size_t)(f->name - f->path);
+    for (size_t i = 0; i < end; i++) {
+        if (f->path[i] != '/' || (i > 0 && f->path[i - 1] == '/'))
+            continue;
+        if (f->level_count == MOST_LEVELS)
+            return kb_fail(err, KINETO_E_LIMIT,
+                           "the trigger file '%s' lies deeper than %u directories", f->path,
+                           MOST_LEVELS - 1);
+        f->level_watches[f->level_count] = -1;
+        f->level_bytes[f->level_count++] = i == 0 ? 1 : i;
+    }
+    return KINETO_OK;
+}
+
+static look look_at(const file_listener *f)
+{
+    struct stat st;
+    if (lstat(f->path, &st) != 0)
+        return (look){.there = false};
+    return (look){.there = true,
+                  .device = st.st_dev,
+                  .inode = st.st_ino,
+                  .size = st.st_size,
+                  .changed = st.st_ctim};
+}
+
+static bool is_same(const look *a, const look *b)
+{
+    return a->there == b->there && a->device == b->device && a->inode == b->inode &&
+           a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* ---- watching ----------------------------------------------------------------------------------
+ */
+
+static int watch_level(const file_listener *f, uint32_t level, bool next_is_missing)
+{
+    char path[KO_REQUEST_PATH_BYTES];
+    bool last = level + 1 == f->level_count;
+    uint32_t events = ABOVE_EVENTS | IN_ONLYDIR | (last ? FILE_EVENTS : 0u) |
+                      (next_is_missing ? MISSING_EVENTS : 0u);
+    memcpy(path, f->path, f->level_bytes[level]);
+    path[f->level_bytes[level]] = '\0';
+    return inotify_add_watch(f->inotify, path, events);
+}
+
+/* One level; whether to go on with the next. A directory above that may not be read is not watched;
+ * one that is not there is waited for in the one above it. */
+static bool enter_level(file_listener *f, uint32_t level)
+{
+    int watch = watch_level(f, level, false);
+    bool last = level + 1 == f->level_count;
+    if (watch < 0 && (errno == ENOENT || errno == ENOTDIR) && level > 0) {
+        int above = watch_level(f, level - 1, true);
+        if (above >= 0)
+            f->level_watches[level - 1] = above;
+        int why = above < 0 ? errno : 0;
+        watch = why ? -1 : watch_level(f, level, false); /* made meanwhile? */
+        if (watch < 0) {
+            errno = why;
+            return false;
+        }
+    }
+    f->level_watches[level] = watch;
+    if (watch >= 0 || (!last && errno == EACCES)) {
+        f->level_here = level + 1;
+        return true;
+    }
+    return false;
+}
+
+static bool is_watched(const file_listener *f, int watch)
+{
+    for (uint32_t i = 0; i < f->level_count; i++)
+        if (f->level_watches[i] == watch)
+            return true;
+    return false;
+}
+
+/* @return 0, or why it cannot be watched. */
+static int watch_all(file_listener *f)
+{
+    int before[MOST_LEVELS], why = 0;
+    memcpy(before, f->level_watches, sizeof before);
+    for (uint32_t i = 0; i < f->level_count; i++)
+        f->level_watches[i] = -1;
+    f->level_here = 0;
+    for (uint32_t i = 0; i < f->level_count; i++) {
+        errno = 0;
+        if (!enter_level(f, i)) {
+            why = errno;
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < f->level_count; i++)
+        if (before[i] >= 0 && !is_watched(f, before[i]))
+            (void)inotify_rm_watch(f->inotify, before[i]);
+    return why;
+}
+
+static void touched(file_listener *f, uint64_t now_ns)
+{
+    if (f->touched_ns == 0)
+        f->touched_ns = now_ns;
+    f->due_ns = KB_MIN(now_ns + SETTLE_NS, f->touched_ns + MOST_SETTLE_NS);
+}
+
+/* Directories have changed: the file may be another one by now, of whose making nobody told us. */
+static void watch_anew(file_listener *f, uint64_t now_ns)
+{
+    kineto_error err;
+    int why = watch_all(f);
+    f->retry_ns = why ? now_ns + RETRY_NS : 0;
+    if (why && f->complained_ns == 0) {
+        kb_fail_os(&err, why, "cannot watch the directory of the trigger file '%s'", f->path);
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
+        f->complained_ns = now_ns;
+    }
+    look now = look_at(f);
+    if (now.there && !is_same(&now, &f->seen))
+        touched(f, now_ns);
+}
+
+/* Does it tell that directories have changed? */
+static bool take_event(file_listener *f, const struct inotify_event *e, uint64_t now_ns)
+{
+    bool here = f->level_here == f->level_count;
+    if (e->mask & IN_Q_OVERFLOW)
+        return true;
+    if (!is_watched(f, e->wd))
+        return false;
+    if (e->mask & (ABOVE_EVENTS | IN_UNMOUNT | IN_IGNORED))
+        return true;
+    if (!here)
+        return (e->mask & MISSING_EVENTS) != 0;
+    if ((e->mask & FILE_EVENTS) && e->len > 0 && strcmp(e->name, f->name) == 0 &&
+        e->wd == f->level_watches[f->level_count - 1])
+        touched(f, now_ns);
+    return false;
+}
+
+static void take_events(file_listener *f, uint64_t now_ns)
+{
+    _Alignas(struct inotify_event) char buffer[4096];
+    bool changed = false;
+    for (uint32_t i = 0; i < READS_AT_ONCE; i++) {
+        ssize_t n = read(f->inotify, buffer, sizeof buffer);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        for (size_t at = 0; at + sizeof(struct inotify_event) <= (size_t)n;) {
+            const struct inotify_event *e = (const struct inotify_event *)(buffer + at);
+            changed |= take_event(f, e, now_ns);
+            at += sizeof *e + e->len;
+        }
+    }
+    if (changed)
+        watch_anew(f, now_ns);
+}
+
+/* ---- reading it --------------------------------------------------------------------------------
+ */
+
+static kineto_status check_file(const file_listener *f, int fd, kineto_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return kb_fail_os(err, errno, "cannot look at it");
+    if (!S_ISREG(st.st_mode))
+        return kb_fail(err, KINETO_E_PERMISSION, "it is no regular file");
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return kb_fail(err, KINETO_E_PERMISSION, "it belongs to user %u", (unsigned)st.st_uid);
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "others may write to it (mode %03o): chmod go-w '%s'",
+                       (unsigned)st.st_mode & 0777u, f->path);
+    if (st.st_size > (off_t)KO_REQUEST_TEXT_BYTES)
+        return kb_fail(err, KINETO_E_LIMIT, "it has %lld bytes, more than %u",
+                       (long long)st.st_size, KO_REQUEST_TEXT_BYTES);
+    return KINETO_OK;
+}
+
+static kineto_status read_all(int fd, char *text, size_t *size, kineto_error *err)
+{
+    *size = 0;
+    while (*size <= KO_REQUEST_TEXT_BYTES) {
+        ssize_t n = read(fd, text + *size, KO_REQUEST_TEXT_BYTES + 1 - *size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return kb_fail_os(err, errno, "cannot read it");
+        if (n == 0)
+            return KINETO_OK;
+        *size += (size_t)n;
+    }
+    return kb_fail(err, KINETO_E_LIMIT, "it has more than %u bytes", KO_REQUEST_TEXT_BYTES);
+}
+
+/* Whoever asks, another process does. `away`: it is no longer there. */
+static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *ticket, bool *away,
+                         kineto_error *err)
+{
+    /* O_NONBLOCK: a pipe in its place must not hold us up. */
+    int fd = open(f->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    size_t size = 0;
+    *away = fd < 0 && errno == ENOENT;
+    if (fd < 0 && errno == ELOOP)
+        return kb_fail(err, KINETO_E_PERMISSION, "it is a symbolic link");
+    if (fd < 0)
+        return kb_fail_os(err, errno, "cannot open it");
+    char *text = NULL;
+    kineto_status status = check_file(f, fd, err);
+    if (status == KINETO_OK && !(text = malloc(KO_REQUEST_TEXT_BYTES + 1)))
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory to read it");
+    if (status == KINETO_OK)
+        status = read_all(fd, text, &size, err);
+    close(fd);
+    if (status == KINETO_OK)
+        status =
+            ko_controller_request(c, (kineto_string){text, size}, KO_FROM_REQUEST, ticket, err);
+    free(text);
+    return status;
+}
+
+/* Who may make files beside it could fill a log with refusals. */
+static void refused(file_listener *f, const kineto_error *err, uint64_t now_ns)
+{
+    bool often = f->complained_ns && now_ns - f->complained_ns < COMPLAIN_NS;
+    if (err->code == KINETO_E_PERMISSION && often)
+        return;
+    if (err->code == KINETO_E_PERMISSION)
+        f->complained_ns = now_ns;
+    kb_log(KINETO_LOG_WARNING,
+           "on-demand tracing: what the trigger file '%s' asks for is refused: %s", f->path,
+           err->message);
+}
+
+/* What has been read already does not ask again: some changes are told late. */
+static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
+{
+    kineto_error err;
+    uint64_t ticket;
+    bool away;
+    if (f->touched_ns == 0 || now_ns < f->due_ns)
+        return;
+    f->touched_ns = 0;
+    look now = look_at(f);
+    if (!now.there || is_same(&now, &f->seen))
+        return;
+    f->seen = now;
+    if (ask(f, c, &ticket, &away, &err) == KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came by the trigger file '%s'",
+               (unsigned long long)ticket, f->path);
+    else if (!away)
+        refused(f, &err, now_ns);
+}
+
+/* ---- the listener ------------------------------------------------------------------------------
+ */
+
+static bool is_ours(const file_listener *f)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    return f->epoll >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_MOD, f->inotify, &e) == 0;
+}
+
+static void close_all(file_listener *f)
+{
+    if (is_ours(f)) {
+        close(f->inotify);
+        close(f->epoll);
+    }
+    f->inotify = f->epoll = f->listener.fd = -1;
+}
+
+static kineto_status open_all(file_listener *f, kineto_error *err)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    int why;
+    f->inotify = kb_os_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    why = errno;
+    f->epoll = f->inotify < 0 ? -1 : kb_os_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
+    if (f->epoll >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->inotify, &e) == 0) {
+        f->listener.fd = f->epoll;
+        return KINETO_OK;
+    }
+    if (f->inotify >= 0) {
+        why = errno;
+        close(f->inotify);
+    }
+    if (f->epoll >= 0)
+        close(f->epoll);
+    f->inotify = f->epoll = -1;
+    return kb_fail_os(err, why, "cannot watch the trigger file '%s'", f->path);
+}
+
+/* The program has closed what we polled. */
+static void open_again(file_listener *f, uint64_t now_ns)
+{
+    kineto_error err;
+    close_all(f);
+    for (uint32_t i = 0; i < f->level_count; i++)
+        f->level_watches[i] = -1;
+    if (open_all(f, &err) == KINETO_OK) {
+        watch_anew(f, now_ns);
+        return;
+    }
+    f->retry_ns = now_ns + RETRY_NS;
+    kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
+}
+
+static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+{
+    file_listener *f = (file_listener *)l;
+    if (f->in_child)
+        return;
+    if (is_ours(f))
+        take_events(f, now_ns);
+    else if (f->retry_ns == 0 || now_ns >= f->retry_ns)
+        open_again(f, now_ns);
+    if (f->retry_ns && now_ns >= f->retry_ns)
+        watch_anew(f, now_ns);
+    read_if_due(f, c, now_ns);
+    l->wake_ns =
+        KB_MIN(f->touched_ns ? f->due_ns : UINT64_MAX, f->retry_ns ? f->retry_ns : UINT64_MAX);
+}
+
+static void forked(ko_listener *l)
+{
+    file_listener *f = (file_listener *)l;
+    close_all(f);
+    f->in_child = true;
+    l->wake_ns = UINT64_MAX;
+}
+
+static void destroy(ko_listener *l)
+{
+    close_all((file_listener *)l);
+    free(l);
+}
+
+static kineto_status prepare(file_listener *f, const char *path, kineto_error *err)
+{
+    kineto_status status = make_absolute(f, path, err);
+    if (status == KINETO_OK)
+        status = find_levels(f, err);
+    if (status == KINETO_OK)
+        status = open_all(f, err);
+    if (status != KINETO_OK)
+        return status;
+    f->seen = look_at(f); /* what is there asks for nothing, what comes from here on does */
+    int why = watch_all(f);
+    look now = look_at(f);
+    if (now.there && !is_same(&now, &f->seen)) {
+        touched(f, kb_clock_ns(CLOCK_MONOTONIC));
+        f->listener.wake_ns = f->due_ns;
+    }
+    return why ? kb_fail_os(err, why, "cannot watch the directory of the trigger file '%s'",
+                            f->path)
+               : KINETO_OK;
+}
+
+ko_listener *ko_file_listener_create(const char *path, kineto_error *err)
+{
+    file_listener *f = calloc(1, sizeof *f);
+    if (!f) {
+        kb_fail(err, KINETO_E_MEMORY, "no memory to watch a trigger file");
+        return NULL;
+    }
+    f->listener = (ko_listener){.name = "trigger file",
+                                .fd = -1,
+                                .events = POLLIN,
+                                .wake_ns = UINT64_MAX,
+                                .turn = turn,
+                                .forked = forked,
+                                .destroy = destroy};
+    f->inotify = f->epoll = -1;
+    kineto_status status = prepare(f, path, err);
+    if (status == KINETO_OK) {
+        f->listener.fd = f->epoll;
+        return &f->listener;
+    }
+    destroy(&f->listener);
+    return NULL;
+}

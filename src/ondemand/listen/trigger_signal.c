@@ -1,0 +1,299 @@
+/* A signal asks for a trace, as the configuration file describes it. What the program does with the
+ * same signal it does as before: its handler is called, too. */
+#include "ondemand/controller/controller.h"
+#include "ondemand/support/wake.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <strings.h>
+#include <time.h>
+
+#define MOST_SIGNALS   65
+#define NAME_BYTES     16
+#define HANDLER_ROUNDS 1000 /* of 10 µs: a handler on another thread is in the midst of ringing */
+
+/* ---- names -------------------------------------------------------------------------------------
+ */
+
+/* Signals that nothing is lost by when they only ask for traces. Others end a program, stop it, or
+ * tell of its faults, timers and children. */
+static const struct {
+    const char *name;
+    int number;
+} names[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"URG", SIGURG}, {"WINCH", SIGWINCH},
+             {"IO", SIGIO},     {"POLL", SIGIO},   {"PWR", SIGPWR}};
+
+static bool may_be_taken(int signal)
+{
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (names[i].number == signal)
+            return true;
+    return signal >= SIGRTMIN && signal <= SIGRTMAX;
+}
+
+static void name_of(int signal, char out[NAME_BYTES])
+{
+    snprintf(out, NAME_BYTES, "%d", signal);
+    for (size_t i = KB_COUNT(names); i-- > 0;)
+        if (names[i].number == signal)
+            snprintf(out, NAME_BYTES, "SIG%s", names[i].name);
+    if (signal >= SIGRTMIN)
+        snprintf(out, NAME_BYTES, "SIGRTMIN+%d", signal - SIGRTMIN);
+}
+
+static kineto_status check(int signal, kineto_error *err)
+{
+    if (may_be_taken(signal))
+        return KINETO_OK;
+    return kb_fail(
+        err, KINETO_E_ARGUMENT,
+        "signal %d cannot ask for traces, the program or the system needs it: USR1, USR2, "
+        "PWR, URG, WINCH, IO and RTMIN+0 to RTMIN+%d can",
+        signal, SIGRTMAX - SIGRTMIN);
+}
+
+/* 0 to 999; -1: something else. */
+static int read_number(const char *text)
+{
+    int number = 0;
+    size_t i = 0;
+    for (; text[i] >= '0' && text[i] <= '9' && i < 3; i++)
+        number = number * 10 + (text[i] - '0');
+    return i > 0 && text[i] == '\0' ? number : -1;
+}
+
+static int find_signal(const char *text)
+{
+    if (read_number(text) >= 0)
+        return read_number(text);
+    if (strncasecmp(text, "SIG", 3) == 0)
+        text += 3;
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (strcasecmp(text, names[i].name) == 0)
+            return names[i].number;
+    if (strncasecmp(text, "RTMIN", 5) == 0 && text[5] == '\0')
+        return SIGRTMIN;
+    if (strncasecmp(text, "RTMAX", 5) == 0 && text[5] == '\0')
+        return SIGRTMAX;
+    bool above = strncasecmp(text, "RTMIN+", 6) == 0, below = strncasecmp(text, "RTMAX-", 6) == 0;
+    int by = above || below ? read_number(text + 6) : -1;
+    if (by < 0)
+        return -1;
+    return above ? SIGRTMIN + by : SIGRTMAX - by;
+}
+
+kineto_status ko_signal_parse(const char *text, int *signal, kineto_error *err)
+{
+    int found = find_signal(text);
+    if (found < 0)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "'%.32s' is no signal that can ask for traces: USR1, USR2, PWR, URG, WINCH, "
+                       "IO and RTMIN+0 to RTMIN+%d can",
+                       text, SIGRTMAX - SIGRTMIN);
+    kineto_status status = check(found, err);
+    if (status == KINETO_OK)
+        *signal = found;
+    return status;
+}
+
+/* ---- the handler -------------------------------------------------------------------------------
+ */
+
+/* A handler cannot be given anything, and may still be called by one that the program put on top of
+ * it when nobody listens any more: what it needs stays. */
+static struct {
+    struct sigaction before;
+    bool installed; /* somebody may call our handler */
+} signals[MOST_SIGNALS];
+static ko_wake bell;
+static int listened;     /* atomic: the signal that rings it; 0: none */
+static uint32_t ringing; /* atomic: handlers that are at it */
+static uint32_t own_pid; /* a child that nobody told of its fork must not ring for its parent */
+
+/* @param before  receives whose turn it is afterwards: that may be another one when we are gone. */
+static void ring(int signal, struct sigaction *before)
+{
+    (void)kb_add_acqrel(&ringing, 1u);
+    kb_fence_seqcst(); /* see wait_for_handlers */
+    if (kb_load_acquire(&listened) == signal && kb_os_pid() == own_pid)
+        ko_wake_ring(&bell);
+    *before = signals[signal].before;
+    (void)__atomic_fetch_sub(&ringing, 1u, __ATOMIC_ACQ_REL);
+}
+
+static void handle(int signal, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    struct sigaction before;
+    ring(signal, &before);
+    errno = saved;
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(signal, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+        before.sa_handler(signal);
+}
+
+static bool is_ours(const struct sigaction *a)
+{
+    return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handle;
+}
+
+/* As the program's own handler was installed, which runs within ours. */
+static kineto_status install(int signal, kineto_error *err)
+{
+    struct sigaction now, ours = {.sa_sigaction = handle};
+    if (sigaction(signal, NULL, &now) != 0)
+        return kb_fail_os(err, errno, "cannot look at signal %d", signal);
+    if (is_ours(&now) || signals[signal].installed)
+        return KINETO_OK; /* it is, or lies below another one, which would be below itself */
+    bool handled =
+        (now.sa_flags & SA_SIGINFO) || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK; /* some programs have small stacks */
+    ours.sa_flags |= handled ? now.sa_flags & (SA_RESTART | SA_NODEFER) : SA_RESTART;
+    if (handled)
+        ours.sa_mask = now.sa_mask;
+    else
+        sigemptyset(&ours.sa_mask);
+    signals[signal].before = now;
+    (void)kb_add_acqrel(&ringing, 0u); /* for handlers to see it */
+    if (sigaction(signal, &ours, NULL) != 0)
+        return kb_fail_os(err, errno, "cannot take signal %d", signal);
+    signals[signal].installed = true;
+    return KINETO_OK;
+}
+
+/* What the program installed meanwhile stays. */
+static void uninstall(int signal)
+{
+    struct sigaction now;
+    if (sigaction(signal, NULL, &now) != 0 || !is_ours(&now))
+        return;
+    if (sigaction(signal, &signals[signal].before, NULL) == 0)
+        signals[signal].installed = false;
+}
+
+/* The bell goes: none of them may ring it then. */
+static void wait_for_handlers(void)
+{
+    const struct timespec moment = {.tv_nsec = 10000};
+    kb_fence_seqcst();
+    for (int i = 0; i < HANDLER_ROUNDS && kb_load_acquire(&ringing) != 0; i++)
+        (void)nanosleep(&moment, NULL);
+}
+
+/* ---- the listener ------------------------------------------------------------------------------
+ */
+
+typedef struct signal_listener {
+    ko_listener listener; /* first */
+    int signal;
+    char name[NAME_BYTES];
+    bool in_child;
+} signal_listener;
+
+static void ask(const signal_listener *s, ko_controller *c, uint32_t count)
+{
+    kineto_error err;
+    uint64_t ticket;
+    if (count > 1)
+        kb_log(KINETO_LOG_WARNING,
+               "on-demand tracing: %s came %u times at once: it asks for one trace", s->name,
+               count);
+    if (ko_controller_request(c, kb_string(""), KO_FROM_FILE, &ticket, &err) == KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came by %s",
+               (unsigned long long)ticket, s->name);
+    else
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: what %s asks for is refused: %s", s->name,
+               err.message);
+}
+
+/* The program has closed it: others may be in its place. */
+static void open_again(signal_listener *s)
+{
+    kineto_error err;
+    kb_store_release(&listened, 0);
+    wait_for_handlers();
+    ko_wake_close(&bell);
+    if (ko_wake_open(&bell, &err) == KINETO_OK)
+        kb_store_release(&listened, s->signal);
+    else
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s asks for no traces any more: %s", s->name,
+               err.message);
+    s->listener.fd = ko_wake_fd(&bell);
+}
+
+static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+{
+    signal_listener *s = (signal_listener *)l;
+    (void)now_ns;
+    if (s->in_child || l->fd < 0)
+        return;
+    if (!kb_owned_is_ours(&bell.reads)) {
+        open_again(s);
+        return;
+    }
+    uint32_t count = ko_wake_take(&bell);
+    if (count > 0)
+        ask(s, c, count);
+}
+
+/* The handler stays the child's, as it does for any fork, until the listener is destroyed. */
+static void forked(ko_listener *l)
+{
+    signal_listener *s = (signal_listener *)l;
+    kb_store_release(&listened, 0);
+    kb_store_release(&ringing, 0u);
+    ko_wake_close(&bell);
+    s->in_child = true;
+    l->fd = -1;
+}
+
+static void destroy(ko_listener *l)
+{
+    signal_listener *s = (signal_listener *)l;
+    kb_store_release(&listened, 0);
+    uninstall(s->signal);
+    wait_for_handlers();
+    ko_wake_close(&bell);
+    free(s);
+}
+
+static kineto_status open_bell(int signal, kineto_error *err)
+{
+    if (kb_load_acquire(&listened) != 0)
+        return kb_fail(err, KINETO_E_STATE, "signal %d asks for traces already: there is one only",
+                       listened);
+    kineto_status status = ko_wake_open(&bell, err);
+    if (status != KINETO_OK)
+        return status;
+    own_pid = kb_os_pid();
+    kb_store_release(&listened, signal);
+    status = install(signal, err);
+    if (status != KINETO_OK) {
+        kb_store_release(&listened, 0);
+        ko_wake_close(&bell);
+    }
+    return status;
+}
+
+ko_listener *ko_signal_listener_create(int signal, kineto_error *err)
+{
+    signal_listener *s = calloc(1, sizeof *s);
+    if (!s)
+        kb_fail(err, KINETO_E_MEMORY, "no memory to listen to a signal");
+    if (!s || check(signal, err) != KINETO_OK || open_bell(signal, err) != KINETO_OK) {
+        free(s);
+        return NULL;
+    }
+    s->signal = signal;
+    name_of(signal, s->name);
+    s->listener = (ko_listener){.name = "signal",
+                                .fd = ko_wake_fd(&bell),
+                                .events = POLLIN,
+                                .wake_ns = UINT64_MAX,
+                                .turn = turn,
+                                .forked = forked,
+                                .destroy = destroy};
+    return &s->listener;
+}

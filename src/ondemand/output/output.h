@@ -1,0 +1,58 @@
+/* Where traces of requests go: files that are opened safely, and other protocols. */
+#ifndef KO_OUTPUT_H
+#define KO_OUTPUT_H
+
+#include "ondemand/request/request.h"
+#include <ckineto/trace.h>
+
+/* Before a request is accepted: ko_output_path with its request gives the place (and is all that is
+ * needed). Afterwards, with what that gave: ko_output_write, or for other things than traces
+ * ko_output_open or a ko_own_file. */
+
+/** Does it name a protocol ("exec:…", "s3://…")? An absolute path never does. */
+bool ko_output_is_url(const char *path);
+/** ko_request_output_path for URLs as well: the place of this process' trace. "file:…" becomes a path; URLs
+ *  of registered protocols get the pid as paths do if they end in a file's name. Checked, as by
+ *  ko_output_check. threads: any.
+ *  @return KINETO_E_PERMISSION, KINETO_E_ARGUMENT, with the path and why. */
+kineto_status ko_output_path(const ko_request *r, ko_request_source source, uint32_t pid,
+                             char out[KO_REQUEST_PATH_BYTES], kineto_error *err);
+/** May whoever asks write there? Changes nothing. threads: any.
+ *  @return KINETO_E_PERMISSION for what requests must not name ("exec:", "fd:", which configuration
+ *          files must not, either; protocols that are not for requests, or that nobody registered;
+ *          paths elsewhere than beneath the allowed directory); KINETO_E_ARGUMENT for what cannot be. */
+kineto_status ko_output_check(ko_request_source source, const char *path, kineto_error *err);
+
+/** Write a trace to what a path or URL says: "file:…" or a path; "fd:N"; "exec:COMMAND" (the trace
+ *  goes to its standard input, /bin/sh runs it); those that were registered (kineto_output_register).
+ *  The format follows the name's extension; Chrome JSON where there is none.
+ *  @param source  KO_FROM_REQUEST: only files beneath the allowed directory (output_path.c), opened
+ *                 relative to it without following any link: O_EXCL and 0600 for the temporary one,
+ *                 renamed when complete; and registered protocols that allow requests.
+ *  @param bytes   receives how many were written, after compression; 0 by registered protocols,
+ *                 which do not tell; may be NULL.
+ *  @return KINETO_E_PERMISSION, KINETO_E_ARGUMENT, and what writing met, with the path. */
+kineto_status ko_output_write(const kineto_trace *trace, ko_request_source source, const char *path,
+                              uint64_t *bytes, kineto_error *err);
+
+/** The same for bytes that somebody else makes (memory snapshots): a sink, to be closed. What is not
+ *  closed but aborted appears nowhere. Compressed if the name says so.
+ *  @return KINETO_E_UNSUPPORTED for registered protocols: they take traces. */
+kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink **out,
+                             kineto_error *err);
+
+/* For writers that need a path: an empty file in a new directory that only this user can enter.
+ * They write to `path`; what is there then goes where it should. */
+typedef struct ko_own_file {
+    char path[KO_REQUEST_PATH_BYTES];
+    uint32_t directory_bytes; /* of the path; 0: there is none, or no more */
+} ko_own_file;
+/** @param name  of the file in the end, or a path: its last part is the name here, for writers that
+ *               look at endings. */
+kineto_status ko_own_file_create(ko_own_file *f, const char *name, kineto_error *err);
+/** Copy to where it should be, as by ko_output_open, byte by byte. @param bytes  may be NULL. */
+kineto_status ko_own_file_deliver(const ko_own_file *f, ko_request_source source, const char *path,
+                                  uint64_t *bytes, kineto_error *err);
+/** Remove file and directory, with all that is in it; once. */
+void ko_own_file_remove(ko_own_file *f);
+#endif

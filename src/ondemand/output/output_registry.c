@@ -1,0 +1,150 @@
+/* Outputs that the program registered, by protocol. */
+#include "ondemand/support/callback_calls.h"
+#include "ondemand/output/output_impl.h"
+
+#include <ckineto/control.h>
+
+enum { MOST_OUTPUTS = 16 };
+
+/* A place is free if it has no output and nobody is in a call to the one it had. */
+typedef struct registered {
+    char protocol[KO_PROTOCOL_BYTES]; /* lower case */
+    kineto_output output;
+    void *user;
+    bool from_requests;
+} registered;
+
+static registered table[MOST_OUTPUTS];
+
+static bool is_protocol_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+}
+
+/* In lower case; false if it is none. */
+static bool read_protocol(const char *text, char out[KO_PROTOCOL_BYTES])
+{
+    size_t n = 0;
+    for (; text[n] != '\0'; n++) {
+        char c = text[n] >= 'A' && text[n] <= 'Z' ? (char)(text[n] - 'A' + 'a') : text[n];
+        if (!is_protocol_char(c) || n + 1 >= KO_PROTOCOL_BYTES)
+            return false;
+        out[n] = c;
+    }
+    out[n] = '\0';
+    return n > 0;
+}
+
+static bool is_built_in(const char *protocol)
+{
+    return strcmp(protocol, "file") == 0 || strcmp(protocol, "fd") == 0 ||
+           strcmp(protocol, "exec") == 0;
+}
+
+/* With the lock. NULL: nobody registered it. */
+static registered *find(const char *protocol)
+{
+    for (size_t i = 0; i < MOST_OUTPUTS; i++)
+        if (table[i].output && strcmp(table[i].protocol, protocol) == 0)
+            return &table[i];
+    return NULL;
+}
+
+static registered *find_free(void)
+{
+    for (size_t i = 0; i < MOST_OUTPUTS; i++)
+        if (!table[i].output && !ko_calls_any(&table[i]))
+            return &table[i];
+    return NULL;
+}
+
+/* With the lock. */
+static kineto_status add(const registered *r, kineto_error *err)
+{
+    if (is_built_in(r->protocol) || find(r->protocol))
+        return kb_fail(err, KINETO_E_STATE, "the protocol '%s' is there already", r->protocol);
+    registered *place = find_free();
+    if (!place)
+        return kb_fail(err, KINETO_E_LIMIT, "there are %d protocols already", MOST_OUTPUTS);
+    *place = *r;
+    return KINETO_OK;
+}
+
+kineto_status kineto_output_register(const char *protocol, kineto_output output, void *user,
+                                     bool from_requests, kineto_error *err)
+{
+    registered r = {.output = output, .user = user, .from_requests = from_requests};
+    if (!protocol || !output)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a protocol and its output are needed");
+    if (!read_protocol(protocol, r.protocol))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "'%.64s' is no protocol: up to %u letters, digits, '+', '-' and '.'",
+                       protocol, KO_PROTOCOL_BYTES - 1);
+    ko_calls_lock();
+    kineto_status status = add(&r, err);
+    ko_calls_unlock();
+    return status;
+}
+
+void kineto_output_unregister(const char *protocol)
+{
+    char name[KO_PROTOCOL_BYTES];
+    if (!protocol || !read_protocol(protocol, name))
+        return;
+    ko_calls_lock();
+    registered *place = find(name);
+    if (place) {
+        place->output = NULL;
+        ko_calls_wait(place);
+    }
+    ko_calls_unlock();
+}
+
+kineto_status ko_registry_check(const char *protocol, ko_request_source source, kineto_error *err)
+{
+    ko_calls_lock();
+    const registered *r = find(protocol);
+    bool is_there = r, allowed = r && (r->from_requests || source != KO_FROM_REQUEST);
+    ko_calls_unlock();
+    if (allowed)
+        return KINETO_OK;
+    if (is_there)
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "this process does not open the protocol '%s' to requests of others",
+                       protocol);
+    return kb_fail(err, source == KO_FROM_REQUEST ? KINETO_E_PERMISSION : KINETO_E_ARGUMENT,
+                   "nobody registered the protocol '%s' in this process (a file of such a name is "
+                   "./%s:…)",
+                   protocol, protocol);
+}
+
+/* What it did not say. */
+static void explain(kineto_error *told, kineto_status status, const char *protocol)
+{
+    told->message[sizeof told->message - 1] = '\0';
+    if (!told->message[0])
+        kb_fail(told, status, "the output '%s' failed: %s", protocol, kineto_status_text(status));
+    told->code = status;
+}
+
+kineto_status ko_registry_write(const char *protocol, const kineto_trace *trace, const char *url,
+                                kineto_error *err)
+{
+    ko_call call;
+    kineto_error told = {0};
+    ko_calls_lock();
+    const registered *place = find(protocol);
+    registered r = place ? *place : (registered){.output = NULL};
+    if (place)
+        ko_calls_begin(&call, place);
+    ko_calls_unlock();
+    if (!place)
+        return ko_registry_check(protocol, KO_FROM_ARGUMENT, err);
+    kineto_status status = r.output(trace, url, r.user, &told);
+    ko_calls_end(&call);
+    if (status != KINETO_OK)
+        explain(&told, status, protocol);
+    if (status != KINETO_OK && err)
+        *err = told;
+    return status;
+}

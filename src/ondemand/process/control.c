@@ -1,0 +1,168 @@
+/* <ckineto/control.h>: what a program calls. */
+#include "ondemand/process/process.h"
+#include "ondemand/capture/ring.h"
+
+#include <time.h>
+
+/* ---- starting ------------------------------------------------------------------------------------ */
+
+static bool fits(const char *text, size_t bytes) { return !text || strlen(text) < bytes; }
+
+static kineto_status check(const ko_settings *s, kineto_error *err)
+{
+    const kineto_control_options *o = &s->options;
+    if (!fits(o->trigger_file, sizeof s->file) || !fits(o->dump_path, sizeof s->dump_path))
+        return kb_fail(err, KINETO_E_ARGUMENT, "control options: a path is longer than %zu bytes",
+                       sizeof s->file - 1);
+    return ko_ring_check(o, err);
+}
+
+/* Of any version: what an older one does not have is zero, what a newer one has must be. */
+static kineto_status read_options(const kineto_control_options *in, ko_settings *s,
+                                  kineto_error *err)
+{
+    if (!in)
+        return KINETO_OK;
+    kineto_status status = kb_options_read(&s->options, sizeof s->options, in,
+                                           "control options, see KINETO_CONTROL_OPTIONS_INIT", err);
+    if (!status)
+        status = check(s, err);
+    if (!status)
+        ko_settings_own(s);
+    return status;
+}
+
+kineto_status kineto_control_start(const kineto_control_options *options, kineto_error *err)
+{
+    ko_settings *s = calloc(1, sizeof *s);
+    if (!s)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    kineto_status status = read_options(options, s, err);
+    if (!status) {
+        ko_environment_add(s);
+        status = ko_life_start(s, false, err);
+    }
+    free(s);
+    return status;
+}
+
+void kineto_control_stop(void) { ko_life_stop(); }
+
+bool kineto_control_running(void) { return ko_life_listens(); }
+
+/* ---- asking -------------------------------------------------------------------------------------- */
+
+kineto_status kineto_control_request(const char *config, uint64_t *ticket, kineto_error *err)
+{
+    if (!config)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_request: config is NULL");
+    kineto_status status = ko_life_ensure(err);
+    if (status)
+        return status;
+    ko_controller *c = ko_control_get();
+    if (!c)
+        return kb_fail(err, KINETO_E_BUSY, "busy: control is being stopped");
+    status = ko_controller_request(c, kb_string(config), KO_FROM_ARGUMENT, ticket, err);
+    ko_control_put();
+    return status;
+}
+
+void kineto_control_cancel(void)
+{
+    ko_controller *c = ko_control_get();
+    if (!c)
+        return;
+    ko_controller_cancel(c, "the program");
+    ko_control_put();
+}
+
+/* ---- the ring ------------------------------------------------------------------------------------ */
+
+/* Someone who waits for a dump. Its ticket is known only when notes of it may have come already. */
+typedef struct waiting {
+    pthread_mutex_t lock;
+    pthread_cond_t came;
+    struct {
+        uint64_t ticket;
+        bool written;
+    } ends[8]; /* the last ones that were heard of */
+    uint32_t count;
+    char why[256];
+} waiting;
+
+static void on_stage(void *context, const ko_stage_note *note)
+{
+    waiting *w = context;
+    if (note->stage != KO_STAGE_WRITTEN && note->stage != KO_STAGE_FAILED)
+        return;
+    pthread_mutex_lock(&w->lock);
+    uint32_t at = w->count++ % KB_COUNT(w->ends);
+    w->ends[at].ticket = note->ticket;
+    w->ends[at].written = note->stage == KO_STAGE_WRITTEN;
+    if (!w->ends[at].written)
+        snprintf(w->why, sizeof w->why, "%s", note->text);
+    pthread_cond_signal(&w->came);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* NULL: not yet. */
+static const bool *end_of(const waiting *w, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < KB_MIN(w->count, KB_COUNT(w->ends)); i++)
+        if (w->ends[i].ticket == ticket)
+            return &w->ends[i].written;
+    return NULL;
+}
+
+static kineto_status wait_for(waiting *w, uint64_t ticket, kineto_error *err)
+{
+    const bool *written;
+    pthread_mutex_lock(&w->lock);
+    while (!(written = end_of(w, ticket)))
+        pthread_cond_wait(&w->came, &w->lock);
+    kineto_status status =
+        *written ? KINETO_OK : kb_fail(err, KINETO_E_IO, "the ring was not written: %s", w->why);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+/* A value in quotes; true if it fits. */
+static bool put_path(const char *path, char *out, size_t bytes)
+{
+    size_t n = (size_t)snprintf(out, bytes, "ACTIVITIES_LOG_FILE=\"");
+    for (const char *c = path; *c && n + 4 < bytes; c++) {
+        if (*c == '"' || *c == '\\')
+            out[n++] = '\\';
+        out[n++] = *c;
+    }
+    if (n + 4 >= bytes || strchr(path, '\n'))
+        return false;
+    memcpy(out + n, "\"\n", 3);
+    return true;
+}
+
+static kineto_status dump(ko_controller *c, const char *text, kineto_error *err)
+{
+    waiting w = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
+    uint64_t ticket = 0;
+    if (!ko_controller_watch(c, on_stage, &w))
+        return kb_fail(err, KINETO_E_LIMIT, "too many are waiting for dumps");
+    kineto_status status = ko_controller_dump(c, kb_string(text), KO_FROM_ARGUMENT, &ticket, err);
+    if (!status)
+        status = wait_for(&w, ticket, err);
+    ko_controller_unwatch(c, on_stage, &w);
+    return status;
+}
+
+kineto_status kineto_control_dump(const char *path, kineto_error *err)
+{
+    char text[2 * KO_REQUEST_PATH_BYTES + 64] = "";
+    if (path && !put_path(path, text, sizeof text))
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_dump: '%s' cannot be a path", path);
+    ko_controller *c = ko_control_get();
+    if (!c)
+        return kb_fail(err, KINETO_E_STATE, "there is no ring: it is not switched on");
+    kineto_status status = dump(c, text, err);
+    ko_control_put();
+    return status;
+}

@@ -1,0 +1,498 @@
+/* The controller of this process: begins, is turned by a thread, ends; and what a fork, or the end
+ * of the program, does to it. */
+#include "base/alone.h"
+#include "ondemand/process/process.h"
+#include "ondemand/capture/observers.h"
+#include "ondemand/capture/ring.h"
+#include "profiler/profiler.h"
+#include "record/record.h"
+
+#include <sched.h>
+#include <time.h>
+
+static struct {
+    pthread_mutex_t lock; /* who begins or ends it */
+    ko_controller *controller;
+    uint32_t users;  /* of the controller, at this moment */
+    uint32_t ending; /* the thread is to end */
+    uint32_t again;  /* in a fork's child: the parent listened */
+    pthread_t thread;
+    bool listens, registered, looked;
+    ko_settings settings;
+} life = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static __thread uint32_t mine;      /* of the users */
+static __thread uint64_t this_step; /* in a step that finds nobody listening: its number + 1 */
+
+/* ---- using it ------------------------------------------------------------------------------------ */
+
+ko_controller *ko_control_get(void)
+{
+    (void)kb_add_acqrel(&life.users, 1u);
+    kb_fence_seqcst();
+    ko_controller *c = kb_load_acquire(&life.controller);
+    if (c)
+        mine++;
+    else
+        (void)kb_add_acqrel(&life.users, UINT32_MAX);
+    return c;
+}
+
+void ko_control_put(void)
+{
+    mine--;
+    (void)kb_add_acqrel(&life.users, UINT32_MAX);
+}
+
+void ko_control_wake(void)
+{
+    ko_controller *c = ko_control_get();
+    if (!c)
+        return;
+    ko_controller_wake(c);
+    ko_control_put();
+}
+
+/* Takes it away from everybody; those who use it have gone afterwards. */
+static ko_controller *withdraw(void)
+{
+    ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
+    kb_fence_seqcst();
+    while (kb_load_acquire(&life.users) > mine)
+        sched_yield();
+    return c;
+}
+
+/* ---- what others tell it ------------------------------------------------------------------------- */
+
+static void listen_again(void);
+
+static int64_t realtime_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
+
+/* The last iterations as the controller was told of them, and when they really began: a little
+ * earlier. */
+static struct {
+    uint64_t number; /* from 1; 0: being written */
+    int64_t ns;
+    uint64_t ticks;
+} told[KF_STEP_TIMES];
+
+static bool read_told(size_t i, ko_iteration *out)
+{
+    uint64_t number = kb_load_acquire(&told[i].number);
+    *out = (ko_iteration){.number = number - 1,
+                          .told_ns = kb_load_relaxed(&told[i].ns),
+                          .ticks = kb_load_relaxed(&told[i].ticks)};
+    kb_fence_seqcst();
+    return number > 0 && kb_load_relaxed(&told[i].number) == number;
+}
+
+static int64_t remember(uint64_t step, uint64_t ticks)
+{
+    size_t i = step % KF_STEP_TIMES;
+    int64_t ns = realtime_ns();
+    kb_store_relaxed(&told[i].number, UINT64_C(0));
+    kb_fence_seqcst();
+    kb_store_relaxed(&told[i].ns, ns);
+    kb_store_relaxed(&told[i].ticks, ticks);
+    kb_store_release(&told[i].number, step + 1);
+    return ns;
+}
+
+/* What the controller hears late counts as of then. */
+#define LATE_NS INT64_C(1000000000)
+
+bool ko_control_iteration_at(int64_t ns, ko_iteration *out)
+{
+    ko_iteration one;
+    int64_t best_ns = ns - LATE_NS;
+    for (size_t i = 0; i < KB_COUNT(told); i++)
+        if (read_told(i, &one) && one.told_ns <= ns && one.told_ns > best_ns) {
+            best_ns = one.told_ns;
+            *out = one;
+        }
+    return best_ns > ns - LATE_NS;
+}
+
+bool ko_control_iteration(uint64_t number, ko_iteration *out)
+{
+    return read_told(number % KF_STEP_TIMES, out) && out->number == number;
+}
+
+static void on_step(uint64_t step, uint64_t ticks)
+{
+    if (KINETO_UNLIKELY(kb_load_relaxed(&life.again))) {
+        this_step = step + 1;
+        listen_again();
+        this_step = 0;
+    }
+    ko_controller *c = ko_control_get();
+    if (!c)
+        return;
+    ko_watchdog_step(c, step);
+    ko_controller_step(c, remember(step, ticks));
+    ko_control_put();
+}
+
+static void on_preempt(bool begins)
+{
+    ko_controller *c = ko_control_get();
+    if (!c)
+        return;
+    ko_controller_preempt(c, begins);
+    ko_control_put();
+}
+
+static void on_session(void)
+{
+    if (kb_load_relaxed(&life.again))
+        listen_again();
+}
+
+/* ---- settings ------------------------------------------------------------------------------------ */
+
+static const char *own(const char *text, char *to, size_t bytes)
+{
+    if (!text)
+        return NULL;
+    if (text != to)
+        snprintf(to, bytes, "%s", text);
+    return to;
+}
+
+void ko_settings_own(ko_settings *s)
+{
+    kineto_control_options *o = &s->options;
+    o->trigger_file = own(o->trigger_file, s->file, sizeof s->file);
+    o->dump_path = own(o->dump_path, s->dump_path, sizeof s->dump_path);
+}
+
+static bool asks(const ko_settings *s)
+{
+    const kineto_control_options *o = &s->options;
+    return o->socket || o->daemon || o->signal || o->trigger_file || o->ring_seconds > 0;
+}
+
+/* ---- listeners ----------------------------------------------------------------------------------- */
+
+static ko_listener *make_socket(const ko_settings *s, kineto_error *err)
+{
+    return s->options.socket ? ko_control_socket_create(kb_os_pid(), err) : NULL;
+}
+
+static ko_listener *make_daemon(const ko_settings *s, kineto_error *err)
+{
+    return s->options.daemon ? ko_dyno_listener_create(s->poll_interval_ns, err) : NULL;
+}
+
+static ko_listener *make_signal(const ko_settings *s, kineto_error *err)
+{
+    return s->options.signal ? ko_signal_listener_create(s->options.signal, err) : NULL;
+}
+
+static ko_listener *make_file(const ko_settings *s, kineto_error *err)
+{
+    return s->options.trigger_file ? ko_file_listener_create(s->options.trigger_file, err) : NULL;
+}
+
+static ko_listener *make_watchdog(const ko_settings *s, kineto_error *err)
+{
+    return s->options.ring_seconds > 0 ? ko_watchdog_create(&s->options, err) : NULL;
+}
+
+/* NULL without an error: nobody asked for it. */
+typedef ko_listener *maker(const ko_settings *s, kineto_error *err);
+static maker *const makers[] = {make_socket, make_daemon, make_signal, make_file, make_watchdog};
+
+static kineto_status listen_to_all(ko_controller *c, const ko_settings *s, bool lenient,
+                                   kineto_error *err)
+{
+    for (size_t i = 0; i < KB_COUNT(makers); i++) {
+        kineto_error why = {.code = KINETO_OK};
+        ko_listener *l = makers[i](s, &why);
+        if (l)
+            ko_controller_listen(c, l);
+        else if (why.code && !lenient)
+            return kb_fail(err, why.code, "%s", why.message);
+        else if (why.code)
+            kb_log(KINETO_LOG_WARNING, "this process is not listened to: %s", why.message);
+    }
+    return KINETO_OK;
+}
+
+/* ---- the ring ------------------------------------------------------------------------------------ */
+
+static kineto_status ring_begin(const ko_settings *s, kineto_error *err)
+{
+    if (!(s->options.ring_seconds > 0))
+        return KINETO_OK;
+    kineto_status status = ko_ring_start(&s->options, err);
+    if (status || !s->options.dump_on_crash)
+        return status;
+    status = ko_crash_arm(&s->options, err);
+    if (status)
+        ko_ring_stop();
+    return status;
+}
+
+static void ring_end(void)
+{
+    if (!(life.settings.options.ring_seconds > 0))
+        return;
+    ko_crash_disarm();
+    ko_ring_stop();
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------- */
+
+/* Of the environment's: a session must not be begun from inside a constructor. */
+static bool ring_waits;
+static bool main_watched; /* we are told of its end */
+
+#define LOOK_NS           INT64_C(10000000000) /* where nobody tells us */
+#define LOOK_AFTER_END_NS INT64_C(200000000)
+
+static int64_t look_ns(void)
+{
+    if (kb_main_ended())
+        return LOOK_AFTER_END_NS;
+    return main_watched ? -1 : LOOK_NS;
+}
+
+/* The program ended with its last thread, but for ours: what was collected is written, and the
+ * process ends with this thread as it would have with that one. */
+static bool end_with_program(ko_controller *c)
+{
+    if ((main_watched && !kb_main_ended()) || !kb_threads_only_own())
+        return false;
+    if (pthread_mutex_trylock(&life.lock) != 0)
+        return false;
+    bool ours = withdraw() == c;
+    if (ours) {
+        ko_controller_destroy(c);
+        ring_end();
+        kb_store_relaxed(&life.listens, false);
+        (void)pthread_detach(pthread_self());
+    }
+    pthread_mutex_unlock(&life.lock);
+    return ours;
+}
+
+static void *turn(void *controller)
+{
+    kineto_error why;
+    (void)pthread_setname_np(pthread_self(), KB_THREAD_CONTROL);
+    if (ring_waits && ring_begin(&life.settings, &why))
+        kb_log(KINETO_LOG_WARNING, "there is no ring: %s", why.message);
+    while (!kb_load_acquire(&life.ending)) {
+        bool more = ko_process_tend();
+        ko_controller_turn(controller, more ? 0 : look_ns());
+        if (end_with_program(controller))
+            break;
+    }
+    return NULL;
+}
+
+/* ---- begin and end: with the lock ---------------------------------------------------------------- */
+
+static void at_exit(void);
+static void in_child(void);
+
+/* Sessions of the program, too, are what a fork's child wakes up by. */
+static void register_once(void)
+{
+    if (life.registered)
+        return;
+    life.registered = true;
+    (void)atexit(at_exit);
+    (void)pthread_atfork(NULL, NULL, in_child);
+    ks_session_hook(on_session);
+}
+
+static kineto_status create(const ko_settings *s, bool lenient, ko_controller **out,
+                            kineto_error *err)
+{
+    ko_driver driver;
+    bool ring = s->options.ring_seconds > 0;
+    ko_process_driver(&driver);
+    if (ring)
+        driver.dump = ko_ring_dump;
+    ko_controller_options options = {.pid = kb_os_pid(),
+                                     .host = "process",
+                                     .ring = ring,
+                                     .dump_path = s->options.dump_path,
+                                     .iterations =
+                                         this_step ? this_step - 1 : kineto_rt_steps(NULL)};
+    kineto_status status = ko_controller_create(&options, &driver, out, err);
+    if (status)
+        return status;
+    (void)ko_controller_watch(*out, ko_observers_watch, NULL);
+    (void)ko_controller_watch(*out, ko_log_watch, NULL);
+    status = listen_to_all(*out, s, lenient, err);
+    if (status)
+        ko_controller_destroy(*out);
+    return status;
+}
+
+static void stop(void)
+{
+    kp_preempt_listen(NULL);
+    ko_controller *c = withdraw();
+    if (!c)
+        return;
+    kb_store_release(&life.ending, 1u);
+    ko_controller_wake(c);
+    pthread_join(life.thread, NULL);
+    ko_controller_destroy(c);
+    ring_end();
+    kb_store_relaxed(&life.listens, false);
+}
+
+static kineto_status start(const ko_settings *s, bool lenient, kineto_error *err)
+{
+    ko_controller *c;
+    register_once();
+    kineto_status status = lenient ? KINETO_OK : ring_begin(s, err);
+    if (status)
+        return status;
+    if (s->options.dump_on_crash)
+        ko_crash_stack();
+    life.settings = *s;
+    ko_settings_own(&life.settings);
+    ring_waits = lenient;
+    status = create(&life.settings, lenient, &c, err);
+    if (status) {
+        ring_end();
+        return status;
+    }
+    kb_store_release(&life.ending, 0u);
+    main_watched = kb_main_watch(ko_control_wake);
+    int failed = kb_thread_start(&life.thread, turn, c);
+    if (failed) {
+        ko_controller_destroy(c);
+        ring_end();
+        return kb_fail_os(err, failed, "cannot start a thread that listens for requests");
+    }
+    kb_store_relaxed(&life.listens, asks(s));
+    kb_store_release(&life.controller, c);
+    kineto_rt_step_hook(on_step);
+    kp_preempt_listen(on_preempt);
+    return KINETO_OK;
+}
+
+/* What only the program's own request began gives way to listeners, unless it is at it. */
+static kineto_status make_way(kineto_error *err)
+{
+    const char *why;
+    if (life.listens)
+        return kb_fail(err, KINETO_E_STATE,
+                       "this process is listened to already: kineto_control_stop first");
+    if (life.controller && !ko_controller_can_accept(life.controller, &why))
+        return kb_fail(err, KINETO_E_STATE, "a trace is under way: %s", why);
+    stop();
+    return KINETO_OK;
+}
+
+kineto_status ko_life_start(const ko_settings *settings, bool lenient, kineto_error *err)
+{
+    pthread_mutex_lock(&life.lock);
+    kb_store_release(&life.again, 0u);
+    kineto_status status = make_way(err);
+    if (!status && asks(settings))
+        status = start(settings, lenient, err);
+    pthread_mutex_unlock(&life.lock);
+    return status;
+}
+
+static void look_at_environment(void)
+{
+    ko_settings *s = life.looked ? NULL : calloc(1, sizeof *s);
+    life.looked = true;
+    if (!s)
+        return;
+    ko_environment_add(s);
+    kineto_error why;
+    if (!life.controller && asks(s) && start(s, true, &why))
+        kb_log(KINETO_LOG_WARNING, "this process is not listened to: %s", why.message);
+    free(s);
+}
+
+void ko_life_environment(void)
+{
+    pthread_mutex_lock(&life.lock);
+    look_at_environment();
+    pthread_mutex_unlock(&life.lock);
+}
+
+kineto_status ko_life_ensure(kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    listen_again();
+    pthread_mutex_lock(&life.lock);
+    look_at_environment();
+    if (!life.controller) {
+        ko_settings *nobody = calloc(1, sizeof *nobody);
+        status =
+            nobody ? start(nobody, false, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        free(nobody);
+    }
+    pthread_mutex_unlock(&life.lock);
+    return status;
+}
+
+void ko_life_stop(void)
+{
+    if (mine > 0)
+        return; /* in a callback: it would wait for itself */
+    pthread_mutex_lock(&life.lock);
+    kb_store_release(&life.again, 0u);
+    life.looked = true;
+    if (life.controller && !pthread_equal(pthread_self(), life.thread))
+        stop();
+    pthread_mutex_unlock(&life.lock);
+}
+
+bool ko_life_listens(void)
+{
+    listen_again();
+    return kb_load_acquire(&life.controller) && kb_load_relaxed(&life.listens);
+}
+
+/* ---- the end of the program, and forks ----------------------------------------------------------- */
+
+/* What was collected is written. */
+static void at_exit(void) { ko_life_stop(); }
+
+/* The thread is not here, and what the controller listens to is the parent's. */
+static void in_child(void)
+{
+    ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
+    pthread_mutex_init(&life.lock, NULL);
+    kb_store_release(&life.users, mine);
+    /* a child that has not gone on yet hands on to its own */
+    bool listened = c || kb_load_relaxed(&life.again);
+    kb_store_release(&life.again, listened && life.listens);
+    ko_observers_forked();
+    ko_process_forked();
+    if (mine == 0)
+        ko_controller_forked(c);
+}
+
+/* In a child that goes on with what its parent did; one that only execs does not come here. */
+static void listen_again(void)
+{
+    kineto_error why;
+    uint32_t yes = 1;
+    if (KINETO_LIKELY(!kb_load_relaxed(&life.again)) || !kb_cas_acqrel(&life.again, &yes, 0u))
+        return;
+    pthread_mutex_lock(&life.lock);
+    ko_settings *s = life.controller ? NULL : malloc(sizeof *s);
+    if (s) {
+        *s = life.settings;
+        ko_settings_own(s);
+        if (start(s, true, &why))
+            kb_log(KINETO_LOG_WARNING, "the child is not listened to: %s", why.message);
+    }
+    free(s);
+    pthread_mutex_unlock(&life.lock);
+}

@@ -1,0 +1,320 @@
+/* What records in this process when it is asked for a trace: a window of the front end, of all
+ * threads, in state KINETO_ONDEMAND. Recording begins early and with little memory, so that nothing
+ * keeps a window from beginning when it should; what lies outside is cut away. Traces are built on
+ * the thread that writes them. */
+#include "ondemand/process/process.h"
+#include "ondemand/capture/observers.h"
+#include "ondemand/output/output.h"
+#include "ondemand/capture/ring.h"
+#include "profiler/profiler.h"
+
+#include <ckineto/host.h>
+#include <inttypes.h>
+
+/* At once: a turn of the controller waits so long. */
+#define GROW_BYTES ((size_t)4 << 20)
+/* For records that are thrown away. */
+#define WARM_BYTES ((size_t)2 << 20)
+#define MOST_BYTES ((size_t)2 << 30)
+
+/* Used with the controller's lock held, but for what says otherwise. */
+typedef struct process {
+    kineto_profiler *window;   /* prepared, or recording */
+    kineto_profiler *ended;    /* to be built; `write` takes it without the lock */
+    kineto_session *warm;      /* devices warm up */
+    kineto_session *warm_over; /* atomic: nobody needs it any more */
+    bool recording;
+    uint64_t iterations; /* 0: by time */
+    ko_iteration first;  /* of the window; ticks 0: not known */
+    int64_t armed_ns, start_ns, end_ns;
+    bool client_snapshot; /* the program takes it itself */
+} process;
+
+static process self;
+
+/* ---- warming up ---------------------------------------------------------------------------------- */
+
+/* The kinds that plug-ins deliver. Of own kinds, those that come without being named, too. */
+static uint64_t device_kinds(void)
+{
+    uint64_t kinds = 0;
+    kineto_plugin_info info = {.size = sizeof info};
+    for (uint32_t i = 0; kineto_plugin_get(i, &info) == KINETO_OK; i++)
+        kinds |= info.kinds;
+    return kinds & KINETO_KINDS_OWN ? kinds | KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT) : kinds;
+}
+
+/* The window's kinds of devices, so that nothing is stopped and started again when it begins, in a
+ * session that overwrites its own records and protects none of them. */
+static void warm_begin(uint64_t kinds, const char *lines)
+{
+    kineto_error why;
+    kineto_session_options options;
+    ks_extras extras = {.grows = true};
+    kineto_session_options_init(&options);
+    options.kinds = kinds & device_kinds();
+    options.buffer_bytes = WARM_BYTES;
+    options.retention = KINETO_RETAIN_NEWEST;
+    options.custom_config = lines[0] ? lines : NULL;
+    if (!options.kinds)
+        return;
+    kineto_status status = ks_session_prepare(&options, &extras, &self.warm, &why);
+    if (!status)
+        status = kineto_session_start(self.warm, &why);
+    if (status)
+        kb_log(KINETO_LOG_WARNING, "devices do not warm up: %s", why.message);
+}
+
+/* Once the window itself records; by whoever has time for it. */
+static void warm_end(void)
+{
+    kineto_session *none = NULL;
+    kineto_session_destroy(kb_exchange_acqrel(&self.warm_over, none));
+}
+
+static void warm_is_over(void)
+{
+    if (self.warm)
+        kb_store_release(&self.warm_over, self.warm);
+    self.warm = NULL;
+}
+
+/* ---- preparing ----------------------------------------------------------------------------------- */
+
+static bool was_given(const ko_request *r, const char *name)
+{
+    size_t count;
+    const ko_request_key *keys = ko_request_keys(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return r->given >> i & 1;
+    return false;
+}
+
+/* The limit is meant for devices: a smaller one does not take anything from the program's ranges.
+ */
+static size_t buffer_bytes(const ko_request *r)
+{
+    if (!was_given(r, "ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB") || r->max_buffer_bytes <= 0)
+        return KS_BUFFER_BYTES;
+    return KB_MIN(KB_MAX((size_t)r->max_buffer_bytes, KS_BUFFER_BYTES), MOST_BYTES);
+}
+
+static kineto_profiler_config config_of(const ko_request *r)
+{
+    kineto_profiler_config c;
+    kineto_profiler_config_init(&c, KINETO_STATE_KINETO_ONDEMAND);
+    c.report_input_shapes = r->record_shapes;
+    c.profile_memory = r->profile_memory;
+    c.with_stack = r->with_stack;
+    c.with_flops = r->with_flops;
+    c.with_modules = r->with_modules;
+    c.buffer_bytes = buffer_bytes(r);
+    c.trace_id = r->trace_id[0] ? r->trace_id : NULL;
+    c.experimental.trace_only = true;
+    return c;
+}
+
+static kineto_status record(kineto_error *err)
+{
+    kineto_status status = kp_window_start(self.window, err);
+    self.armed_ns = ks_session_started_ns(self.window->session);
+    self.recording = !status;
+    return status;
+}
+
+/* By iteration, recording begins now: when the first one begins it would be a moment too late. */
+static kineto_status prepare(void *context, const ko_request *request, kineto_error *err)
+{
+    (void)context;
+    kineto_profiler_config config = config_of(request);
+    kp_more more = {.kinds = request->kinds ? request->kinds : KINETO_KINDS_DEFAULT,
+                    .lines = request->custom};
+    if (request->profile_memory)
+        more.kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
+    warm_end();
+    kineto_status status = kp_window_prepare(&config, &more, &self.window, err);
+    if (status)
+        return status;
+    self.recording = false;
+    self.iterations = request->iterations > 0 ? (uint64_t)request->iterations : 0;
+    self.first = (ko_iteration){0};
+    if (self.iterations)
+        status = record(err);
+    else if (request->warmup_ns > 0)
+        warm_begin(more.kinds, request->custom);
+    ko_client_prepare(request);
+    ko_control_wake();
+    return status;
+}
+
+/* ---- recording ----------------------------------------------------------------------------------- */
+
+static kineto_status arm(void *context, kineto_error *err)
+{
+    (void)context;
+    if (!self.window)
+        return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
+    kineto_status status = self.recording ? KINETO_OK : record(err);
+    warm_is_over();
+    ko_control_wake();
+    return status;
+}
+
+static void started(void *context, int64_t start_ns)
+{
+    (void)context;
+    if (!self.window)
+        return; /* a snapshot of memory */
+    if (!self.iterations || !ko_control_iteration_at(start_ns, &self.first))
+        self.first = (ko_iteration){0};
+    kp_window_keep(self.window, start_ns, self.first.ticks);
+    ko_client_start();
+}
+
+/* When the iteration began that the window ends with; 0: it ends otherwise, or that is not known.
+ */
+static uint64_t end_ticks(int64_t end_ns)
+{
+    ko_iteration after;
+    bool is = self.first.ticks &&
+              ko_control_iteration(self.first.number + self.iterations, &after) &&
+              after.told_ns <= end_ns;
+    return is ? after.ticks : 0;
+}
+
+static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
+{
+    (void)context;
+    if (!self.window)
+        return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
+    kp_window_cut cut = {start_ns, end_ns, self.first.ticks, end_ticks(end_ns)};
+    kineto_status status = kp_window_end(self.window, &cut, err);
+    self.start_ns = start_ns;
+    self.end_ns = end_ns;
+    self.ended = self.window;
+    self.window = NULL;
+    warm_is_over();
+    ko_client_stop();
+    return status;
+}
+
+static void drop(void *context)
+{
+    (void)context;
+    kp_window_drop(self.window);
+    kp_window_drop(self.ended);
+    self.window = self.ended = NULL;
+    warm_is_over();
+    warm_end();
+    ko_client_drop();
+    ko_client_snapshot_drop();
+    ko_snapshot_drop();
+}
+
+/* ---- writing: without the lock ------------------------------------------------------------------- */
+
+/* A JSON string; ids are short. */
+static const char *quoted(const char *text, char *out)
+{
+    *kb_json_escape(out, kb_string(text), NULL) = 0;
+    return out;
+}
+
+#define QUOTED_BYTES (6 * KO_REQUEST_ID_BYTES + 3)
+
+/* What the trace says of where it comes from. */
+typedef struct texts {
+    char id[QUOTED_BYTES], group[QUOTED_BYTES], note[160];
+    kt_build_header header[2];
+    kt_build_note notes[1];
+    kp_window_texts all;
+} texts;
+
+static void texts_make(texts *t, const ko_request *request)
+{
+    uint32_t n = 0;
+    if (request->trace_id[0])
+        t->header[n++] = (kt_build_header){"trace_id", quoted(request->trace_id, t->id)};
+    if (request->group_id[0])
+        t->header[n++] = (kt_build_header){"group_trace_id", quoted(request->group_id, t->group)};
+    int64_t early_ns = kb_length_ns(self.armed_ns, self.start_ns);
+    snprintf(t->note, sizeof t->note, "recording began %s %s; the trace is cut at the window",
+             kb_duration(early_ns < 0 ? -early_ns : early_ns).s,
+             early_ns < 0 ? "into the window" : "before the window");
+    t->notes[0] = (kt_build_note){"on demand", "windows", t->note, 1, false};
+    t->all = (kp_window_texts){t->header, n, t->notes, 1};
+}
+
+static kineto_status write_trace(void *context, const ko_request *request, ko_request_source source,
+                                 const char *path, uint64_t *bytes, kineto_error *err)
+{
+    (void)context;
+    texts t;
+    kineto_trace *trace = NULL;
+    if (!self.ended)
+        return kb_fail(err, KINETO_E_STATE, "there is no window to be written");
+    texts_make(&t, request);
+    warm_end();
+    kineto_status status = kp_window_build(self.ended, &t.all, &trace, err);
+    if (!status)
+        status = ko_output_write(trace, source, path, bytes, err);
+    kineto_trace_release(trace);
+    kp_window_drop(self.ended);
+    self.ended = NULL;
+    return status;
+}
+
+/* ---- snapshots of memory ------------------------------------------------------------------------- */
+
+static kineto_status snapshot_start(void *context, const ko_request *request, kineto_error *err)
+{
+    (void)context;
+    self.client_snapshot = ko_client_takes_snapshots();
+    if (!self.client_snapshot)
+        return ko_snapshot_start(request, err);
+    ko_client_snapshot_start();
+    return KINETO_OK;
+}
+
+/* Without the lock. */
+static kineto_status snapshot_stop(void *context, const ko_request *request,
+                                   ko_request_source source, const char *path, uint64_t *bytes,
+                                   kineto_error *err)
+{
+    (void)context;
+    (void)request;
+    return self.client_snapshot ? ko_client_snapshot_stop(source, path, bytes, err)
+                                : ko_snapshot_stop(source, path, bytes, err);
+}
+
+/* ---- the driver ------------------------------------------------------------------------------------ */
+
+void ko_process_driver(ko_driver *out)
+{
+    *out = (ko_driver){.prepare = prepare,
+                       .arm = arm,
+                       .started = started,
+                       .stop = stop,
+                       .write = write_trace,
+                       .drop = drop,
+                       .snapshot_start = snapshot_start,
+                       .snapshot_stop = snapshot_stop};
+}
+
+bool ko_process_tend(void)
+{
+    if (kb_load_acquire(&self.warm_over))
+        warm_end();
+    return ks_sessions_grow(GROW_BYTES);
+}
+
+/* The parent's threads may have been at it: what they left is not touched, only remembered. */
+void ko_process_forked(void)
+{
+    static process inherited;
+    kp_window_show(NULL);
+    inherited = self;
+    (void)inherited;
+    memset(&self, 0, sizeof self);
+}

@@ -1,0 +1,348 @@
+/* What both ends of a control socket share: where sockets are, and what packets look like. */
+#include "ondemand/wire/control_wire.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the directory -----------------------------------------------------------------------------
+ */
+
+#define SHARED       "/tmp"
+#define OTHERS       (S_IRWXG | S_IRWXO)
+#define MAY_BE_MOVED (S_IWGRP | S_IWOTH) /* by others, in such a directory */
+
+static bool is_mine_or_roots(const struct stat *st)
+{
+    return st->st_uid == 0 || st->st_uid == geteuid();
+}
+
+/* Who may rename what is in it could put a directory of theirs in place of ours. */
+static kineto_status check_above(const char *above, kineto_error *err)
+{
+    struct stat st;
+    if (stat(above, &st) != 0)
+        return kb_fail_os(err, errno, "cannot look at '%s', where control sockets are", above);
+    if (!S_ISDIR(st.st_mode))
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s', where control sockets would be, is no directory", above);
+    if (!is_mine_or_roots(&st))
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s', where control sockets would be, belongs to user %u: set "
+                       "XDG_RUNTIME_DIR to a directory of your own, or unset it",
+                       above, (unsigned)st.st_uid);
+    if ((st.st_mode & MAY_BE_MOVED) && !(st.st_mode & S_ISVTX))
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s', where control sockets would be, can be changed by others (mode "
+                       "%03o): set XDG_RUNTIME_DIR to a directory of your own",
+                       above, (unsigned)st.st_mode & 0777u);
+    return KINETO_OK;
+}
+
+static kineto_status check_own(const char *path, kineto_error *err)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT
+                   ? kb_fail(err, KINETO_E_NOT_FOUND,
+                             "there is no directory '%s': no process of this user listens", path)
+                   : kb_fail_os(err, errno, "cannot look at '%s', where control sockets are", path);
+    if (S_ISLNK(st.st_mode))
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s', where control sockets are, is a symbolic link: remove it", path);
+    if (!S_ISDIR(st.st_mode))
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s', where control sockets are, is no directory: remove it", path);
+    if (st.st_uid != geteuid())
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s', where control sockets are, belongs to user %u, not to %u", path,
+                       (unsigned)st.st_uid, (unsigned)geteuid());
+    if (st.st_mode & OTHERS)
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s', where control sockets are, is open to others (mode %03o): look what "
+                       "is in it, then chmod 700 or remove it",
+                       path, (unsigned)st.st_mode & 0777u);
+    return KINETO_OK;
+}
+
+/* The directory above ours and the name of ours in it. */
+static kineto_status choose(char above[KO_REQUEST_PATH_BYTES], char name[32], kineto_error *err)
+{
+    const char *setting = kb_setting("XDG_RUNTIME_DIR");
+    struct stat st;
+    snprintf(name, 32, "ckineto");
+    if (setting && setting[0] != '/')
+        return kb_fail(err, KINETO_E_ARGUMENT, "XDG_RUNTIME_DIR is no absolute path");
+    if (setting && strlen(setting) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+        return kb_fail(err, KINETO_E_LIMIT,
+                       "XDG_RUNTIME_DIR has %zu bytes: the path of a socket has 107 at most",
+                       strlen(setting));
+    if (setting) {
+        snprintf(above, KO_REQUEST_PATH_BYTES, "%s", setting);
+        return KINETO_OK;
+    }
+    snprintf(above, KO_REQUEST_PATH_BYTES, "/run/user/%u", (unsigned)geteuid());
+    if (lstat(above, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+        return KINETO_OK;
+    snprintf(above, KO_REQUEST_PATH_BYTES, SHARED);
+    snprintf(name, 32, "ckineto-%u", (unsigned)geteuid());
+    return KINETO_OK;
+}
+
+/* Another user may have taken our name in the directory that all share. Then ours has that name and
+ * something that cannot be guessed, and both ends look for it: the first one, in the order of names.
+ * @return whether there is one. */
+static bool find_private(const char *usual, char path[KO_REQUEST_PATH_BYTES])
+{
+    const char *name = usual + sizeof SHARED;
+    size_t n = strlen(name);
+    char candidate[KO_REQUEST_PATH_BYTES];
+    kineto_error why;
+    bool found = false;
+    DIR *all = opendir(SHARED);
+    for (struct dirent *e; all && (e = readdir(all));) {
+        if (strncmp(e->d_name, name, n) != 0 || e->d_name[n] != '-')
+            continue;
+        int bytes = snprintf(candidate, sizeof candidate, SHARED "/%s", e->d_name);
+        if (bytes < 0 || (size_t)bytes >= sizeof candidate || check_own(candidate, &why) ||
+            (found && strcmp(candidate, path) > 0))
+            continue;
+        memcpy(path, candidate, sizeof candidate);
+        found = true;
+    }
+    if (all)
+        closedir(all);
+    return found;
+}
+
+/* Another process of ours may do the same at this moment: the first one in the order of names counts. */
+static kineto_status make_private(const char *usual, char path[KO_REQUEST_PATH_BYTES],
+                                  kineto_error *err)
+{
+    char mine[KO_REQUEST_PATH_BYTES];
+    int n = snprintf(mine, sizeof mine, "%s-XXXXXX", usual);
+    if (n < 0 || (size_t)n >= sizeof mine || kb_os_make_own_temporary(mine) != 0)
+        return kb_fail_os(err, errno, "cannot make '%s' for control sockets", mine);
+    if (!find_private(usual, path))
+        memcpy(path, mine, sizeof mine);
+    else if (strcmp(path, mine) != 0)
+        (void)rmdir(mine);
+    return check_own(path, err);
+}
+
+/* `path` is the usual one, and receives the one to use. */
+static kineto_status find_in_shared(bool make, char path[KO_REQUEST_PATH_BYTES], kineto_error *err)
+{
+    char usual[KO_REQUEST_PATH_BYTES];
+    struct stat st;
+    memcpy(usual, path, sizeof usual);
+    bool is_there = lstat(usual, &st) == 0, is_mine = is_there && st.st_uid == geteuid();
+    if (is_mine || (!find_private(usual, path) && !is_there && !make))
+        return check_own(usual, err);
+    if (strcmp(path, usual) != 0)
+        return check_own(path, err);
+    if (make && kb_os_make_own_directory(usual) == 0)
+        return check_own(usual, err);
+    return make ? make_private(usual, path, err) : check_own(usual, err);
+}
+
+kineto_status ko_control_directory(bool make, char path[KO_REQUEST_PATH_BYTES], kineto_error *err)
+{
+    char above[KO_REQUEST_PATH_BYTES], name[32];
+    struct sockaddr_un longest;
+    kineto_status status = choose(above, name, err);
+    if (status == KINETO_OK)
+        status = check_above(above, err);
+    if (status != KINETO_OK)
+        return status;
+    int n = snprintf(path, KO_REQUEST_PATH_BYTES, "%s/%s", above, name);
+    if (n < 0 || n >= (int)KO_REQUEST_PATH_BYTES)
+        return kb_fail(err, KINETO_E_LIMIT, "the path of XDG_RUNTIME_DIR is too long");
+    status = ko_control_address(path, UINT32_MAX, true, &longest, err);
+    if (status != KINETO_OK)
+        return status;
+    if (strcmp(above, SHARED) == 0)
+        return find_in_shared(make, path, err);
+    if (make && kb_os_make_own_directory(path) != 0 && errno != EEXIST)
+        return kb_fail_os(err, errno, "cannot make '%s' for control sockets", path);
+    return check_own(path, err);
+}
+
+kineto_status ko_control_address(const char *directory, uint32_t pid, bool unborn,
+                                 struct sockaddr_un *out, kineto_error *err)
+{
+    memset(out, 0, sizeof *out);
+    out->sun_family = AF_UNIX;
+    int n = unborn ? snprintf(out->sun_path, sizeof out->sun_path, "%s/.%u.new", directory, pid)
+                   : snprintf(out->sun_path, sizeof out->sun_path, "%s/%u.sock", directory, pid);
+    if (n < 0 || n >= (int)sizeof out->sun_path)
+        return kb_fail(err, KINETO_E_LIMIT,
+                       "the path of a control socket in '%s' has %d bytes, more than %zu: set "
+                       "XDG_RUNTIME_DIR to a shorter one",
+                       directory, n, sizeof out->sun_path - 1);
+    return KINETO_OK;
+}
+
+/* ---- writing packets ---------------------------------------------------------------------------
+ */
+
+void ko_packet_begin(ko_packet *p, const char *verb)
+{
+    int n = snprintf(p->data, sizeof p->data, "%s\nv=%d\n", verb, KO_CONTROL_VERSION);
+    p->bytes = n > 0 ? (size_t)n : 0;
+}
+
+/* As much of the value as `room` holds; returns how much that is, escaped. */
+static size_t escape(char *out, size_t room, const char *value)
+{
+    size_t used = 0;
+    for (; *value; value++) {
+        bool special = *value == '\n' || *value == '\\';
+        if (used + (special ? 2 : 1) > room)
+            break;
+        if (special)
+            out[used++] = '\\';
+        out[used++] = *value == '\n' ? 'n' : *value;
+    }
+    return used;
+}
+
+void ko_packet_put(ko_packet *p, const char *key, const char *value)
+{
+    size_t size = strlen(key), room = sizeof p->data - p->bytes;
+    if (room < size + 2)
+        return;
+    char *at = p->data + p->bytes;
+    memcpy(at, key, size);
+    at[size++] = '=';
+    size += escape(at + size, room - size - 1, value ? value : "");
+    at[size++] = '\n';
+    p->bytes += size;
+}
+
+void ko_packet_put_int(ko_packet *p, const char *key, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    ko_packet_put(p, key, text);
+}
+
+/* ---- reading them ------------------------------------------------------------------------------
+ */
+
+/* The next line without its end, taken off. */
+static kineto_string take_line(kineto_string *rest)
+{
+    const char *end = rest->size ? memchr(rest->data, '\n', rest->size) : NULL;
+    kineto_string line = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
+    size_t taken = line.size + (end ? 1 : 0);
+    *rest = (kineto_string){rest->data + taken, rest->size - taken};
+    return line;
+}
+
+static bool is_verb(kineto_string s)
+{
+    if (s.size == 0 || s.size >= sizeof((ko_packet_view *)NULL)->verb)
+        return false;
+    for (size_t i = 0; i < s.size; i++)
+        if (!(s.data[i] >= 'a' && s.data[i] <= 'z') && s.data[i] != '-')
+            return false;
+    return true;
+}
+
+/* Everything before an empty line is KEY=VALUE. */
+static const char *check_lines(kineto_string *rest, kineto_string *lines)
+{
+    *lines = (kineto_string){rest->data, 0};
+    while (rest->size > 0) {
+        kineto_string line = take_line(rest);
+        if (line.size == 0)
+            break;
+        const char *is = memchr(line.data, '=', line.size);
+        if (!is || is == line.data)
+            return "a line is not KEY=VALUE";
+        if (memchr(line.data, '\0', line.size))
+            return "there is a NUL byte in it";
+        lines->size = (size_t)(rest->data - lines->data);
+    }
+    return NULL;
+}
+
+/* Later versions add verbs and keys, and change nothing: any will do. */
+static const char *check_version(kineto_string lines)
+{
+    kineto_string key, value;
+    int64_t version;
+    while (ko_packet_next(&lines, &key, &value))
+        if (kb_string_equal(key, kb_string("v")) &&
+            (!ko_packet_number(value, &version) || version < 1))
+            return "its version (v) is no number above 0";
+    return NULL;
+}
+
+bool ko_packet_read(const void *data, size_t bytes, ko_packet_view *out, const char **why)
+{
+    kineto_string rest = {data, bytes};
+    *why = NULL;
+    memset(out, 0, sizeof *out);
+    kineto_string verb = take_line(&rest);
+    if (bytes == 0)
+        *why = "it is empty";
+    else if (!is_verb(verb))
+        *why = "it does not begin with a verb on a line of its own";
+    else
+        *why = check_lines(&rest, &out->lines);
+    if (!*why)
+        *why = check_version(out->lines);
+    if (*why)
+        return false;
+    memcpy(out->verb, verb.data, verb.size);
+    out->text = rest;
+    return true;
+}
+
+bool ko_packet_next(kineto_string *lines, kineto_string *key, kineto_string *value)
+{
+    while (lines->size > 0) {
+        kineto_string line = take_line(lines);
+        const char *is = line.size ? memchr(line.data, '=', line.size) : NULL;
+        if (!is)
+            continue;
+        *key = (kineto_string){line.data, (size_t)(is - line.data)};
+        *value = (kineto_string){is + 1, line.size - key->size - 1};
+        return true;
+    }
+    return false;
+}
+
+void ko_packet_unescape(kineto_string value, char *out, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < value.size && used + 1 < size; i++) {
+        char c = value.data[i];
+        if (c == '\\' && i + 1 < value.size) {
+            c = value.data[++i];
+            if (c == 'n')
+                c = '\n';
+        }
+        out[used++] = c;
+    }
+    out[used] = '\0';
+}
+
+bool ko_packet_number(kineto_string value, int64_t *out)
+{
+    char text[24];
+    char *end;
+    if (value.size == 0 || value.size >= sizeof text || value.data[0] == ' ')
+        return false;
+    memcpy(text, value.data, value.size);
+    text[value.size] = '\0';
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno != 0 || *end != '\0' || end == text)
+        return false;
+    *out = number;
+    return true;
+}
