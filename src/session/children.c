@@ -75,7 +75,7 @@ static ks_image *find_image(ks_children *c, uint32_t pid)
 }
 
 /* False: it was looked at in this pass. */
-static bool look_at(ks_children *c, uint32_t pid)
+static bool look_at_process(ks_children *c, uint32_t pid)
 {
     ks_image *it = find_image(c, pid);
     if (!it)
@@ -106,7 +106,7 @@ static void add_children_of(ks_children *c, uint32_t pid, const char *tid, pid_l
     }
 }
 
-static void list_below(ks_children *c, uint32_t pid, pid_list *queue)
+static void list_process_children(ks_children *c, uint32_t pid, pid_list *queue)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/task", pid);
@@ -119,13 +119,13 @@ static void list_below(ks_children *c, uint32_t pid, pid_list *queue)
     closedir(tasks);
 }
 
-static void look_at_tree(ks_children *c, uint32_t root)
+static void look_at_process_tree(ks_children *c, uint32_t root)
 {
     pid_list queue = {0};
     (void)kb_vec_push(&queue, root);
     for (size_t i = 0; i < queue.count && c->looks < MAX_LOOKS; i++)
-        if (look_at(c, queue.data[i]))
-            list_below(c, queue.data[i], &queue);
+        if (look_at_process(c, queue.data[i]))
+            list_process_children(c, queue.data[i], &queue);
     kb_vec_free(&queue);
 }
 
@@ -136,14 +136,14 @@ void ks_children_sample(ks_children *c)
         return;
     c->looks = 0;
     c->pass++;
-    look_at_tree(c, c->root);
+    look_at_process_tree(c, c->root);
     for (size_t i = 0; i < c->all.count && c->looks < MAX_LOOKS; i++) {
         ks_image *it = &c->all.data[i];
         if (it->replaced || it->gone || it->pass == c->pass)
             continue;
         it->gone = !kb_os_alive(it->pid, it->start_time);
         if (!it->gone)
-            look_at_tree(c, it->pid);
+            look_at_process_tree(c, it->pid);
     }
 }
 
@@ -161,7 +161,7 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
     (void)kb_vec_push(&queue, root_pid);
     for (size_t i = 0; i < queue.count && c.looks < MAX_LOOKS && count < room; i++) {
         pids[count++] = queue.data[i];
-        list_below(&c, queue.data[i], &queue);
+        list_process_children(&c, queue.data[i], &queue);
     }
     kb_vec_free(&queue);
     return count;
@@ -180,7 +180,7 @@ static uint64_t image_key(uint32_t pid, uint64_t start_time, uint64_t exec_id)
     return kb_hash(key, sizeof key);
 }
 
-static bool on_attached(void *context, const kf_process_entry *p, kineto_string name)
+static bool note_attached_process(void *context, const kf_process_entry *p, kineto_string name)
 {
     attached *a = context;
     (void)name;
@@ -189,7 +189,7 @@ static bool on_attached(void *context, const kf_process_entry *p, kineto_string 
            kb_map_insert(&a->images, image_key(p->pid, p->start_time, p->exec_id), 1, NULL);
 }
 
-static void attached_free(attached *a)
+static void free_attached(attached *a)
 {
     kb_map_free(&a->processes);
     kb_map_free(&a->execs);
@@ -206,7 +206,7 @@ static bool did_attach(const attached *a, const ks_image *it)
 
 /* Why an image is not recorded. A fork's child attaches with its first record: one without has nothing to
  * tell, whatever stands against it. */
-static ks_unrecorded reason_of(const attached *a, const ks_image *it)
+static ks_unrecorded unrecorded_reason(const attached *a, const ks_image *it)
 {
     if (it->exec_id && kb_map_find(&a->execs, it->exec_id))
         return KS_UNRECORDED_UNUSED;
@@ -219,7 +219,7 @@ typedef struct group {
     char examples[256];
 } group;
 
-static void group_add(group *g, kineto_string name, uint32_t pid)
+static void add_to_group(group *g, kineto_string name, uint32_t pid)
 {
     size_t used = strlen(g->examples), size = sizeof g->examples - used;
     if (g->count++ < MAX_EXAMPLES)
@@ -246,7 +246,7 @@ static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
         uint32_t pid = (uint32_t)strtoul(at, &name, 10);
         *end = 0;
         if (*name == ' ' && kb_map_insert(pids, pid, 1, &created) && created)
-            group_add(g, kb_string(name + 1), pid);
+            add_to_group(g, kb_string(name + 1), pid);
     }
 }
 
@@ -260,9 +260,9 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
         const ks_image *it = &c->all.data[i];
         if (did_attach(a, it) || ks_image_passed_by(it) || kb_map_find(&others, it->pid))
             continue;
-        ks_unrecorded why = reason_of(a, it);
+        ks_unrecorded why = unrecorded_reason(a, it);
         bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
-        group_add(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name), it->pid);
+        add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name), it->pid);
     }
     for (uint32_t why = 0; why < KS_UNRECORDED_COUNT; why++)
         for (uint32_t kind = 0; kind < GROUPS; kind++)
@@ -283,7 +283,7 @@ void ks_pool_note_steps(const kf_pool *pool)
         char name[40];
         snprintf(name, sizeof name, "ProfilerStep#%llu", (unsigned long long)count - 1);
         if (count)
-            group_add(&begun, kb_string(name), kb_load_relaxed(&s->pid));
+            add_to_group(&begun, kb_string(name), kb_load_relaxed(&s->pid));
     }
     if (begun.count)
         ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended", begun.count, false,
@@ -303,7 +303,7 @@ static bool add_running(void *context, const kf_process_entry *p, kineto_string 
     if (!kb_map_insert(&r->known, image_key(p->pid, p->start_time, 0), 1, &created))
         return false;
     if (created && kb_os_alive(p->pid, p->start_time))
-        group_add(&r->group, name, p->pid);
+        add_to_group(&r->group, name, p->pid);
     return true;
 }
 
@@ -316,9 +316,9 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
                         "/proc is not mounted, or belongs to another pid namespace: programs that were not "
                         "recorded are not named, nor those that go on",
                         ticks);
-    ks_pool_processes(pool, on_attached, &a);
+    ks_pool_processes(pool, note_attached_process, &a);
     report_unrecorded(c, pool, &a, ticks);
-    attached_free(&a);
+    free_attached(&a);
     if (ticks)
         return;
     ks_pool_note_steps(pool);

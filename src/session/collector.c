@@ -27,7 +27,7 @@
 #define SPARING_NS         (100 * MILLISECOND)
 #define SPARING_SCAN_NS    (500 * MILLISECOND)
 
-static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+static uint64_t collector_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- ledger and header entries ------------------------------------------------------------------- */
 
@@ -71,13 +71,13 @@ typedef struct loss_count {
     uint32_t open; /* ranges, at this point of the chunk */
 } loss_count;
 
-static void lose(const loss_count *l, uint32_t source, uint32_t count)
+static void count_lost(const loss_count *l, uint32_t source, uint32_t count)
 {
     if (count)
         kb_add_relaxed(&l->pool->control->counters[source % KF_MAX_SOURCES][l->reason], count);
 }
 
-static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
+static void count_lost_record(loss_count *l, const uint64_t *record, uint32_t words)
 {
     uint32_t type = kf_header_type(record[0]), depth = kf_header_aux(record[0]) & 0xff;
     switch (type) {
@@ -86,7 +86,7 @@ static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
         break;
     case KF_BEGIN:
         if (!l->at_end)
-            lose(l, KF_SOURCE_API, 1);
+            count_lost(l, KF_SOURCE_API, 1);
         l->open = depth + 1;
         break;
     case KF_REOPEN:
@@ -95,44 +95,44 @@ static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
     case KF_END:
         depth = (uint32_t)(record[0] >> 6 & 1023);
         if (l->at_end && l->open > depth)
-            lose(l, KF_SOURCE_API, l->open - depth);
+            count_lost(l, KF_SOURCE_API, l->open - depth);
         l->open = KB_MIN(l->open, depth);
         break;
     case KF_INSTANT:
     case KF_ASYNC_BEGIN:
     case KF_COUNTER:
     case KF_MEMORY:
-        lose(l, KF_SOURCE_API, 1);
+        count_lost(l, KF_SOURCE_API, 1);
         break;
     case KF_SHED:
         if (words > 2) /* it tells of a loss, and is lost itself */
             kb_add_relaxed(&l->pool->control->counters[KF_SOURCE_API][KF_REASON_SHED], record[2]);
         break;
     case KF_DEVICE:
-        lose(l, words > 5 ? (uint32_t)(record[5] >> 48 & 0xff) : KF_SOURCE_API, 1);
+        count_lost(l, words > 5 ? (uint32_t)(record[5] >> 48 & 0xff) : KF_SOURCE_API, 1);
         break;
     default:
         break;
     }
 }
 
-static void lose_chunk(loss_count l, const uint64_t *words, uint32_t count)
+static void count_lost_chunk(loss_count l, const uint64_t *words, uint32_t count)
 {
     for (uint32_t at = 0; at < count;) {
         uint32_t n = kf_header_words(words[at]);
         if (words[at] == 0 || n == 0 || n > count - at)
             return;
-        lose_record(&l, words + at, n);
+        count_lost_record(&l, words + at, n);
         at += n;
     }
 }
 
 /* A slot of the spool's ring gets another chunk. */
-static void count_evicted(void *context, const uint64_t *words, uint32_t count)
+static void count_spool_evicted(void *context, const uint64_t *words, uint32_t count)
 {
     const kf_pool *pool = context;
     ks_tally tally = {.chunks = 0};
-    lose_chunk((loss_count){pool, KF_REASON_EVICTED, true, 0}, words, count);
+    count_lost_chunk((loss_count){pool, KF_REASON_EVICTED, true, 0}, words, count);
     ks_tally_chunk(&tally, words, count, NULL);
     kb_add_relaxed(&pool->control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL],
                    UINT64_C(0) - ks_tally_events(&tally));
@@ -150,7 +150,7 @@ static void account_lock(ks_collector *c, bool take)
 /* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing
  * lies beside a device or FIFO. The name cannot be guessed: in a directory that others write to, they
  * cannot take it first. */
-static kineto_status spool_name(const char *output, char path[KS_PATH_BYTES], kineto_error *err)
+static kineto_status choose_spool_path(const char *output, char path[KS_PATH_BYTES], kineto_error *err)
 {
     unsigned long long random = kb_os_random();
     const char *slash = strrchr(output, '/');
@@ -214,7 +214,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
     uint64_t ring = options->policy == KS_POLICY_RING ? options->keep_bytes / KF_CHUNK_BYTES : 0;
     if (options->policy == KS_POLICY_RING && ring == 0)
         ring = 1;
-    kineto_status status = spool_name(options->output_path, c->spool_path, err);
+    kineto_status status = choose_spool_path(options->output_path, c->spool_path, err);
     if (status == KINETO_OK)
         status = ks_pool_file_create(buffer, KS_DICTIONARY_BYTES, c->pool_path, &c->pool, err);
     if (status == KINETO_OK && options->on_demand)
@@ -249,7 +249,7 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
     if (c->options.wants)
         kf_window_want(c->pool.control, c->window, c->options.wants);
-    c->next_second_ns = now_ns() + SECOND_INTERVAL_NS;
+    c->next_second_ns = collector_now_ns() + SECOND_INTERVAL_NS;
     return ks_spool_control(c->spool, c->pool.control, err);
 }
 
@@ -330,7 +330,7 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
         if (words == 0 || words > pool->dictionary_words - at)
             break;
         if (type == KF_ENTRY_NONE && !last) {
-            uint64_t now = now_ns();
+            uint64_t now = collector_now_ns();
             if (c->dictionary_stuck_ns == 0)
                 c->dictionary_stuck_ns = now;
             if (now - c->dictionary_stuck_ns < SECOND_INTERVAL_NS)
@@ -345,14 +345,14 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
     return at;
 }
 
-static void spool_fails(ks_collector *c, const kineto_error *err)
+static void note_spool_failure(ks_collector *c, const kineto_error *err)
 {
     if (c->spool_failures++ == 0) {
         snprintf(c->spool_error, sizeof c->spool_error, "%.*s", (int)sizeof c->spool_error - 1,
                  err->message);
         kb_log(KINETO_LOG_WARNING, "%s: copying out is suspended", err->message);
     }
-    c->spool_retry_ns = now_ns() + SECOND_INTERVAL_NS;
+    c->spool_retry_ns = collector_now_ns() + SECOND_INTERVAL_NS;
 }
 
 static void copy_dictionary(ks_collector *c, bool last)
@@ -363,7 +363,7 @@ static void copy_dictionary(ks_collector *c, bool last)
     if (end == from)
         return;
     if (ks_spool_dictionary(c->spool, c->pool.dictionary, from, end - from, &err))
-        spool_fails(c, &err);
+        note_spool_failure(c, &err);
     else
         c->dictionary_at = end;
 }
@@ -403,15 +403,15 @@ static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64
     kineto_error err;
     bool was_full = c->keep_is_full;
     uint32_t keep = count_to_keep(c, chunks, count);
-    if (keep && ks_spool_chunks(c->spool, chunks, keep, count_evicted, &c->pool, &err)) {
+    if (keep && ks_spool_chunks(c->spool, chunks, keep, count_spool_evicted, &c->pool, &err)) {
         c->keep_is_full = was_full;
-        spool_fails(c, &err);
+        note_spool_failure(c, &err);
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         count_copied(c, &chunks[i], i < keep);
         if (i >= keep)
-            lose_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
+            count_lost_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
                        chunks[i].count);
         (void)kf_chunk_free(&c->pool, chunks[i].index, claims[i]);
     }
@@ -441,7 +441,7 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
  * as what it is given back. Its state is read once: a chunk that is sealed between two looks is for
  * the next pass. What the dead held is inherited, and full for good: from then on nobody else gets
  * it, however late it is copied. */
-static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
+static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
                       uint32_t *words)
 {
     const kf_descriptor *d = &c->pool.descriptors[index];
@@ -462,11 +462,11 @@ static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead,
     return true;
 }
 
-static void gather(ks_collector *c, uint32_t index, bool look_for_dead)
+static void collect_chunk(ks_collector *c, uint32_t index, bool look_for_dead)
 {
     uint32_t words = 0;
     uint64_t claim;
-    if (!make_ours(c, index, look_for_dead, &claim, &words))
+    if (!claim_chunk(c, index, look_for_dead, &claim, &words))
         return;
     if (words == 0) {
         (void)kf_chunk_free(&c->pool, index, claim);
@@ -485,7 +485,7 @@ static void gather(ks_collector *c, uint32_t index, bool look_for_dead)
         (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
 }
 
-static int oldest_first(const void *left, const void *right)
+static int compare_pending_age(const void *left, const void *right)
 {
     const ks_pending *a = left, *b = right;
     if (a->last_ticks != b->last_ticks)
@@ -494,14 +494,14 @@ static int oldest_first(const void *left, const void *right)
 }
 
 /* What is kept or thrown away first goes by time. */
-static bool flush(ks_collector *c)
+static bool flush_pending(ks_collector *c)
 {
     ks_spool_chunk batch[BATCH];
     uint64_t claims[BATCH];
     bool ok = true;
     uint32_t used = 0;
     if (c->options.policy != KS_POLICY_STREAM && c->pending.count)
-        qsort(c->pending.data, c->pending.count, sizeof *c->pending.data, oldest_first);
+        qsort(c->pending.data, c->pending.count, sizeof *c->pending.data, compare_pending_age);
     for (size_t i = 0; i < c->pending.count && ok; i++) {
         claims[used] = c->pending.data[i].claim;
         batch[used++] = c->pending.data[i].chunk;
@@ -530,23 +530,23 @@ bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
             if (kf_claim_state(claim) == KF_CHUNK_FREE && kf_claim_owner(claim) == 0)
                 continue;
             in_use++;
-            gather(c, index, all);
+            collect_chunk(c, index, all);
         }
     }
     c->in_use = c->options.on_demand ? (uint32_t)c->pending.count : in_use;
     *taken = (uint32_t)c->pending.count;
-    return flush(c);
+    return flush_pending(c);
 }
 
 /* ---- the rhythm --------------------------------------------------------------------------------------- */
 
-static void each_second(ks_collector *c)
+static void run_second_tasks(ks_collector *c)
 {
     kineto_error err;
     ks_collector_clock(c);
     (void)ks_collector_find_spool(c);
     if (ks_spool_control(c->spool, c->pool.control, &err))
-        spool_fails(c, &err);
+        note_spool_failure(c, &err);
     account_lock(c, true);
     ks_account_look_at_processes(&c->account);
     account_lock(c, false);
@@ -554,12 +554,12 @@ static void each_second(ks_collector *c)
 
 /* ---- the budget ---------------------------------------------------------------------------------------- */
 
-static uint64_t lasted_ns(const ks_collector *c) { return now_ns() - c->account.begun_ns; }
+static uint64_t recording_ns(const ks_collector *c) { return collector_now_ns() - c->account.begun_ns; }
 
-static void look_at_budget(ks_collector *c)
+static void update_cost_limit(ks_collector *c)
 {
     kf_control *control = c->pool.control;
-    uint64_t now = now_ns();
+    uint64_t now = collector_now_ns();
     ks_cost cost;
     kf_shed shed;
     if (c->budget.ppm <= 0 || now < c->next_budget_ns)
@@ -568,7 +568,7 @@ static void look_at_budget(ks_collector *c)
     account_lock(c, true);
     ks_account_look(&c->account, control, false, &cost);
     account_lock(c, false);
-    if (!ks_budget_look(&c->budget, lasted_ns(c), &cost, &c->account.tally))
+    if (!ks_budget_look(&c->budget, recording_ns(c), &cost, &c->account.tally))
         return;
     ks_budget_shed(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
     kf_shed_set(control, &shed);
@@ -576,14 +576,14 @@ static void look_at_budget(ks_collector *c)
            ks_levels[c->budget.level].what);
 }
 
-static void note_cost(void *context, const char *source, const char *reason, uint64_t count,
+static void note_cost_line(void *context, const char *source, const char *reason, uint64_t count,
                       bool is_loss, const char *detail)
 {
     ks_collector_note(context, source, reason, count, is_loss, detail);
 }
 
 /* When all chunks have been seen that are full. */
-static void say_cost(ks_collector *c, uint64_t lasted)
+static void report_recording_cost(ks_collector *c, uint64_t lasted)
 {
     ks_tally_rest(&c->account.tally, &c->pool);
     char json[KS_COST_JSON_BYTES];
@@ -592,7 +592,7 @@ static void say_cost(ks_collector *c, uint64_t lasted)
                          .control = c->pool.control,
                          .lasted_ns = lasted};
     ks_account_look(&c->account, c->pool.control, true, &said.cost);
-    ks_cost_report(&said, note_cost, c, json);
+    ks_cost_report(&said, note_cost_line, c, json);
     ks_collector_metadata(c, KS_COST_KEY, json);
     copy_dictionary(c, true);
 }
@@ -621,7 +621,7 @@ static uint64_t next_interval(ks_collector *c, uint32_t taken)
 
 /* Looking at processes and threads takes the longer, the more there are; it is done the less often.
  */
-static void scan_next(ks_collector *c, uint64_t now, uint64_t took_ns)
+static void schedule_scan(ks_collector *c, uint64_t now, uint64_t took_ns)
 {
     uint64_t least_ns = c->budget.ppm > 0 ? SPARING_SCAN_NS : SCAN_INTERVAL_NS;
     c->next_scan_ns = now + KB_MAX(least_ns, SCAN_SHARE * took_ns);
@@ -638,7 +638,7 @@ static void sweep_windows(ks_collector *c, uint64_t now)
 
 uint64_t ks_collector_poll(ks_collector *c)
 {
-    uint64_t now = now_ns();
+    uint64_t now = collector_now_ns();
     uint32_t taken = 0;
     bool all = now >= c->next_scan_ns;
     sweep_windows(c, now);
@@ -646,27 +646,27 @@ uint64_t ks_collector_poll(ks_collector *c)
         return ks_windows_idle(c);
     uint64_t cpu_ns = all ? kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (all) {
-        scan_next(c, now, 0);
+        schedule_scan(c, now, 0);
         if (c->children)
             ks_children_sample(c->children);
     }
     if (now >= c->next_second_ns) {
         c->next_second_ns = now + SECOND_INTERVAL_NS;
-        each_second(c);
+        run_second_tasks(c);
     }
     if (now < c->spool_retry_ns)
         return MAX_INTERVAL_NS;
     copy_dictionary(c, false);
     (void)ks_collector_drain(c, all, &taken);
     if (all)
-        scan_next(c, now, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
-    look_at_budget(c);
+        schedule_scan(c, now, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+    update_cost_limit(c);
     return next_interval(c, taken);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------ */
 
-static void note_problems(ks_collector *c)
+static void note_collector_problems(ks_collector *c)
 {
     char detail[512];
     if (c->spool_failures) {
@@ -701,18 +701,18 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     *out = NULL;
     restore_head(c);
     c->end_ticks = kb_ticks(c->pool.control->ticks_clock);
-    uint64_t lasted = lasted_ns(c);
+    uint64_t lasted = recording_ns(c);
     ks_budget_end(&c->budget, lasted);
     kf_window_close(c->pool.control, c->window, c->end_ticks);
     c->window = UINT32_MAX;
     ks_collector_clock(c);
     c->spool_retry_ns = 0;
-    note_problems(c);
+    note_collector_problems(c);
     ks_thread_names_finish(c->thread_names, &c->pool);
     copy_dictionary(c, true);
     while (ks_collector_drain(c, true, &taken) && taken > c->pool.chunk_count / 2)
         ; /* writers that go on must not keep the recorder here */
-    say_cost(c, lasted);
+    report_recording_cost(c, lasted);
     (void)ks_spool_control(c->spool, c->pool.control, &ignored);
     kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);
     if (status)

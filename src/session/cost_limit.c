@@ -36,7 +36,7 @@ const ks_level ks_levels[KS_LEVELS] = {
 /* ---- what happened ------------------------------------------------------------------------------- */
 
 /* When there are too many, the two oldest of them become one. */
-static void period_add(ks_budget *b, uint64_t now_ns)
+static void add_period(ks_budget *b, uint64_t now_ns)
 {
     if (b->period_count && b->periods[b->period_count - 1].until_ns == 0)
         b->periods[b->period_count - 1].until_ns = now_ns;
@@ -51,11 +51,11 @@ static void period_add(ks_budget *b, uint64_t now_ns)
     b->periods[b->period_count++] = (ks_period){b->level, now_ns, 0};
 }
 
-static void level_set(ks_budget *b, uint32_t level, uint64_t now_ns)
+static void set_level(ks_budget *b, uint32_t level, uint64_t now_ns)
 {
     b->level = level;
     b->since_ns = now_ns;
-    period_add(b, now_ns);
+    add_period(b, now_ns);
 }
 
 void ks_budget_end(ks_budget *b, uint64_t now_ns)
@@ -67,11 +67,11 @@ void ks_budget_end(ks_budget *b, uint64_t now_ns)
 /* ---- looking ------------------------------------------------------------------------------------- */
 
 /* What one look is about: what came since the last one. */
-typedef struct look {
+typedef struct interval {
     double program_ns, own_ns, cost_ns, sheddable_ns, seconds_ns;
-} look;
+} interval;
 
-static look since_last(const ks_budget *b, uint64_t now_ns, const ks_cost *c, uint64_t bytes)
+static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_cost *c, uint64_t bytes)
 {
     double recorder = (double)(c->recorder_ns - b->last.recorder_ns);
     double hooks = (double)(ks_cost_hooks(c) - ks_cost_hooks(&b->last));
@@ -79,21 +79,21 @@ static look since_last(const ks_budget *b, uint64_t now_ns, const ks_cost *c, ui
     double program = (double)c->program_ns - (double)b->last.program_ns;
     double own = (double)ks_cost_own(c) - (double)ks_cost_own(&b->last);
     bool busy = bytes - b->last_bytes >= BUSY_BYTES;
-    return (look){.program_ns = program,
+    return (interval){.program_ns = program,
                   .own_ns = KB_MAX(own, KB_MAX(program / KS_LEAST_OWN, 1.0)),
                   .cost_ns = hooks + recorder,
                   .sheddable_ns = hooks - fixed + (busy ? recorder : 0),
                   .seconds_ns = (double)(now_ns - b->last_ns)};
 }
 
-static uint64_t events_of(const ks_tally *t)
+static uint64_t tally_events(const ks_tally *t)
 {
     return t->records[KF_BEGIN] + t->records[KF_INSTANT] + t->records[KF_COUNTER] +
            t->records[KF_MEMORY] + t->shed;
 }
 
 /* Kinds that the gate is closed for are not counted by anybody: what would have come, about. */
-static void count_closed(ks_budget *b, const look *l, double events)
+static void count_closed(ks_budget *b, const interval *l, double events)
 {
     if (ks_levels[b->level].kinds == 0) {
         b->events_per_ns = (b->events_per_ns + events / l->own_ns) / 2;
@@ -103,7 +103,7 @@ static void count_closed(ks_budget *b, const look *l, double events)
     b->left_out_events += KB_MAX(b->events_per_ns * l->own_ns - events, 0.0);
 }
 
-static bool go_up(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
+static bool raise_level(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
 {
     if (b->share_ppm <= b->ppm || sheddable_ppm < b->ppm * WORTH || b->level + 1 == KS_LEVELS)
         return false;
@@ -116,12 +116,12 @@ static bool go_up(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
     level = KB_MIN(level, KS_LEVELS - 1);
     for (uint32_t i = b->level + 1; i < level; i++) /* stepped over: nothing better is known */
         b->share_at[i] = KB_MAX(b->share_at[i], b->share_ppm);
-    level_set(b, level, now_ns);
+    set_level(b, level, now_ns);
     return true;
 }
 
 /* What is left of the budget must pay for a level that costs what it did the last time. */
-static bool go_down(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const look *l)
+static bool lower_level(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const interval *l)
 {
     if (b->level == 0 || now_ns - b->since_ns < b->hold_ns || b->share_ppm > b->ppm * ROOM)
         return false;
@@ -132,13 +132,13 @@ static bool go_down(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const lo
     if (left_ns < probe_ns)
         return false;
     b->last_down_ns = now_ns;
-    level_set(b, b->level - 1, now_ns);
+    set_level(b, b->level - 1, now_ns);
     return true;
 }
 
 bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally)
 {
-    look l = since_last(b, now_ns, cost, tally->bytes);
+    interval l = measure_interval(b, now_ns, cost, tally->bytes);
     if (l.program_ns < (double)LEAST_CPU || now_ns <= b->last_ns)
         return false;
     if (!b->hold_ns)
@@ -146,15 +146,15 @@ bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks
     double ppm = 1e6 * l.cost_ns / l.own_ns;
     b->share_ppm = b->share_ppm * (1 - NEWEST) + ppm * NEWEST;
     b->share_at[b->level] = b->share_ppm;
-    count_closed(b, &l, (double)(events_of(tally) - b->last_events));
+    count_closed(b, &l, (double)(tally_events(tally) - b->last_events));
     bool changed =
-        go_up(b, now_ns, 1e6 * l.sheddable_ns / l.own_ns) || go_down(b, now_ns, cost, &l);
+        raise_level(b, now_ns, 1e6 * l.sheddable_ns / l.own_ns) || lower_level(b, now_ns, cost, &l);
     if (changed) /* what is on its way still costs what it did */
         b->share_ppm = KB_MIN(b->share_ppm, b->ppm);
     b->last = *cost;
     b->last_ns = now_ns;
     b->last_bytes = tally->bytes;
-    b->last_events = events_of(tally);
+    b->last_events = tally_events(tally);
     return changed;
 }
 

@@ -5,7 +5,7 @@
 #include <time.h>
 
 /* The decoder looks at all chunks first, in their order. */
-static void count(ks_cost_part *p, uint32_t index, const uint64_t *words, uint32_t size)
+static void count_part_chunk(ks_cost_part *p, uint32_t index, const uint64_t *words, uint32_t size)
 {
     if (index != p->next || !words)
         return;
@@ -13,43 +13,43 @@ static void count(ks_cost_part *p, uint32_t index, const uint64_t *words, uint32
     ks_tally_chunk(&p->account.tally, words, KB_MIN(size, KF_CHUNK_WORDS), &p->part);
 }
 
-static const uint64_t *get(void *context, uint32_t index, uint32_t *words, kineto_error *err)
+static const uint64_t *get_part_chunk(void *context, uint32_t index, uint32_t *words, kineto_error *err)
 {
     ks_cost_part *p = context;
     const uint64_t *chunk = p->input.get(p->input.context, index, words, err);
-    count(p, index, chunk, *words);
+    count_part_chunk(p, index, chunk, *words);
     return chunk;
 }
 
-static const uint64_t *peek(void *context, uint32_t index, uint32_t *words)
+static const uint64_t *peek_part_chunk(void *context, uint32_t index, uint32_t *words)
 {
     ks_cost_part *p = context;
     const uint64_t *chunk = p->input.peek(p->input.context, index, words);
-    count(p, index, chunk, *words);
+    count_part_chunk(p, index, chunk, *words);
     return chunk;
 }
 
-static void done(void *context, uint32_t index)
+static void release_part_chunk(void *context, uint32_t index)
 {
     ks_cost_part *p = context;
     p->input.done(p->input.context, index);
 }
 
-static void add_line(void *context, const char *source, const char *reason, uint64_t number,
+static void add_cost_line(void *context, const char *source, const char *reason, uint64_t number,
                      bool is_loss, const char *detail)
 {
     kt_ledger_add(context, kb_string(source), kb_string(reason), number, is_loss,
                   kb_string(detail));
 }
 
-static void sign(void *context, kt_builder *b)
+static void write_part_cost(void *context, kt_builder *b)
 {
     ks_cost_part *p = context;
     char json[KS_COST_JSON_BYTES];
     p->said.account = &p->account;
     p->said.build_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - p->cpu_ns;
     ks_account_estimate(&p->account, p->said.control, &p->said.cost);
-    ks_cost_report(&p->said, add_line, b, json);
+    ks_cost_report(&p->said, add_cost_line, b, json);
     kt_metadata(b, kb_string(KS_COST_KEY), kb_string(json));
 }
 
@@ -60,9 +60,9 @@ void ks_cost_part_attach(ks_cost_part *p, const kf_control *control, kf_input *i
     p->said.control = control;
     p->cpu_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     input->context = p;
-    input->get = get;
-    input->peek = input->peek ? peek : NULL;
-    input->done = input->done ? done : NULL;
-    options->sign = sign;
+    input->get = get_part_chunk;
+    input->peek = input->peek ? peek_part_chunk : NULL;
+    input->done = input->done ? release_part_chunk : NULL;
+    options->sign = write_part_cost;
     options->sign_context = p;
 }

@@ -41,7 +41,7 @@ struct ks_input_state {
 };
 typedef struct ks_input_state state;
 
-static void place_add(state *s, uint32_t index, uint32_t serial, chunk_place place)
+static void add_chunk_place(state *s, uint32_t index, uint32_t serial, chunk_place place)
 {
     bool created = false;
     uint64_t key = (uint64_t)index << 32 | serial;
@@ -122,7 +122,7 @@ static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t s
         return false;
     s->memory.count = at + words;
     if (words)
-        place_add(s, index, serial, (chunk_place){at, words, true, false});
+        add_chunk_place(s, index, serial, (chunk_place){at, words, true, false});
     return true;
 }
 
@@ -140,7 +140,7 @@ static void visit_chunk(state *s, const kf_pool *pool, uint32_t index)
         (void)copy_chunk(s, pool, index, full.serial, false);
 }
 
-static int newest_first(const void *left, const void *right)
+static int compare_newest_first(const void *left, const void *right)
 {
     uint64_t a = ((const full_chunk *)left)->last_ticks, b = ((const full_chunk *)right)->last_ticks;
     return (a < b) - (a > b);
@@ -150,14 +150,14 @@ static int newest_first(const void *left, const void *right)
 static void copy_listed(state *s, const kf_pool *pool)
 {
     if (s->full.count)
-        qsort(s->full.data, s->full.count, sizeof *s->full.data, newest_first);
+        qsort(s->full.data, s->full.count, sizeof *s->full.data, compare_newest_first);
     for (size_t i = 0; i < s->full.count; i++)
         s->full.data[i].is_copied =
             copy_chunk(s, pool, s->full.data[i].index, s->full.data[i].serial, true);
 }
 
 /* Events that writers of a ring have overwritten in all, as they count them. */
-static uint64_t count_evicted(const kf_control *c)
+static uint64_t sum_evicted_events(const kf_control *c)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
@@ -225,9 +225,9 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
     for (uint32_t i = 0; i < pool->chunk_count; i++)
         visit_chunk(s, pool, i);
     ks_words_copy(in->control, pool->control, sizeof *in->control);
-    s->evicted_before = count_evicted(in->control);
+    s->evicted_before = sum_evicted_events(in->control);
     copy_listed(s, pool);
-    s->evicted_after = count_evicted(pool->control);
+    s->evicted_after = sum_evicted_events(pool->control);
     /* After the chunks: what they refer to is there by now. */
     in->input.dictionary_words = copy_dictionary(s->dictionary, pool);
     return KINETO_OK;
@@ -236,7 +236,7 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
 /* ---- from the spool ------------------------------------------------------------------------------ */
 
 /* Bytes read, short only at the end of the file; negative errno. */
-static ssize_t read_at(int fd, void *data, size_t bytes, uint64_t at)
+static ssize_t read_spool_at(int fd, void *data, size_t bytes, uint64_t at)
 {
     size_t done = 0;
     while (done < bytes) {
@@ -283,7 +283,7 @@ static kineto_status check_spool(const char *path, int fd, int *out, kf_spool_he
     else if (st.st_uid != geteuid())
         status = kb_fail(err, KINETO_E_PERMISSION, "'%s' belongs to another user", path);
     else
-        status = check_spool_header(path, header, read_at(fd, header, sizeof *header, 0), err);
+        status = check_spool_header(path, header, read_spool_at(fd, header, sizeof *header, 0), err);
     if (status == KINETO_OK)
         *out = fd;
     else
@@ -310,7 +310,7 @@ kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_
 }
 
 /* Take one frame at `at`; false: not a frame, which is where the contents end. */
-static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *control_serial,
+static bool read_spool_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *control_serial,
                        bool have_pool)
 {
     state *s = in->state;
@@ -320,7 +320,7 @@ static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *c
     if (f->type == KF_FRAME_CHUNK) {
         if (f->bytes > KF_CHUNK_BYTES)
             return false;
-        place_add(s, f->first, f->serial, (chunk_place){payload, f->bytes / 8, false, true});
+        add_chunk_place(s, f->first, f->serial, (chunk_place){payload, f->bytes / 8, false, true});
         return true;
     }
     if (f->type == KF_FRAME_DICTIONARY) {
@@ -330,7 +330,7 @@ static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *c
         if (have_pool)
             return true;
         in->input.dictionary_words = KB_MAX(in->input.dictionary_words, f->first + words);
-        return read_at(s->fd, s->dictionary + f->first, f->bytes, payload) == (ssize_t)f->bytes;
+        return read_spool_at(s->fd, s->dictionary + f->first, f->bytes, payload) == (ssize_t)f->bytes;
     }
     if (f->type != KF_FRAME_CONTROL)
         return f->type == KF_FRAME_FREE && f->bytes <= KF_CHUNK_BYTES;
@@ -339,10 +339,10 @@ static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *c
     if (have_pool || f->serial < *control_serial)
         return true;
     *control_serial = f->serial;
-    return read_at(s->fd, in->control, f->bytes, payload) == (ssize_t)f->bytes;
+    return read_spool_at(s->fd, in->control, f->bytes, payload) == (ssize_t)f->bytes;
 }
 
-static kineto_status same_recording(const char *path, const kf_spool_header *h, const kf_control *c,
+static kineto_status check_same_recording(const char *path, const kf_spool_header *h, const kf_control *c,
                                     kineto_error *err)
 {
     if (h->collector_pid == c->collector_pid &&
@@ -359,7 +359,7 @@ static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header 
     state *s = in->state;
     kf_frame frame;
     uint32_t control_serial = 0;
-    if (have_pool && same_recording(path, &header, in->control, err))
+    if (have_pool && check_same_recording(path, &header, in->control, err))
         return KINETO_E_FORMAT;
     snprintf(s->path, sizeof s->path, "%s", path);
     if (!have_pool) {
@@ -371,9 +371,9 @@ static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header 
     struct stat st;
     uint64_t size = fstat(s->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     for (uint64_t at = sizeof header; at + sizeof frame <= size;) {
-        if (read_at(s->fd, &frame, sizeof frame, at) != (ssize_t)sizeof frame ||
+        if (read_spool_at(s->fd, &frame, sizeof frame, at) != (ssize_t)sizeof frame ||
             frame.bytes > size - at - sizeof frame ||
-            !take_frame(in, &frame, at, &control_serial, have_pool)) {
+            !read_spool_frame(in, &frame, at, &control_serial, have_pool)) {
             kb_log(KINETO_LOG_INFO, "'%s' ends at byte %llu", path, (unsigned long long)at);
             break;
         }
@@ -398,7 +398,7 @@ static const uint64_t *get_chunk(void *context, uint32_t index, uint32_t *words,
     *words = p->words;
     if (p->in_memory)
         return s->memory.data + p->at;
-    ssize_t n = read_at(s->fd, s->buffer, p->words * sizeof *s->buffer, p->at);
+    ssize_t n = read_spool_at(s->fd, s->buffer, p->words * sizeof *s->buffer, p->at);
     if (n < 0) {
         kb_fail_os(err, (int)-n, "cannot read '%s'", s->path);
         return NULL;
@@ -408,7 +408,7 @@ static const uint64_t *get_chunk(void *context, uint32_t index, uint32_t *words,
 }
 
 /* It is aligned to cache lines, which calloc does not promise. */
-static kf_control *control_create(void)
+static kf_control *create_control(void)
 {
     kf_control *c = aligned_alloc(_Alignof(kf_control), sizeof *c);
     if (c)
@@ -417,7 +417,7 @@ static kf_control *control_create(void)
 }
 
 /* The pool first. `written`: the spool in place of one that is opened by its path. */
-static kineto_status read_all(ks_input *in, const kf_pool *pool, const char *path,
+static kineto_status read_pool_and_spool(ks_input *in, const kf_pool *pool, const char *path,
                               const ks_spool *written, kineto_error *err)
 {
     state *s = in->state;
@@ -444,7 +444,7 @@ static kineto_status open_input(const kf_pool *pool, const char *path, const ks_
     kineto_status status = KINETO_OK;
     ks_input *in = calloc(1, sizeof *in);
     if (in) {
-        in->control = control_create();
+        in->control = create_control();
         in->state = calloc(1, sizeof *in->state);
     }
     if (!in || !in->control || !in->state) {
@@ -452,7 +452,7 @@ static kineto_status open_input(const kf_pool *pool, const char *path, const ks_
         goto done;
     }
     in->state->fd = -1;
-    status = read_all(in, pool, path, written, err);
+    status = read_pool_and_spool(in, pool, path, written, err);
     if (status)
         goto done;
     in->input.dictionary = in->state->dictionary;

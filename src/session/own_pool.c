@@ -8,7 +8,7 @@
 
 #define RESERVE_BYTES ((size_t)4 << 30)
 
-static kineto_status pool_make(size_t buffer_bytes, kineto_error *err)
+static kineto_status create_own_pool(size_t buffer_bytes, kineto_error *err)
 {
     size_t reserve = KB_MAX(buffer_bytes, RESERVE_BYTES);
     size_t bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
@@ -59,7 +59,7 @@ kineto_status ks_own_pool_ready(size_t buffer_bytes, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (!kineto_rt_pool())
-        status = pool_make(buffer_bytes, err);
+        status = create_own_pool(buffer_bytes, err);
     const kf_pool *pool = kineto_rt_pool();
     if (status == KINETO_OK && !pool->control->external)
         status = ks_own_pool_grow(pool, buffer_bytes, err);
@@ -127,7 +127,7 @@ void ks_own_memory_release(const kf_pool *pool)
 }
 
 /* Written in, or held while memory was given back. */
-static bool is_of_the_dead(uint64_t claim)
+static bool is_held_by_dead(uint64_t claim)
 {
     uint32_t state = kf_claim_state(claim), pid = (uint32_t)(kf_claim_owner(claim) >> 32);
     return (state == KF_CHUNK_LIVE || state == KF_CHUNK_FREE) && pid != 0 && pid != kb_os_pid() &&
@@ -142,7 +142,7 @@ void ks_chunks_of_the_dead(const kf_pool *pool)
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
         uint64_t claim = kf_chunk_claim_of(pool, i);
-        if (!is_of_the_dead(claim) || !kf_chunk_inherit(pool, i, claim))
+        if (!is_held_by_dead(claim) || !kf_chunk_inherit(pool, i, claim))
             continue;
         uint32_t words = kf_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS);
         if (words)

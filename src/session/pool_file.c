@@ -37,7 +37,7 @@ bool ks_pool_file_name(const char *name)
            strcmp(name + size - suffix, NAME_SUFFIX) == 0;
 }
 
-static kineto_status create_in(const char *directory, size_t bytes, char path[KS_PATH_BYTES],
+static kineto_status create_pool_in(const char *directory, size_t bytes, char path[KS_PATH_BYTES],
                                void **map, kineto_error *err)
 {
     uint64_t random = kb_os_random();
@@ -63,7 +63,7 @@ kineto_status ks_pool_file_create(size_t buffer_bytes, size_t dictionary_bytes,
     kineto_status status = KINETO_E_IO;
     kineto_error first = {0}, why = {0};
     for (uint32_t i = 0; ks_pool_directory(i, directory, sizeof directory) && status; i++) {
-        status = create_in(directory, bytes, path, &map, &why);
+        status = create_pool_in(directory, bytes, path, &map, &why);
         if (status && !first.code)
             first = why;
         if (status)

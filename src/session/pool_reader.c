@@ -27,21 +27,21 @@ static bool is_sealed(const ks_pool_reader *r, uint32_t index)
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-static void give_back(const kf_pool *pool, const span *s)
+static void return_span(const kf_pool *pool, const span *s)
 {
     (void)madvise(kf_pool_chunk(pool, s->first), (size_t)s->count * KF_CHUNK_BYTES, MADV_REMOVE);
     for (uint32_t i = 0; i < s->count; i++)
         kf_chunk_return(pool, s->first + i, 0, s->last_ticks[i]); /* zero already */
 }
 
-static void spent_go(ks_pool_reader *r)
+static void return_spent_chunks(ks_pool_reader *r)
 {
     if (r->spent.count)
-        give_back(r->pool, &r->spent);
+        return_span(r->pool, &r->spent);
     r->spent.count = 0;
 }
 
-static void done(void *context, uint32_t index)
+static void release_chunk(void *context, uint32_t index)
 {
     ks_pool_reader *r = context;
     uint64_t claim = kf_chunk_claim_of(r->pool, index);
@@ -50,7 +50,7 @@ static void done(void *context, uint32_t index)
         return;
     span *s = &r->spent;
     if (s->count == SPAN_MAX || (s->count && index != s->first + s->count))
-        spent_go(r);
+        return_spent_chunks(r);
     if (!s->count)
         s->first = index;
     s->last_ticks[s->count++] = last_ticks;
@@ -60,7 +60,7 @@ static void done(void *context, uint32_t index)
 
 /* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. A
  * flight recorder overwrites full chunks: there, a copy is needed to see whether it did. */
-static const uint64_t *peek(void *context, uint32_t index, uint32_t *words)
+static const uint64_t *peek_pool_chunk(void *context, uint32_t index, uint32_t *words)
 {
     ks_pool_reader *r = context;
     bool stays =
@@ -70,7 +70,7 @@ static const uint64_t *peek(void *context, uint32_t index, uint32_t *words)
 }
 
 /* Nobody writes into a chunk that is full. */
-static uint32_t sealed_copy(uint64_t *to, const uint64_t *chunk, uint32_t used)
+static uint32_t copy_sealed_chunk(uint64_t *to, const uint64_t *chunk, uint32_t used)
 {
 #if defined(__SANITIZE_THREAD__)
     (void)used;
@@ -82,7 +82,7 @@ static uint32_t sealed_copy(uint64_t *to, const uint64_t *chunk, uint32_t used)
 #endif
 }
 
-static const uint64_t *get(void *context, uint32_t index, uint32_t *words, kineto_error *err)
+static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *words, kineto_error *err)
 {
     ks_pool_reader *r = context;
     const kf_descriptor *d = &r->pool->descriptors[index];
@@ -99,7 +99,7 @@ static const uint64_t *get(void *context, uint32_t index, uint32_t *words, kinet
     }
     if (!r->serials[index])
         r->serials[index] = serial + 1;
-    uint32_t count = sealed ? sealed_copy(r->buffer, chunk, kb_load_relaxed(&d->used))
+    uint32_t count = sealed ? copy_sealed_chunk(r->buffer, chunk, kb_load_relaxed(&d->used))
                             : ks_chunk_copy(r->buffer, chunk);
     kb_fence_seqcst();
     if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
@@ -126,10 +126,10 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
                         .dictionary_words = KB_MIN(kb_load_acquire(&pool->control->dictionary_used),
                                                    pool->dictionary_words),
                         .chunk_count = chunks,
-                        .get = get,
-                        .peek = peek,
+                        .get = get_pool_chunk,
+                        .peek = peek_pool_chunk,
                         .context = r,
-                        .done = last ? done : NULL};
+                        .done = last ? release_chunk : NULL};
     return r;
 }
 
@@ -137,7 +137,7 @@ void ks_pool_reader_destroy(ks_pool_reader *r)
 {
     if (!r)
         return;
-    spent_go(r);
+    return_spent_chunks(r);
     free(r->serials);
     free(r);
 }

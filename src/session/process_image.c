@@ -33,7 +33,7 @@ const char *ks_unrecorded_text(ks_unrecorded why)
     return texts[why];
 }
 
-static const char *proc_file(uint32_t pid, const char *what, char path[64])
+static const char *format_proc_path(uint32_t pid, const char *what, char path[64])
 {
     snprintf(path, 64, "/proc/%u/%s", pid, what);
     return path;
@@ -42,7 +42,7 @@ static const char *proc_file(uint32_t pid, const char *what, char path[64])
 static void read_namespace(uint32_t pid, const char *which, char *buf, size_t size)
 {
     char path[64];
-    ssize_t n = readlink(proc_file(pid, which, path), buf, size - 1);
+    ssize_t n = readlink(format_proc_path(pid, which, path), buf, size - 1);
     buf[n > 0 ? n : 0] = 0;
 }
 
@@ -70,7 +70,7 @@ static uint64_t read_auxiliary(uint32_t pid, bool *secure)
 {
     char path[64];
     uint64_t words[128] = {0}, at = 0;
-    int fd = open(proc_file(pid, "auxv", path), O_RDONLY | O_CLOEXEC);
+    int fd = open(format_proc_path(pid, "auxv", path), O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, words, sizeof words) : 0;
     if (fd >= 0)
         close(fd);
@@ -104,7 +104,7 @@ static bool has_other_file(const ks_image *it)
 {
     char path[64];
     struct stat st;
-    return it->inode && stat(proc_file(it->pid, "exe", path), &st) == 0 &&
+    return it->inode && stat(format_proc_path(it->pid, "exe", path), &st) == 0 &&
            (st.st_dev != it->device || st.st_ino != it->inode);
 }
 
@@ -113,7 +113,7 @@ static bool hides_and_has_other_name(const ks_image *it)
 {
     char path[64], name[sizeof it->name];
     struct stat st;
-    if (!it->inode || stat(proc_file(it->pid, "exe", path), &st) == 0 || errno != EACCES)
+    if (!it->inode || stat(format_proc_path(it->pid, "exe", path), &st) == 0 || errno != EACCES)
         return false;
     return kb_os_process_name(it->pid, name, sizeof name) && strcmp(name, it->name) != 0;
 }
@@ -180,7 +180,7 @@ static ks_unrecorded reason_of_rights(uint32_t pid)
 
 /* ---- what keeps it from attaching ---------------------------------------------------------------- */
 
-static bool differs(uint32_t pid, const char *which, const char *ours)
+static bool has_other_namespace(uint32_t pid, const char *which, const char *ours)
 {
     char its[64];
     read_namespace(pid, which, its, sizeof its);
@@ -221,18 +221,18 @@ static bool may_open_pool(const ks_surroundings *s, uint32_t pid)
     enum { OF_FILES = 3 }; /* Uid: real, effective, saved, of files */
     char path[64], text[4096];
     uint64_t user, capabilities;
-    if (!s->pool_inode || !kb_os_read_file(proc_file(pid, "status", path), text, sizeof text) ||
+    if (!s->pool_inode || !kb_os_read_file(format_proc_path(pid, "status", path), text, sizeof text) ||
         !status_number(text, "\nUid:", OF_FILES, 10, &user) || user == s->pool_owner)
         return true;
     return !status_number(text, "\nCapEff:", 0, 16, &capabilities) ||
            (capabilities >> CAP_DAC_OVERRIDE & 1);
 }
 
-static bool has_room(const ks_surroundings *s, uint32_t pid)
+static bool has_address_space(const ks_surroundings *s, uint32_t pid)
 {
     static const char line[] = "Max address space";
     char path[64], text[4096];
-    if (!s->pool_bytes || !kb_os_read_file(proc_file(pid, "limits", path), text, sizeof text))
+    if (!s->pool_bytes || !kb_os_read_file(format_proc_path(pid, "limits", path), text, sizeof text))
         return true;
     const char *at = strstr(text, line);
     char *end;
@@ -241,7 +241,7 @@ static bool has_room(const ks_surroundings *s, uint32_t pid)
     uint64_t limit = strtoull(at + sizeof line - 1, &end, 10), pages;
     if (end == at + sizeof line - 1) /* "unlimited" */
         return true;
-    if (!kb_os_read_file(proc_file(pid, "statm", path), text, sizeof text))
+    if (!kb_os_read_file(format_proc_path(pid, "statm", path), text, sizeof text))
         return true;
     pages = strtoull(text, NULL, 10);
     return pages * kb_os_page_bytes() + s->pool_bytes <= limit;
@@ -272,7 +272,7 @@ static ks_unrecorded classify_environment(const ks_surroundings *s, const char *
 static ks_unrecorded look_at_environment(const ks_surroundings *s, uint32_t pid)
 {
     char path[64], *text = malloc(ENVIRONMENT_BYTES + 1);
-    int fd = text ? open(proc_file(pid, "environ", path), O_RDONLY | O_CLOEXEC) : -1;
+    int fd = text ? open(format_proc_path(pid, "environ", path), O_RDONLY | O_CLOEXEC) : -1;
     ks_unrecorded why = KS_UNRECORDED_UNUSED;
     size_t size = 0;
     ssize_t n = -1;
@@ -293,8 +293,8 @@ static ks_unrecorded look_at_environment(const ks_surroundings *s, uint32_t pid)
 static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
 {
     bool visible = sees_pool(s, pid);
-    if (differs(pid, "ns/pid", s->pid_namespace) ||
-        (!visible && differs(pid, "ns/mnt", s->mount_namespace)))
+    if (has_other_namespace(pid, "ns/pid", s->pid_namespace) ||
+        (!visible && has_other_namespace(pid, "ns/mnt", s->mount_namespace)))
         return KS_UNRECORDED_NAMESPACE;
     ks_unrecorded why = s->pool_inode ? look_at_environment(s, pid) : KS_UNRECORDED_UNUSED;
     if (why != KS_UNRECORDED_UNUSED)
@@ -303,7 +303,7 @@ static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
         return KS_UNRECORDED_INVISIBLE;
     if (!may_open_pool(s, pid))
         return KS_UNRECORDED_REFUSED;
-    return has_room(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
+    return has_address_space(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
 }
 
 /* ---- all of that --------------------------------------------------------------------------------- */
@@ -314,7 +314,7 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
     struct stat st;
     it->exec_id = find_exec_id(it);
     (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
-    if (stat(proc_file(it->pid, "exe", path), &st) != 0) {
+    if (stat(format_proc_path(it->pid, "exe", path), &st) != 0) {
         it->why = errno == EACCES ? reason_of_rights(it->pid) : KS_UNRECORDED_BRIEF;
         return;
     }
@@ -340,7 +340,7 @@ static loaded search_libraries(uint32_t pid)
 {
     char path[64], line[4096];
     loaded found = {false, false, false};
-    FILE *maps = fopen(proc_file(pid, "maps", path), "re");
+    FILE *maps = fopen(format_proc_path(pid, "maps", path), "re");
     while (maps && !found.recorder && fgets(line, sizeof line, maps)) {
         found.torch |= strstr(line, "/libtorch_cpu.so") != NULL;
         found.opencl |= strstr(line, "/libOpenCL.so") != NULL;

@@ -19,7 +19,7 @@ static uint32_t least_words(uint32_t type)
 }
 
 /* Parts of an operator: KF_FUNCTION_…, in the first word behind its ids and its name. */
-static uint32_t parts_of(const uint64_t *record, uint32_t words)
+static uint32_t operator_parts(const uint64_t *record, uint32_t words)
 {
     uint32_t props = kf_header_aux(record[0]) >> 8, at = 2;
     at += (props & KF_PROP_CORRELATION) != 0;
@@ -45,7 +45,7 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
         t->shed += record[2];
     if (type != KF_BEGIN || !(kf_header_aux(record[0]) >> 8 & KF_PROP_FUNCTION))
         return;
-    uint32_t parts = parts_of(record, words);
+    uint32_t parts = operator_parts(record, words);
     t->operators++;
     t->with_stack += (parts & KF_FUNCTION_STACK) != 0;
     t->with_inputs += (parts & KF_FUNCTION_INPUTS) != 0;
@@ -83,7 +83,7 @@ static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t a
 }
 
 /* Not all records say when they were made: those are where the one before them is. */
-static bool is_in(const ks_part *part, const uint64_t *record, uint32_t words, bool before)
+static bool is_record_in_part(const ks_part *part, const uint64_t *record, uint32_t words, bool before)
 {
     static const bool tells[KF_TYPE_COUNT] = {
         [KF_KEYFRAME] = true,  [KF_BEGIN] = true,   [KF_INSTANT] = true, [KF_ASYNC_BEGIN] = true,
@@ -103,7 +103,7 @@ static void tally_part(ks_tally *t, const uint64_t *words, uint32_t count, const
         uint32_t n = kf_header_words(words[at]);
         if (words[at] == 0 || n == 0 || n > count - at)
             break;
-        in = is_in(part, words + at, n, in);
+        in = is_record_in_part(part, words + at, n, in);
         if (in) {
             tally_record(t, words + at, n);
             counted += n;
@@ -185,16 +185,16 @@ static ks_spent spent_now(const ks_account *a)
     return s;
 }
 
-static uint64_t since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static uint64_t elapsed_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 
 uint64_t ks_account_waited_ns(const ks_account *a, uint64_t program_ns)
 {
-    return since(since(usage_ns(RUSAGE_CHILDREN, NULL), a->then.children_ns), program_ns);
+    return elapsed_since(elapsed_since(usage_ns(RUSAGE_CHILDREN, NULL), a->then.children_ns), program_ns);
 }
 
 /* ---- processes ----------------------------------------------------------------------------------- */
 
-static ks_cpu *process_of(ks_account *a, uint32_t pid)
+static ks_cpu *find_account_process(ks_account *a, uint32_t pid)
 {
     for (size_t i = 0; i < a->processes.count; i++)
         if (a->processes.data[i].pid == pid)
@@ -204,9 +204,9 @@ static ks_cpu *process_of(ks_account *a, uint32_t pid)
                : NULL;
 }
 
-void ks_account_process(ks_account *a, uint32_t pid) { (void)process_of(a, pid); }
+void ks_account_process(ks_account *a, uint32_t pid) { (void)find_account_process(a, pid); }
 
-static bool on_process(void *context, const kf_process_entry *p, kineto_string name)
+static bool add_attached_process(void *context, const kf_process_entry *p, kineto_string name)
 {
     (void)name;
     ks_account_process(context, p->pid);
@@ -215,7 +215,7 @@ static bool on_process(void *context, const kf_process_entry *p, kineto_string n
 
 void ks_account_find_processes(ks_account *a, const kf_pool *pool)
 {
-    ks_pool_processes(pool, on_process, a);
+    ks_pool_processes(pool, add_attached_process, a);
 }
 
 void ks_account_look_at_processes(ks_account *a)
@@ -232,7 +232,7 @@ void ks_account_join(ks_account *a, const ks_account *of)
 {
     for (size_t i = 0; i < of->processes.count; i++) {
         const ks_cpu *p = &of->processes.data[i];
-        ks_cpu *mine = process_of(a, p->pid);
+        ks_cpu *mine = find_account_process(a, p->pid);
         if (!mine)
             continue;
         mine->ns = KB_MAX(mine->ns, p->ns);
@@ -245,7 +245,7 @@ static uint64_t programs_of_recorder(const ks_account *a, uint64_t children_ns, 
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < a->processes.count; i++)
-        sum += since(a->processes.data[i].ns, a->processes.data[i].begun_ns);
+        sum += elapsed_since(a->processes.data[i].ns, a->processes.data[i].begun_ns);
     return over ? KB_MAX(sum, children_ns) : sum;
 }
 
@@ -258,9 +258,9 @@ static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
         if (p->is_gone)
             before += p->begun_ns;
         else
-            sum += since(p->ns, p->begun_ns);
+            sum += elapsed_since(p->ns, p->begun_ns);
     }
-    return since(sum, KB_MIN(before, children_ns));
+    return elapsed_since(sum, KB_MIN(before, children_ns));
 }
 
 /* ---- the account --------------------------------------------------------------------------------- */
@@ -318,8 +318,8 @@ void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out)
 {
     double other = 0, sources;
     for (uint32_t i = 0; i < KF_COST_COUNT; i++) {
-        a->ticks[i] = since(kb_load_relaxed(&control->cost_ticks[i]), a->ticks_then[i]);
-        a->calls[i] = since(kb_load_relaxed(&control->cost_calls[i]), a->calls_then[i]);
+        a->ticks[i] = elapsed_since(kb_load_relaxed(&control->cost_ticks[i]), a->ticks_then[i]);
+        a->calls[i] = elapsed_since(kb_load_relaxed(&control->cost_calls[i]), a->calls_then[i]);
         if (i != KF_COST_ATTACH && i != KF_COST_SOURCE)
             other += (double)a->ticks[i];
     }
@@ -336,13 +336,13 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
     uint64_t ticks = now.ticks - a->begun.ticks;
     a->ns_per_tick = ns > 0 && ticks ? (double)ns / (double)ticks : 1;
     ks_spent spent = spent_now(a);
-    out->helpers_ns = since(spent.helpers_ns, a->then.helpers_ns);
-    out->recorder_ns = since(spent.recorder_ns, a->then.recorder_ns);
-    out->recorder_system_ns = since(spent.recorder_system_ns, a->then.recorder_system_ns);
+    out->helpers_ns = elapsed_since(spent.helpers_ns, a->then.helpers_ns);
+    out->recorder_ns = elapsed_since(spent.recorder_ns, a->then.recorder_ns);
+    out->recorder_system_ns = elapsed_since(spent.recorder_system_ns, a->then.recorder_system_ns);
     ks_account_timed(a, control, out);
     ks_account_estimate(a, control, out);
     ks_account_look_at_processes(a);
-    uint64_t children_ns = since(spent.children_ns, a->then.children_ns);
+    uint64_t children_ns = elapsed_since(spent.children_ns, a->then.children_ns);
     out->program_ns = a->by == KS_BY_PROGRAM ? programs_of_program(a, children_ns)
                                              : programs_of_recorder(a, children_ns, over);
 }

@@ -38,28 +38,28 @@ static struct { /* traces that are being built by this process: a fork's child h
     uint32_t pid, count;
 } building;
 
-static void lock(void) { (void)kb_lock_take(&sessions_lock, kb_os_self()); }
-static void unlock(void) { kb_lock_drop(&sessions_lock); }
+static void lock_sessions(void) { (void)kb_lock_take(&sessions_lock, kb_os_self()); }
+static void unlock_sessions(void) { kb_lock_drop(&sessions_lock); }
 
-static bool recording(const kineto_session *s)
+static bool is_recording(const kineto_session *s)
 {
     return s->slot != UINT32_MAX && s->pid == kb_os_pid();
 }
 
 /* Is what the program says meanwhile said of this session? Rings and windows on demand come and go
  * without the program's doing: they take what it ever said, and leave it to others. */
-static bool claims(const kineto_session *s)
+static bool owns_notes(const kineto_session *s)
 {
     return !s->extras.grows && s->options.retention != KINETO_RETAIN_NEWEST;
 }
 
 /* What was said while nobody recorded is the next session's. */
-static uint64_t said_from(const kineto_session *s)
+static uint64_t notes_from(const kineto_session *s)
 {
-    if (!claims(s))
+    if (!owns_notes(s))
         return 0;
     for (const kineto_session *other = sessions; other; other = other->next)
-        if (other != s && recording(other) && !other->over_ticks && claims(other))
+        if (other != s && is_recording(other) && !other->over_ticks && owns_notes(other))
             return s->start_ticks;
     return last_over_ticks;
 }
@@ -77,21 +77,21 @@ bool ks_sessions_grow(size_t bytes)
     size_t most = 0, want;
     if (!pool || pool->control->external)
         return false;
-    lock();
+    lock_sessions();
     for (const kineto_session *s = sessions; s; s = s->next)
         if (s->extras.grows && !s->end_ticks && s->pid == kb_os_pid())
             most = KB_MAX(most, s->options.buffer_bytes);
     uint32_t have = kb_load_acquire(&pool->control->chunk_limit);
-    unlock();
+    unlock_sessions();
     most = KB_MIN(most / KF_CHUNK_BYTES, pool->chunk_count);
     if (have >= most)
         return false;
     want = KB_MIN(most, have + KB_MAX(bytes / KF_CHUNK_BYTES, 1u));
     kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
-    lock();
+    lock_sessions();
     if (sessions && kb_load_acquire(&pool->control->chunk_limit) == have)
         (void)ks_own_pool_grow(pool, want * KF_CHUNK_BYTES, NULL);
-    unlock();
+    unlock_sessions();
     return want < most;
 }
 
@@ -103,7 +103,7 @@ static uint64_t wanted_from(void)
 {
     uint64_t from = UINT64_MAX;
     for (const kineto_session *s = sessions; s; s = s->next)
-        if (recording(s))
+        if (is_recording(s))
             from = KB_MIN(from, s->start_ticks);
     return from;
 }
@@ -111,7 +111,7 @@ static uint64_t wanted_from(void)
 /* ---- what it costs --------------------------------------------------------------------------- */
 
 /* With the lock. */
-static void account_begin(kineto_session *s, const kf_pool *pool)
+static void begin_account(kineto_session *s, const kf_pool *pool)
 {
     const kf_control *control = pool->control;
     ks_account_free(&s->account);
@@ -122,7 +122,7 @@ static void account_begin(kineto_session *s, const kf_pool *pool)
     ks_account_begin(&s->account, control);
 }
 
-static void account_take(kineto_session *s, const kf_pool *pool)
+static void take_account(kineto_session *s, const kf_pool *pool)
 {
     ks_account_find_processes(&s->account, pool);
     ks_account_look(&s->account, pool->control, false, &s->cost);
@@ -130,7 +130,7 @@ static void account_take(kineto_session *s, const kf_pool *pool)
 }
 
 /* What all programs of the recording made in its window, whoever wanted it. */
-static ks_cost_part cost_of(const kineto_session *s, const kt_build_options *options)
+static ks_cost_part make_session_cost(const kineto_session *s, const kt_build_options *options)
 {
     return (ks_cost_part){
         .account = s->account,
@@ -141,14 +141,14 @@ static ks_cost_part cost_of(const kineto_session *s, const kt_build_options *opt
 /* ---- reading what was recorded --------------------------------------------------------------- */
 
 /* Is this the last session there is, and does it end? */
-static bool nobody_else_wants(const kineto_session *s, const kf_control *control)
+static bool is_last_reader(const kineto_session *s, const kf_control *control)
 {
     return s->extras.last && sessions == s && !s->next && !ks_others_record(control) &&
            control->collector_pid == s->pid;
 }
 
 /* The ledger of this session alone. */
-static void counters_since(const kineto_session *s, kf_control *control)
+static void subtract_start_counters(const kineto_session *s, kf_control *control)
 {
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
         for (uint32_t k = 0; k < KF_REASON_SLOTS; k++)
@@ -157,7 +157,7 @@ static void counters_since(const kineto_session *s, kf_control *control)
 
 /* While somebody keeps the newest, what is older than this window is overwritten, but nothing of
  * its own. */
-static void evictions_of_others(const kineto_session *s, kf_control *control)
+static void clear_foreign_evictions(const kineto_session *s, kf_control *control)
 {
     if (s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST)
         return;
@@ -166,7 +166,7 @@ static void evictions_of_others(const kineto_session *s, kf_control *control)
 }
 
 /* While its trace is built. */
-static bool keeps_lock(const kineto_session *s)
+static bool builds_under_lock(const kineto_session *s)
 {
     return s->extras.last || s->options.threads == KINETO_THREADS_CALLER;
 }
@@ -178,11 +178,11 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
     kineto_status status;
     kt_build_options options = *common;
     kf_input input;
-    bool last = nobody_else_wants(s, pool->control);
+    bool last = is_last_reader(s, pool->control);
     if (last)
         kb_store_release(&pool->control->chunk_limit, 0u); /* no thread is to touch them now */
     ks_pool_reader *reader = ks_pool_reader_create(pool, ks_own_chunks_in_use(pool), last, &input);
-    if (!keeps_lock(s))
+    if (!builds_under_lock(s))
         input.peek =
             NULL; /* a ring that begins meanwhile may overwrite them: only copies are safe */
     kf_control *control = aligned_alloc(_Alignof(kf_control), sizeof *control);
@@ -191,10 +191,10 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
         goto done;
     }
     ks_words_copy(control, pool->control, sizeof *control);
-    counters_since(s, control);
-    evictions_of_others(s, control);
+    subtract_start_counters(s, control);
+    clear_foreign_evictions(s, control);
     options.complete_from = KB_MAX(options.complete_from, control->forgotten_ticks);
-    ks_cost_part part = cost_of(s, &options);
+    ks_cost_part part = make_session_cost(s, &options);
     ks_cost_part_attach(&part, control, &input, &options);
     status = kt_build(&input, control, &options, out, err);
 done:
@@ -240,25 +240,25 @@ static kineto_status build_from_copy(const kineto_session *s, const kf_pool *poo
     kineto_status status = copy_pool(s, &used, &options, &input, err);
     if (status)
         return status;
-    counters_since(s, input->control);
+    subtract_start_counters(s, input->control);
     if (!pool->control->external) {
-        evictions_of_others(s, input->control);
+        clear_foreign_evictions(s, input->control);
         options.complete_from = KB_MAX(options.complete_from, input->control->forgotten_ticks);
     }
-    ks_cost_part part = cost_of(s, &options);
+    ks_cost_part part = make_session_cost(s, &options);
     ks_cost_part_attach(&part, input->control, &input->input, &options);
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
     return status;
 }
 
-static bool must_copy(const kineto_session *s, const kf_control *control)
+static bool needs_pool_copy(const kineto_session *s, const kf_control *control)
 {
-    return control->external || (pool_overwrites(control) && !nobody_else_wants(s, control));
+    return control->external || (pool_overwrites(control) && !is_last_reader(s, control));
 }
 
 /* What its window asks for. */
-static uint32_t wants_of(const kineto_session *s)
+static uint32_t session_wants(const kineto_session *s)
 {
     const kineto_session_options *o = &s->options;
     uint32_t not = (o->operators & KINETO_OPERATORS_NO_TEXTS ? KF_WANT_TEXTS : 0) |
@@ -274,7 +274,7 @@ static uint32_t wants_of(const kineto_session *s)
     return (KF_WANT_USUAL & ~not ) | more | o->scopes << 16;
 }
 
-static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
+static kineto_status build_session_trace(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
                            kineto_error *err)
 {
     const kf_pool *pool = kineto_rt_pool();
@@ -288,7 +288,7 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .thread_count = s->threads.count,
                                 .pauses = s->pauses.data,
                                 .pause_count = s->pauses.count,
-                                .wants = wants_of(s),
+                                .wants = session_wants(s),
                                 .overloads = s->options.operators & KINETO_OPERATORS_OVERLOADS,
                                 .no_links = s->extras.no_links,
                                 .adjust_steps = s->extras.adjust_steps,
@@ -310,26 +310,26 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .said_from = s->said_from,
                                 .said_until = s->over_ticks,
                                 .clip_open = true};
-    return must_copy(s, pool->control) ? build_from_copy(s, pool, &options, out, err)
+    return needs_pool_copy(s, pool->control) ? build_from_copy(s, pool, &options, out, err)
                                        : build_from_pool(s, pool, &options, out, err);
 }
 
 /* With the lock, which others get meanwhile: a window may end in a step of the program, which is
  * not to wait until a trace is built. The session's own window keeps its chunks; its threads do not
  * join, and the memory is not given back while others might want some. */
-static kineto_status build_aside(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
+static kineto_status build_unlocked(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
                                  kineto_error *err)
 {
-    bool locked = keeps_lock(s);
+    bool locked = builds_under_lock(s);
     if (building.pid != kb_os_pid())
         building.count = 0;
     building.pid = kb_os_pid();
     building.count++;
     if (!locked)
-        unlock();
-    kineto_status status = build(s, end_ticks, out, err);
+        unlock_sessions();
+    kineto_status status = build_session_trace(s, end_ticks, out, err);
     if (!locked)
-        lock();
+        lock_sessions();
     building.count--;
     return status;
 }
@@ -341,22 +341,22 @@ static void chunks_release(const kf_pool *pool)
         ks_own_chunks_release(pool, wanted_from());
 }
 
-static uint64_t snapshot_into(kf_control *control, kb_clock_snapshot *now)
+static uint64_t take_clock_snapshot(kf_control *control, kb_clock_snapshot *now)
 {
     kb_clock_snapshot_take(control->ticks_clock, now);
     kf_snapshot_add(control, now);
     return kb_ticks(control->ticks_clock);
 }
 
-static uint64_t snapshot_now(kf_control *control)
+static uint64_t snapshot_clock_now(kf_control *control)
 {
     kb_clock_snapshot now;
-    return snapshot_into(control, &now);
+    return take_clock_snapshot(control, &now);
 }
 
 /* ---- the public calls ------------------------------------------------------------------------ */
 
-static kineto_status options_read(const kineto_session_options *in, kineto_session_options *out,
+static kineto_status read_session_options(const kineto_session_options *in, kineto_session_options *out,
                                   kineto_error *err)
 {
     kineto_session_options_init(out);
@@ -397,7 +397,7 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
     *out = NULL;
     uint64_t begun_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     kineto_session_options read;
-    kineto_status status = options_read(options, &read, err);
+    kineto_status status = read_session_options(options, &read, err);
     if (status)
         return status;
     kineto_session *s = calloc(1, sizeof *s);
@@ -413,14 +413,14 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
     void (*hook)(void) = kb_load_acquire(&prepare_hook);
     if (hook)
         hook();
-    lock();
+    lock_sessions();
     status = ks_own_pool_ready(
         extras->grows ? KB_MIN(read.buffer_bytes, KS_FIRST_BYTES) : read.buffer_bytes, err);
     if (status == KINETO_OK) {
         s->next = sessions;
         sessions = s;
     }
-    unlock();
+    unlock_sessions();
     if (status) {
         free(s);
         return status;
@@ -438,7 +438,7 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
 
 /* Since when all of these kinds have been recorded without a break, now that they are to be. Ends
  * of asynchronous ranges are not recorded while nobody wants their kind. */
-static uint64_t complete_since(uint64_t kinds, const kf_control *control, uint64_t now)
+static uint64_t kinds_complete_since(uint64_t kinds, const kf_control *control, uint64_t now)
 {
     static uint64_t since[KINETO_KIND_COUNT]; /* plug-ins' own kinds have no such ranges */
     uint64_t latest = 0, gate = kb_load_acquire(&control->gate);
@@ -453,7 +453,7 @@ static uint64_t complete_since(uint64_t kinds, const kf_control *control, uint64
 }
 
 /* What is said for plug-ins holds for those that are created from now on. */
-static void config_say(const kineto_session *s, kf_control *control)
+static void set_plugin_config(const kineto_session *s, kf_control *control)
 {
     if (s->custom_config[0] || kf_held_kinds(control) == 0)
         memcpy(control->custom_config, s->custom_config, sizeof s->custom_config);
@@ -461,7 +461,7 @@ static void config_say(const kineto_session *s, kf_control *control)
 
 /* ---- threads of a session ---- */
 
-static kineto_status join_first(kineto_session *s, kineto_error *err)
+static kineto_status join_starting_thread(kineto_session *s, kineto_error *err)
 {
     kt_build_thread_span span = {.tid = kb_os_tid(), .from_ticks = s->start_ticks};
     bool fine = s->options.threads != KINETO_THREADS_CALLER || kb_vec_push(&s->threads, span);
@@ -469,7 +469,7 @@ static kineto_status join_first(kineto_session *s, kineto_error *err)
 }
 
 /* Where the calling thread is in it now; NULL: it is not. */
-static kt_build_thread_span *thread_in(kineto_session *s)
+static kt_build_thread_span *find_open_span(kineto_session *s)
 {
     uint32_t tid = kb_os_tid();
     for (size_t i = s->threads.count; i-- > 0;)
@@ -478,11 +478,11 @@ static kt_build_thread_span *thread_in(kineto_session *s)
     return NULL;
 }
 
-static kineto_status may_join(const kineto_session *s, kineto_error *err)
+static kineto_status check_joinable(const kineto_session *s, kineto_error *err)
 {
     if (!s)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_join: session is NULL");
-    if (!recording(s))
+    if (!is_recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     if (s->options.threads != KINETO_THREADS_CALLER)
         return kb_fail(err, KINETO_E_STATE, "the session is one of all threads");
@@ -491,38 +491,38 @@ static kineto_status may_join(const kineto_session *s, kineto_error *err)
 
 kineto_status kineto_session_join(kineto_session *s, kineto_error *err)
 {
-    kineto_status status = may_join(s, err);
+    kineto_status status = check_joinable(s, err);
     if (status)
         return status;
-    lock();
+    lock_sessions();
     kt_build_thread_span span = {.tid = kb_os_tid(),
                                  .from_ticks = kb_ticks(kineto_rt_pool()->control->ticks_clock)};
     /* A thread that ended may have had its number. */
-    kt_build_thread_span *before = thread_in(s);
+    kt_build_thread_span *before = find_open_span(s);
     if (before && kineto_rt_joined(s->slot))
         status = kb_fail(err, KINETO_E_STATE, "the thread is in the session already");
     else if (!kb_vec_push(&s->threads, span))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     else
         kineto_rt_join(s->slot, true);
-    unlock();
+    unlock_sessions();
     return status;
 }
 
 kineto_status kineto_session_leave(kineto_session *s, kineto_error *err)
 {
-    kineto_status status = may_join(s, err);
+    kineto_status status = check_joinable(s, err);
     if (status)
         return status;
-    lock();
-    kt_build_thread_span *span = thread_in(s);
+    lock_sessions();
+    kt_build_thread_span *span = find_open_span(s);
     if (!span) {
         status = kb_fail(err, KINETO_E_STATE, "the thread is not in the session");
     } else {
         span->to_ticks = kb_ticks(kineto_rt_pool()->control->ticks_clock);
         kineto_rt_join(s->slot, false);
     }
-    unlock();
+    unlock_sessions();
     return status;
 }
 
@@ -530,26 +530,26 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
 {
     if (!s)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_start: session is NULL");
-    if (recording(s))
+    if (is_recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is recording already: stop it first");
     kineto_status status = KINETO_OK;
     kf_control *control = kineto_rt_pool()->control;
-    lock();
+    lock_sessions();
     s->pid = kb_os_pid();
     s->threads.count = s->pauses.count = 0;
     ks_chunks_of_the_dead(kineto_rt_pool());
-    account_begin(s, kineto_rt_pool());
-    s->start_ticks = snapshot_into(control, &s->armed);
+    begin_account(s, kineto_rt_pool());
+    s->start_ticks = take_clock_snapshot(control, &s->armed);
     s->end_ticks = s->over_ticks = 0;
-    s->said_from = said_from(s);
+    s->said_from = notes_from(s);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
-    s->complete_from = complete_since(s->options.kinds, control, s->start_ticks);
-    config_say(s, control);
-    status = join_first(s, err);
+    s->complete_from = kinds_complete_since(s->options.kinds, control, s->start_ticks);
+    set_plugin_config(s, control);
+    status = join_starting_thread(s, err);
     if (!status)
         s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
     if (s->slot != UINT32_MAX)
-        kf_window_want(control, s->slot, wants_of(s));
+        kf_window_want(control, s->slot, session_wants(s));
     bool newest = s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)
         kb_store_relaxed(&control->windows[s->slot].keep_newest,
@@ -561,14 +561,14 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
         ks_retention_update(control);
     if (!status && s->options.threads == KINETO_THREADS_CALLER)
         kineto_rt_join(s->slot, true);
-    unlock();
+    unlock_sessions();
     kineto_rt_profilers_update();
     return status;
 }
 
 /* Ticks at a time since it was started, a little early rather than late: the wall clock against the
  * clock that nobody bends, over the short time since then. */
-static uint64_t ticks_at(const kineto_session *s, const kb_clock_snapshot *now, int64_t at_ns)
+static uint64_t ticks_at_time(const kineto_session *s, const kb_clock_snapshot *now, int64_t at_ns)
 {
     const int64_t least_ns = 2000000, slack_ns = 250000;
     int64_t raw_ns = now->monotonic_raw_ns - s->armed.monotonic_raw_ns;
@@ -582,33 +582,33 @@ static uint64_t ticks_at(const kineto_session *s, const kb_clock_snapshot *now, 
 void ks_session_keep(kineto_session *s, int64_t start_ns, uint64_t start_ticks)
 {
     kb_clock_snapshot now;
-    if (!recording(s) || s->end_ticks || !s->extras.armed)
+    if (!is_recording(s) || s->end_ticks || !s->extras.armed)
         return;
     kf_control *control = kineto_rt_pool()->control;
     kb_clock_snapshot_take(control->ticks_clock, &now);
-    lock();
+    lock_sessions();
     s->extras.armed = false;
     ks_account_begin(&s->account, control);
     if (start_ticks > s->start_ticks)
         s->start_ticks = start_ticks - 1; /* the window begins behind this */
     else if (!start_ticks)
-        s->start_ticks = ticks_at(s, &now, start_ns);
+        s->start_ticks = ticks_at_time(s, &now, start_ns);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     control->windows[s->slot].start_ticks = s->start_ticks;
     kb_store_relaxed(&control->windows[s->slot].keep_newest, KS_KEEP_FROM_START);
     ks_retention_update(control);
-    unlock();
+    unlock_sessions();
 }
 
 kineto_status ks_session_end(kineto_session *s, kineto_error *err)
 {
-    if (!recording(s) || s->end_ticks)
+    if (!is_recording(s) || s->end_ticks)
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kf_control *control = kineto_rt_pool()->control;
-    lock();
-    s->end_ticks = snapshot_now(control);
-    account_take(s, kineto_rt_pool());
-    unlock();
+    lock_sessions();
+    s->end_ticks = snapshot_clock_now(control);
+    take_account(s, kineto_rt_pool());
+    unlock_sessions();
     /* The window closes when its trace is built: until then nobody may give its chunks away. */
     kf_window_set_kinds(control, s->slot, 0);
     return KINETO_OK;
@@ -620,7 +620,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
         *out = NULL;
     if (!s)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_stop: session is NULL");
-    if (!recording(s))
+    if (!is_recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     const kf_pool *pool = kineto_rt_pool();
     kf_control *control = pool->control;
@@ -631,19 +631,19 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     kineto_rt_profilers_update();
     kineto_rt_modules_note(false);
     kineto_rt_thread_names();
-    lock();
+    lock_sessions();
     kf_windows_sweep(control);
     s->over_ticks = kb_ticks(control->ticks_clock);
-    if (claims(s))
+    if (owns_notes(s))
         last_over_ticks = s->over_ticks;
-    kineto_status status = out ? build_aside(s, s->end_ticks, out, err) : KINETO_OK;
+    kineto_status status = out ? build_unlocked(s, s->end_ticks, out, err) : KINETO_OK;
     kf_window_close(control, s->slot, s->end_ticks);
     kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
     s->slot = UINT32_MAX;
     ks_retention_update(control);
     ks_chunks_of_the_dead(pool);
     chunks_release(pool);
-    unlock();
+    unlock_sessions();
     return status;
 }
 
@@ -651,23 +651,23 @@ kineto_status kineto_session_toggle(kineto_session *s, bool on, kineto_error *er
 {
     if (!s)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_toggle: session is NULL");
-    if (!recording(s))
+    if (!is_recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kf_control *control = kineto_rt_pool()->control;
     kineto_status status = KINETO_OK;
-    lock();
+    lock_sessions();
     uint64_t now = kb_ticks(control->ticks_clock);
     kt_build_thread_span *last = s->pauses.count ? &s->pauses.data[s->pauses.count - 1] : NULL;
     bool paused = last && !last->to_ticks;
     if (on)
-        s->complete_from = KB_MAX(s->complete_from, complete_since(s->options.kinds, control, now));
+        s->complete_from = KB_MAX(s->complete_from, kinds_complete_since(s->options.kinds, control, now));
     if (on && paused)
         last->to_ticks = now;
     else if (!on && !paused && !kb_vec_push(&s->pauses, (kt_build_thread_span){.from_ticks = now}))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status)
         kf_window_pause(control, s->slot, !on);
-    unlock();
+    unlock_sessions();
     kineto_rt_profilers_update();
     return status;
 }
@@ -678,21 +678,21 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
         *out = NULL;
     if (!s || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_snapshot: an argument is NULL");
-    if (!recording(s))
+    if (!is_recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kineto_rt_profilers_collect();
     kineto_rt_thread_names();
-    lock();
+    lock_sessions();
     kineto_rt_modules_note(false);
     ks_chunks_of_the_dead(kineto_rt_pool());
-    uint64_t now = snapshot_now(kineto_rt_pool()->control);
-    account_take(s, kineto_rt_pool());
-    kineto_status status = build_aside(s, now, out, err);
-    unlock();
+    uint64_t now = snapshot_clock_now(kineto_rt_pool()->control);
+    take_account(s, kineto_rt_pool());
+    kineto_status status = build_unlocked(s, now, out, err);
+    unlock_sessions();
     return status;
 }
 
-static void forget(kineto_session *s)
+static void unlink_session(kineto_session *s)
 {
     for (kineto_session **at = &sessions; *at; at = &(*at)->next)
         if (*at == s) {
@@ -705,15 +705,15 @@ void kineto_session_destroy(kineto_session *s)
 {
     if (!s)
         return;
-    if (recording(s))
+    if (is_recording(s))
         (void)kineto_session_stop(s, NULL, NULL);
-    lock();
-    forget(s);
+    lock_sessions();
+    unlink_session(s);
     if (kineto_rt_pool() && !sessions) {
         kf_windows_sweep(kineto_rt_pool()->control);
         ks_own_memory_release(kineto_rt_pool());
     }
-    unlock();
+    unlock_sessions();
     kb_vec_free(&s->threads);
     kb_vec_free(&s->pauses);
     ks_account_free(&s->account);

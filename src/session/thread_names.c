@@ -45,7 +45,7 @@ void ks_thread_names_destroy(ks_thread_names *n)
 }
 
 /* "PID (NAME) S …": the name may hold anything. */
-static bool name_of_stat(const char *stat, char name[KB_OS_THREAD_NAME_BYTES])
+static bool parse_stat_name(const char *stat, char name[KB_OS_THREAD_NAME_BYTES])
 {
     const char *begin = strchr(stat, '('), *end = strrchr(stat, ')');
     if (!begin || !end || end - begin < 2 || end - begin > (ptrdiff_t)KB_OS_THREAD_NAME_BYTES)
@@ -56,7 +56,7 @@ static bool name_of_stat(const char *stat, char name[KB_OS_THREAD_NAME_BYTES])
     return true;
 }
 
-static seen_thread *thread_of(ks_thread_names *n, uint64_t owner)
+static seen_thread *find_seen_thread(ks_thread_names *n, uint64_t owner)
 {
     const uint64_t *known = kb_map_find(&n->by_owner, owner);
     if (known)
@@ -69,7 +69,7 @@ static seen_thread *thread_of(ks_thread_names *n, uint64_t owner)
 }
 
 /* A thread begins with the name of the one that made it: what the first one has names no other. */
-static bool is_of_first(uint64_t owner, const char *name)
+static bool is_inherited_name(uint64_t owner, const char *name)
 {
     char first[KB_OS_THREAD_NAME_BYTES];
     uint32_t pid = (uint32_t)(owner >> 32);
@@ -89,13 +89,13 @@ static void write_name(seen_thread *t, const kf_pool *pool)
         (void)kf_dictionary_add(pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts));
 }
 
-static void take_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *name)
+static void update_thread_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *name)
 {
-    seen_thread *t = thread_of(n, owner);
+    seen_thread *t = find_seen_thread(n, owner);
     if (!t || strcmp(t->name, name) == 0)
         return;
     memcpy(t->name, name, KB_OS_THREAD_NAME_BYTES);
-    t->is_news = !is_of_first(owner, name);
+    t->is_news = !is_inherited_name(owner, name);
     if (t->is_news && t->writes < SOON_WRITES)
         write_name(t, pool);
 }
@@ -103,10 +103,10 @@ static void take_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner, c
 void ks_thread_names_see(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat)
 {
     char name[KB_OS_THREAD_NAME_BYTES] = "";
-    if (!n || !name_of_stat(stat, name))
+    if (!n || !parse_stat_name(stat, name))
         return;
     (void)pthread_mutex_lock(&n->lock);
-    take_name(n, pool, owner, name);
+    update_thread_name(n, pool, owner, name);
     (void)pthread_mutex_unlock(&n->lock);
 }
 

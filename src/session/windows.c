@@ -28,8 +28,8 @@
 
 static uint64_t now_ticks(const ks_collector *c) { return kb_ticks(c->pool.control->ticks_clock); }
 
-static void lock(ks_collector *c) { (void)pthread_mutex_lock(&c->lock); }
-static void unlock(ks_collector *c) { (void)pthread_mutex_unlock(&c->lock); }
+static void lock_windows(ks_collector *c) { (void)pthread_mutex_lock(&c->lock); }
+static void unlock_windows(ks_collector *c) { (void)pthread_mutex_unlock(&c->lock); }
 
 static uint64_t ticks_in(const ks_collector *c, uint64_t ns)
 {
@@ -85,9 +85,9 @@ kineto_status ks_windows_start(ks_collector *c, kineto_error *err)
 
 void ks_collector_program_ended(ks_collector *c)
 {
-    lock(c);
+    lock_windows(c);
     c->over = true;
-    unlock(c);
+    unlock_windows(c);
 }
 
 bool ks_collector_has_recorded(const ks_collector *c)
@@ -99,7 +99,7 @@ bool ks_collector_has_recorded(const ks_collector *c)
 
 /* Of programs that have sessions of their own in this pool; *newest: one is content with the ring.
  */
-static uint64_t others_want(const ks_collector *c, bool *newest)
+static uint64_t foreign_windows_from(const ks_collector *c, bool *newest)
 {
     uint64_t from = NOBODY;
     uint32_t self = kb_os_pid();
@@ -119,7 +119,7 @@ static uint64_t others_want(const ks_collector *c, bool *newest)
 /* With the lock. What ended before is nobody's. */
 static uint64_t kept_from(const ks_collector *c, bool *newest)
 {
-    uint64_t from = others_want(c, newest);
+    uint64_t from = foreign_windows_from(c, newest);
     for (uint32_t i = 0; i < KS_WINDOWS; i++)
         if (c->windows[i].used)
             from = KB_MIN(from, c->windows[i].kept_from);
@@ -127,7 +127,7 @@ static uint64_t kept_from(const ks_collector *c, bool *newest)
 }
 
 /* With the lock: in a ring, writers take over what no window wants. @return what is wanted. */
-static uint64_t protect(const ks_collector *c, bool *ring)
+static uint64_t update_protection(const ks_collector *c, bool *ring)
 {
     kf_control *control = c->pool.control;
     uint64_t from = kept_from(c, ring);
@@ -140,9 +140,9 @@ static uint64_t protect(const ks_collector *c, bool *ring)
 bool ks_windows_look(ks_collector *c)
 {
     uint64_t now = now_ticks(c), young = ticks_in(c, YOUNG_NS);
-    lock(c);
-    c->pass_from = protect(c, &c->pass_ring);
-    unlock(c);
+    lock_windows(c);
+    c->pass_from = update_protection(c, &c->pass_ring);
+    unlock_windows(c);
     c->pass_young = now > young ? now - young : 0;
     c->spool_is_used |= c->pass_from != NOBODY;
     return c->pass_from != NOBODY;
@@ -167,9 +167,9 @@ static void spool_empty(ks_collector *c)
 {
     kineto_error err;
     bool newest;
-    lock(c);
+    lock_windows(c);
     bool unread = c->readers == 0 && kept_from(c, &newest) == NOBODY;
-    unlock(c);
+    unlock_windows(c);
     if (!unread || !c->spool_is_used)
         return;
     if (ks_spool_reset(c->spool, &err))
@@ -181,7 +181,7 @@ static void spool_empty(ks_collector *c)
 }
 
 /* What is older than our ring wants is no loss. */
-static void ring_go_on(ks_collector *c)
+static void advance_ring(ks_collector *c)
 {
     uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
     if (length && now > length && now - length > c->first_ticks)
@@ -205,7 +205,7 @@ uint64_t ks_windows_idle(ks_collector *c)
     spool_empty(c);
     if (c->pass_ring && now >= c->next_second_ns) {
         c->next_second_ns = now + SECOND;
-        ring_go_on(c);
+        advance_ring(c);
         ks_thread_names_read(c->thread_names, &c->pool);
         if (is_crowded(c))
             c->next_scan_ns = now;
@@ -229,10 +229,10 @@ void ks_collector_wake(const ks_collector *c) { kf_windows_changed(c->pool.contr
 
 /* ---- a window -------------------------------------------------------------------------------- */
 
-static ks_window *window_take(ks_collector *c)
+static ks_window *take_free_window(ks_collector *c)
 {
     ks_window *free_one = NULL;
-    lock(c);
+    lock_windows(c);
     for (uint32_t i = 0; i < KS_WINDOWS && !free_one; i++)
         if (!c->windows[i].used)
             free_one = &c->windows[i];
@@ -242,17 +242,17 @@ static ks_window *window_take(ks_collector *c)
         free_one->kept_from = NOBODY;
         free_one->warm = free_one->slot = NO_SLOT;
     }
-    unlock(c);
+    unlock_windows(c);
     return free_one;
 }
 
-static void keep_from(ks_collector *c, ks_window *w, uint64_t ticks)
+static void keep_window_from(ks_collector *c, ks_window *w, uint64_t ticks)
 {
     bool ring;
-    lock(c);
+    lock_windows(c);
     w->kept_from = ticks;
-    (void)protect(c, &ring);
-    unlock(c);
+    (void)update_protection(c, &ring);
+    unlock_windows(c);
 }
 
 static kineto_status slot_open(ks_collector *c, const ks_window *w, uint64_t kinds, uint32_t *slot,
@@ -276,21 +276,21 @@ static void slot_close(ks_collector *c, uint32_t *slot)
 }
 
 /* While nothing is recorded nobody looks who attaches. */
-static void open_account(ks_collector *c, ks_window *w)
+static void open_window_account(ks_collector *c, ks_window *w)
 {
-    lock(c);
+    lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
     ks_account_look_at_processes(&c->account);
     ks_account_join(&w->account, &c->account);
     ks_account_begin(&w->account, c->pool.control);
-    unlock(c);
+    unlock_windows(c);
 }
 
 kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *options, ks_window **out,
                                 kineto_error *err)
 {
     kf_control *control = c->pool.control;
-    ks_window *w = *out = window_take(c);
+    ks_window *w = *out = take_free_window(c);
     if (!w)
         return kb_fail(err, KINETO_E_LIMIT, "%u traces are under way already", KS_WINDOWS);
     w->kinds = options->kinds;
@@ -302,7 +302,7 @@ kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *option
     w->opened_ticks = now_ticks(c);
     ks_collector_clock(c);
     ks_words_copy(w->counters, control->counters, sizeof w->counters);
-    open_account(c, w);
+    open_window_account(c, w);
     if (c->children)
         ks_children_sample(c->children);
     uint64_t devices = w->kinds & ~HOST_KINDS;
@@ -330,7 +330,7 @@ kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err)
         return KINETO_OK;
     }
     spool_empty(c);
-    keep_from(c, w, now_ticks(c));
+    keep_window_from(c, w, now_ticks(c));
     return slot_open(c, w, w->kinds, &w->slot, err);
 }
 
@@ -339,7 +339,7 @@ kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint6
                               uint64_t until, kineto_error *err)
 {
     spool_empty(c);
-    keep_from(c, w, now_ticks(c));
+    keep_window_from(c, w, now_ticks(c));
     kineto_status status = slot_open(c, w, 0, &w->slot, err);
     if (status)
         return status;
@@ -350,7 +350,7 @@ kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint6
 }
 
 /* Lines of the ledger that are of this window: their time lies in it. */
-static void note_problems(ks_collector *c)
+static void note_window_problems(ks_collector *c)
 {
     char detail[512];
     uint64_t now = now_ticks(c);
@@ -369,15 +369,15 @@ static void note_problems(ks_collector *c)
 }
 
 /* Up to now. What it recorded is counted when its trace is built. */
-static void take_cost(ks_collector *c, ks_window *w)
+static void take_window_cost(ks_collector *c, ks_window *w)
 {
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
-    lock(c);
+    lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
     ks_account_look_at_processes(&c->account);
     ks_account_join(&w->account, &c->account);
     ks_account_look(&w->account, c->pool.control, false, &w->cost);
-    unlock(c);
+    unlock_windows(c);
     w->lasted_ns = now - w->account.begun_ns;
     w->budget = c->budget;
     ks_budget_end(&w->budget, now - c->account.begun_ns);
@@ -396,9 +396,9 @@ void ks_window_stop(ks_collector *c, ks_window *w)
     slot_close(c, &w->warm);
     ks_collector_clock(c);
     w->closed_ticks = now_ticks(c);
-    note_problems(c);
+    note_window_problems(c);
     ks_thread_names_finish(c->thread_names, &c->pool);
-    take_cost(c, w);
+    take_window_cost(c, w);
 }
 
 void ks_window_release(ks_collector *c, ks_window *w)
@@ -408,18 +408,18 @@ void ks_window_release(ks_collector *c, ks_window *w)
         return;
     slot_close(c, &w->slot);
     slot_close(c, &w->warm);
-    lock(c);
+    lock_windows(c);
     ks_account_free(&w->account);
     w->used = false;
     w->kept_from = NOBODY;
-    (void)protect(c, &ring);
-    unlock(c);
+    (void)update_protection(c, &ring);
+    unlock_windows(c);
 }
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
 /* Of this window alone. What a ring in the buffer gives up never is what a window wants. */
-static void counters_since(const ks_collector *c, kf_control *control,
+static void subtract_window_counters(const ks_collector *c, kf_control *control,
                            const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
 {
     bool all_kept = c->options.policy != KS_POLICY_RING && !of_ring;
@@ -432,7 +432,7 @@ static void counters_since(const ks_collector *c, kf_control *control,
 }
 
 /* Sources that deliver at the end of their session do so when somebody else goes on, too. */
-static void hand_over(const ks_collector *c)
+static void collect_from_sources(const ks_collector *c)
 {
     kf_control *control = c->pool.control;
     if (kb_load_acquire(&control->gate))
@@ -445,9 +445,9 @@ static void hand_over(const ks_collector *c)
 
 static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut)
 {
-    lock(c);
+    lock_windows(c);
     bool over = c->over;
-    unlock(c);
+    unlock_windows(c);
     return (kt_build_options){.is_over = over,
                               .clip_open = true,
                               .header = cut->header,
@@ -455,7 +455,7 @@ static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut
                               .said_until = now_ticks(c)};
 }
 
-static kt_build_options options_of(ks_collector *c, const ks_window *w, const ks_window_cut *cut)
+static kt_build_options window_build_options(ks_collector *c, const ks_window *w, const ks_window_cut *cut)
 {
     kt_build_options o = common_options(c, cut);
     bool by_iteration = w->from_ticks != 0;
@@ -476,12 +476,12 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
                               kineto_trace **out, kineto_error *err)
 {
     ks_input *input = NULL;
-    hand_over(c);
-    kt_build_options options = options_of(c, w, cut);
+    collect_from_sources(c);
+    kt_build_options options = window_build_options(c, w, cut);
     kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);
     if (status)
         return status;
-    counters_since(c, input->control, w->counters, false);
+    subtract_window_counters(c, input->control, w->counters, false);
     ks_cost_part part = {
         .account = w->account,
         .part = {w->opened_ticks, w->closed_ticks},
@@ -494,11 +494,11 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-static void reading(ks_collector *c, bool begins)
+static void count_reader(ks_collector *c, bool begins)
 {
-    lock(c);
+    lock_windows(c);
     c->readers += begins ? 1u : (uint32_t)-1;
-    unlock(c);
+    unlock_windows(c);
 }
 
 /* The line of a ring that is shorter than asked for, and its words. */
@@ -543,14 +543,14 @@ static void ring_options(ks_collector *c, kf_control *control, uint64_t now, sho
 }
 
 /* Since the recording began: the ring goes on, and what it cost lately nobody has noted. */
-static void cost_of_ring(ks_collector *c, uint64_t now, ks_cost_part *part)
+static void take_ring_cost(ks_collector *c, uint64_t now, ks_cost_part *part)
 {
     memset(part, 0, sizeof *part);
-    lock(c);
+    lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
     ks_account_look(&c->account, c->pool.control, false, &part->said.cost);
     part->account = c->account;
-    unlock(c);
+    unlock_windows(c);
     memset(&part->account.tally, 0, sizeof part->account.tally);
     part->part = (ks_part){c->first_ticks, now};
     part->said.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
@@ -561,25 +561,25 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
 {
     short_ring text;
     ks_input *input = NULL;
-    hand_over(c);
+    collect_from_sources(c);
     if (c->over)
         ks_pool_note_steps(&c->pool);
-    reading(c, true);
+    count_reader(c, true);
     ks_collector_clock(c);
     ks_thread_names_finish(c->thread_names, &c->pool);
     uint64_t now = 0;
     kineto_status status = ks_input_open_ring(NULL, c->spool, &c->pool, &input, &now, err);
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
-        counters_since(c, input->control, c->ring_counters, true);
+        subtract_window_counters(c, input->control, c->ring_counters, true);
         ring_options(c, input->control, now, &text, &options);
         ks_cost_part part;
-        cost_of_ring(c, now, &part);
+        take_ring_cost(c, now, &part);
         ks_cost_part_attach(&part, input->control, &input->input, &options);
         status = kt_build(&input->input, input->control, &options, out, err);
     }
     ks_input_close(input);
-    reading(c, false);
+    count_reader(c, false);
     return status;
 }
 

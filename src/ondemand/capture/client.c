@@ -33,14 +33,14 @@ kineto_status kineto_control_set_client(const kineto_control_client *from, kinet
 
 /* The driver alone changes it, and in its last call only when the client has come back: until then
  * nobody else can be set. */
-static void go_to(phase next)
+static void set_client_phase(phase next)
 {
     ko_calls_lock();
     tracing = next;
     ko_calls_unlock();
 }
 
-static void call(void (*callback)(void *user))
+static void call_client(void (*callback)(void *user))
 {
     if (callback)
         callback(client.user);
@@ -51,8 +51,8 @@ void ko_client_prepare(const ko_request *r)
     if (tracing != IDLE)
         ko_invariant("a client is prepared that is prepared already");
     if (tracing == STARTED)
-        call(client.stop);
-    go_to(PREPARED);
+        call_client(client.stop);
+    set_client_phase(PREPARED);
     if (client.prepare)
         client.prepare(r->record_shapes, r->profile_memory, r->with_stack, r->with_flops,
                        r->with_modules, client.user);
@@ -64,8 +64,8 @@ void ko_client_start(void)
         ko_invariant("a client is started that is not prepared, or has started");
         return;
     }
-    go_to(STARTED);
-    call(client.start);
+    set_client_phase(STARTED);
+    call_client(client.start);
 }
 
 void ko_client_stop(void)
@@ -78,13 +78,13 @@ void ko_client_stop(void)
 void ko_client_drop(void)
 {
     if (tracing == STARTED)
-        call(client.stop);
-    go_to(IDLE);
+        call_client(client.stop);
+    set_client_phase(IDLE);
 }
 
 /* ---- memory snapshots -------------------------------------------------------------------------- */
 
-static void set_snapshot(bool under_way)
+static void set_snapshot_under_way(bool under_way)
 {
     ko_calls_lock();
     snapshot = under_way;
@@ -105,8 +105,8 @@ void ko_client_snapshot_start(void)
         ko_invariant("a memory snapshot begins while another one is under way");
         return;
     }
-    set_snapshot(true);
-    call(client.memory_start);
+    set_snapshot_under_way(true);
+    call_client(client.memory_start);
 }
 
 /* It knows nothing of who may write where: it writes for itself. */
@@ -144,8 +144,8 @@ void ko_client_snapshot_drop(void)
 {
     if (!snapshot)
         return;
-    call(client.memory_stop);
-    set_snapshot(false);
+    call_client(client.memory_stop);
+    set_snapshot_under_way(false);
 }
 
 void ko_observers_forked(void)

@@ -44,13 +44,13 @@ typedef struct line {
     char text[1400];
 } line;
 
-static void add(line *l, const char *text)
+static void append_text(line *l, const char *text)
 {
     for (; *text && l->used + 1 < sizeof l->text; text++)
         l->text[l->used++] = *text;
 }
 
-static void add_number(line *l, uint64_t value, uint32_t base)
+static void append_number(line *l, uint64_t value, uint32_t base)
 {
     char digits[24];
     size_t n = sizeof digits;
@@ -58,7 +58,7 @@ static void add_number(line *l, uint64_t value, uint32_t base)
     do
         digits[--n] = "0123456789abcdef"[value % base];
     while (value /= base);
-    add(l, digits + n);
+    append_text(l, digits + n);
 }
 
 static const char *signal_name(int sig)
@@ -78,86 +78,86 @@ static const char *signal_name(int sig)
 }
 
 /* strerror is not for handlers. */
-static void add_os_error(line *l, int os_error)
+static void append_os_error(line *l, int os_error)
 {
     switch (os_error) {
     case ENOSPC:
     case EDQUOT:
-        add(l, "no space left");
+        append_text(l, "no space left");
         break;
     case EFBIG:
-        add(l, "it would be larger than files may be");
+        append_text(l, "it would be larger than files may be");
         break;
     case EACCES:
     case EPERM:
-        add(l, "not permitted");
+        append_text(l, "not permitted");
         break;
     case EROFS:
-        add(l, "the file system is read-only");
+        append_text(l, "the file system is read-only");
         break;
     case EMFILE:
     case ENFILE:
-        add(l, "there is no descriptor left");
+        append_text(l, "there is no descriptor left");
         break;
     case EEXIST:
-        add(l, "there are ten of this name already");
+        append_text(l, "there are ten of this name already");
         break;
     default:
-        add(l, "error ");
-        add_number(l, (uint64_t)os_error, 10);
+        append_text(l, "error ");
+        append_number(l, (uint64_t)os_error, 10);
     }
 }
 
-static void add_cause(line *l, int sig, const siginfo_t *info)
+static void append_cause(line *l, int sig, const siginfo_t *info)
 {
-    add(l, signal_name(sig));
+    append_text(l, signal_name(sig));
     if (info->si_code > 0) {
-        add(l, " at address 0x");
-        add_number(l, (uint64_t)(uintptr_t)info->si_addr, 16);
+        append_text(l, " at address 0x");
+        append_number(l, (uint64_t)(uintptr_t)info->si_addr, 16);
     } else if (info->si_pid && info->si_pid != getpid()) {
-        add(l, " from process ");
-        add_number(l, (uint64_t)info->si_pid, 10);
+        append_text(l, " from process ");
+        append_number(l, (uint64_t)info->si_pid, 10);
     }
-    add(l, " in thread ");
-    add_number(l, kb_os_tid(), 10);
+    append_text(l, " in thread ");
+    append_number(l, kb_os_tid(), 10);
 }
 
 /* To standard error, unless nobody takes it from there. */
-static void say(line *l)
+static void print_line(line *l)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    add(l, "\n");
+    append_text(l, "\n");
     if (poll(&p, 1, 0) == 1 && (p.revents & POLLOUT))
         (void)kb_os_write_quiet(STDERR_FILENO, l->text, l->used);
 }
 
-static void say_what_became(int sig, int os_error, bool made)
+static void print_dump_result(int sig, int os_error, bool made)
 {
     line l = {.used = 0};
-    add(&l, "ckineto: ");
-    add(&l, signal_name(sig));
+    append_text(&l, "ckineto: ");
+    append_text(&l, signal_name(sig));
     if (made) {
-        add(&l, os_error ? ": part of the ring is in " : ": the ring is in ");
-        add(&l, crash.file.path);
+        append_text(&l, os_error ? ": part of the ring is in " : ": the ring is in ");
+        append_text(&l, crash.file.path);
         if (os_error) {
-            add(&l, " (");
-            add_os_error(&l, os_error);
-            add(&l, ")");
+            append_text(&l, " (");
+            append_os_error(&l, os_error);
+            append_text(&l, ")");
         }
-        add(&l, "; for the trace: ckineto recover -o FILE.json ");
-        add(&l, crash.file.path);
+        append_text(&l, "; for the trace: ckineto recover -o FILE.json ");
+        append_text(&l, crash.file.path);
     } else {
-        add(&l, ": the ring could not be written to ");
-        add(&l, crash.file.path);
-        add(&l, ": ");
-        add_os_error(&l, os_error);
+        append_text(&l, ": the ring could not be written to ");
+        append_text(&l, crash.file.path);
+        append_text(&l, ": ");
+        append_os_error(&l, os_error);
     }
-    say(&l);
+    print_line(&l);
 }
 
 /* ---- what would have happened without us --------------------------------------------------------- */
 
-static size_t index_of(int sig)
+static size_t signal_index(int sig)
 {
     size_t i = 0;
     while (i + 1 < KB_COUNT(signals) && signals[i] != sig)
@@ -165,12 +165,12 @@ static size_t index_of(int sig)
     return i;
 }
 
-static struct sigaction *before_of(size_t i)
+static struct sigaction *previous_action(size_t i)
 {
     return &crash.before[i][kb_load_acquire(&crash.in_use[i])];
 }
 
-static void set_before(size_t i, const struct sigaction *a)
+static void set_previous_action(size_t i, const struct sigaction *a)
 {
     uint32_t other = !kb_load_relaxed(&crash.in_use[i]);
     crash.before[i][other] = *a;
@@ -178,19 +178,19 @@ static void set_before(size_t i, const struct sigaction *a)
 }
 
 /* A fault comes again when its instruction does; what was sent has to be sent again. */
-static bool comes_again(int sig, const siginfo_t *info)
+static bool will_recur(int sig, const siginfo_t *info)
 {
     return info->si_code > 0 && !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
 }
 
 /* With what it said; it waits until the handler returns. */
-static void send_again(int sig, siginfo_t *info)
+static void resend_signal(int sig, siginfo_t *info)
 {
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)kb_os_tid(), sig, info) != 0)
         (void)syscall(SYS_tgkill, getpid(), (pid_t)kb_os_tid(), sig);
 }
 
-static void call_handler(struct sigaction *before, int sig, siginfo_t *info, void *context)
+static void call_previous_handler(struct sigaction *before, int sig, siginfo_t *info, void *context)
 {
     struct sigaction a = *before;
     if (a.sa_flags & (int)SA_RESETHAND)
@@ -204,33 +204,33 @@ static void call_handler(struct sigaction *before, int sig, siginfo_t *info, voi
         a.sa_handler(sig);
 }
 
-static void chain(int sig, siginfo_t *info, void *context)
+static void run_previous_handler(int sig, siginfo_t *info, void *context)
 {
-    struct sigaction *before = before_of(index_of(sig));
+    struct sigaction *before = previous_action(signal_index(sig));
     bool plain = !(before->sa_flags & SA_SIGINFO);
-    if (plain && before->sa_handler == SIG_IGN && !comes_again(sig, info))
+    if (plain && before->sa_handler == SIG_IGN && !will_recur(sig, info))
         return;
     if (!plain || (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)) {
-        call_handler(before, sig, info, context);
+        call_previous_handler(before, sig, info, context);
         return;
     }
     (void)sigaction(sig, before, NULL);
-    if (!comes_again(sig, info))
-        send_again(sig, info);
+    if (!will_recur(sig, info))
+        resend_signal(sig, info);
 }
 
 /* ---- the handler --------------------------------------------------------------------------------- */
 
 /* Others stop recording meanwhile, so that what is written belongs together; they go on if the
  * program outlives its signal. What somebody sets meanwhile, as a session that begins, stays. */
-static void write_ring(const kf_pool *pool, int sig, const siginfo_t *info)
+static void write_ring_file(const kf_pool *pool, int sig, const siginfo_t *info)
 {
     kf_control *control = pool->control;
     line reason = {.used = 0};
     bool made;
-    add(&reason, "\"");
-    add_cause(&reason, sig, info);
-    add(&reason, "\"");
+    append_text(&reason, "\"");
+    append_cause(&reason, sig, info);
+    append_text(&reason, "\"");
     uint64_t gate = kb_exchange_acqrel(&control->gate, UINT64_C(0));
     uint32_t policy = kb_exchange_acqrel(&control->full_policy, (uint32_t)KF_FULL_DROP);
     int os_error =
@@ -239,11 +239,11 @@ static void write_ring(const kf_pool *pool, int sig, const siginfo_t *info)
     uint64_t closed = 0;
     (void)kb_cas_acqrel(&control->full_policy, &dropping, policy);
     (void)kb_cas_acqrel(&control->gate, &closed, gate & kf_held_kinds(control));
-    say_what_became(sig, os_error, made);
+    print_dump_result(sig, os_error, made);
 }
 
 /* So that the trace ends with it, on its thread. */
-static void mark(int sig)
+static void record_signal_instant(int sig)
 {
     KINETO_SITE(site, KINETO_KIND_CPU_INSTANT_EVENT, "signal");
     kineto_props props = {.size = sizeof props, .name = signal_name(sig)};
@@ -251,54 +251,54 @@ static void mark(int sig)
 }
 
 /* Writing it has crashed, too: what the first signal was to do happens now. */
-static void give_up(void)
+static void abandon_dump(void)
 {
     line l = {.used = 0};
     int sig = crash.signal;
-    add(&l, "ckineto: the ring could not be written: it is damaged");
+    append_text(&l, "ckineto: the ring could not be written: it is damaged");
     kb_store_release(&crash.state, (uint32_t)DONE);
-    say(&l);
-    (void)sigaction(sig, before_of(index_of(sig)), NULL);
+    print_line(&l);
+    (void)sigaction(sig, previous_action(signal_index(sig)), NULL);
     (void)syscall(SYS_tgkill, getpid(), (pid_t)kb_os_tid(), sig);
 }
 
-static void wait_for_writer(void)
+static void wait_for_crash_writer(void)
 {
     struct timespec ms = {0, NS_PER_MS};
     for (uint32_t i = 0; i < PATIENCE_MS && kb_load_acquire(&crash.state) == WRITING; i++)
         nanosleep(&ms, NULL);
 }
 
-static void dump_once(int sig, const siginfo_t *info)
+static void dump_ring_once(int sig, const siginfo_t *info)
 {
     uint32_t state = ARMED, self = kb_os_tid();
     if (kb_cas_acqrel(&crash.state, &state, (uint32_t)WRITING)) {
         kb_store_release(&crash.writer, self);
         crash.signal = sig;
-        mark(sig);
-        write_ring(kineto_rt_pool(), sig, info);
+        record_signal_instant(sig);
+        write_ring_file(kineto_rt_pool(), sig, info);
         kb_store_release(&crash.state, (uint32_t)DONE);
     } else if (state == WRITING && kb_load_acquire(&crash.writer) == self) {
-        give_up();
+        abandon_dump();
     } else if (state == WRITING) {
-        wait_for_writer();
+        wait_for_crash_writer();
     }
 }
 
 static bool is_ignored(int sig, const siginfo_t *info)
 {
-    const struct sigaction *before = before_of(index_of(sig));
+    const struct sigaction *before = previous_action(signal_index(sig));
     return !(before->sa_flags & SA_SIGINFO) && before->sa_handler == SIG_IGN &&
-           !comes_again(sig, info);
+           !will_recur(sig, info);
 }
 
 static void on_crash(int sig, siginfo_t *info, void *context)
 {
     int saved = errno;
     if (kb_os_pid() == kb_load_acquire(&crash.pid) && !is_ignored(sig, info))
-        dump_once(sig, info);
+        dump_ring_once(sig, info);
     errno = saved;
-    chain(sig, info, context);
+    run_previous_handler(sig, info, context);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------- */
@@ -318,52 +318,52 @@ void ko_crash_stack(void)
     (void)sigaltstack(&own, NULL);
 }
 
-static bool is_ours(const struct sigaction *a)
+static bool is_crash_handler(const struct sigaction *a)
 {
     return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == on_crash;
 }
 
-static bool is_handled(const struct sigaction *a)
+static bool has_program_handler(const struct sigaction *a)
 {
     return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
 }
 
 /* Nothing is blocked in our handler: if writing the ring crashes, too, it is to hear of it. Calls
  * that a signal interrupts go on, or fail, as they would without us. */
-static struct sigaction handler_above(const struct sigaction *before)
+static struct sigaction make_crash_action(const struct sigaction *before)
 {
     struct sigaction ours = {.sa_sigaction = on_crash,
                              .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&ours.sa_mask);
-    ours.sa_flags |= is_handled(before) ? before->sa_flags & SA_RESTART : SA_RESTART;
+    ours.sa_flags |= has_program_handler(before) ? before->sa_flags & SA_RESTART : SA_RESTART;
     return ours;
 }
 
-static void handler_install(size_t i)
+static void install_crash_handler(size_t i)
 {
     struct sigaction now, ours, replaced;
-    if (sigaction(signals[i], NULL, &now) != 0 || is_ours(&now))
+    if (sigaction(signals[i], NULL, &now) != 0 || is_crash_handler(&now))
         return;
-    if (crash.installed[i] && is_handled(&now))
+    if (crash.installed[i] && has_program_handler(&now))
         return; /* one that may call ours: it would be below itself */
-    ours = handler_above(&now);
-    set_before(i, &now);
+    ours = make_crash_action(&now);
+    set_previous_action(i, &now);
     kb_store_release(&crash.pid, kb_os_pid());
     if (sigaction(signals[i], &ours, &replaced) != 0)
         return;
     crash.installed[i] = true;
-    if (!is_ours(&replaced)) /* another thread may have installed its own since we looked */
-        set_before(i, &replaced);
+    if (!is_crash_handler(&replaced)) /* another thread may have installed its own since we looked */
+        set_previous_action(i, &replaced);
 }
 
 /* What the program installed meanwhile stays, also since we looked. */
-static void handler_remove(size_t i)
+static void remove_crash_handler(size_t i)
 {
     struct sigaction now, replaced;
-    if (sigaction(signals[i], NULL, &now) != 0 || !is_ours(&now) ||
-        sigaction(signals[i], before_of(i), &replaced) != 0)
+    if (sigaction(signals[i], NULL, &now) != 0 || !is_crash_handler(&now) ||
+        sigaction(signals[i], previous_action(i), &replaced) != 0)
         return;
-    crash.installed[i] = !is_ours(&replaced);
+    crash.installed[i] = !is_crash_handler(&replaced);
     if (crash.installed[i])
         (void)sigaction(signals[i], &replaced, NULL);
 }
@@ -394,7 +394,7 @@ kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *
     ko_crash_stack();
     kb_store_release(&crash.state, (uint32_t)ARMED);
     for (size_t i = 0; i < KB_COUNT(signals); i++)
-        handler_install(i);
+        install_crash_handler(i);
     return KINETO_OK;
 }
 
@@ -406,7 +406,7 @@ void ko_crash_disarm(void)
     if (!was && armed != DONE)
         return;
     for (size_t i = 0; i < KB_COUNT(signals); i++)
-        handler_remove(i);
+        remove_crash_handler(i);
     if (crash.armed)
         ko_crash_file_close(&crash.file);
     crash.armed = false;

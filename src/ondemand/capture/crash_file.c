@@ -23,7 +23,7 @@
 
 /* The path that a trace would have: as asked for, or the usual one in the directory for requests.
  */
-static kineto_status trace_path(const kineto_control_options *o, ko_request_source *source,
+static kineto_status find_trace_path(const kineto_control_options *o, ko_request_source *source,
                                 char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     ko_request r;
@@ -39,7 +39,7 @@ static kineto_status trace_path(const kineto_control_options *o, ko_request_sour
     return ko_request_output_path(&r, *source, kb_os_pid(), out, err);
 }
 
-static kineto_status open_directory(ko_crash_file *f, ko_request_source source, kineto_error *err)
+static kineto_status open_crash_directory(ko_crash_file *f, ko_request_source source, kineto_error *err)
 {
     const char *name;
     char parent[KO_REQUEST_PATH_BYTES];
@@ -66,9 +66,9 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
     ko_request_source source;
     memset(f, 0, sizeof *f);
     f->directory = f->spare = (kb_owned)KB_OWNED_NONE;
-    kineto_status status = trace_path(o, &source, f->trace_path, err);
+    kineto_status status = find_trace_path(o, &source, f->trace_path, err);
     if (status == KINETO_OK)
-        status = open_directory(f, source, err);
+        status = open_crash_directory(f, source, err);
     if (status != KINETO_OK)
         return status;
     /* It leads nowhere: a socket has an inode of its own to be known by. */
@@ -81,7 +81,7 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
 }
 
 /* Else by its whole path. */
-static int directory_of(const ko_crash_file *f)
+static int crash_directory_fd(const ko_crash_file *f)
 {
     return kb_owned_is_ours(&f->directory) ? f->directory.fd : AT_FDCWD;
 }
@@ -92,16 +92,16 @@ void ko_crash_file_close(ko_crash_file *f)
     kb_owned_close(&f->spare);
 }
 
-static const char *name_of(const ko_crash_file *f)
+static const char *crash_file_name(const ko_crash_file *f)
 {
-    return f->path + (directory_of(f) == AT_FDCWD ? 0 : f->name_at);
+    return f->path + (crash_directory_fd(f) == AT_FDCWD ? 0 : f->name_at);
 }
 
 /* PATH.ckpool, or PATH.1.ckpool and so on if there is such a file: nothing is overwritten. */
-static int file_make(ko_crash_file *f)
+static int create_crash_file(ko_crash_file *f)
 {
-    int directory = directory_of(f), fd = -1;
-    const char *name = name_of(f);
+    int directory = crash_directory_fd(f), fd = -1;
+    const char *name = crash_file_name(f);
     kb_owned_close(&f->spare); /* some programs die because they have none left */
     for (uint32_t i = 0; i <= MOST_NUMBER && fd < 0; i++) {
         char *at = f->path + f->number_at;
@@ -124,7 +124,7 @@ typedef struct output {
     uint64_t bytes;
 } output;
 
-static void put(output *out, const void *data, size_t bytes, uint64_t at)
+static void write_bytes_at(output *out, const void *data, size_t bytes, uint64_t at)
 {
     for (size_t done = 0; done < bytes && !out->os_error;) {
         ssize_t n = pwrite(out->fd, (const char *)data + done, bytes - done, (off_t)(at + done));
@@ -151,44 +151,44 @@ static uint32_t dictionary_words(const kf_pool *pool)
     return at;
 }
 
-static bool in_use(const kf_pool *pool, uint32_t index)
+static bool is_chunk_in_use(const kf_pool *pool, uint32_t index)
 {
     return kf_chunk_state_of(&pool->descriptors[index]) != KF_CHUNK_FREE;
 }
 
 /* Rows of chunks in use, each written at once. */
-static void put_chunks(output *out, const kf_pool *pool, const kf_control *header)
+static void write_chunks(output *out, const kf_pool *pool, const kf_control *header)
 {
     uint32_t count = KB_MIN(header->chunk_count, pool->chunk_count), first = 0;
     while (first < count && !out->os_error) {
         uint32_t end = first;
-        while (end < count && end - first < RUN_CHUNKS && in_use(pool, end))
+        while (end < count && end - first < RUN_CHUNKS && is_chunk_in_use(pool, end))
             end++;
-        put(out, kf_pool_chunk(pool, first), (size_t)(end - first) * KF_CHUNK_BYTES,
+        write_bytes_at(out, kf_pool_chunk(pool, first), (size_t)(end - first) * KF_CHUNK_BYTES,
             header->chunks_offset + (uint64_t)first * KF_CHUNK_BYTES);
         first = KB_MAX(end, first + 1);
     }
 }
 
-static void put_dictionary(output *out, const kf_pool *pool, const kf_control *header)
+static void write_dictionary(output *out, const kf_pool *pool, const kf_control *header)
 {
-    put(out, pool->dictionary, dictionary_words(pool) * sizeof *pool->dictionary,
+    write_bytes_at(out, pool->dictionary, dictionary_words(pool) * sizeof *pool->dictionary,
         header->dictionary_offset);
 }
 
 /* The head first: whatever becomes of the rest, what is there can be read. Names of threads come last, since
  * reading them opens files and walks over what the program may have damaged. */
-static void put_pool(output *out, const kf_pool *pool, const kf_control *header)
+static void write_pool(output *out, const kf_pool *pool, const kf_control *header)
 {
     if (ftruncate(out->fd, (off_t)header->pool_bytes) != 0)
         out->os_error = errno;
-    put(out, header, sizeof *header, 0);
-    put(out, pool->descriptors, header->chunk_count * sizeof *pool->descriptors,
+    write_bytes_at(out, header, sizeof *header, 0);
+    write_bytes_at(out, pool->descriptors, header->chunk_count * sizeof *pool->descriptors,
         header->descriptors_offset);
-    put_dictionary(out, pool, header);
-    put_chunks(out, pool, header);
+    write_dictionary(out, pool, header);
+    write_chunks(out, pool, header);
     kineto_rt_thread_names();
-    put_dictionary(out, pool, header);
+    write_dictionary(out, pool, header);
 }
 
 /* ---- the head ------------------------------------------------------------------------------------ */
@@ -204,7 +204,7 @@ static uint64_t ring_ticks(const kb_clock_snapshot *first, const kb_clock_snapsh
 }
 
 /* Its only window is the ring's, and it is over; nobody records into it. */
-static void header_make(kf_control *c, const ko_crash_file *f, const kf_pool *pool)
+static void make_pool_header(kf_control *c, const ko_crash_file *f, const kf_pool *pool)
 {
     memcpy(c, pool->control, sizeof *c);
     kb_clock_snapshot now;
@@ -233,7 +233,7 @@ static void header_make(kf_control *c, const ko_crash_file *f, const kf_pool *po
 }
 
 /* As kineto_process_set_metadata, which may wait for a lock. */
-static void reason_add(const ko_crash_file *f, const kf_pool *pool, kineto_string reason)
+static void add_dump_reason(const ko_crash_file *f, const kf_pool *pool, kineto_string reason)
 {
     static const char key[] = "ckineto_dump_reason";
     kf_meta_entry entry = {.process = f->process};
@@ -253,16 +253,16 @@ int ko_crash_file_write(ko_crash_file *f, const kf_pool *pool, kineto_string rea
     sigemptyset(&size_signal);
     sigaddset(&size_signal, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &size_signal, &before);
-    output out = {.fd = file_make(f)};
+    output out = {.fd = create_crash_file(f)};
     *made = out.fd >= 0;
     if (*made) {
-        reason_add(f, pool, reason);
-        header_make(&header, f, pool);
-        put_pool(&out, pool, &header);
+        add_dump_reason(f, pool, reason);
+        make_pool_header(&header, f, pool);
+        write_pool(&out, pool, &header);
         close(out.fd);
         *made = out.bytes >= sizeof header;
         if (!*made)
-            (void)unlinkat(directory_of(f), name_of(f), 0);
+            (void)unlinkat(crash_directory_fd(f), crash_file_name(f), 0);
     } else {
         out.os_error = errno;
     }

@@ -25,7 +25,7 @@ const char *kineto_stage_name(kineto_stage stage) { return ko_stage_name((uint32
 
 /* ---- the program's ---------------------------------------------------------------------------- */
 
-static observer *find_free(void)
+static observer *find_free_observer(void)
 {
     for (size_t i = 0; i < MOST_OBSERVERS; i++)
         if (!table[i].call && !ko_calls_any(&table[i]))
@@ -38,7 +38,7 @@ kineto_status kineto_control_add_observer(kineto_stage_observer call, void *user
     if (!call)
         return kb_fail(err, KINETO_E_ARGUMENT, "the observer is NULL");
     ko_calls_lock();
-    observer *place = find_free();
+    observer *place = find_free_observer();
     if (place)
         *place = (observer){call, user};
     ko_calls_unlock();
@@ -47,7 +47,7 @@ kineto_status kineto_control_add_observer(kineto_stage_observer call, void *user
                            MOST_OBSERVERS);
 }
 
-static observer *find(kineto_stage_observer call, const void *user)
+static observer *find_observer(kineto_stage_observer call, const void *user)
 {
     for (size_t i = 0; i < MOST_OBSERVERS; i++)
         if (table[i].call == call && table[i].user == user)
@@ -60,7 +60,7 @@ void kineto_control_remove_observer(kineto_stage_observer call, void *user)
     if (!call)
         return;
     ko_calls_lock();
-    observer *place = find(call, user);
+    observer *place = find_observer(call, user);
     if (place) {
         place->call = NULL;
         ko_calls_wait(place);
@@ -70,7 +70,7 @@ void kineto_control_remove_observer(kineto_stage_observer call, void *user)
 
 static const char *text_or_empty(const char *text) { return text ? text : ""; }
 
-static kineto_stage_event event_of(const ko_stage_note *note)
+static kineto_stage_event make_stage_event(const ko_stage_note *note)
 {
     bool has_path = note->stage == KO_STAGE_ACCEPTED || note->stage == KO_STAGE_WRITTEN;
     return (kineto_stage_event){.size = sizeof(kineto_stage_event),
@@ -87,7 +87,7 @@ static kineto_stage_event event_of(const ko_stage_note *note)
 void ko_observers_watch(void *context, const ko_stage_note *note)
 {
     (void)context;
-    kineto_stage_event event = event_of(note);
+    kineto_stage_event event = make_stage_event(note);
     for (size_t i = 0; i < MOST_OBSERVERS; i++) {
         ko_call call;
         ko_calls_lock();
@@ -109,7 +109,7 @@ typedef struct line {
 } line;
 
 /* " (trace id 7, group 3)", or nothing. */
-static line ids_of(const kineto_stage_event *e)
+static line format_ids(const kineto_stage_event *e)
 {
     line l;
     bool trace = e->trace_id[0], group = e->group_trace_id[0];
@@ -120,7 +120,7 @@ static line ids_of(const kineto_stage_event *e)
 }
 
 /* What there is to say besides the stage. */
-static line detail_of(const kineto_stage_event *e)
+static line format_detail(const kineto_stage_event *e)
 {
     line l = {""};
     if (e->stage == KINETO_STAGE_WRITTEN && e->bytes > 0)
@@ -138,9 +138,9 @@ void ko_log_watch(void *context, const ko_stage_note *note)
     (void)context;
     if (!kb_log_enabled(KINETO_LOG_STAGE))
         return;
-    kineto_stage_event e = event_of(note);
+    kineto_stage_event e = make_stage_event(note);
     kb_log(KINETO_LOG_STAGE, "on-demand tracing: request %llu%s: %s%s",
-           (unsigned long long)e.ticket, ids_of(&e).s, ko_stage_name(note->stage), detail_of(&e).s);
+           (unsigned long long)e.ticket, format_ids(&e).s, ko_stage_name(note->stage), format_detail(&e).s);
 }
 
 /* ---- what must not happen, and did -------------------------------------------------------------- */

@@ -16,17 +16,17 @@ struct ko_recorder {
 
 /* ---- a window ------------------------------------------------------------------------------------ */
 
-static uint32_t wants_of(const ko_request *r)
+static uint32_t wants_of_request(const ko_request *r)
 {
     return KF_WANT_USUAL | (r->record_shapes ? KF_WANT_INPUTS : 0);
 }
 
-static kineto_status prepare(void *context, const ko_request *request, kineto_error *err)
+static kineto_status prepare_recorder_window(void *context, const ko_request *request, kineto_error *err)
 {
     ko_recorder *r = context;
     uint64_t memory = request->profile_memory ? KINETO_KIND_BIT(KINETO_KIND_MEMORY) : 0;
     ks_window_options o = {.kinds = (request->kinds ? request->kinds : r->options.kinds) | memory,
-                           .wants = wants_of(request),
+                           .wants = wants_of_request(request),
                            .custom_config = request->custom};
     ks_window_release(r->options.collector, r->window);
     r->window = NULL;
@@ -34,7 +34,7 @@ static kineto_status prepare(void *context, const ko_request *request, kineto_er
     return ks_window_prepare(r->options.collector, &o, &r->window, err);
 }
 
-static kineto_status limit(void *context, int64_t from_step, int64_t until_step, kineto_error *err)
+static kineto_status limit_recorder_window(void *context, int64_t from_step, int64_t until_step, kineto_error *err)
 {
     ko_recorder *r = context;
     int64_t times_ns[KF_STEP_TIMES];
@@ -49,7 +49,7 @@ static kineto_status limit(void *context, int64_t from_step, int64_t until_step,
                            until_step > from_step ? (uint64_t)until_step : 0, err);
 }
 
-static kineto_status arm(void *context, kineto_error *err)
+static kineto_status arm_recorder_window(void *context, kineto_error *err)
 {
     ko_recorder *r = context;
     if (!r->window)
@@ -57,7 +57,7 @@ static kineto_status arm(void *context, kineto_error *err)
     return ks_window_arm(r->options.collector, r->window, err);
 }
 
-static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
+static kineto_status stop_recorder_window(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
 {
     ko_recorder *r = context;
     if (!r->window)
@@ -68,7 +68,7 @@ static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kinet
     return KINETO_OK;
 }
 
-static void drop(void *context)
+static void drop_recorder_window(void *context)
 {
     ko_recorder *r = context;
     ks_window_release(r->options.collector, r->window);
@@ -84,7 +84,7 @@ typedef struct headers {
     uint32_t count;
 } headers;
 
-static void header_add(headers *h, const char *key, const char *text)
+static void add_trace_header(headers *h, const char *key, const char *text)
 {
     char cut[256];
     if (!text[0] || h->count == MOST_HEADERS)
@@ -96,13 +96,13 @@ static void header_add(headers *h, const char *key, const char *text)
 }
 
 /* What only a process can record that is linked with the library. */
-static bool is_more(const ko_request *r) { return r->with_stack || r->with_flops; }
+static bool needs_linked_library(const ko_request *r) { return r->with_stack || r->with_flops; }
 
 static const kt_build_note less_than_asked = {
     "on demand", "left out", "call stacks and FLOPs need a program that is linked with ckineto", 1,
     false};
 
-static kineto_status save(kineto_status status, kineto_trace *trace, ko_request_source source,
+static kineto_status save_trace(kineto_status status, kineto_trace *trace, ko_request_source source,
                           const char *path, uint64_t *bytes, kineto_error *err)
 {
     if (status == KINETO_OK)
@@ -111,7 +111,7 @@ static kineto_status save(kineto_status status, kineto_trace *trace, ko_request_
     return status;
 }
 
-static kineto_status write_trace(void *context, const ko_request *request, ko_request_source source,
+static kineto_status write_recorder_trace(void *context, const ko_request *request, ko_request_source source,
                                  const char *path, uint64_t *bytes, kineto_error *err)
 {
     ko_recorder *r = context;
@@ -119,37 +119,37 @@ static kineto_status write_trace(void *context, const ko_request *request, ko_re
     headers h = {.count = 0};
     if (!r->window)
         return kb_fail(err, KINETO_E_STATE, "there is no window to be written");
-    header_add(&h, "trace_id", request->trace_id);
-    header_add(&h, "group_trace_id", request->group_id);
+    add_trace_header(&h, "trace_id", request->trace_id);
+    add_trace_header(&h, "group_trace_id", request->group_id);
     ks_window_cut cut = {.from_ns = r->start_ns,
                          .until_ns = r->end_ns,
                          .header = h.list,
                          .header_count = h.count,
                          .notes = &less_than_asked,
-                         .note_count = is_more(request)};
+                         .note_count = needs_linked_library(request)};
     kineto_status status = ks_window_build(r->options.collector, r->window, &cut, &trace, err);
     ks_window_release(r->options.collector, r->window);
     r->window = NULL;
-    return save(status, trace, source, path, bytes, err);
+    return save_trace(status, trace, source, path, bytes, err);
 }
 
 /* ---- the ring -------------------------------------------------------------------------------------- */
 
-static kineto_status dump(void *context, ko_request_source source, const char *path,
+static kineto_status dump_recorder_ring(void *context, ko_request_source source, const char *path,
                           const char *reason, uint64_t *bytes, kineto_error *err)
 {
     ko_recorder *r = context;
     kineto_trace *trace = NULL;
     headers h = {.count = 0};
-    header_add(&h, "ckineto_dump_reason", reason[0] ? reason : "asked for");
+    add_trace_header(&h, "ckineto_dump_reason", reason[0] ? reason : "asked for");
     ks_window_cut cut = {.header = h.list, .header_count = h.count};
     kineto_status status = ks_ring_build(r->options.collector, &cut, &trace, err);
-    return save(status, trace, source, path, bytes, err);
+    return save_trace(status, trace, source, path, bytes, err);
 }
 
 /* ---- iterations ------------------------------------------------------------------------------------ */
 
-static uint64_t steps(void *context, int64_t times_ns[64])
+static uint64_t read_program_steps(void *context, int64_t times_ns[64])
 {
     ko_recorder *r = context;
     uint32_t pid;
@@ -179,12 +179,12 @@ void ko_recorder_destroy(ko_recorder *r)
 void ko_recorder_driver(ko_recorder *r, ko_driver *out)
 {
     *out = (ko_driver){.context = r,
-                       .prepare = prepare,
-                       .limit = limit,
-                       .arm = arm,
-                       .stop = stop,
-                       .write = write_trace,
-                       .drop = drop,
-                       .dump = r->options.ring_ns ? dump : NULL,
-                       .steps = steps};
+                       .prepare = prepare_recorder_window,
+                       .limit = limit_recorder_window,
+                       .arm = arm_recorder_window,
+                       .stop = stop_recorder_window,
+                       .write = write_recorder_trace,
+                       .drop = drop_recorder_window,
+                       .dump = r->options.ring_ns ? dump_recorder_ring : NULL,
+                       .steps = read_program_steps};
 }

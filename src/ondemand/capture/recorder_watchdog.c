@@ -20,7 +20,7 @@ typedef struct watchdog {
     uint32_t dumps;
 } watchdog;
 
-static void count_dump(watchdog *w, kineto_status status, const kineto_error *why)
+static void count_recorder_dump(watchdog *w, kineto_status status, const kineto_error *why)
 {
     w->quiet_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME) + w->pause_ns;
     if (status == KINETO_OK)
@@ -31,50 +31,50 @@ static void count_dump(watchdog *w, kineto_status status, const kineto_error *wh
         kb_log(KINETO_LOG_WARNING, "ring: %u dumps that nobody asked for: no more", KO_DUMPS_MOST);
 }
 
-static bool may_dump(const watchdog *w) { return w->dumps < KO_DUMPS_MOST; }
+static bool may_dump_recorder(const watchdog *w) { return w->dumps < KO_DUMPS_MOST; }
 
 /* Step number `n` lasted so long. */
-static void look_at_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_ns,
+static void check_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_ns,
                          int64_t end_ns)
 {
     kineto_error why;
     uint64_t usual, ns = end_ns > begin_ns ? (uint64_t)(end_ns - begin_ns) : 0;
     if (!ko_usual_is_slow(&w->usual, w->slow_step, ns, &usual) || begin_ns < w->quiet_ns ||
-        !may_dump(w))
+        !may_dump_recorder(w))
         return;
     kineto_status status =
         ko_controller_dump_because(c, &why, "slow step %llu: %s, usually %s", (unsigned long long)n,
                                    kb_duration((int64_t)ns).s, kb_duration((int64_t)usual).s);
-    count_dump(w, status, &why);
+    count_recorder_dump(w, status, &why);
 }
 
 /* Those that are over since the last look, as far as their times are known. */
-static void look_at_steps(watchdog *w, ko_controller *c, uint64_t count,
+static void check_steps(watchdog *w, ko_controller *c, uint64_t count,
                           const int64_t times_ns[KF_STEP_TIMES])
 {
     uint64_t known = count > KF_STEP_TIMES ? count - KF_STEP_TIMES : 0;
     uint64_t from = KB_MAX(w->seen ? w->seen - 1 : 0, known);
     for (uint64_t n = from; n + 1 < count; n++)
-        look_at_step(w, c, n, times_ns[n % KF_STEP_TIMES], times_ns[(n + 1) % KF_STEP_TIMES]);
+        check_step(w, c, n, times_ns[n % KF_STEP_TIMES], times_ns[(n + 1) % KF_STEP_TIMES]);
 }
 
-static void look_for_hang(watchdog *w, ko_controller *c, uint64_t count, int64_t last_ns)
+static void check_for_hang(watchdog *w, ko_controller *c, uint64_t count, int64_t last_ns)
 {
     int64_t since = kb_length_ns(last_ns, (int64_t)kb_clock_ns(CLOCK_REALTIME));
     bool hangs = since >= w->hang_ns;
     kineto_error why;
-    if (hangs && !w->hung && may_dump(w)) {
+    if (hangs && !w->hung && may_dump_recorder(w)) {
         kineto_status status =
             ko_controller_dump_because(c, &why, "no step for %s since step %llu began",
                                        kb_duration(since).s, (unsigned long long)(count - 1));
         if (status == KINETO_E_BUSY) /* the ring is being written: at the next look */
             return;
-        count_dump(w, status, &why);
+        count_recorder_dump(w, status, &why);
     }
     w->hung = hangs;
 }
 
-static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+static void turn_recorder_watchdog(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     watchdog *w = (watchdog *)l;
     int64_t times_ns[KF_STEP_TIMES];
@@ -89,13 +89,13 @@ static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
     if (count == 0)
         return;
     if (w->slow_step > 0)
-        look_at_steps(w, c, count, times_ns);
+        check_steps(w, c, count, times_ns);
     w->seen = count;
     if (w->hang_ns > 0)
-        look_for_hang(w, c, count, times_ns[(count - 1) % KF_STEP_TIMES]);
+        check_for_hang(w, c, count, times_ns[(count - 1) % KF_STEP_TIMES]);
 }
 
-static void destroy(ko_listener *l) { free(l); }
+static void destroy_recorder_watchdog(ko_listener *l) { free(l); }
 
 ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kineto_error *err)
 {
@@ -111,6 +111,6 @@ ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kin
     w->hang_ns = (int64_t)options->hang_ns;
     w->pause_ns = (int64_t)options->ring_ns;
     w->listener =
-        (ko_listener){.name = "watchdog", .fd = -1, .wake_ns = 0, .turn = turn, .destroy = destroy};
+        (ko_listener){.name = "watchdog", .fd = -1, .wake_ns = 0, .turn = turn_recorder_watchdog, .destroy = destroy_recorder_watchdog};
     return &w->listener;
 }

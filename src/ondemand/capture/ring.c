@@ -21,12 +21,12 @@ static struct {
     size_t bytes;
 } ring;
 
-static void take(kb_lock *lock) { (void)kb_lock_take(lock, kb_os_self()); }
+static void lock_ring(kb_lock *lock) { (void)kb_lock_take(lock, kb_os_self()); }
 
 /* ---- what is asked for --------------------------------------------------------------------------- */
 
 /* A number that is the whole text; false: it is none. */
-static bool number(const char *text, double least, double most, double *out)
+static bool parse_ring_number(const char *text, double least, double most, double *out)
 {
     char *end;
     double v = kb_strtod(text, &end);
@@ -36,22 +36,22 @@ static bool number(const char *text, double least, double most, double *out)
     return true;
 }
 
-static bool read_seconds(const char *value, kineto_control_options *o)
+static bool read_ring_seconds(const char *value, kineto_control_options *o)
 {
-    return number(value, 1e-3, KO_RING_MOST_SECONDS, &o->ring_seconds);
+    return parse_ring_number(value, 1e-3, KO_RING_MOST_SECONDS, &o->ring_seconds);
 }
 
-static bool read_mib(const char *value, kineto_control_options *o)
+static bool read_ring_mib(const char *value, kineto_control_options *o)
 {
     double mib;
-    if (!number(value, 1, MOST_MIB, &mib))
+    if (!parse_ring_number(value, 1, MOST_MIB, &mib))
         return false;
     o->ring_bytes = (size_t)(mib * (double)MIB);
     return true;
 }
 
 /* Commas part the settings, so names of kinds are parted by "+". */
-static bool read_kinds(const char *value, kineto_control_options *o)
+static bool read_ring_kinds(const char *value, kineto_control_options *o)
 {
     char list[512];
     size_t size = strlen(value);
@@ -62,7 +62,7 @@ static bool read_kinds(const char *value, kineto_control_options *o)
     return kineto_kinds_parse(list, &o->ring_kinds, NULL) == KINETO_OK;
 }
 
-static bool read_slow(const char *value, kineto_control_options *o)
+static bool read_slow_step(const char *value, kineto_control_options *o)
 {
     char text[32];
     size_t size = strlen(value);
@@ -71,18 +71,18 @@ static bool read_slow(const char *value, kineto_control_options *o)
     memcpy(text, value, size + 1);
     if (text[size - 1] == 'x') /* "1.5x" */
         text[size - 1] = '\0';
-    return number(text, 1.0, 1e6, &o->dump_on_slow_step);
+    return parse_ring_number(text, 1.0, 1e6, &o->dump_on_slow_step);
 }
 
-static bool read_hang(const char *value, kineto_control_options *o)
+static bool read_hang_seconds(const char *value, kineto_control_options *o)
 {
-    return number(value, 1e-3, KO_RING_MOST_SECONDS, &o->dump_on_hang_seconds);
+    return parse_ring_number(value, 1e-3, KO_RING_MOST_SECONDS, &o->dump_on_hang_seconds);
 }
 
-static bool read_dumps(const char *value, kineto_control_options *o)
+static bool read_dump_limit(const char *value, kineto_control_options *o)
 {
     double count;
-    if (!number(value, 1, 1e6, &count) || count != floor(count))
+    if (!parse_ring_number(value, 1, 1e6, &count) || count != floor(count))
         return false;
     o->dump_limit = (uint32_t)count;
     return true;
@@ -92,14 +92,14 @@ static const struct {
     const char *name;
     bool (*read)(const char *value, kineto_control_options *options);
     const char *wants;
-} words[] = {{"seconds", read_seconds, "a number of seconds, at most a day"},
-             {"mb", read_mib, "a number of MiB, 1 to 65536"},
-             {"kinds", read_kinds, "names of kinds with '+' between them"},
-             {"slow-step", read_slow, "how many times the usual, 1 or more"},
-             {"hang", read_hang, "a number of seconds, at most a day"},
-             {"dumps", read_dumps, "how many dumps at most, a whole number"}};
+} words[] = {{"seconds", read_ring_seconds, "a number of seconds, at most a day"},
+             {"mb", read_ring_mib, "a number of MiB, 1 to 65536"},
+             {"kinds", read_ring_kinds, "names of kinds with '+' between them"},
+             {"slow-step", read_slow_step, "how many times the usual, 1 or more"},
+             {"hang", read_hang_seconds, "a number of seconds, at most a day"},
+             {"dumps", read_dump_limit, "how many dumps at most, a whole number"}};
 
-static kineto_status read_word(const char *word, kineto_control_options *o, kineto_error *err)
+static kineto_status read_ring_word(const char *word, kineto_control_options *o, kineto_error *err)
 {
     if (strcmp(word, "crash") == 0) {
         o->dump_on_crash = true;
@@ -139,7 +139,7 @@ kineto_status ko_ring_parse(const char *text, kineto_control_options *options, k
             return kb_fail(err, KINETO_E_ARGUMENT, "ring: '%.40s…' is too long", text);
         memcpy(word, text, n);
         word[n] = '\0';
-        status = read_word(word, &o, err);
+        status = read_ring_word(word, &o, err);
         text += n + (text[n] == ',');
     }
     if (o.ring_seconds <= 0)
@@ -170,7 +170,7 @@ kineto_status ko_ring_check(const kineto_control_options *o, kineto_error *err)
 /* ---- recording ----------------------------------------------------------------------------------- */
 
 /* The rate is needed to a hundredth at most. */
-static void prepare_counting(int64_t length_ns)
+static void prepare_eviction_counting(int64_t length_ns)
 {
     const struct timespec wait = {0, 1000000};
     kf_control *control = kineto_rt_pool()->control;
@@ -182,7 +182,7 @@ static void prepare_counting(int64_t length_ns)
     kf_evicted_prepare(control, (uint64_t)((double)length_ns * (double)(b.ticks - a.ticks) / (double)ns));
 }
 
-static kineto_status start(const kineto_control_options *o, kineto_error *err)
+static kineto_status start_ring_session(const kineto_control_options *o, kineto_error *err)
 {
     kineto_session_options options;
     kineto_session_options_init(&options);
@@ -195,7 +195,7 @@ static kineto_status start(const kineto_control_options *o, kineto_error *err)
     kineto_status status = kineto_session_begin(&options, &ring.session, err);
     if (status)
         return status;
-    prepare_counting((int64_t)(o->ring_seconds * NS_PER_S));
+    prepare_eviction_counting((int64_t)(o->ring_seconds * NS_PER_S));
     ring.pid = kb_os_pid();
     ring.length_ns = (int64_t)(o->ring_seconds * NS_PER_S);
     ring.bytes = options.buffer_bytes;
@@ -207,16 +207,16 @@ kineto_status ko_ring_start(const kineto_control_options *options, kineto_error 
     kineto_status status = ko_ring_check(options, err);
     if (status == KINETO_OK && options->ring_seconds == 0)
         status = kb_fail(err, KINETO_E_ARGUMENT, "ring: of how many seconds? ring_seconds is 0");
-    take(&ring.lock);
+    lock_ring(&ring.lock);
     if (status == KINETO_OK)
-        status = start(options, err);
+        status = start_ring_session(options, err);
     kb_lock_drop(&ring.lock);
     return status;
 }
 
 void ko_ring_stop(void)
 {
-    take(&ring.lock);
+    lock_ring(&ring.lock);
     if (ring.pid == kb_os_pid())
         kineto_session_destroy(ring.session);
     ring.session = NULL;
@@ -226,7 +226,7 @@ void ko_ring_stop(void)
 /* ---- dumps --------------------------------------------------------------------------------------- */
 
 /* From when on everything is there; 0: from the beginning. */
-static int64_t whole_from_ns(const kf_control *control)
+static int64_t complete_from_ns(const kf_control *control)
 {
     uint64_t forgotten = kb_load_relaxed(&control->forgotten_ticks);
     kb_clock_snapshot ends[2];
@@ -245,7 +245,7 @@ typedef struct dump_texts {
     kt_build_note note;
 } dump_texts;
 
-static void describe(dump_texts *t, const char *reason, ks_extras *extras, int64_t now_ns)
+static void describe_dump(dump_texts *t, const char *reason, ks_extras *extras, int64_t now_ns)
 {
     char cut[REASON_BYTES];
     snprintf(cut, sizeof cut, "%s", reason[0] ? reason : "asked for");
@@ -257,7 +257,7 @@ static void describe(dump_texts *t, const char *reason, ks_extras *extras, int64
     extras->header = t->header;
     extras->header_count = KB_COUNT(t->header);
     extras->from_ns = now_ns - ring.length_ns;
-    int64_t whole = whole_from_ns(kineto_rt_pool()->control);
+    int64_t whole = complete_from_ns(kineto_rt_pool()->control);
     if (whole <= extras->from_ns || kineto_rt_pool()->control->external)
         return;
     snprintf(t->short_by, sizeof t->short_by,
@@ -269,7 +269,7 @@ static void describe(dump_texts *t, const char *reason, ks_extras *extras, int64
 }
 
 /* The texts go. Others may look at what else there is. */
-static void describe_no_more(ks_extras *extras)
+static void clear_dump_texts(ks_extras *extras)
 {
     extras->header = NULL;
     extras->notes = NULL;
@@ -277,22 +277,22 @@ static void describe_no_more(ks_extras *extras)
     extras->from_ns = 0;
 }
 
-static kineto_status snapshot(const char *reason, kineto_trace **out, kineto_error *err)
+static kineto_status snapshot_ring(const char *reason, kineto_trace **out, kineto_error *err)
 {
     dump_texts *texts = malloc(sizeof *texts);
     kineto_status status = KINETO_OK;
     if (!texts)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for a dump of the ring");
-    take(&ring.lock);
+    lock_ring(&ring.lock);
     if (!ring.session || ring.pid != kb_os_pid()) {
         status = kb_fail(err, KINETO_E_STATE,
                          "there is no ring in this process: switch it on with CKINETO_RING, or "
                          "ring_seconds of kineto_control_options");
     } else {
         ks_extras *extras = ks_session_extras(ring.session);
-        describe(texts, reason, extras, (int64_t)kb_clock_ns(CLOCK_REALTIME));
+        describe_dump(texts, reason, extras, (int64_t)kb_clock_ns(CLOCK_REALTIME));
         status = kineto_session_snapshot(ring.session, out, err);
-        describe_no_more(extras);
+        clear_dump_texts(extras);
     }
     kb_lock_drop(&ring.lock);
     free(texts);
@@ -304,7 +304,7 @@ kineto_status ko_ring_dump(void *context, ko_request_source source, const char *
 {
     kineto_trace *trace = NULL;
     (void)context;
-    kineto_status status = snapshot(reason, &trace, err);
+    kineto_status status = snapshot_ring(reason, &trace, err);
     if (status == KINETO_OK)
         status = ko_output_write(trace, source, path, bytes, err);
     kineto_trace_release(trace);

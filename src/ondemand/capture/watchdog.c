@@ -28,7 +28,7 @@ static struct {
     uint64_t slow_step, slow_ns, slow_usual_ns;
 } watch;
 
-static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+static uint64_t watchdog_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- what is usual ------------------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ bool ko_usual_is_slow(ko_usual *u, double factor, uint64_t ns, uint64_t *usual_n
 
 /* ---- in the program's step ----------------------------------------------------------------------- */
 
-static void tell_slow(ko_controller *c, uint64_t step, uint64_t ns, uint64_t usual_ns)
+static void report_slow_step(ko_controller *c, uint64_t step, uint64_t ns, uint64_t usual_ns)
 {
     watch.slow_step = step;
     watch.slow_ns = ns;
@@ -83,7 +83,7 @@ static void count_step(ko_controller *c, uint64_t step, uint64_t at_ns)
     if (watch.factor > 0 && next &&
         ko_usual_is_slow(&watch.usual, watch.factor, at_ns - last, &usual) &&
         at_ns >= kb_load_relaxed(&watch.quiet_ns) && !kb_load_acquire(&watch.slow))
-        tell_slow(c, step - 1, at_ns - last, usual);
+        report_slow_step(c, step - 1, at_ns - last, usual);
     uint32_t waits = 1;
     if (kb_load_relaxed(&watch.waiting) && kb_cas_acqrel(&watch.waiting, &waits, 0u))
         ko_listener_ring(watch.listener, c);
@@ -98,7 +98,7 @@ void ko_watchdog_step(ko_controller *c, uint64_t step)
     (void)kb_add_acqrel(&watch.visitors, 1u);
     kb_fence_seqcst();
     if (kb_load_acquire(&watch.on) && kb_cas_acqrel(&watch.busy, &idle, 1u)) {
-        count_step(c, step, now_ns());
+        count_step(c, step, watchdog_now_ns());
         kb_store_release(&watch.busy, 0u);
     }
     (void)kb_add_acqrel(&watch.visitors, (uint32_t)-1);
@@ -114,7 +114,7 @@ typedef struct watchdog {
 } watchdog;
 
 /* False: there were enough. */
-static bool may_dump(watchdog *w)
+static bool may_dump_ring(watchdog *w)
 {
     if (w->dumps < w->most)
         return true;
@@ -125,7 +125,7 @@ static bool may_dump(watchdog *w)
     return false;
 }
 
-static void count_dump(watchdog *w, kineto_status status, const kineto_error *why)
+static void count_ring_dump(watchdog *w, kineto_status status, const kineto_error *why)
 {
     if (status == KINETO_OK)
         w->dumps++;
@@ -133,16 +133,16 @@ static void count_dump(watchdog *w, kineto_status status, const kineto_error *wh
         kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
 }
 
-static void turn_slow(watchdog *w, ko_controller *c, uint64_t at_ns)
+static void dump_slow_step(watchdog *w, ko_controller *c, uint64_t at_ns)
 {
     kineto_error why;
     if (!kb_load_acquire(&watch.slow))
         return;
-    if (may_dump(w)) {
+    if (may_dump_ring(w)) {
         kineto_status status = ko_controller_dump_because(
             c, &why, "slow step %llu: %s, usually %s", (unsigned long long)watch.slow_step,
             kb_duration((int64_t)watch.slow_ns).s, kb_duration((int64_t)watch.slow_usual_ns).s);
-        count_dump(w, status, &why);
+        count_ring_dump(w, status, &why);
         kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
     } else {
         kb_store_relaxed(&watch.quiet_ns, UINT64_MAX);
@@ -151,7 +151,7 @@ static void turn_slow(watchdog *w, ko_controller *c, uint64_t at_ns)
 }
 
 /* From now on the next step tells. What came in between is seen here. */
-static uint64_t wait_for_step(uint64_t seen_ns)
+static uint64_t request_step_wakeup(uint64_t seen_ns)
 {
     kb_store_release(&watch.waiting, 1u);
     kb_fence_seqcst();
@@ -169,41 +169,41 @@ static bool dump_hang(watchdog *w, ko_controller *c, uint64_t last_ns, uint64_t 
         (unsigned long long)kb_load_relaxed(&watch.last_step));
     if (status == KINETO_E_BUSY)
         return false;
-    count_dump(w, status, &why);
+    count_ring_dump(w, status, &why);
     /* that the step was slow, too, goes without saying */
     kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
     return true;
 }
 
 /* When to look again: exactly when it would be one. */
-static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
+static void check_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
 {
     uint64_t last = kb_load_acquire(&watch.last_ns);
     if (!watch.hang_ns)
         return;
     if (last == 0) {
-        w->listener.wake_ns = wait_for_step(last);
+        w->listener.wake_ns = request_step_wakeup(last);
         return;
     }
     bool over_due = at_ns >= last && at_ns - last >= watch.hang_ns;
-    if (over_due && !w->hung && may_dump(w) && !dump_hang(w, c, last, at_ns)) {
+    if (over_due && !w->hung && may_dump_ring(w) && !dump_hang(w, c, last, at_ns)) {
         w->listener.wake_ns = at_ns + BUSY_NS;
         return;
     }
     w->hung = over_due;
-    w->listener.wake_ns = over_due ? wait_for_step(last) : last + watch.hang_ns;
+    w->listener.wake_ns = over_due ? request_step_wakeup(last) : last + watch.hang_ns;
 }
 
-static void turn(ko_listener *l, ko_controller *c, uint64_t monotonic_ns)
+static void turn_watchdog(ko_listener *l, ko_controller *c, uint64_t monotonic_ns)
 {
     watchdog *w = (watchdog *)l;
-    turn_slow(w, c, monotonic_ns);
-    turn_hang(w, c, monotonic_ns);
+    dump_slow_step(w, c, monotonic_ns);
+    check_hang(w, c, monotonic_ns);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------- */
 
-static void destroy(ko_listener *l)
+static void destroy_watchdog(ko_listener *l)
 {
     kb_store_release(&watch.on, 0u);
     kb_fence_seqcst();
@@ -213,7 +213,7 @@ static void destroy(ko_listener *l)
 }
 
 /* Threads of the parent that were inside are not here. */
-static void forked(ko_listener *l)
+static void reset_watchdog_in_child(ko_listener *l)
 {
     (void)l;
     kb_store_relaxed(&watch.on, 0u);
@@ -221,7 +221,7 @@ static void forked(ko_listener *l)
     kb_store_relaxed(&watch.busy, 0u);
 }
 
-static void watch_begin(const kineto_control_options *o, ko_listener *l)
+static void begin_watch(const kineto_control_options *o, ko_listener *l)
 {
     watch.factor = o->dump_on_slow_step;
     watch.hang_ns = (uint64_t)(o->dump_on_hang_seconds * NS_PER_S);
@@ -255,9 +255,9 @@ ko_listener *ko_watchdog_create(const kineto_control_options *o, kineto_error *e
     w->listener = (ko_listener){.name = "watchdog",
                                 .fd = -1,
                                 .wake_ns = UINT64_MAX,
-                                .turn = turn,
-                                .forked = forked,
-                                .destroy = destroy};
-    watch_begin(o, &w->listener);
+                                .turn = turn_watchdog,
+                                .forked = reset_watchdog_in_child,
+                                .destroy = destroy_watchdog};
+    begin_watch(o, &w->listener);
     return &w->listener;
 }

@@ -3,7 +3,7 @@
 
 /* ---- its life ------------------------------------------------------------------------------------ */
 
-static bool init_locks(ko_controller *c)
+static bool init_controller_locks(ko_controller *c)
 {
     if (pthread_mutex_init(&c->lock, NULL) != 0)
         return false;
@@ -18,7 +18,7 @@ static bool init_locks(ko_controller *c)
     return false;
 }
 
-static void init(ko_controller *c, const ko_controller_options *options, const ko_driver *driver)
+static void init_controller(ko_controller *c, const ko_controller_options *options, const ko_driver *driver)
 {
     c->options = *options;
     snprintf(c->host, sizeof c->host, "%s", options->host ? options->host : "process");
@@ -41,9 +41,9 @@ kineto_status ko_controller_create(const ko_controller_options *options, const k
     *out = NULL;
     if (!c)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to listen for requests");
-    init(c, options, driver);
+    init_controller(c, options, driver);
     kineto_status status = ko_waiting_open(c, err);
-    if (status == KINETO_OK && !init_locks(c)) {
+    if (status == KINETO_OK && !init_controller_locks(c)) {
         status = kb_fail(err, KINETO_E_MEMORY, "no memory for the locks of a controller");
         ko_waiting_close(c);
     }
@@ -75,7 +75,7 @@ static void destroy_listeners(ko_controller *c)
 }
 
 /* What they have to tell their other sides still. */
-static void turn_listeners_once(ko_controller *c)
+static void turn_listeners_finally(ko_controller *c)
 {
     for (uint32_t i = 0; i < c->listener_count; i++)
         c->listeners[i]->turn(c->listeners[i], c, kb_clock_ns(CLOCK_MONOTONIC));
@@ -90,7 +90,7 @@ void ko_controller_destroy(ko_controller *c)
     ko_controller_unlock(c);
     ko_controller_cancel(c, "the end of the program");
     ko_jobs_join(c, true);
-    turn_listeners_once(c);
+    turn_listeners_finally(c);
     ko_jobs_join(c, true);
     destroy_listeners(c);
     ko_notes_deliver(&c->notes);
@@ -124,7 +124,7 @@ void ko_controller_forked(ko_controller *c)
 /* ---- events ---------------------------------------------------------------------------------------- */
 
 /* The steps before it come first. */
-static void event(ko_controller *c, ko_ondemand_event what)
+static void send_machine_event(ko_controller *c, ko_ondemand_event what)
 {
     ko_steps_poll(c);
     ko_steps_replay(c);
@@ -135,7 +135,7 @@ void ko_controller_cancel(ko_controller *c, const char *by)
 {
     ko_controller_lock(c);
     c->by = by ? by : "";
-    event(c, KO_EVENT_CANCEL);
+    send_machine_event(c, KO_EVENT_CANCEL);
     c->by = "";
     ko_controller_unlock(c);
 }
@@ -144,9 +144,9 @@ void ko_controller_preempt(ko_controller *c, bool begins)
 {
     ko_controller_lock(c);
     if (begins && c->preemptions++ == 0)
-        event(c, KO_EVENT_PREEMPT);
+        send_machine_event(c, KO_EVENT_PREEMPT);
     else if (!begins && c->preemptions > 0 && --c->preemptions == 0)
-        event(c, KO_EVENT_RELEASE);
+        send_machine_event(c, KO_EVENT_RELEASE);
     ko_controller_unlock(c);
 }
 

@@ -19,7 +19,7 @@ void ko_say(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_
 }
 
 /* About the request under way. What the machine has to say is said once. */
-static void say(ko_controller *c, ko_ondemand_answer *a, ko_stage stage, int64_t time_ns)
+static void post_stage(ko_controller *c, ko_ondemand_answer *a, ko_stage stage, int64_t time_ns)
 {
     ko_say(c, &c->current, stage, time_ns, a->reason, NULL, 0);
     a->reason[0] = '\0';
@@ -27,7 +27,7 @@ static void say(ko_controller *c, ko_ondemand_answer *a, ko_stage stage, int64_t
 
 /* ---- the driver ---------------------------------------------------------------------------------- */
 
-static kineto_status prepare(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
+static kineto_status prepare_driver(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
                              kineto_error *err)
 {
     const ko_ondemand *m = &c->machine;
@@ -36,11 +36,11 @@ static kineto_status prepare(ko_controller *c, ko_ondemand_answer *a, int64_t no
         status = c->driver.limit(c->driver.context, m->start_iteration, m->end_iteration, err);
     c->ready_ns = ko_now_ns();
     if (status == KINETO_OK)
-        say(c, a, KO_STAGE_WARMUP, now_ns);
+        post_stage(c, a, KO_STAGE_WARMUP, now_ns);
     return status;
 }
 
-static kineto_status arm(ko_controller *c, kineto_error *err)
+static kineto_status arm_driver(ko_controller *c, kineto_error *err)
 {
     kineto_status status = c->armed ? KINETO_OK : c->driver.arm(c->driver.context, err);
     if (status == KINETO_OK)
@@ -48,44 +48,44 @@ static kineto_status arm(ko_controller *c, kineto_error *err)
     return status;
 }
 
-static void started(ko_controller *c, ko_ondemand_answer *a)
+static void announce_window_start(ko_controller *c, ko_ondemand_answer *a)
 {
     int64_t start_ns = c->machine.window_start_ns;
     if (c->driver.started)
         c->driver.started(c->driver.context, start_ns);
-    say(c, a, KO_STAGE_COLLECT, start_ns);
+    post_stage(c, a, KO_STAGE_COLLECT, start_ns);
 }
 
-static kineto_status start(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
+static kineto_status start_window(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
 {
     bool armed = c->armed;
-    kineto_status status = arm(c, err);
+    kineto_status status = arm_driver(c, err);
     if (status != KINETO_OK)
         return status;
     int64_t late_ns = kb_length_ns(c->machine.window_start_ns, ko_now_ns());
     if (!armed && late_ns >= LATE_NS && !a->reason[0])
         snprintf(a->reason, sizeof a->reason, "recording began %s into the window",
                  kb_duration(late_ns).s);
-    started(c, a);
+    announce_window_start(c, a);
     return KINETO_OK;
 }
 
-static kineto_status start_snapshot(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
+static kineto_status start_driver_snapshot(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
 {
     kineto_status status = c->driver.snapshot_start(c->driver.context, &c->machine.request, err);
     if (status == KINETO_OK)
-        started(c, a);
+        announce_window_start(c, a);
     return status;
 }
 
-static kineto_status stop(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
+static kineto_status stop_window(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
 {
     const ko_ondemand *m = &c->machine;
     c->armed = false;
     kineto_status status =
         c->driver.stop(c->driver.context, m->window_start_ns, m->window_end_ns, err);
     if (status == KINETO_OK)
-        say(c, a, KO_STAGE_PROCESS, m->window_end_ns);
+        post_stage(c, a, KO_STAGE_PROCESS, m->window_end_ns);
     return status;
 }
 
@@ -98,11 +98,11 @@ static kineto_status write_on_thread(ko_controller *c, ko_job_kind kind, kineto_
 
 static kineto_status stop_snapshot(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
 {
-    say(c, a, KO_STAGE_PROCESS, c->machine.window_end_ns);
+    post_stage(c, a, KO_STAGE_PROCESS, c->machine.window_end_ns);
     return write_on_thread(c, KO_JOB_SNAPSHOT, err);
 }
 
-static void drop(ko_controller *c)
+static void drop_recording(ko_controller *c)
 {
     c->armed = false;
     c->driver.drop(c->driver.context);
@@ -111,20 +111,20 @@ static void drop(ko_controller *c)
 /* ---- answers ------------------------------------------------------------------------------------- */
 
 /* In the order of the actions. What follows one that failed is not done. */
-static kineto_status carry_out(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
+static kineto_status carry_out_actions(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
                                kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (a->actions & KO_ACT_PREPARE)
-        status = prepare(c, a, now_ns, err);
+        status = prepare_driver(c, a, now_ns, err);
     if (a->actions & KO_ACT_DROP)
-        drop(c);
+        drop_recording(c);
     if (status == KINETO_OK && a->actions & KO_ACT_START)
-        status = start(c, a, err);
+        status = start_window(c, a, err);
     if (status == KINETO_OK && a->actions & KO_ACT_SNAPSHOT_START)
-        status = start_snapshot(c, a, err);
+        status = start_driver_snapshot(c, a, err);
     if (status == KINETO_OK && a->actions & KO_ACT_STOP)
-        status = stop(c, a, err);
+        status = stop_window(c, a, err);
     if (status == KINETO_OK && a->actions & KO_ACT_WRITE)
         status = write_on_thread(c, KO_JOB_WRITE, err);
     if (status == KINETO_OK && a->actions & KO_ACT_SNAPSHOT_STOP)
@@ -133,7 +133,7 @@ static kineto_status carry_out(ko_controller *c, ko_ondemand_answer *a, int64_t 
 }
 
 /* What others look at without asking the machine. */
-static void remember(ko_controller *c, const ko_ondemand_answer *a)
+static void publish_machine_state(ko_controller *c, const ko_ondemand_answer *a)
 {
     const ko_ondemand *m = &c->machine;
     bool under_way = m->state == KO_ONDEMAND_PENDING || m->state == KO_ONDEMAND_WARMUP ||
@@ -142,11 +142,11 @@ static void remember(ko_controller *c, const ko_ondemand_answer *a)
     kb_store_relaxed(&c->by_iteration, under_way && m->by_iteration);
 }
 
-static void fail(ko_controller *c, int64_t now_ns, const kineto_error *why)
+static void fail_request(ko_controller *c, int64_t now_ns, const kineto_error *why)
 {
     ko_ondemand_answer a = ko_ondemand_step(&c->machine, KO_EVENT_FAILED, now_ns, NULL);
-    drop(c); /* whatever the machine knows to have begun */
-    remember(c, &a);
+    drop_recording(c); /* whatever the machine knows to have begun */
+    publish_machine_state(c, &a);
     ko_say(c, &c->current, KO_STAGE_FAILED, ko_now_ns(), why->message, NULL, 0);
     c->current.ticket = 0;
 }
@@ -163,8 +163,8 @@ static void arm_if_due(ko_controller *c)
     int64_t now_ns = ko_now_ns();
     if (!arm_is_ahead(c) || now_ns < c->machine.start_ns - KO_ONDEMAND_ARM_NS)
         return;
-    if (arm(c, &why) != KINETO_OK)
-        fail(c, now_ns, &why);
+    if (arm_driver(c, &why) != KINETO_OK)
+        fail_request(c, now_ns, &why);
 }
 
 int64_t ko_due_ns(const ko_controller *c)
@@ -176,7 +176,7 @@ int64_t ko_due_ns(const ko_controller *c)
 /* ---- events -------------------------------------------------------------------------------------- */
 
 /* The machine took it; now it has a number, a path and what the text had besides. */
-static void accepted(ko_controller *c, const ko_intake *in, ko_ondemand_answer *a, int64_t now_ns)
+static void begin_request(ko_controller *c, const ko_intake *in, ko_ondemand_answer *a, int64_t now_ns)
 {
     char text[KO_NOTE_BYTES] = "";
     c->current = *in;
@@ -191,7 +191,7 @@ static void accepted(ko_controller *c, const ko_intake *in, ko_ondemand_answer *
     ko_say(c, in, KO_STAGE_ACCEPTED, now_ns, text, in->path, 0);
 }
 
-static void cancelled(ko_controller *c, ko_ondemand_event event, const ko_ondemand_answer *a)
+static void report_cancelled(ko_controller *c, ko_ondemand_event event, const ko_ondemand_answer *a)
 {
     const char *text = event == KO_EVENT_CANCEL ? c->by : a->reason;
     ko_say(c, &c->current, KO_STAGE_CANCELLED, ko_now_ns(), text, NULL, 0);
@@ -203,20 +203,20 @@ static bool waits_to_be_written(uint32_t state)
     return state != KO_ONDEMAND_WAIT && state != KO_ONDEMAND_PROCESS;
 }
 
-static void follow(ko_controller *c, ko_ondemand_event event, uint32_t before, int64_t now_ns,
+static void carry_out_and_report(ko_controller *c, ko_ondemand_event event, uint32_t before, int64_t now_ns,
                    ko_ondemand_answer *a)
 {
     kineto_error why;
-    if (carry_out(c, a, now_ns, &why) != KINETO_OK)
-        fail(c, now_ns, &why);
+    if (carry_out_actions(c, a, now_ns, &why) != KINETO_OK)
+        fail_request(c, now_ns, &why);
     else if (waits_to_be_written(before) && c->machine.state == KO_ONDEMAND_WAIT)
-        cancelled(c, event, a);
+        report_cancelled(c, event, a);
     else if (c->machine.state == KO_ONDEMAND_WAIT)
         c->current.ticket = 0;
     arm_if_due(c);
 }
 
-static kineto_status refused(ko_controller *c, const ko_intake *in, bool busy, int64_t now_ns,
+static kineto_status report_refused(ko_controller *c, const ko_intake *in, bool busy, int64_t now_ns,
                              ko_ondemand_answer *a, kineto_error *err)
 {
     ko_say(c, in, KO_STAGE_REFUSED, now_ns, a->reason, NULL, 0);
@@ -232,14 +232,14 @@ kineto_status ko_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns
     kineto_status status = KINETO_OK;
     uint32_t before = m->state;
     ko_ondemand_answer a = ko_ondemand_step(m, event, now_ns, in ? &in->request : NULL);
-    remember(c, &a);
+    publish_machine_state(c, &a);
     if (in && a.actions & KO_ACT_ACCEPT)
-        accepted(c, in, &a, now_ns);
+        begin_request(c, in, &a, now_ns);
     else if (in && a.actions & KO_ACT_REFUSE) {
         bool busy = m->preempted || m->state != KO_ONDEMAND_WAIT;
-        status = refused(c, in, busy, now_ns, &a, err);
+        status = report_refused(c, in, busy, now_ns, &a, err);
     }
-    follow(c, event, before, now_ns, &a);
+    carry_out_and_report(c, event, before, now_ns, &a);
     return status;
 }
 

@@ -31,7 +31,7 @@ void ko_controller_wake(ko_controller *c)
 
 /* Timers have no identity that can be asked for: ours is to go off again after decades and so many
  * nanoseconds. */
-static bool timer_is_ours(const ko_controller *c)
+static bool is_own_timer(const ko_controller *c)
 {
     struct itimerspec is;
     return c->timer_fd >= 0 && timerfd_gettime(c->timer_fd, &is) == 0 &&
@@ -39,7 +39,7 @@ static bool timer_is_ours(const ko_controller *c)
            is.it_interval.tv_nsec == c->timer_mark.tv_nsec;
 }
 
-static bool set_to(const ko_controller *c, int flags, int64_t at_ns)
+static bool program_timer(const ko_controller *c, int flags, int64_t at_ns)
 {
     /* 0 would switch it off. What is long past is as ready as what is just past. */
     struct itimerspec when = {.it_value = timespec_of(at_ns == INT64_MAX ? 0 : KB_MAX(at_ns, 1)),
@@ -47,12 +47,12 @@ static bool set_to(const ko_controller *c, int flags, int64_t at_ns)
     return timerfd_settime(c->timer_fd, flags, &when, NULL) == 0;
 }
 
-static void set_timer(ko_controller *c, int64_t at_ns)
+static void set_timer_due(ko_controller *c, int64_t at_ns)
 {
     if (at_ns == c->timer_ns)
         return;
-    if (!set_to(c, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, at_ns) && errno != ECANCELED)
-        (void)set_to(c, TFD_TIMER_ABSTIME, at_ns);
+    if (!program_timer(c, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, at_ns) && errno != ECANCELED)
+        (void)program_timer(c, TFD_TIMER_ABSTIME, at_ns);
     c->timer_ns = at_ns;
 }
 
@@ -60,7 +60,7 @@ static void set_timer(ko_controller *c, int64_t at_ns)
 static void empty_timer(ko_controller *c)
 {
     uint64_t count;
-    while (timer_is_ours(c) && read(c->timer_fd, &count, sizeof count) < 0 && errno == EINTR)
+    while (is_own_timer(c) && read(c->timer_fd, &count, sizeof count) < 0 && errno == EINTR)
         ;
     c->timer_ns = INT64_MIN;
 }
@@ -77,7 +77,7 @@ kineto_status ko_waiting_open(ko_controller *c, kineto_error *err)
         return status;
     c->timer_fd =
         kb_os_clear_of_standard(timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-    if (c->timer_fd >= 0 && set_to(c, 0, c->timer_ns))
+    if (c->timer_fd >= 0 && program_timer(c, 0, c->timer_ns))
         return KINETO_OK;
     int why = errno;
     if (c->timer_fd >= 0)
@@ -90,17 +90,17 @@ kineto_status ko_waiting_open(ko_controller *c, kineto_error *err)
 void ko_waiting_close(ko_controller *c)
 {
     ko_wake_close(&c->wake);
-    if (timer_is_ours(c))
+    if (is_own_timer(c))
         close(c->timer_fd);
     c->timer_fd = -1;
 }
 
 /* Has the program closed it? Then listeners have to look, too, and for a second this is not relied
  * on: what is open anew may be next. */
-static bool open_if_lost(ko_controller *c)
+static bool reopen_if_lost(ko_controller *c)
 {
     kineto_error err;
-    if (ko_wake_is_ours(&c->wake) && timer_is_ours(c))
+    if (ko_wake_is_ours(&c->wake) && is_own_timer(c))
         return false;
     pthread_mutex_lock(&c->wake_lock);
     ko_waiting_close(c);
@@ -116,7 +116,7 @@ static bool open_if_lost(ko_controller *c)
 /* ---- until when ---------------------------------------------------------------------------------- */
 
 /* The longest that poll may wait, for what does not go by the clock of requests. */
-static int64_t wait_of(const ko_controller *c, int64_t wait_ns, int64_t poll_at_ns, int64_t now_ns)
+static int64_t limit_wait(const ko_controller *c, int64_t wait_ns, int64_t poll_at_ns, int64_t now_ns)
 {
     uint64_t monotonic_ns = kb_clock_ns(CLOCK_MONOTONIC), next_ns = UINT64_MAX;
     int64_t wait = wait_ns;
@@ -132,20 +132,20 @@ static int64_t wait_of(const ko_controller *c, int64_t wait_ns, int64_t poll_at_
 }
 
 /* Everything that is due is done; says until when nothing is. */
-static int64_t plan(ko_controller *c, int64_t wait_ns)
+static int64_t plan_wait(ko_controller *c, int64_t wait_ns)
 {
     ko_controller_lock(c);
     ko_steps_poll(c);
     ko_tick(c);
     int64_t due_ns = ko_due_ns(c), now_ns = ko_now_ns();
-    int64_t wait = wait_of(c, wait_ns, ko_steps_poll_ns(c, now_ns), now_ns);
+    int64_t wait = limit_wait(c, wait_ns, ko_steps_poll_ns(c, now_ns), now_ns);
     c->planned_ns = due_ns; /* whoever makes it earlier wakes this thread */
-    set_timer(c, due_ns);
+    set_timer_due(c, due_ns);
     ko_controller_unlock(c);
     return wait;
 }
 
-static void done_waiting(ko_controller *c)
+static void finish_wait(ko_controller *c)
 {
     ko_controller_lock(c);
     c->planned_ns = INT64_MIN;
@@ -165,7 +165,7 @@ void ko_listener_ring(ko_listener *l, ko_controller *c)
     ko_controller_wake(c);
 }
 
-static void turn_listeners(ko_controller *c, const struct pollfd *fds, bool all)
+static void turn_ready_listeners(ko_controller *c, const struct pollfd *fds, bool all)
 {
     for (uint32_t i = 0; i < c->listener_count; i++) {
         ko_listener *l = c->listeners[i];
@@ -180,9 +180,9 @@ void ko_controller_turn(ko_controller *c, int64_t wait_ns)
 {
     struct pollfd fds[KO_MOST_LISTENERS + 2];
     uint32_t n = c->listener_count;
-    bool lost = open_if_lost(c);
+    bool lost = reopen_if_lost(c);
     int64_t look_ns = kb_clock_ns(CLOCK_MONOTONIC) < c->look_until_ns ? SOON_NS : LOOK_NS;
-    int64_t wait = plan(c, wait_ns < 0 ? look_ns : KB_MIN(wait_ns, look_ns));
+    int64_t wait = plan_wait(c, wait_ns < 0 ? look_ns : KB_MIN(wait_ns, look_ns));
     struct timespec limit = timespec_of(wait);
     for (uint32_t i = 0; i < n; i++)
         fds[i] = (struct pollfd){.fd = c->listeners[i]->fd, .events = c->listeners[i]->events};
@@ -194,6 +194,6 @@ void ko_controller_turn(ko_controller *c, int64_t wait_ns)
         (void)ko_wake_take(&c->wake);
     if (fds[n + 1].revents)
         empty_timer(c);
-    done_waiting(c);
-    turn_listeners(c, fds, lost);
+    finish_wait(c);
+    turn_ready_listeners(c, fds, lost);
 }

@@ -22,7 +22,7 @@ bool ko_notes_init(ko_notes *n)
     return false;
 }
 
-static const char *copy(char *to, size_t size, const char *text)
+static const char *copy_note_text(char *to, size_t size, const char *text)
 {
     snprintf(to, size, "%s", text ? text : "");
     return to;
@@ -38,10 +38,10 @@ void ko_notes_put(ko_notes *n, const ko_stage_note *note)
     }
     item->next = NULL;
     item->note = *note;
-    item->note.trace_id = copy(item->trace_id, sizeof item->trace_id, note->trace_id);
-    item->note.group_id = copy(item->group_id, sizeof item->group_id, note->group_id);
-    item->note.text = copy(item->text, sizeof item->text, note->text);
-    item->note.path = copy(item->path, sizeof item->path, note->path);
+    item->note.trace_id = copy_note_text(item->trace_id, sizeof item->trace_id, note->trace_id);
+    item->note.group_id = copy_note_text(item->group_id, sizeof item->group_id, note->group_id);
+    item->note.text = copy_note_text(item->text, sizeof item->text, note->text);
+    item->note.path = copy_note_text(item->path, sizeof item->path, note->path);
     pthread_mutex_lock(&n->lock);
     bool room = n->count < MOST_WAITING || note->stage != KO_STAGE_REFUSED;
     if (room) {
@@ -54,7 +54,7 @@ void ko_notes_put(ko_notes *n, const ko_stage_note *note)
         free(item);
 }
 
-static ko_note *take(ko_notes *n)
+static ko_note *pop_note(ko_notes *n)
 {
     ko_note *item = n->first;
     if (!item)
@@ -67,7 +67,7 @@ static ko_note *take(ko_notes *n)
 }
 
 /* Tell those that watch now. Holds the lock but while they are called. */
-static void tell(ko_notes *n, const ko_stage_note *note)
+static void notify_watchers(ko_notes *n, const ko_stage_note *note)
 {
     for (uint32_t i = 0; i < KO_MOST_WATCHERS; i++) {
         ko_watch *watch = n->watchers[i].watch;
@@ -89,8 +89,8 @@ void ko_notes_deliver(ko_notes *n)
     }
     n->delivering = true;
     n->deliverer = pthread_self();
-    for (ko_note *item; (item = take(n)) != NULL;) {
-        tell(n, &item->note);
+    for (ko_note *item; (item = pop_note(n)) != NULL;) {
+        notify_watchers(n, &item->note);
         free(item);
         n->told++;
         pthread_cond_broadcast(&n->heard);
@@ -102,7 +102,7 @@ void ko_notes_deliver(ko_notes *n)
 
 void ko_notes_forget(ko_notes *n)
 {
-    for (ko_note *item; (item = take(n)) != NULL;)
+    for (ko_note *item; (item = pop_note(n)) != NULL;)
         free(item);
 }
 

@@ -20,7 +20,7 @@ void ko_request_load_file(ko_controller *c)
         kb_log(KINETO_LOG_INFO, "configuration file '%s' was read", c->file.path);
 }
 
-static kineto_status parse(ko_intake *in, kineto_string text, ko_request_source source,
+static kineto_status parse_request_text(ko_intake *in, kineto_string text, ko_request_source source,
                            kineto_error *err)
 {
     ko_request_init(&in->request);
@@ -34,7 +34,7 @@ static kineto_status parse(ko_intake *in, kineto_string text, ko_request_source 
 
 /* Who names the path answers for it. The usual place is a directory that anybody may write to: it
  * is handled as if anybody had named it. */
-static ko_request_source who_names_path(const ko_request *asked, const ko_request *base,
+static ko_request_source path_source(const ko_request *asked, const ko_request *base,
                                         ko_request_source source)
 {
     if (asked->log_file[0])
@@ -43,14 +43,14 @@ static ko_request_source who_names_path(const ko_request *asked, const ko_reques
 }
 
 /* The caller holds intake_lock. */
-static kineto_status read_text(ko_controller *c, ko_intake *in, kineto_string text,
+static kineto_status read_request_text(ko_controller *c, ko_intake *in, kineto_string text,
                                ko_request_source source, kineto_error *err)
 {
     ko_request_load_file(c);
-    kineto_status status = parse(in, text, source, err);
+    kineto_status status = parse_request_text(in, text, source, err);
     if (status != KINETO_OK)
         return status;
-    in->source = who_names_path(&in->request, &c->base, source);
+    in->source = path_source(&in->request, &c->base, source);
     ko_request_layer(&in->request, &c->base);
     status = ko_request_complete(&in->request, ko_now_ns(), err);
     if (status == KINETO_OK && in->request.memory_snapshot && !c->driver.snapshot_start)
@@ -63,7 +63,7 @@ static kineto_status read_text(ko_controller *c, ko_intake *in, kineto_string te
 
 /* ---- asking for a trace ---------------------------------------------------------------------------- */
 
-static kineto_status refuse(ko_controller *c, const ko_intake *in, kineto_status status,
+static kineto_status report_refusal(ko_controller *c, const ko_intake *in, kineto_status status,
                             const kineto_error *err)
 {
     ko_say(c, in, KO_STAGE_REFUSED, ko_now_ns(), err->message, NULL, 0);
@@ -71,10 +71,10 @@ static kineto_status refuse(ko_controller *c, const ko_intake *in, kineto_status
 }
 
 /* The machine decides. */
-static kineto_status offer(ko_controller *c, const ko_intake *in, kineto_error *err)
+static kineto_status offer_request(ko_controller *c, const ko_intake *in, kineto_error *err)
 {
     if (c->closing)
-        return refuse(c, in, kb_fail(err, KINETO_E_BUSY, "busy: it ends"), err);
+        return report_refusal(c, in, kb_fail(err, KINETO_E_BUSY, "busy: it ends"), err);
     ko_steps_poll(c);
     ko_steps_replay(c);
     return ko_event(c, KO_EVENT_REQUEST, ko_now_ns(), in, err);
@@ -88,11 +88,11 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ko_req
     if (!err)
         err = &unused;
     pthread_mutex_lock(&c->intake_lock);
-    kineto_status status = read_text(c, &in, text, source, err);
+    kineto_status status = read_request_text(c, &in, text, source, err);
     pthread_mutex_unlock(&c->intake_lock);
     ko_controller_lock(c);
     in.ticket = ++c->last_ticket;
-    status = status == KINETO_OK ? offer(c, &in, err) : refuse(c, &in, status, err);
+    status = status == KINETO_OK ? offer_request(c, &in, err) : report_refusal(c, &in, status, err);
     ko_controller_unlock(c);
     if (ticket)
         *ticket = in.ticket;
@@ -103,7 +103,7 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ko_req
 
 /* The path of the N-th dump: as the options say, else ckineto_ring_PID_N.json in the directory that
  * is for requests. */
-static kineto_status usual_dump(ko_controller *c, ko_intake *in, uint32_t number, kineto_error *err)
+static kineto_status choose_dump_path(ko_controller *c, ko_intake *in, uint32_t number, kineto_error *err)
 {
     const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR"), *own = c->options.dump_path;
     ko_request *r = &in->request;
@@ -121,22 +121,22 @@ static kineto_status usual_dump(ko_controller *c, ko_intake *in, uint32_t number
     return ko_output_path(r, in->source, number, in->path, err);
 }
 
-static kineto_status read_dump(ko_controller *c, ko_intake *in, kineto_string text,
+static kineto_status read_dump_text(ko_controller *c, ko_intake *in, kineto_string text,
                                ko_request_source source, uint32_t number, kineto_error *err)
 {
     if (!c->driver.dump || !c->options.ring)
         return kb_fail(err, KINETO_E_STATE,
                        "there is no ring to be written: switch it on with CKINETO_RING");
-    kineto_status status = parse(in, text, source, err);
+    kineto_status status = parse_request_text(in, text, source, err);
     if (status != KINETO_OK)
         return status;
     in->source = source;
     return in->request.log_file[0]
                ? ko_output_path(&in->request, source, c->options.pid, in->path, err)
-               : usual_dump(c, in, number, err);
+               : choose_dump_path(c, in, number, err);
 }
 
-static kineto_status check_idle(const ko_controller *c, kineto_error *err)
+static kineto_status check_dump_possible(const ko_controller *c, kineto_error *err)
 {
     if (c->closing || c->dumping)
         return kb_fail(err, KINETO_E_BUSY,
@@ -144,9 +144,9 @@ static kineto_status check_idle(const ko_controller *c, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status start_dump(ko_controller *c, const ko_intake *in, kineto_error *err)
+static kineto_status start_dump_job(ko_controller *c, const ko_intake *in, kineto_error *err)
 {
-    kineto_status status = check_idle(c, err);
+    kineto_status status = check_dump_possible(c, err);
     if (status == KINETO_OK)
         status = ko_job_start(c, KO_JOB_DUMP, in, err);
     if (status != KINETO_OK)
@@ -157,17 +157,17 @@ static kineto_status start_dump(ko_controller *c, const ko_intake *in, kineto_er
     return KINETO_OK;
 }
 
-static kineto_status dump(ko_controller *c, ko_intake *in, kineto_string text,
+static kineto_status request_dump(ko_controller *c, ko_intake *in, kineto_string text,
                           ko_request_source source, kineto_error *err)
 {
     pthread_mutex_lock(&c->intake_lock); /* until it has its number, which is in its path */
-    kineto_status status = read_dump(c, in, text, source, (uint32_t)c->dumps + 1, err);
+    kineto_status status = read_dump_text(c, in, text, source, (uint32_t)c->dumps + 1, err);
     ko_controller_lock(c);
     in->ticket = ++c->last_ticket;
     if (status == KINETO_OK)
-        status = start_dump(c, in, err);
+        status = start_dump_job(c, in, err);
     if (status != KINETO_OK)
-        (void)refuse(c, in, status, err);
+        (void)report_refusal(c, in, status, err);
     pthread_mutex_unlock(&c->intake_lock);
     ko_controller_unlock(c);
     return status;
@@ -178,7 +178,7 @@ kineto_status ko_controller_dump(ko_controller *c, kineto_string text, ko_reques
 {
     kineto_error unused;
     ko_intake in = {0};
-    kineto_status status = dump(c, &in, text, source, err ? err : &unused);
+    kineto_status status = request_dump(c, &in, text, source, err ? err : &unused);
     if (ticket)
         *ticket = in.ticket;
     return status;
@@ -194,7 +194,7 @@ kineto_status ko_controller_dump_because(ko_controller *c, kineto_error *err, co
     va_end(args);
     /* Who tries again and again does not tell everybody each time. */
     ko_controller_lock(c);
-    kineto_status status = check_idle(c, err);
+    kineto_status status = check_dump_possible(c, err);
     ko_controller_unlock(c);
-    return status ? status : dump(c, &in, kb_string(""), KO_FROM_ARGUMENT, err ? err : &unused);
+    return status ? status : request_dump(c, &in, kb_string(""), KO_FROM_ARGUMENT, err ? err : &unused);
 }

@@ -12,7 +12,7 @@
 /* ---- times --------------------------------------------------------------------------------------- */
 
 /* Of step n, from 0. False: it is not there (yet, or any more). */
-static bool read_slot(ko_controller *c, uint64_t n, int64_t *begin_ns)
+static bool read_step_slot(ko_controller *c, uint64_t n, int64_t *begin_ns)
 {
     ko_step_slot *slot = &c->slots[n % KO_STEPS];
     if (kb_load_acquire(&slot->number) != n + 1)
@@ -21,7 +21,7 @@ static bool read_slot(ko_controller *c, uint64_t n, int64_t *begin_ns)
     return kb_load_relaxed(&slot->number) == n + 1;
 }
 
-static void write_slot(ko_controller *c, uint64_t n, int64_t begin_ns)
+static void write_step_slot(ko_controller *c, uint64_t n, int64_t begin_ns)
 {
     ko_step_slot *slot = &c->slots[n % KO_STEPS];
     kb_store_relaxed(&slot->number, 0);
@@ -30,12 +30,12 @@ static void write_slot(ko_controller *c, uint64_t n, int64_t begin_ns)
 }
 
 /* Of a step that is too long ago: the oldest one after it that is known. */
-static int64_t time_after(ko_controller *c, uint64_t n, uint64_t count)
+static int64_t oldest_known_step_time(ko_controller *c, uint64_t n, uint64_t count)
 {
     int64_t begin_ns;
     uint64_t oldest = count > KO_STEPS ? count - KO_STEPS : 0;
     for (uint64_t i = KB_MAX(n, oldest); i < count; i++)
-        if (read_slot(c, i, &begin_ns))
+        if (read_step_slot(c, i, &begin_ns))
             return begin_ns;
     return ko_now_ns();
 }
@@ -43,7 +43,7 @@ static int64_t time_after(ko_controller *c, uint64_t n, uint64_t count)
 /* ---- replay -------------------------------------------------------------------------------------- */
 
 /* Nobody waits for iterations: they only count. */
-static void catch_up(ko_controller *c, uint64_t count)
+static void skip_steps(ko_controller *c, uint64_t count)
 {
     kb_store_relaxed(&c->seen, count);
     if (count > 0)
@@ -53,7 +53,7 @@ static void catch_up(ko_controller *c, uint64_t count)
 /* Two threads that step may be a little out of order, and a step may have looked at the clock
  * before something else that was quicker. The machine must not take that for a clock that was set.
  */
-static void replay_one(ko_controller *c, int64_t begin_ns)
+static void replay_step(ko_controller *c, int64_t begin_ns)
 {
     int64_t last_ns = c->machine.last_ns;
     if (c->machine.state == KO_ONDEMAND_COLLECT && begin_ns < last_ns &&
@@ -73,34 +73,34 @@ void ko_steps_replay(ko_controller *c)
         uint64_t count = kb_load_acquire(&c->steps), n = c->seen;
         int64_t begin_ns;
         if (!c->by_iteration) {
-            catch_up(c, count);
+            skip_steps(c, count);
             return;
         }
         if (n >= count)
             return;
-        if (!read_slot(c, n, &begin_ns)) {
+        if (!read_step_slot(c, n, &begin_ns)) {
             if (count - n <= KO_STEPS) /* whoever is writing it will come by */
                 return;
-            begin_ns = time_after(c, n, count);
+            begin_ns = oldest_known_step_time(c, n, count);
         }
-        replay_one(c, begin_ns);
+        replay_step(c, begin_ns);
     }
 }
 
 /* Is there one that the machine could be given? */
-static bool step_waits(ko_controller *c)
+static bool has_unseen_step(ko_controller *c)
 {
     uint64_t n = kb_load_relaxed(&c->seen), count = kb_load_acquire(&c->steps);
     int64_t begin_ns;
     if (!kb_load_relaxed(&c->by_iteration) || c->driver.steps || n >= count)
         return false;
-    return count - n > KO_STEPS || read_slot(c, n, &begin_ns);
+    return count - n > KO_STEPS || read_step_slot(c, n, &begin_ns);
 }
 
 /* ---- steps that somebody else counts ------------------------------------------------------------- */
 
 /* How long they last, of those whose times are known. */
-static void estimate(ko_controller *c, uint64_t count, const int64_t *times_ns)
+static void estimate_step_length(ko_controller *c, uint64_t count, const int64_t *times_ns)
 {
     uint64_t known = KB_MIN(count, KO_STEPS);
     if (known < 2)
@@ -117,20 +117,20 @@ void ko_steps_poll(ko_controller *c)
     if (!c->driver.steps)
         return;
     uint64_t count = c->driver.steps(c->driver.context, times_ns);
-    estimate(c, count, times_ns);
+    estimate_step_length(c, count, times_ns);
     if (!c->by_iteration || count < c->seen) {
-        catch_up(c, count);
+        skip_steps(c, count);
         return;
     }
     uint64_t oldest = count > KO_STEPS ? count - KO_STEPS : 0;
     while (c->seen < count && c->by_iteration)
-        replay_one(c, times_ns[KB_MAX(c->seen, oldest) % KO_STEPS]);
+        replay_step(c, times_ns[KB_MAX(c->seen, oldest) % KO_STEPS]);
     if (!c->by_iteration)
-        catch_up(c, count);
+        skip_steps(c, count);
 }
 
 /* Steps until the machine has something to do. */
-static int64_t steps_left(const ko_ondemand *m)
+static int64_t steps_until_action(const ko_ondemand *m)
 {
     int64_t lead = KB_MAX(m->request.warmup_iterations, 1);
     if (m->state == KO_ONDEMAND_COLLECT)
@@ -143,7 +143,7 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
 {
     if (!c->driver.steps || !c->by_iteration)
         return INT64_MAX;
-    int64_t left = KB_MIN(KB_MAX(steps_left(&c->machine), 1), 1 << 20);
+    int64_t left = KB_MIN(KB_MAX(steps_until_action(&c->machine), 1), 1 << 20);
     int64_t length_ns = KB_MIN(KB_MAX(c->step_length_ns, 0), POLL_MOST_NS);
     int64_t ahead_ns = left * length_ns - kb_length_ns(c->last_step_ns, now_ns);
     /* Half-way there and again; and who does not come is looked for ever less often. */
@@ -156,7 +156,7 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
 void ko_controller_lock(ko_controller *c) { pthread_mutex_lock(&c->lock); }
 
 /* Gives the lock back. True: a step came when it could not be told any more. */
-static bool let_go(ko_controller *c)
+static bool release_lock(ko_controller *c)
 {
     ko_steps_replay(c);
     if (ko_due_ns(c) < c->planned_ns) {
@@ -165,18 +165,18 @@ static bool let_go(ko_controller *c)
     }
     pthread_mutex_unlock(&c->lock);
     kb_fence_seqcst();
-    return step_waits(c);
+    return has_unseen_step(c);
 }
 
 void ko_controller_unlock(ko_controller *c)
 {
-    bool more = let_go(c);
+    bool more = release_lock(c);
     for (uint32_t i = 0; more && i < 4; i++) {
         if (pthread_mutex_trylock(&c->lock) != 0) {
             more = false; /* whoever has it will see the step */
             break;
         }
-        more = let_go(c);
+        more = release_lock(c);
     }
     if (more) /* the program steps faster than this: not on its time */
         ko_controller_wake(c);
@@ -185,7 +185,7 @@ void ko_controller_unlock(ko_controller *c)
 
 void ko_controller_step(ko_controller *c, int64_t now_ns)
 {
-    write_slot(c, kb_add_acqrel(&c->steps, 1), now_ns);
+    write_step_slot(c, kb_add_acqrel(&c->steps, 1), now_ns);
     kb_fence_seqcst();
     if (KINETO_LIKELY(!kb_load_relaxed(&c->by_iteration)))
         return;

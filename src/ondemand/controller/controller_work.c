@@ -2,7 +2,7 @@
  * as long as it takes. Meanwhile requests are answered. */
 #include "ondemand/controller/controller_impl.h"
 
-static kineto_status work(ko_job *job, uint64_t *bytes, kineto_error *err)
+static kineto_status run_driver_job(ko_job *job, uint64_t *bytes, kineto_error *err)
 {
     const ko_driver *d = &job->controller->driver;
     const ko_intake *w = &job->what;
@@ -17,7 +17,7 @@ static kineto_status work(ko_job *job, uint64_t *bytes, kineto_error *err)
 }
 
 /* The machine goes on, whatever became of it. */
-static void finish(ko_controller *c, const ko_job *job, bool written)
+static void finish_job(ko_controller *c, const ko_job *job, bool written)
 {
     if (job->kind == KO_JOB_DUMP) {
         c->dumping = false;
@@ -31,20 +31,20 @@ static void finish(ko_controller *c, const ko_job *job, bool written)
     (void)ko_event(c, KO_EVENT_PROCESSED, ko_now_ns(), NULL, NULL);
 }
 
-static void *run(void *argument)
+static void *run_job(void *argument)
 {
     ko_job *job = argument;
     ko_controller *c = job->controller;
     uint64_t bytes = 0;
     kineto_error why;
-    kineto_status status = work(job, &bytes, &why);
+    kineto_status status = run_driver_job(job, &bytes, &why);
     ko_controller_lock(c);
     if (status == KINETO_OK)
         ko_say(c, &job->what, KO_STAGE_WRITTEN, ko_now_ns(), job->what.reason, job->what.path,
                bytes);
     else
         ko_say(c, &job->what, KO_STAGE_FAILED, ko_now_ns(), why.message, NULL, 0);
-    finish(c, job, status == KINETO_OK);
+    finish_job(c, job, status == KINETO_OK);
     ko_controller_unlock(c);
     ko_controller_wake(c);
     kb_store_release(&job->done, true); /* the last touch: whoever sees it waits for the thread */
@@ -60,7 +60,7 @@ kineto_status ko_job_start(ko_controller *c, ko_job_kind kind, const ko_intake *
     job->controller = c;
     job->kind = kind;
     job->what = *what;
-    int failed = kb_thread_start(&job->thread, run, job);
+    int failed = kb_thread_start(&job->thread, run_job, job);
     if (failed) {
         free(job);
         return kb_fail_os(err, failed, "cannot start a thread to write '%s'", what->path);
@@ -70,7 +70,7 @@ kineto_status ko_job_start(ko_controller *c, ko_job_kind kind, const ko_intake *
     return KINETO_OK;
 }
 
-static ko_job *take_one(ko_controller *c, bool all)
+static ko_job *pop_job(ko_controller *c, bool all)
 {
     ko_controller_lock(c);
     ko_job **at = &c->jobs;
@@ -85,7 +85,7 @@ static ko_job *take_one(ko_controller *c, bool all)
 
 void ko_jobs_join(ko_controller *c, bool all)
 {
-    for (ko_job *job; (job = take_one(c, all)) != NULL;) {
+    for (ko_job *job; (job = pop_job(c, all)) != NULL;) {
         pthread_join(job->thread, NULL);
         free(job);
     }

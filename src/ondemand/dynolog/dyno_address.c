@@ -8,9 +8,9 @@
 
 static const size_t path_at = offsetof(struct sockaddr_un, sun_path);
 
-static bool has_directory(const char *directory) { return directory && *directory; }
+static bool is_directory_given(const char *directory) { return directory && *directory; }
 
-static kineto_status abstract_address(const char *name, ko_dyno_address *out, kineto_error *err)
+static kineto_status make_abstract_address(const char *name, ko_dyno_address *out, kineto_error *err)
 {
     size_t n = strlen(name);
     if (n + 2 > sizeof out->address.sun_path)
@@ -23,7 +23,7 @@ static kineto_status abstract_address(const char *name, ko_dyno_address *out, ki
 }
 
 /* As it is written, without tidying it up: Dynolog compares texts. */
-static kineto_status path_address(const char *name, const char *directory, ko_dyno_address *out,
+static kineto_status make_path_address(const char *name, const char *directory, ko_dyno_address *out,
                                   kineto_error *err)
 {
     size_t directory_bytes = strlen(directory), n = strlen(name);
@@ -49,11 +49,11 @@ kineto_status ko_dyno_address_of(const char *name, const char *directory, ko_dyn
     out->address.sun_family = AF_UNIX;
     if (!*name)
         return kb_fail(err, KINETO_E_ARGUMENT, "a socket needs a name");
-    return has_directory(directory) ? path_address(name, directory, out, err)
-                                    : abstract_address(name, out, err);
+    return is_directory_given(directory) ? make_path_address(name, directory, out, err)
+                                    : make_abstract_address(name, out, err);
 }
 
-static bool give_name(kineto_string found, char name[KO_DYNO_NAME_BYTES + 1])
+static bool copy_socket_name(kineto_string found, char name[KO_DYNO_NAME_BYTES + 1])
 {
     if (found.size == 0 || found.size > KO_DYNO_NAME_BYTES || memchr(found.data, '/', found.size) ||
         memchr(found.data, '\0', found.size))
@@ -64,14 +64,14 @@ static bool give_name(kineto_string found, char name[KO_DYNO_NAME_BYTES + 1])
 }
 
 /* The NUL at the end is part of an abstract name: the daemon answers to no other. */
-static bool abstract_name(kineto_string path, char name[KO_DYNO_NAME_BYTES + 1])
+static bool name_of_abstract(kineto_string path, char name[KO_DYNO_NAME_BYTES + 1])
 {
     if (path.size < 3 || path.data[0] != '\0' || path.data[path.size - 1] != '\0')
         return false;
-    return give_name((kineto_string){path.data + 1, path.size - 2}, name);
+    return copy_socket_name((kineto_string){path.data + 1, path.size - 2}, name);
 }
 
-static bool path_name(kineto_string path, const char *directory, char name[KO_DYNO_NAME_BYTES + 1])
+static bool name_of_path(kineto_string path, const char *directory, char name[KO_DYNO_NAME_BYTES + 1])
 {
     size_t n = strlen(directory);
     while (n > 0 && directory[n - 1] == '/')
@@ -81,7 +81,7 @@ static bool path_name(kineto_string path, const char *directory, char name[KO_DY
         return false;
     while (n < path.size && path.data[n] == '/')
         n++;
-    return give_name((kineto_string){path.data + n, path.size - n}, name);
+    return copy_socket_name((kineto_string){path.data + n, path.size - n}, name);
 }
 
 bool ko_dyno_address_name(const ko_dyno_address *a, const char *directory,
@@ -90,7 +90,7 @@ bool ko_dyno_address_name(const ko_dyno_address *a, const char *directory,
     if (a->size <= path_at || a->size > sizeof a->address || a->address.sun_family != AF_UNIX)
         return false;
     kineto_string path = {a->address.sun_path, a->size - path_at};
-    return has_directory(directory) ? path_name(path, directory, name) : abstract_name(path, name);
+    return is_directory_given(directory) ? name_of_path(path, directory, name) : name_of_abstract(path, name);
 }
 
 uint32_t ko_dyno_ancestors(uint32_t pid, int32_t pids[KO_DYNO_MOST_PIDS])

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* The number of the socket that has it, from /proc/net/unix; 0: unknown. */
-static uint64_t socket_number(const char *shown)
+static uint64_t find_socket_inode(const char *shown)
 {
     char line[512];
     unsigned long long number = 0;
@@ -24,7 +24,7 @@ static uint64_t socket_number(const char *shown)
     return number;
 }
 
-static bool has_descriptor(const char *pid, const char *target)
+static bool process_has_socket(const char *pid, const char *target)
 {
     char path[64], link[64];
     snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
@@ -42,7 +42,7 @@ static bool has_descriptor(const char *pid, const char *target)
 }
 
 /* Of other users only root learns it. */
-static uint32_t process_of_socket(uint64_t number)
+static uint32_t find_socket_owner(uint64_t number)
 {
     char target[64];
     uint32_t pid = 0;
@@ -51,14 +51,14 @@ static uint32_t process_of_socket(uint64_t number)
         return 0;
     snprintf(target, sizeof target, "socket:[%llu]", (unsigned long long)number);
     for (struct dirent *e; !pid && (e = readdir(all));)
-        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && has_descriptor(e->d_name, target))
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && process_has_socket(e->d_name, target))
             pid = (uint32_t)strtoul(e->d_name, NULL, 10);
     closedir(all);
     return pid;
 }
 
 /* The names of programs are 15 characters long at most. */
-static const char *advice(const char *name)
+static const char *advice_for_owner(const char *name)
 {
     if (strncmp(name, "dynolog", 7) == 0)
         return "Dynolog's daemon serves processes already, and 'ckineto trigger' talks to it";
@@ -70,7 +70,7 @@ static const char *advice(const char *name)
 kineto_status ko_dyno_name_is_taken(const char *shown, kineto_error *err)
 {
     char name[64] = "";
-    uint32_t pid = process_of_socket(socket_number(shown));
+    uint32_t pid = find_socket_owner(find_socket_inode(shown));
     if (!pid)
         return kb_fail(err, KINETO_E_BUSY,
                        "the socket %s is taken, by dynologd or another 'ckineto daemon' perhaps; "
@@ -78,5 +78,5 @@ kineto_status ko_dyno_name_is_taken(const char *shown, kineto_error *err)
                        shown);
     (void)kb_os_process_name(pid, name, sizeof name);
     return kb_fail(err, KINETO_E_BUSY, "the socket %s is taken by process %u (%s): %s", shown, pid,
-                   name, advice(name));
+                   name, advice_for_owner(name));
 }

@@ -31,7 +31,7 @@
 #define MOST_ASKING_BYTES (KO_DYNO_HEAD_BYTES + 16u + 4u * KO_DYNO_MOST_PIDS)
 
 /* What was last said about the daemon: each change makes one line of log. */
-typedef enum told {
+typedef enum daemon_state {
     TOLD_NOTHING,
     TOLD_ANSWERS,
     TOLD_ABSENT,
@@ -39,7 +39,7 @@ typedef enum told {
     TOLD_FULL,
     TOLD_STRANGE,
     TOLD_NO_SOCKET
-} told;
+} daemon_state;
 
 struct ko_dyno_client {
     ko_dyno_address daemon, own;
@@ -57,17 +57,17 @@ struct ko_dyno_client {
     uint32_t failures;   /* polls in a row */
     bool awaits;         /* an answer */
     bool known;          /* it has answered before */
-    told told;
+    daemon_state state; /* as the log last reported it */
     uint64_t refused, refused_said_ns;
     char *buffer;
 };
 
-static kineto_string no_text(void) { return (kineto_string){"", 0}; }
+static kineto_string empty_text(void) { return (kineto_string){"", 0}; }
 
 /* ---- what the log says ---------------------------------------------------------------------------
  */
 
-static void tell(ko_dyno_client *c, told what, kineto_log_level level, const char *detail)
+static void report_daemon_state(ko_dyno_client *c, daemon_state what, kineto_log_level level, const char *detail)
 {
     static const char *const texts[] = {
         [TOLD_NOTHING] = "",
@@ -79,9 +79,9 @@ static void tell(ko_dyno_client *c, told what, kineto_log_level level, const cha
         [TOLD_NO_SOCKET] = "cannot be asked: %s",
     };
     char text[sizeof((kineto_error *)NULL)->message + 64];
-    if (c->told == what)
+    if (c->state == what)
         return;
-    c->told = what;
+    c->state = what;
     const char *hole = strstr(texts[what], "%s");
     if (hole)
         snprintf(text, sizeof text, "%.*s%s%s", (int)(hole - texts[what]), texts[what], detail,
@@ -106,7 +106,7 @@ static void note_refused(ko_dyno_client *c, uint64_t now_ns, const char *why)
 /* ---- the socket ----------------------------------------------------------------------------------
  */
 
-static uint64_t next_number(ko_dyno_client *c)
+static uint64_t next_client_random(ko_dyno_client *c)
 {
     uint64_t z = (c->random += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -114,17 +114,17 @@ static uint64_t next_number(ko_dyno_client *c)
     return z ^ z >> 31;
 }
 
-static void seed(ko_dyno_client *c)
+static void seed_client_random(ko_dyno_client *c)
 {
     if (getrandom(&c->random, sizeof c->random, GRND_NONBLOCK) != (ssize_t)sizeof c->random)
         c->random = kb_clock_ns(CLOCK_MONOTONIC) ^ (uint64_t)c->pid << 32;
 }
 
 /* "dynoconfigclient" and a random UUID, as Kineto's. */
-static kineto_status choose_name(ko_dyno_client *c, kineto_error *err)
+static kineto_status choose_client_name(ko_dyno_client *c, kineto_error *err)
 {
     char name[KO_DYNO_NAME_BYTES + 1];
-    uint64_t high = next_number(c), low = next_number(c);
+    uint64_t high = next_client_random(c), low = next_client_random(c);
     snprintf(name, sizeof name, KO_DYNO_CLIENT "%08x-%04x-4%03x-%04x-%04x%08x",
              (uint32_t)(high >> 32), (uint32_t)(high >> 16 & 0xffff), (uint32_t)(high & 0xfff),
              (uint32_t)(low >> 48 & 0x3fff) | 0x8000, (uint32_t)(low >> 32 & 0xffff),
@@ -132,14 +132,14 @@ static kineto_status choose_name(ko_dyno_client *c, kineto_error *err)
     return ko_dyno_address_of(name, c->directory, &c->own, err);
 }
 
-static bool owns_file(const ko_dyno_client *c)
+static bool owns_socket_file(const ko_dyno_client *c)
 {
     struct stat st;
     return lstat(c->own.address.sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
            st.st_dev == c->file_device && st.st_ino == c->file_inode;
 }
 
-static bool identify_file(ko_dyno_client *c)
+static bool identify_socket_file(ko_dyno_client *c)
 {
     struct stat st;
     if (!*c->directory)
@@ -152,17 +152,17 @@ static bool identify_file(ko_dyno_client *c)
 }
 
 /* Credentials come with every message from here on; others cannot write to a file of ours. */
-static bool prepare(const ko_dyno_client *c, int fd)
+static bool prepare_datagram_socket(const ko_dyno_client *c, int fd)
 {
     int on = 1;
     return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
            (!*c->directory || fchmod(fd, S_IRUSR | S_IWUSR) == 0);
 }
 
-static kineto_status bind_somewhere(ko_dyno_client *c, int fd, kineto_error *err)
+static kineto_status bind_client_socket(ko_dyno_client *c, int fd, kineto_error *err)
 {
     for (uint32_t i = 0; i < MOST_NAMES; i++) {
-        kineto_status status = choose_name(c, err);
+        kineto_status status = choose_client_name(c, err);
         if (status != KINETO_OK)
             return status;
         if (bind(fd, (const struct sockaddr *)&c->own.address, c->own.size) == 0)
@@ -174,17 +174,17 @@ static kineto_status bind_somewhere(ko_dyno_client *c, int fd, kineto_error *err
                       c->directory);
 }
 
-static kineto_status open_socket(ko_dyno_client *c, kineto_error *err)
+static kineto_status open_client_socket(ko_dyno_client *c, kineto_error *err)
 {
-    seed(c);
+    seed_client_random(c);
     if (c->pid_count == 0)
         c->pid_count = ko_dyno_ancestors(c->pid, c->pids);
     if (!kb_owned_take(&c->socket, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a socket");
     int fd = c->socket.fd;
-    kineto_status status = prepare(c, fd) ? bind_somewhere(c, fd, err)
+    kineto_status status = prepare_datagram_socket(c, fd) ? bind_client_socket(c, fd, err)
                                           : kb_fail_os(err, errno, "cannot prepare a socket");
-    if (status == KINETO_OK && !identify_file(c))
+    if (status == KINETO_OK && !identify_socket_file(c))
         status = kb_fail_os(err, errno, "cannot find the socket that was just opened");
     if (status != KINETO_OK)
         kb_owned_close(&c->socket);
@@ -192,11 +192,11 @@ static kineto_status open_socket(ko_dyno_client *c, kineto_error *err)
 }
 
 /* The file stays where it is that of a parent. */
-static void close_socket(ko_dyno_client *c, bool remove_file)
+static void close_client_socket(ko_dyno_client *c, bool remove_file)
 {
     if (c->socket.fd < 0)
         return;
-    if (remove_file && *c->directory && owns_file(c))
+    if (remove_file && *c->directory && owns_socket_file(c))
         unlink(c->own.address.sun_path);
     kb_owned_close(&c->socket);
     c->awaits = false;
@@ -205,7 +205,7 @@ static void close_socket(ko_dyno_client *c, bool remove_file)
 /* The daemon cannot answer where somebody tidied up our file. */
 static bool can_be_answered(const ko_dyno_client *c)
 {
-    return kb_owned_is_ours(&c->socket) && (!*c->directory || owns_file(c));
+    return kb_owned_is_ours(&c->socket) && (!*c->directory || owns_socket_file(c));
 }
 
 /* ---- receiving -----------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ static void find_uid(struct msghdr *m, received *r)
 }
 
 /* One datagram, whatever it is, is taken off the queue. */
-static bool take_datagram(ko_dyno_client *c, received *r)
+static bool receive_datagram(ko_dyno_client *c, received *r)
 {
     control room;
     struct iovec part = {c->buffer, BUFFER_BYTES};
@@ -261,7 +261,7 @@ static bool take_datagram(ko_dyno_client *c, received *r)
 }
 
 /* NULL, or what is wrong with the sender. */
-static const char *stranger(const ko_dyno_client *c, const received *r)
+static const char *find_sender_fault(const ko_dyno_client *c, const received *r)
 {
     char name[KO_DYNO_NAME_BYTES + 1];
     if (!r->has_uid || (r->uid != 0 && r->uid != geteuid()))
@@ -272,40 +272,40 @@ static const char *stranger(const ko_dyno_client *c, const received *r)
 }
 
 /* Is it an answer, with a text or without? */
-static bool judge(ko_dyno_client *c, const received *r, uint64_t now_ns, kineto_string *text)
+static bool check_answer(ko_dyno_client *c, const received *r, uint64_t now_ns, kineto_string *text)
 {
     ko_dyno_type type = KO_DYNO_REQUEST;
-    const char *why = stranger(c, r);
+    const char *why = find_sender_fault(c, r);
     if (!why && ko_dyno_read_answer(c->buffer, r->size, &type, text, &why) &&
         type != KO_DYNO_REQUEST)
         why = "it answers what was not asked";
     if (!why)
         return true;
-    *text = no_text();
+    *text = empty_text();
     note_refused(c, now_ns, why);
     return false;
 }
 
-static void answered(ko_dyno_client *c)
+static void note_answer(ko_dyno_client *c)
 {
     c->awaits = false;
     c->known = true;
     c->failures = 0;
-    tell(c, TOLD_ANSWERS, KINETO_LOG_INFO, "");
+    report_daemon_state(c, TOLD_ANSWERS, KINETO_LOG_INFO, "");
 }
 
 /* Up to the first text, which the buffer holds. False: the queue is empty. */
-static bool receive(ko_dyno_client *c, uint64_t now_ns, kineto_string *text)
+static bool receive_answers(ko_dyno_client *c, uint64_t now_ns, kineto_string *text)
 {
     received r;
     if (c->socket.fd < 0)
         return false;
     for (uint32_t i = 0; i < MOST_AT_ONCE; i++) {
-        if (!take_datagram(c, &r))
+        if (!receive_datagram(c, &r))
             return false;
-        if (!judge(c, &r, now_ns, text))
+        if (!check_answer(c, &r, now_ns, text))
             continue;
-        answered(c);
+        note_answer(c);
         if (text->size > 0)
             return true;
     }
@@ -332,7 +332,7 @@ static void plan_poll(ko_dyno_client *c, uint64_t now_ns, uint64_t interval_ns)
 {
     uint64_t wait = back_off(c, interval_ns);
     c->full_tries = 0;
-    c->next_ns = now_ns + wait - wait / 10 + next_number(c) % (wait / 5 + 1);
+    c->next_ns = now_ns + wait - wait / 10 + next_client_random(c) % (wait / 5 + 1);
 }
 
 static int send_request(ko_dyno_client *c, bool busy)
@@ -349,54 +349,54 @@ static int send_request(ko_dyno_client *c, bool busy)
     return sent >= 0 ? 0 : errno;
 }
 
-static bool is_full(int why)
+static bool is_queue_full(int why)
 {
     return why == EAGAIN || why == EWOULDBLOCK || why == ENOBUFS || why == EINTR;
 }
 
-static void failed(ko_dyno_client *c, told what, const char *detail)
+static void note_poll_failure(ko_dyno_client *c, daemon_state what, const char *detail)
 {
     c->failures += c->failures < UINT32_MAX;
     /* Who never saw a daemon will often do without. */
-    tell(c, what, c->known || what != TOLD_ABSENT ? KINETO_LOG_WARNING : KINETO_LOG_INFO, detail);
+    report_daemon_state(c, what, c->known || what != TOLD_ABSENT ? KINETO_LOG_WARNING : KINETO_LOG_INFO, detail);
 }
 
 /* Nothing is sent to another process that took the daemon's name. */
-static bool is_strange(ko_dyno_client *c)
+static bool is_foreign_daemon(ko_dyno_client *c)
 {
     char text[32];
     uint32_t user;
     if (!ko_dyno_owner_is_strange(&c->daemon, &user))
         return false;
     snprintf(text, sizeof text, "user %u", user);
-    failed(c, TOLD_STRANGE, text);
+    note_poll_failure(c, TOLD_STRANGE, text);
     return true;
 }
 
 /* A full queue is tried again soon, a few times. */
-static void ask(ko_dyno_client *c, uint64_t now_ns, bool busy, uint64_t interval_ns)
+static void send_poll(ko_dyno_client *c, uint64_t now_ns, bool busy, uint64_t interval_ns)
 {
     kineto_error err;
     if (c->awaits && c->full_tries == 0)
-        failed(c, TOLD_SILENT, "");
-    if (is_strange(c)) {
+        note_poll_failure(c, TOLD_SILENT, "");
+    if (is_foreign_daemon(c)) {
         c->awaits = false;
         plan_poll(c, now_ns, interval_ns);
         return;
     }
     int why = send_request(c, busy);
-    if (is_full(why) && c->full_tries < FULL_TRIES) {
+    if (is_queue_full(why) && c->full_tries < FULL_TRIES) {
         c->next_ns = now_ns + (FULL_WAIT_NS << c->full_tries++);
         return;
     }
     if (why == 0) {
         c->awaits = true;
-    } else if (is_full(why)) {
-        failed(c, TOLD_FULL, "");
+    } else if (is_queue_full(why)) {
+        note_poll_failure(c, TOLD_FULL, "");
     } else {
         c->awaits = false; /* what it had not read yet went with it */
         kb_fail_os(&err, why, "is not there");
-        failed(c, TOLD_ABSENT, err.message);
+        note_poll_failure(c, TOLD_ABSENT, err.message);
     }
     plan_poll(c, now_ns, interval_ns);
 }
@@ -406,13 +406,13 @@ static kineto_status poll_daemon(ko_dyno_client *c, uint64_t now_ns, bool busy,
 {
     kineto_error why;
     if (!can_be_answered(c))
-        close_socket(c, true);
-    kineto_status status = c->socket.fd >= 0 ? KINETO_OK : open_socket(c, &why);
+        close_client_socket(c, true);
+    kineto_status status = c->socket.fd >= 0 ? KINETO_OK : open_client_socket(c, &why);
     if (status == KINETO_OK) {
-        ask(c, now_ns, busy, interval_ns);
+        send_poll(c, now_ns, busy, interval_ns);
         return KINETO_OK;
     }
-    failed(c, TOLD_NO_SOCKET, why.message);
+    note_poll_failure(c, TOLD_NO_SOCKET, why.message);
     plan_poll(c, now_ns, interval_ns);
     if (err)
         *err = why;
@@ -470,14 +470,14 @@ kineto_status ko_dyno_client_run(ko_dyno_client *c, uint64_t now_ns, bool busy,
 {
     kineto_status status = KINETO_OK;
     uint64_t interval_ns = clamp_interval(poll_interval_ns);
-    *text = no_text();
+    *text = empty_text();
     if (c->pid != kb_os_pid())
         ko_dyno_client_forked(c);
     if (c->socket.fd >= 0 && !kb_owned_is_ours(&c->socket)) {
-        close_socket(c, true);
+        close_client_socket(c, true);
         c->next_ns = now_ns;
     }
-    bool more = receive(c, now_ns, text);
+    bool more = receive_answers(c, now_ns, text);
     /* An interval that became shorter, or a daemon that answered late, ends a long wait. */
     c->next_ns = KB_MIN(c->next_ns, now_ns + back_off(c, interval_ns) / 10 * 11);
     if (text->size == 0 && now_ns >= c->next_ns)
@@ -493,7 +493,7 @@ void ko_dyno_client_for(ko_dyno_client *c, uint32_t pid)
 
 void ko_dyno_client_forked(ko_dyno_client *c)
 {
-    close_socket(c, false);
+    close_client_socket(c, false);
     c->pid = kb_os_pid();
     c->pid_count = 0;
     c->next_ns = 0;
@@ -501,7 +501,7 @@ void ko_dyno_client_forked(ko_dyno_client *c)
     c->failures = 0;
     c->awaits = false;
     c->known = false;
-    c->told = TOLD_NOTHING;
+    c->state = TOLD_NOTHING;
 }
 
 /* A moment for an answer that is on its way: the daemon would wait 10 s for a socket that is gone.
@@ -511,9 +511,9 @@ static void wait_for_answer(ko_dyno_client *c)
     uint64_t begin = kb_clock_ns(CLOCK_MONOTONIC), now = begin;
     while (c->awaits && now - begin < LAST_ANSWER_NS) {
         struct pollfd ready = {c->socket.fd, POLLIN, 0};
-        kineto_string text = no_text();
+        kineto_string text = empty_text();
         if (poll(&ready, 1, (int)((LAST_ANSWER_NS - (now - begin)) / MILLISECOND) + 1) > 0)
-            (void)receive(c, c->refused_said_ns, &text);
+            (void)receive_answers(c, c->refused_said_ns, &text);
         if (text.size > 0)
             kb_log(KINETO_LOG_WARNING,
                    "on-demand tracing: a request came as tracing ended: dropped");
@@ -528,7 +528,7 @@ void ko_dyno_client_destroy(ko_dyno_client *c)
     bool is_own = c->pid == kb_os_pid();
     if (is_own && c->failures == 0 && can_be_answered(c))
         wait_for_answer(c);
-    close_socket(c, is_own);
+    close_client_socket(c, is_own);
     free(c->buffer);
     free(c);
 }

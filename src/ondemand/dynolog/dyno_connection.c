@@ -7,27 +7,27 @@
 
 typedef enum progress { MORE = 0, DONE = 1, OVER = 2 } progress;
 
-static progress after_failure(ssize_t n)
+static progress progress_after_error(ssize_t n)
 {
     bool later = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
     return later ? MORE : OVER;
 }
 
-static progress receive(int fd, char *to, size_t room, size_t *have)
+static progress receive_bytes(int fd, char *to, size_t room, size_t *have)
 {
     while (*have < room) {
         ssize_t n = recv(fd, to + *have, room - *have, MSG_DONTWAIT);
         if (n <= 0)
-            return after_failure(n);
+            return progress_after_error(n);
         *have += (size_t)n;
     }
     return DONE;
 }
 
-static progress read_head(ko_dyno_connection *c)
+static progress read_frame_head(ko_dyno_connection *c)
 {
     int32_t size;
-    progress p = receive(c->fd, c->head, sizeof c->head, &c->head_bytes);
+    progress p = receive_bytes(c->fd, c->head, sizeof c->head, &c->head_bytes);
     if (p != DONE || c->body_size)
         return p;
     memcpy(&size, c->head, sizeof size);
@@ -38,7 +38,7 @@ static progress read_head(ko_dyno_connection *c)
 }
 
 /* Memory follows what has come, not what was announced. */
-static progress read_body(ko_dyno_connection *c)
+static progress read_frame_body(ko_dyno_connection *c)
 {
     enum { FIRST_BYTES = 4096 };
     progress p;
@@ -51,12 +51,12 @@ static progress read_body(ko_dyno_connection *c)
             c->body = grown;
             c->body_room = room;
         }
-        p = receive(c->fd, c->body, c->body_room, &c->body_bytes);
+        p = receive_bytes(c->fd, c->body, c->body_room, &c->body_bytes);
     } while (p == DONE && c->body_bytes < c->body_size);
     return p;
 }
 
-static progress make_answer(ko_dyno_connection *c, ko_dyno_registry *r, uint64_t now_ns,
+static progress make_frame_answer(ko_dyno_connection *c, ko_dyno_registry *r, uint64_t now_ns,
                             kineto_error *refused)
 {
     char *text = NULL;
@@ -74,13 +74,13 @@ static progress make_answer(ko_dyno_connection *c, ko_dyno_registry *r, uint64_t
     return c->answer ? DONE : OVER;
 }
 
-static progress write_answer(ko_dyno_connection *c)
+static progress write_frame_answer(ko_dyno_connection *c)
 {
     while (c->sent < c->answer_bytes) {
         ssize_t n = send(c->fd, c->answer + c->sent, c->answer_bytes - c->sent,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n <= 0)
-            return after_failure(n);
+            return progress_after_error(n);
         c->sent += (size_t)n;
     }
     /* What is still unread would make the system take the answer back. */
@@ -94,13 +94,13 @@ bool ko_dyno_connection_serve(ko_dyno_connection *c, ko_dyno_registry *r, uint64
 {
     progress p = DONE;
     if (!c->answer) {
-        p = read_head(c);
+        p = read_frame_head(c);
         if (p == DONE)
-            p = read_body(c);
+            p = read_frame_body(c);
         if (p == DONE)
-            p = make_answer(c, r, now_ns, refused);
+            p = make_frame_answer(c, r, now_ns, refused);
     }
-    return (p == DONE ? write_answer(c) : p) != OVER;
+    return (p == DONE ? write_frame_answer(c) : p) != OVER;
 }
 
 void ko_dyno_connection_close(ko_dyno_connection *c)

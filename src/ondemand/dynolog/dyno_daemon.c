@@ -51,13 +51,13 @@ struct ko_dyno_daemon {
     char answer[KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES];
 };
 
-static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+static uint64_t monotonic_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
 /* Who may not connect, or asks for another sort of socket, has learnt that there is one. */
-static bool somebody_listens(const ko_dyno_address *a)
+static bool is_address_in_use(const ko_dyno_address *a)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -68,7 +68,7 @@ static bool somebody_listens(const ko_dyno_address *a)
 }
 
 /* Only what a daemon that is gone left behind is removed. */
-static kineto_status clear_path(const ko_dyno_address *a, kineto_error *err)
+static kineto_status remove_stale_path(const ko_dyno_address *a, kineto_error *err)
 {
     const char *path = a->address.sun_path;
     struct stat st;
@@ -76,7 +76,7 @@ static kineto_status clear_path(const ko_dyno_address *a, kineto_error *err)
         return KINETO_OK; /* bind says what is wrong */
     if (!S_ISSOCK(st.st_mode))
         return kb_fail(err, KINETO_E_BUSY, "'%s' is there, and is no socket", path);
-    if (somebody_listens(a))
+    if (is_address_in_use(a))
         return ko_dyno_name_is_taken(path, err);
     if (unlink(path) != 0 && errno != ENOENT)
         return kb_fail_os(err, errno, "cannot remove the socket '%s', which was left behind", path);
@@ -85,7 +85,7 @@ static kineto_status clear_path(const ko_dyno_address *a, kineto_error *err)
 
 /* Who may send to it: everybody, if a daemon of root serves everybody. Through a descriptor, so
  * that nobody can put a link in its place. */
-static void own_path(ko_dyno_daemon *d, const ko_dyno_address *a)
+static void claim_socket_path(ko_dyno_daemon *d, const ko_dyno_address *a)
 {
     char through[32];
     struct stat st;
@@ -105,14 +105,14 @@ static void own_path(ko_dyno_daemon *d, const ko_dyno_address *a)
 static kineto_status bind_datagrams(ko_dyno_daemon *d, const ko_dyno_address *a, kineto_error *err)
 {
     const char *shown = d->directory ? a->address.sun_path : "@" KO_DYNO_DAEMON "@";
-    kineto_status status = d->directory ? clear_path(a, err) : KINETO_OK;
+    kineto_status status = d->directory ? remove_stale_path(a, err) : KINETO_OK;
     if (status != KINETO_OK)
         return status;
     if (bind(d->datagrams, (const struct sockaddr *)&a->address, a->size) != 0)
         return errno == EADDRINUSE ? ko_dyno_name_is_taken(shown, err)
                                    : kb_fail_os(err, errno, "cannot bind the socket %s", shown);
     if (d->directory)
-        own_path(d, a);
+        claim_socket_path(d, a);
     return KINETO_OK;
 }
 
@@ -132,7 +132,7 @@ static kineto_status open_datagrams(ko_dyno_daemon *d, kineto_error *err)
     return bind_datagrams(d, &a, err);
 }
 
-static uint16_t port_of(int fd)
+static uint16_t bound_port(int fd)
 {
     struct sockaddr_storage a = {0};
     socklen_t size = sizeof a;
@@ -142,7 +142,7 @@ static uint16_t port_of(int fd)
                                          : ((struct sockaddr_in *)&a)->sin_port);
 }
 
-static kineto_status listen_at(ko_dyno_daemon *d, const struct addrinfo *at, const char *host,
+static kineto_status listen_on_address(ko_dyno_daemon *d, const struct addrinfo *at, const char *host,
                                uint16_t port, kineto_error *err)
 {
     const int on = 1;
@@ -156,11 +156,11 @@ static kineto_status listen_at(ko_dyno_daemon *d, const struct addrinfo *at, con
                              "port %u of %s is taken, perhaps by another daemon or dynologd", port,
                              host)
                    : kb_fail_os(err, errno, "cannot listen at %s, port %u", host, port);
-    d->port = port_of(d->listener);
+    d->port = bound_port(d->listener);
     return KINETO_OK;
 }
 
-static bool is_loopback(const struct sockaddr *a)
+static bool is_loopback_address(const struct sockaddr *a)
 {
     const struct sockaddr_in *four = (const struct sockaddr_in *)a;
     const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
@@ -171,7 +171,7 @@ static bool is_loopback(const struct sockaddr *a)
             (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == IN_LOOPBACKNET));
 }
 
-static kineto_status open_rpc(ko_dyno_daemon *d, const char *host, uint16_t port, kineto_error *err)
+static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint16_t port, kineto_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
@@ -182,17 +182,17 @@ static kineto_status open_rpc(ko_dyno_daemon *d, const char *host, uint16_t port
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no address to listen at: 127.0.0.1, say",
                        host);
     kineto_status status =
-        !d->token && !is_loopback(at->ai_addr)
+        !d->token && !is_loopback_address(at->ai_addr)
             ? kb_fail(err, KINETO_E_ARGUMENT,
                       "other machines reach %s, and whoever asks there may have files written: "
                       "that needs a token, or listen at 127.0.0.1",
                       host)
-            : listen_at(d, at, host, port, err);
+            : listen_on_address(d, at, host, port, err);
     freeaddrinfo(at);
     return status;
 }
 
-static kineto_status open_all(ko_dyno_daemon *d, const ko_dyno_daemon_options *o, kineto_error *err)
+static kineto_status open_daemon(ko_dyno_daemon *d, const ko_dyno_daemon_options *o, kineto_error *err)
 {
     d->datagrams = d->listener = -1;
     d->user = (uint32_t)geteuid();
@@ -207,7 +207,7 @@ static kineto_status open_all(ko_dyno_daemon *d, const ko_dyno_daemon_options *o
     kineto_status status = open_datagrams(d, err);
     if (status != KINETO_OK || o->no_rpc)
         return status;
-    return open_rpc(d, o->host ? o->host : "127.0.0.1", o->port, err);
+    return open_rpc_listener(d, o->host ? o->host : "127.0.0.1", o->port, err);
 }
 
 kineto_status ko_dyno_daemon_create(const ko_dyno_daemon_options *o, ko_dyno_daemon **out,
@@ -217,7 +217,7 @@ kineto_status ko_dyno_daemon_create(const ko_dyno_daemon_options *o, ko_dyno_dae
     *out = NULL;
     if (!d)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
-    kineto_status status = open_all(d, o, err);
+    kineto_status status = open_daemon(d, o, err);
     if (status == KINETO_OK)
         *out = d;
     else
@@ -237,7 +237,7 @@ static void add_complaint(complaint *c, const char *why)
     snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why);
 }
 
-static void ignore(ko_dyno_daemon *d, const char *why) { add_complaint(&d->ignored, why); }
+static void ignore_message(ko_dyno_daemon *d, const char *why) { add_complaint(&d->ignored, why); }
 
 /* Who never reads long texts may fill half of the buffer with them; the rest is for short answers,
  * so that others go on being answered. */
@@ -283,18 +283,18 @@ static void answer_context(ko_dyno_daemon *d, const ko_dyno_message *m, const ko
                       (kineto_string){(const char *)&count, sizeof count});
 }
 
-static void take_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno_address *from,
+static void handle_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno_address *from,
                          uint32_t user, uint64_t now_ns)
 {
     char name[KO_DYNO_NAME_BYTES + 1];
     ko_dyno_message m;
     const char *why = "";
     if (d->user != 0 && user != d->user)
-        ignore(d, "it is of another user, whom only a daemon of root serves");
+        ignore_message(d, "it is of another user, whom only a daemon of root serves");
     else if (!ko_dyno_address_name(from, d->directory, name))
-        ignore(d, "its sender has no name that can be answered");
+        ignore_message(d, "its sender has no name that can be answered");
     else if (!ko_dyno_read(bytes.data, bytes.size, &m, &why))
-        ignore(d, why);
+        ignore_message(d, why);
     else if (m.type == KO_DYNO_CONTEXT)
         answer_context(d, &m, from, now_ns);
     else
@@ -303,7 +303,7 @@ static void take_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno_a
 
 /* What the kernel knows of the sender. There is room for nothing else, descriptors say: those are
  * closed by the kernel. */
-static uint32_t user_of(struct msghdr *head)
+static uint32_t sender_user(struct msghdr *head)
 {
     struct ucred who = {.uid = UINT32_MAX};
     const struct cmsghdr *c = CMSG_FIRSTHDR(head);
@@ -314,7 +314,7 @@ static uint32_t user_of(struct msghdr *head)
 }
 
 /* Each datagram is consumed, whatever is in it. */
-static bool take_datagram(ko_dyno_daemon *d, uint64_t now_ns)
+static bool handle_datagram(ko_dyno_daemon *d, uint64_t now_ns)
 {
     char bytes[1024]; /* more than any message has */
     union {
@@ -334,9 +334,9 @@ static bool take_datagram(ko_dyno_daemon *d, uint64_t now_ns)
         return errno == EINTR;
     from.size = head.msg_namelen;
     if (head.msg_flags & MSG_TRUNC)
-        ignore(d, "it is too long");
+        ignore_message(d, "it is too long");
     else
-        take_message(d, (kineto_string){bytes, (size_t)n}, &from, user_of(&head), now_ns);
+        handle_message(d, (kineto_string){bytes, (size_t)n}, &from, sender_user(&head), now_ns);
     return true;
 }
 
@@ -389,7 +389,7 @@ static ko_dyno_caller caller_at(const ko_dyno_daemon *d, int fd)
 
 /* No descriptor is left: the oldest connection goes, as where all places are taken, once it has had its time.
  * @return whether to try again. */
-static bool make_room(ko_dyno_daemon *d, uint64_t now_ns)
+static bool make_connection_room(ko_dyno_daemon *d, uint64_t now_ns)
 {
     if (d->count && now_ns >= d->connections[0].since_ns + CROWDED_NS) {
         drop_connection(d, 0);
@@ -406,7 +406,7 @@ static bool accept_one(ko_dyno_daemon *d, uint64_t now_ns)
     int fd = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-            return make_room(d, now_ns);
+            return make_connection_room(d, now_ns);
         return errno == EINTR || errno == ECONNABORTED;
     }
     if (d->count == MOST_CONNECTIONS)
@@ -422,7 +422,7 @@ static bool accept_one(ko_dyno_daemon *d, uint64_t now_ns)
 
 enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MOST_POLLED = CONNECTIONS + MOST_CONNECTIONS };
 
-static nfds_t prepare(const ko_dyno_daemon *d, int stop, uint64_t now_ns, struct pollfd *polled)
+static nfds_t fill_poll_set(const ko_dyno_daemon *d, int stop, uint64_t now_ns, struct pollfd *polled)
 {
     bool listens = room_at_ns(d) <= now_ns;
     polled[STOP] = (struct pollfd){.fd = stop, .events = POLLIN};
@@ -437,7 +437,7 @@ static nfds_t prepare(const ko_dyno_daemon *d, int stop, uint64_t now_ns, struct
 }
 
 /* Milliseconds until somebody's patience ends, if that is before `wait_ms`. */
-static int time_out(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t now_ns)
+static int poll_timeout_ms(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t now_ns)
 {
     uint64_t room = room_at_ns(d), at = room > now_ns ? room : UINT64_MAX;
     if (d->count)
@@ -451,29 +451,29 @@ static int time_out(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t now_ns)
 }
 
 /* What is left when the time is up has its turn after the datagrams that came meanwhile. */
-static bool time_is_up(uint64_t since_ns) { return now() - since_ns > TURN_NS; }
+static bool is_time_slice_over(uint64_t since_ns) { return monotonic_now_ns() - since_ns > TURN_NS; }
 
 static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, uint32_t count,
                               uint64_t now_ns)
 {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < count && !time_is_up(now_ns); i++) {
+    for (uint32_t i = 0; i < count && !is_time_slice_over(now_ns); i++) {
         at += !polled[i].revents || serve_connection(d, at, now_ns);
     }
 }
 
-static void serve(ko_dyno_daemon *d, const struct pollfd *polled, nfds_t count, uint64_t now_ns)
+static void serve_ready(ko_dyno_daemon *d, const struct pollfd *polled, nfds_t count, uint64_t now_ns)
 {
     if (polled[DATAGRAMS].revents)
-        for (uint32_t i = 0; i < MOST_AT_ONCE && take_datagram(d, now_ns); i++)
+        for (uint32_t i = 0; i < MOST_AT_ONCE && handle_datagram(d, now_ns); i++)
             continue;
     serve_connections(d, polled + CONNECTIONS, (uint32_t)count - CONNECTIONS, now_ns);
     if (polled[LISTENER].revents)
-        while (!time_is_up(now_ns) && accept_one(d, now_ns))
+        while (!is_time_slice_over(now_ns) && accept_one(d, now_ns))
             continue;
 }
 
-static void say_complaint(complaint *c, const char *what, uint64_t now_ns)
+static void log_complaint(complaint *c, const char *what, uint64_t now_ns)
 {
     if (!c->count || now_ns - c->said_ns < COMPLAIN_NS)
         return;
@@ -483,7 +483,7 @@ static void say_complaint(complaint *c, const char *what, uint64_t now_ns)
     c->count = 0;
 }
 
-static void tidy(ko_dyno_daemon *d, uint64_t now_ns)
+static void expire_and_report(ko_dyno_daemon *d, uint64_t now_ns)
 {
     for (uint32_t i = d->count; i-- > 0;)
         if (now_ns > d->connections[i].since_ns + PATIENCE_NS)
@@ -492,22 +492,22 @@ static void tidy(ko_dyno_daemon *d, uint64_t now_ns)
         ko_dyno_registry_age(d->registry, now_ns);
         d->aged_ns = now_ns;
     }
-    say_complaint(&d->ignored, "messages ignored", now_ns);
-    say_complaint(&d->refused, "requests over TCP refused", now_ns);
+    log_complaint(&d->ignored, "messages ignored", now_ns);
+    log_complaint(&d->refused, "requests over TCP refused", now_ns);
 }
 
 kineto_status ko_dyno_daemon_run(ko_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err)
 {
     struct pollfd polled[MOST_POLLED];
-    uint64_t before_ns = now();
-    nfds_t count = prepare(d, stop, before_ns, polled);
-    int n = poll(polled, count, time_out(d, wait_ms, before_ns));
+    uint64_t before_ns = monotonic_now_ns();
+    nfds_t count = fill_poll_set(d, stop, before_ns, polled);
+    int n = poll(polled, count, poll_timeout_ms(d, wait_ms, before_ns));
     if (n < 0 && errno != EINTR)
         return kb_fail_os(err, errno, "cannot wait for messages");
-    uint64_t now_ns = now();
+    uint64_t now_ns = monotonic_now_ns();
     if (n > 0)
-        serve(d, polled, count, now_ns);
-    tidy(d, now_ns);
+        serve_ready(d, polled, count, now_ns);
+    expire_and_report(d, now_ns);
     return KINETO_OK;
 }
 

@@ -21,7 +21,7 @@ typedef struct question {
     struct unix_diag_req what;
 } question;
 
-static bool ask_for_all(int fd)
+static bool request_unix_sockets(int fd)
 {
     question q = {.head = {.nlmsg_len = sizeof q,
                            .nlmsg_type = SOCK_DIAG_BY_FAMILY,
@@ -33,7 +33,7 @@ static bool ask_for_all(int fd)
 }
 
 /* The user of one socket of the list, if it has this name. */
-static bool read_socket(const struct nlmsghdr *head, kineto_string name, uint32_t *user)
+static bool read_socket_owner(const struct nlmsghdr *head, kineto_string name, uint32_t *user)
 {
     const struct unix_diag_msg *m = NLMSG_DATA(head);
     size_t left = head->nlmsg_len - NLMSG_LENGTH(sizeof *m);
@@ -54,13 +54,13 @@ static bool read_socket(const struct nlmsghdr *head, kineto_string name, uint32_
 }
 
 /* A part of the list. @return whether there may be more. */
-static bool read_part(const char *part, size_t bytes, kineto_string name, uint32_t *user, bool *found)
+static bool read_socket_list(const char *part, size_t bytes, kineto_string name, uint32_t *user, bool *found)
 {
     const struct nlmsghdr *head = (const struct nlmsghdr *)part;
     for (size_t left = bytes; NLMSG_OK(head, left); head = NLMSG_NEXT(head, left)) {
         if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
             return false;
-        if (read_socket(head, name, user)) {
+        if (read_socket_owner(head, name, user)) {
             *found = true;
             return false;
         }
@@ -68,7 +68,7 @@ static bool read_part(const char *part, size_t bytes, kineto_string name, uint32
     return true;
 }
 
-static bool find_abstract(kineto_string name, uint32_t *user)
+static bool find_abstract_owner(kineto_string name, uint32_t *user)
 {
     union {
         struct nlmsghdr head;
@@ -79,16 +79,16 @@ static bool find_abstract(kineto_string name, uint32_t *user)
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
     if (fd < 0)
         return false;
-    if (ask_for_all(fd))
+    if (request_unix_sockets(fd))
         while ((n = recv(fd, &part, sizeof part, MSG_DONTWAIT)) > 0 &&
-               read_part(part.bytes, (size_t)n, name, user, &found))
+               read_socket_list(part.bytes, (size_t)n, name, user, &found))
             ;
     close(fd);
     return found;
 }
 
 /* In another user namespace the users of this machine all have this number. */
-static bool is_unmapped(uint32_t user)
+static bool is_overflow_user(uint32_t user)
 {
     char text[64];
     uint32_t overflow =
@@ -108,7 +108,7 @@ bool ko_dyno_owner_is_strange(const ko_dyno_address *a, uint32_t *user)
         known = stat(address->sun_path, &st) == 0;
         *user = known ? st.st_uid : 0;
     } else {
-        known = find_abstract(name, user);
+        known = find_abstract_owner(name, user);
     }
-    return known && *user != 0 && *user != geteuid() && !is_unmapped(*user);
+    return known && *user != 0 && *user != geteuid() && !is_overflow_user(*user);
 }

@@ -30,7 +30,7 @@ typedef struct owner {
  */
 
 /* IPv4 in IPv6's clothes is what the other side knows as IPv4. */
-static bool address_of(const struct sockaddr_storage *a, sa_family_t *family, uint32_t out[4],
+static bool split_address(const struct sockaddr_storage *a, sa_family_t *family, uint32_t out[4],
                        uint16_t *port)
 {
     static const uint32_t no_address[4] = {0};
@@ -55,15 +55,15 @@ static bool address_of(const struct sockaddr_storage *a, sa_family_t *family, ui
     return true;
 }
 
-static bool ends_of(int fd, ends *out)
+static bool read_connection_ends(int fd, ends *out)
 {
     struct sockaddr_storage ours = {0}, theirs = {0};
     socklen_t ours_size = sizeof ours, theirs_size = sizeof theirs;
     sa_family_t family;
     return getsockname(fd, (struct sockaddr *)&ours, &ours_size) == 0 &&
            getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) == 0 &&
-           address_of(&ours, &family, out->remote, &out->remote_port) &&
-           address_of(&theirs, &out->family, out->local, &out->local_port) && family == out->family;
+           split_address(&ours, &family, out->remote, &out->remote_port) &&
+           split_address(&theirs, &out->family, out->local, &out->local_port) && family == out->family;
 }
 
 /* ---- asking for the one socket -----------------------------------------------------------------
@@ -74,7 +74,7 @@ typedef struct question {
     struct inet_diag_req_v2 what;
 } question;
 
-static bool ask_kernel(int fd, const ends *e)
+static bool send_diag_query(int fd, const ends *e)
 {
     question q = {.head = {.nlmsg_len = sizeof q,
                            .nlmsg_type = SOCK_DIAG_BY_FAMILY,
@@ -90,7 +90,7 @@ static bool ask_kernel(int fd, const ends *e)
     return send(fd, &q, sizeof q, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof q;
 }
 
-static bool read_answer(int fd, const ends *e, owner *out)
+static bool read_diag_answer(int fd, const ends *e, owner *out)
 {
     union {
         struct nlmsghdr head;
@@ -106,12 +106,12 @@ static bool read_answer(int fd, const ends *e, owner *out)
 }
 
 /* The answer is there when the question is sent. */
-static bool find_by_question(const ends *e, owner *out)
+static bool query_socket_owner(const ends *e, owner *out)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
     if (fd < 0)
         return false;
-    bool found = ask_kernel(fd, e) && read_answer(fd, e, out);
+    bool found = send_diag_query(fd, e) && read_diag_answer(fd, e, out);
     close(fd);
     return found;
 }
@@ -119,7 +119,7 @@ static bool find_by_question(const ends *e, owner *out)
 /* ---- looking through all -----------------------------------------------------------------------
  */
 
-static bool read_address(const char *text, const uint32_t wanted[4], uint16_t wanted_port)
+static bool match_proc_address(const char *text, const uint32_t wanted[4], uint16_t wanted_port)
 {
     unsigned part = 0, port = 0;
     size_t parts = strcspn(text, ":") / 8;
@@ -130,39 +130,39 @@ static bool read_address(const char *text, const uint32_t wanted[4], uint16_t wa
            htons((uint16_t)port) == wanted_port;
 }
 
-static bool read_line(const char *line, const ends *e, owner *out)
+static bool parse_tcp_line(const char *line, const ends *e, owner *out)
 {
     char local[64], remote[64];
     return sscanf(line, " %*[^:]: %63s %63s %x %*s %*s %*s %u %*s %u", local, remote, &out->state,
                   &out->user, &out->inode) == 5 &&
-           read_address(local, e->local, e->local_port) &&
-           read_address(remote, e->remote, e->remote_port);
+           match_proc_address(local, e->local, e->local_port) &&
+           match_proc_address(remote, e->remote, e->remote_port);
 }
 
-static bool find_in_list(const ends *e, owner *out)
+static bool find_owner_in_proc(const ends *e, owner *out)
 {
     char line[512];
     bool found = false;
     FILE *f = fopen(e->family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6", "re");
     while (f && !found && fgets(line, sizeof line, f))
-        found = read_line(line, e, out);
+        found = parse_tcp_line(line, e, out);
     if (f)
         fclose(f);
     return found;
 }
 
 /* In a line of the list the inode may be older than the user. */
-static bool find_twice_in_list(const ends *e, owner *out)
+static bool find_stable_owner_in_proc(const ends *e, owner *out)
 {
     owner again;
-    return find_in_list(e, out) && find_in_list(e, &again) && again.inode == out->inode;
+    return find_owner_in_proc(e, out) && find_owner_in_proc(e, &again) && again.inode == out->inode;
 }
 
 bool ko_dyno_peer_user(int fd, uint32_t *user)
 {
     ends e;
     owner o;
-    if (!ends_of(fd, &e) || (!find_by_question(&e, &o) && !find_twice_in_list(&e, &o)))
+    if (!read_connection_ends(fd, &e) || (!query_socket_owner(&e, &o) && !find_stable_owner_in_proc(&e, &o)))
         return false;
     *user = o.user;
     return o.inode != 0 && o.state != STATE_LISTEN && o.state != STATE_SYN_SENT;

@@ -56,7 +56,7 @@ static int compare_pids(const void *a, const void *b)
 }
 
 /* Sorts in place. */
-static pid_set set_of(int32_t *pids, uint32_t count)
+static pid_set make_pid_set(int32_t *pids, uint32_t count)
 {
     uint32_t kept = 0;
     if (count)
@@ -111,12 +111,12 @@ static size_t lower_bound(const ko_dyno_registry *r, const process_key *key)
     return from;
 }
 
-static size_t first_of_job(const ko_dyno_registry *r, int64_t job)
+static size_t first_index_of_job(const ko_dyno_registry *r, int64_t job)
 {
     return lower_bound(r, &(process_key){.job = job});
 }
 
-static process *find(const ko_dyno_registry *r, const process_key *key)
+static process *find_process(const ko_dyno_registry *r, const process_key *key)
 {
     size_t at = lower_bound(r, key);
     bool there = at < r->all.count && compare_key(r->all.data[at], key) == 0;
@@ -124,7 +124,7 @@ static process *find(const ko_dyno_registry *r, const process_key *key)
 }
 
 /* The text is its owner's from now on. */
-static char *take_text(ko_dyno_registry *r, process *p)
+static char *take_waiting_text(ko_dyno_registry *r, process *p)
 {
     char *text = p->text;
     r->waiting_bytes -= p->text_bytes;
@@ -133,30 +133,30 @@ static char *take_text(ko_dyno_registry *r, process *p)
     return text;
 }
 
-static void set_text(ko_dyno_registry *r, process *p, char *text)
+static void set_waiting_text(ko_dyno_registry *r, process *p, char *text)
 {
-    free(take_text(r, p));
+    free(take_waiting_text(r, p));
     p->text = text;
     p->text_bytes = strlen(text);
     r->waiting_bytes += p->text_bytes;
 }
 
-static void process_free(ko_dyno_registry *r, process *p)
+static void free_process(ko_dyno_registry *r, process *p)
 {
-    free(take_text(r, p));
+    free(take_waiting_text(r, p));
     free(p);
 }
 
-static void remove_at(ko_dyno_registry *r, size_t at)
+static void remove_process_at(ko_dyno_registry *r, size_t at)
 {
-    process_free(r, r->all.data[at]);
+    free_process(r, r->all.data[at]);
     r->all.count--;
     memmove(r->all.data + at, r->all.data + at + 1, (r->all.count - at) * sizeof *r->all.data);
 }
 
 /* Who was silent for longest goes, of one user's or of all, but nobody for whom a text waits: a
  * process that is there comes back when it asks again. */
-static bool make_room(ko_dyno_registry *r, bool of_one, uint32_t user)
+static bool evict_idle_process(ko_dyno_registry *r, bool of_one, uint32_t user)
 {
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < r->all.count; i++) {
@@ -167,21 +167,21 @@ static bool make_room(ko_dyno_registry *r, bool of_one, uint32_t user)
             found = i;
     }
     if (found != SIZE_MAX)
-        remove_at(r, found);
+        remove_process_at(r, found);
     return found != SIZE_MAX;
 }
 
-static bool has_room(ko_dyno_registry *r, uint32_t user)
+static bool make_process_room(ko_dyno_registry *r, uint32_t user)
 {
     size_t of_user = 0;
     for (size_t i = 0; i < r->all.count; i++)
         of_user += r->all.data[i]->user == user;
     if (of_user >= MOST_OF_ONE_USER)
-        return make_room(r, true, user);
-    return r->all.count < MOST_PROCESSES || make_room(r, false, 0);
+        return evict_idle_process(r, true, user);
+    return r->all.count < MOST_PROCESSES || evict_idle_process(r, false, 0);
 }
 
-static process *process_new(const process_key *key, int32_t leaf)
+static process *create_process(const process_key *key, int32_t leaf)
 {
     size_t pid_bytes = key->set.count * sizeof(int32_t);
     process *p = malloc(sizeof *p + pid_bytes);
@@ -192,11 +192,11 @@ static process *process_new(const process_key *key, int32_t leaf)
     return p;
 }
 
-static process *insert(ko_dyno_registry *r, const process_key *key, int32_t leaf)
+static process *insert_process(ko_dyno_registry *r, const process_key *key, int32_t leaf)
 {
-    if (!has_room(r, key->user) || !kb_vec_reserve(&r->all, r->all.count + 1))
+    if (!make_process_room(r, key->user) || !kb_vec_reserve(&r->all, r->all.count + 1))
         return NULL;
-    process *p = process_new(key, leaf);
+    process *p = create_process(key, leaf);
     if (!p)
         return NULL;
     size_t at = lower_bound(r, key);
@@ -219,7 +219,7 @@ void ko_dyno_registry_destroy(ko_dyno_registry *r)
     if (!r)
         return;
     for (size_t i = 0; i < r->all.count; i++)
-        process_free(r, r->all.data[i]);
+        free_process(r, r->all.data[i]);
     kb_vec_free(&r->all);
     kb_vec_free(&r->contexts);
     free(r);
@@ -228,14 +228,14 @@ void ko_dyno_registry_destroy(ko_dyno_registry *r)
 /* ---- processes that ask ------------------------------------------------------------------------
  */
 
-static process_key key_of(const ko_dyno_message *m, uint32_t user, int32_t pids[KO_DYNO_MOST_PIDS])
+static process_key key_of_message(const ko_dyno_message *m, uint32_t user, int32_t pids[KO_DYNO_MOST_PIDS])
 {
     uint32_t count = KB_MIN(m->pid_count, KO_DYNO_MOST_PIDS);
     memcpy(pids, m->pids, count * sizeof *pids);
-    return (process_key){.job = m->job, .set = set_of(pids, count), .user = user};
+    return (process_key){.job = m->job, .set = make_pid_set(pids, count), .user = user};
 }
 
-static ko_dyno_process shown(const process *p)
+static ko_dyno_process public_view(const process *p)
 {
     return (ko_dyno_process){.job = p->job,
                              .user = p->user,
@@ -253,9 +253,9 @@ void ko_dyno_registry_offer(ko_dyno_registry *r, ko_dyno_offer *offer, void *con
 }
 
 /* It takes what was offered, if it wants something. */
-static char *offered(const ko_dyno_registry *r, const process *p, int32_t wants)
+static char *ask_for_offer(const ko_dyno_registry *r, const process *p, int32_t wants)
 {
-    ko_dyno_process asks = shown(p);
+    ko_dyno_process asks = public_view(p);
     char *text = r->offer ? r->offer(r->offer_context, &asks, wants) : NULL;
     if (wants & KO_DYNO_WANTS_ACTIVITIES)
         return text;
@@ -269,26 +269,26 @@ char *ko_dyno_registry_ask(ko_dyno_registry *r, const ko_dyno_message *m, uint32
     int32_t pids[KO_DYNO_MOST_PIDS];
     if (m->type != KO_DYNO_REQUEST || m->pid_count < 1)
         return NULL;
-    process_key key = key_of(m, user, pids);
-    process *p = find(r, &key);
+    process_key key = key_of_message(m, user, pids);
+    process *p = find_process(r, &key);
     if (!p)
-        p = insert(r, &key, m->pids[0]);
+        p = insert_process(r, &key, m->pids[0]);
     if (!p)
         return NULL;
     p->seen_ns = now_ns;
     if (!p->text)
-        return offered(r, p, m->wants);
-    return m->wants & KO_DYNO_WANTS_ACTIVITIES ? take_text(r, p) : NULL;
+        return ask_for_offer(r, p, m->wants);
+    return m->wants & KO_DYNO_WANTS_ACTIVITIES ? take_waiting_text(r, p) : NULL;
 }
 
 void ko_dyno_registry_give_back(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
                                 char *text)
 {
     int32_t pids[KO_DYNO_MOST_PIDS];
-    process_key key = key_of(m, user, pids);
-    process *p = find(r, &key);
+    process_key key = key_of_message(m, user, pids);
+    process *p = find_process(r, &key);
     if (p && !p->text)
-        set_text(r, p, text);
+        set_waiting_text(r, p, text);
     else
         free(text);
 }
@@ -318,7 +318,7 @@ int32_t ko_dyno_registry_context(ko_dyno_registry *r, const ko_dyno_message *m, 
  */
 
 /* Indented, and with an id, both as Dynolog does it. */
-static char *text_for(ko_dyno_registry *r, const process *p, kineto_string config)
+static char *format_config_text(ko_dyno_registry *r, const process *p, kineto_string config)
 {
     char whose[128];
     int n = snprintf(whose, sizeof whose, "%s:%d:%llu:%llu", r->host, p->leaf,
@@ -339,20 +339,20 @@ typedef struct gift {
 } gift;
 typedef KB_VEC(gift) gifts;
 
-static void gifts_drop(gifts *g)
+static void free_gifts(gifts *g)
 {
     for (size_t i = 0; i < g->count; i++)
         free(g->data[i].text);
     kb_vec_free(g);
 }
 
-static bool all_zero(pid_set s) { return s.count == 0 || (s.count == 1 && s.pids[0] == 0); }
+static bool means_all_processes(pid_set s) { return s.count == 0 || (s.count == 1 && s.pids[0] == 0); }
 
-static bool matches(const process *p, const ko_dyno_trigger *t, pid_set wanted)
+static bool matches_trigger(const process *p, const ko_dyno_trigger *t, pid_set wanted)
 {
     if (t->one_user && p->user != t->user)
         return false;
-    if (all_zero(wanted))
+    if (means_all_processes(wanted))
         return true;
     for (uint32_t i = 0; i < p->pid_count; i++)
         if (set_has(wanted, p->pids[i]))
@@ -360,7 +360,7 @@ static bool matches(const process *p, const ko_dyno_trigger *t, pid_set wanted)
     return false;
 }
 
-static bool consider(process *p, int32_t limit, ko_dyno_matches *out, gifts *g)
+static bool consider_process(process *p, int32_t limit, ko_dyno_matches *out, gifts *g)
 {
     if (!kb_vec_push(&out->matched, p->leaf))
         return false;
@@ -373,14 +373,14 @@ static bool consider(process *p, int32_t limit, ko_dyno_matches *out, gifts *g)
     return kb_vec_push(g, (gift){.to = p});
 }
 
-static kineto_status choose(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
+static kineto_status select_processes(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
                             ko_dyno_matches *out, gifts *g, kineto_error *err)
 {
-    for (size_t i = first_of_job(r, t->job); i < r->all.count; i++) {
+    for (size_t i = first_index_of_job(r, t->job); i < r->all.count; i++) {
         process *p = r->all.data[i];
         if (p->job != t->job)
             break;
-        if (matches(p, t, wanted) && !consider(p, t->limit, out, g))
+        if (matches_trigger(p, t, wanted) && !consider_process(p, t->limit, out, g))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
     }
     return KINETO_OK;
@@ -402,7 +402,7 @@ static share *share_of(shares *all, uint32_t user)
     return kb_vec_push(all, (share){.user = user}) ? &all->data[all->count - 1] : NULL;
 }
 
-static bool add_up(const ko_dyno_registry *r, const gifts *g, size_t text_bytes, shares *all)
+static bool sum_shares(const ko_dyno_registry *r, const gifts *g, size_t text_bytes, shares *all)
 {
     for (size_t i = 0; i < g->count; i++) {
         share *s = share_of(all, g->data[i].to->user);
@@ -422,7 +422,7 @@ static bool add_up(const ko_dyno_registry *r, const gifts *g, size_t text_bytes,
 
 /* Of a user for whom too much would wait no process gets a text: what one user has waiting keeps
  * nobody from triggering others. */
-static void leave_out(shares *all, gifts *g, ko_dyno_matches *out)
+static void skip_users_over_limit(shares *all, gifts *g, ko_dyno_matches *out)
 {
     size_t kept = 0;
     for (size_t i = 0; i < g->count; i++) {
@@ -434,15 +434,15 @@ static void leave_out(shares *all, gifts *g, ko_dyno_matches *out)
     g->count = kept;
 }
 
-static kineto_status share_out(const ko_dyno_registry *r, size_t text_bytes, gifts *g,
+static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_bytes, gifts *g,
                                ko_dyno_matches *out, kineto_error *err)
 {
     shares all = {0};
     size_t wanted = g->count;
     uint32_t user = wanted ? g->data[0].to->user : 0;
-    bool added = add_up(r, g, text_bytes, &all);
+    bool added = sum_shares(r, g, text_bytes, &all);
     if (added)
-        leave_out(&all, g, out);
+        skip_users_over_limit(&all, g, out);
     kb_vec_free(&all);
     if (!added)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
@@ -463,7 +463,7 @@ static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gift
                        "more than %zu MiB of configurations would wait for %zu processes",
                        MOST_WAITING >> 20, g->count);
     for (size_t i = 0; i < g->count; i++) {
-        g->data[i].text = text_for(r, g->data[i].to, config);
+        g->data[i].text = format_config_text(r, g->data[i].to, config);
         if (!g->data[i].text || !kb_vec_push(&out->triggered, g->data[i].to->leaf))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory for the texts of a trigger");
     }
@@ -483,21 +483,21 @@ static kineto_status check_trigger(const ko_dyno_trigger *t, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status trigger(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
+static kineto_status trigger_processes(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
                              ko_dyno_matches *out, kineto_error *err)
 {
     gifts g = {0};
     kineto_string config = t->config.size ? t->config : kb_string("");
-    kineto_status status = choose(r, t, wanted, out, &g, err);
+    kineto_status status = select_processes(r, t, wanted, out, &g, err);
     if (status == KINETO_OK)
-        status = share_out(r, config.size + ID_BYTES, &g, out, err);
+        status = check_user_shares(r, config.size + ID_BYTES, &g, out, err);
     if (status == KINETO_OK)
         status = write_texts(r, config, &g, out, err);
     for (size_t i = 0; status == KINETO_OK && i < g.count; i++) {
-        set_text(r, g.data[i].to, g.data[i].text);
+        set_waiting_text(r, g.data[i].to, g.data[i].text);
         g.data[i].text = NULL;
     }
-    gifts_drop(&g);
+    free_gifts(&g);
     return status;
 }
 
@@ -514,7 +514,7 @@ kineto_status ko_dyno_registry_trigger(ko_dyno_registry *r, const ko_dyno_trigge
     if (t->pid_count)
         memcpy(pids, t->pids, t->pid_count * sizeof *pids);
     ko_dyno_registry_age(r, now_ns);
-    status = trigger(r, t, set_of(pids, t->pid_count), out, err);
+    status = trigger_processes(r, t, make_pid_set(pids, t->pid_count), out, err);
     free(pids);
     if (status != KINETO_OK)
         ko_dyno_matches_free(out);
@@ -538,7 +538,7 @@ static bool is_silent(uint64_t seen_ns, uint64_t now_ns)
 
 static bool has_processes(const ko_dyno_registry *r, int64_t job)
 {
-    size_t at = first_of_job(r, job);
+    size_t at = first_index_of_job(r, job);
     return at < r->all.count && r->all.data[at]->job == job;
 }
 
@@ -548,7 +548,7 @@ void ko_dyno_registry_age(ko_dyno_registry *r, uint64_t now_ns)
     for (size_t i = 0; i < r->all.count; i++) {
         process *p = r->all.data[i];
         if (is_silent(p->seen_ns, now_ns))
-            process_free(r, p);
+            free_process(r, p);
         else
             r->all.data[kept++] = p;
     }
@@ -566,7 +566,7 @@ void ko_dyno_registry_age(ko_dyno_registry *r, uint64_t now_ns)
 void ko_dyno_registry_each(const ko_dyno_registry *r, ko_dyno_visit *visit, void *context)
 {
     for (size_t i = 0; i < r->all.count; i++) {
-        ko_dyno_process p = shown(r->all.data[i]);
+        ko_dyno_process p = public_view(r->all.data[i]);
         visit(context, &p);
     }
 }

@@ -14,7 +14,7 @@ typedef struct call {
     kineto_string fn, config, pids, job, limit, token, duration;
 } call;
 
-static const char *type_name(kineto_string raw)
+static const char *json_type_name(kineto_string raw)
 {
     switch (raw.size ? raw.data[0] : 'n') {
     case '"':
@@ -33,16 +33,16 @@ static const char *type_name(kineto_string raw)
     }
 }
 
-static kineto_status wrong_type(kineto_error *err, const char *wanted, kineto_string raw)
+static kineto_status fail_wrong_type(kineto_error *err, const char *wanted, kineto_string raw)
 {
-    return kb_fail(err, KINETO_E_ARGUMENT, TYPE_ERROR, wanted, type_name(raw));
+    return kb_fail(err, KINETO_E_ARGUMENT, TYPE_ERROR, wanted, json_type_name(raw));
 }
 
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
 /* Keys are compared as they are written: dyno escapes none of these. */
-static kineto_string *member(call *c, kineto_string key)
+static kineto_string *find_call_member(call *c, kineto_string key)
 {
     const struct {
         const char *name;
@@ -60,7 +60,7 @@ static kineto_string *member(call *c, kineto_string key)
     return NULL;
 }
 
-static kineto_status read_call(kineto_string request, call *out, kineto_error *err)
+static kineto_status read_rpc_call(kineto_string request, call *out, kineto_error *err)
 {
     kt_scan s = kt_scan_of(request);
     kineto_string key, value;
@@ -71,7 +71,7 @@ static kineto_status read_call(kineto_string request, call *out, kineto_error *e
     if (kt_scan_open(&s, '{')) {
         while (kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key) &&
                kt_scan_value(&s, &value)) {
-            kineto_string *at = member(out, key);
+            kineto_string *at = find_call_member(out, key);
             if (at)
                 *at = value;
         }
@@ -84,39 +84,39 @@ static kineto_status read_call(kineto_string request, call *out, kineto_error *e
 
 /* Booleans are numbers, as there, and fractions are rounded. What no number of ours holds stays at
  * the nearest one that does. */
-static kineto_status read_number(kineto_string raw, int64_t *out, kineto_error *err)
+static kineto_status read_json_number(kineto_string raw, int64_t *out, kineto_error *err)
 {
-    const char *type = type_name(raw);
+    const char *type = json_type_name(raw);
     if (strcmp(type, "boolean") == 0)
         *out = raw.data[0] == 't';
     else if (strcmp(type, "number") != 0)
-        return wrong_type(err, "number", raw);
+        return fail_wrong_type(err, "number", raw);
     else if (!kt_json_int(raw, out) && !kt_json_scaled(raw, 0, out))
         *out = raw.data[0] == '-' ? INT64_MIN : INT64_MAX;
     return KINETO_OK;
 }
 
-static kineto_status read_optional(kineto_string raw, int64_t initial, int64_t *out,
+static kineto_status read_optional_number(kineto_string raw, int64_t initial, int64_t *out,
                                    kineto_error *err)
 {
     *out = initial;
-    return raw.size ? read_number(raw, out, err) : KINETO_OK;
+    return raw.size ? read_json_number(raw, out, err) : KINETO_OK;
 }
 
 typedef KB_VEC(int32_t) pid_list;
 
 /* Checked already: it is an array. No process has a pid that is larger, or below zero. */
-static kineto_status read_pids(kineto_string raw, pid_list *out, kineto_error *err)
+static kineto_status read_json_pids(kineto_string raw, pid_list *out, kineto_error *err)
 {
     kt_scan s = kt_scan_of(raw);
     kineto_string item;
     bool first = true;
     if (raw.data[0] != '[')
-        return wrong_type(err, "array", raw);
+        return fail_wrong_type(err, "array", raw);
     (void)kt_scan_open(&s, '[');
     while (kt_scan_more(&s, &first, '[') && kt_scan_value(&s, &item)) {
         int64_t pid;
-        kineto_status status = read_number(item, &pid, err);
+        kineto_status status = read_json_number(item, &pid, err);
         if (status != KINETO_OK)
             return status;
         if (pid < 0 || pid > INT32_MAX)
@@ -128,11 +128,11 @@ static kineto_status read_pids(kineto_string raw, pid_list *out, kineto_error *e
 }
 
 /* To be freed. */
-static kineto_status read_text(kineto_string raw, kineto_string *out, kineto_error *err)
+static kineto_status read_json_text(kineto_string raw, kineto_string *out, kineto_error *err)
 {
     uint64_t replaced = 0;
     if (!kt_json_is_string(raw))
-        return wrong_type(err, "string", raw);
+        return fail_wrong_type(err, "string", raw);
     char *text = malloc(raw.size);
     if (!text)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for a configuration");
@@ -231,7 +231,7 @@ typedef struct listing {
     uint64_t now_ns;
 } listing;
 
-static void put_process(void *context, const ko_dyno_process *p)
+static void put_listed_process(void *context, const ko_dyno_process *p)
 {
     const listing *l = context;
     uint64_t ago_ns = l->now_ns > p->seen_ns ? l->now_ns - p->seen_ns : 0;
@@ -259,7 +259,7 @@ static void fill_processes(kb_json *j, const void *context)
     l.j = j;
     kb_json_key_z(j, "processes");
     kb_json_array_begin(j);
-    ko_dyno_registry_each(c->registry, put_process, &l);
+    ko_dyno_registry_each(c->registry, put_listed_process, &l);
     kb_json_array_end(j);
 }
 
@@ -276,26 +276,26 @@ typedef struct asked {
     size_t *bytes;
 } asked;
 
-static kineto_status reply(const asked *a, ko_dyno_fill *fill, const void *context,
+static kineto_status reply_object(const asked *a, ko_dyno_fill *fill, const void *context,
                            kineto_error *err)
 {
     return ko_dyno_object(fill, context, a->answer, a->bytes, err);
 }
 
-static kineto_status trigger(const asked *a, ko_dyno_matches *out, kineto_error *err)
+static kineto_status trigger_from_call(const asked *a, ko_dyno_matches *out, kineto_error *err)
 {
     enum { USUAL_LIMIT = 1000 };
     const call *c = a->call;
     int64_t job = 0, limit = 0;
     kineto_string config = {0};
     pid_list pids = {0};
-    kineto_status status = read_text(c->config, &config, err);
+    kineto_status status = read_json_text(c->config, &config, err);
     if (status == KINETO_OK)
-        status = read_pids(c->pids, &pids, err);
+        status = read_json_pids(c->pids, &pids, err);
     if (status == KINETO_OK)
-        status = read_optional(c->job, 0, &job, err);
+        status = read_optional_number(c->job, 0, &job, err);
     if (status == KINETO_OK)
-        status = read_optional(c->limit, USUAL_LIMIT, &limit, err);
+        status = read_optional_number(c->limit, USUAL_LIMIT, &limit, err);
     if (status == KINETO_OK) {
         ko_dyno_trigger t = {.job = job,
                              .pids = pids.data,
@@ -316,30 +316,30 @@ static kineto_status answer_trigger(const asked *a, kineto_error *err)
     ko_dyno_matches matches = {0};
     kineto_error why = {0};
     if (!a->call->config.size || !a->call->pids.size)
-        return reply(a, fill_failed, NULL, err);
-    if (trigger(a, &matches, &why) != KINETO_OK)
-        return reply(a, fill_failed, &why, err);
+        return reply_object(a, fill_failed, NULL, err);
+    if (trigger_from_call(a, &matches, &why) != KINETO_OK)
+        return reply_object(a, fill_failed, &why, err);
     kb_log(KINETO_LOG_INFO, "RPC: %zu processes match a request, %zu get it, %u are busy",
            matches.matched.count, matches.triggered.count, matches.busy);
-    kineto_status status = reply(a, fill_matches, &matches, err);
+    kineto_status status = reply_object(a, fill_matches, &matches, err);
     ko_dyno_matches_free(&matches);
     return status;
 }
 
 static kineto_status answer_status(const asked *a, kineto_error *err)
 {
-    return reply(a, fill_status, NULL, err);
+    return reply_object(a, fill_status, NULL, err);
 }
 
 static kineto_status answer_version(const asked *a, kineto_error *err)
 {
-    return reply(a, fill_version, NULL, err);
+    return reply_object(a, fill_version, NULL, err);
 }
 
 /* Ours alone, for triggers on many hosts: how far their clocks are apart. */
 static kineto_status answer_time(const asked *a, kineto_error *err)
 {
-    return reply(a, fill_time, NULL, err);
+    return reply_object(a, fill_time, NULL, err);
 }
 
 /* As Dynolog without DCGM: there is nothing to pause. */
@@ -348,22 +348,22 @@ static kineto_status answer_pause(const asked *a, kineto_error *err)
     kineto_error why = {0};
     int64_t seconds;
     if (!a->call->duration.size)
-        return reply(a, fill_failed, NULL, err);
-    if (read_number(a->call->duration, &seconds, &why) != KINETO_OK)
-        return reply(a, fill_failed, &why, err);
-    return reply(a, fill_no_dcgm, NULL, err);
+        return reply_object(a, fill_failed, NULL, err);
+    if (read_json_number(a->call->duration, &seconds, &why) != KINETO_OK)
+        return reply_object(a, fill_failed, &why, err);
+    return reply_object(a, fill_no_dcgm, NULL, err);
 }
 
 static kineto_status answer_resume(const asked *a, kineto_error *err)
 {
-    return reply(a, fill_no_dcgm, NULL, err);
+    return reply_object(a, fill_no_dcgm, NULL, err);
 }
 
 static kineto_status answer_processes(const asked *a, kineto_error *err)
 {
     ko_dyno_registry_age(a->registry, a->now_ns);
     list_context c = {a->registry, {.caller = a->caller, .now_ns = a->now_ns}};
-    return reply(a, fill_processes, &c, err);
+    return reply_object(a, fill_processes, &c, err);
 }
 
 static const struct function {
@@ -377,7 +377,7 @@ static const struct function {
                  {"dcgmProfPause", answer_pause},
                  {"dcgmProfResume", answer_resume}};
 
-static const struct function *function_of(const call *c)
+static const struct function *find_function(const call *c)
 {
     for (size_t i = 0; kt_json_is_string(c->fn) && i < KB_COUNT(functions); i++)
         if (kb_string_equal(kt_json_inside(c->fn), kb_string(functions[i].name)))
@@ -389,7 +389,7 @@ static const struct function *function_of(const call *c)
  */
 
 /* How long it takes says nothing of where they differ. */
-static bool same_secret(kineto_string given, kineto_string wanted)
+static bool is_same_secret(kineto_string given, kineto_string wanted)
 {
     volatile unsigned char differs = given.size != wanted.size;
     for (size_t i = 0; i < wanted.size; i++)
@@ -397,19 +397,19 @@ static bool same_secret(kineto_string given, kineto_string wanted)
     return !differs;
 }
 
-static const char *check_token(const char *wanted, kineto_string raw)
+static const char *check_call_token(const char *wanted, kineto_string raw)
 {
     kineto_string given = {0};
-    if (!raw.size || read_text(raw, &given, NULL) != KINETO_OK)
+    if (!raw.size || read_json_text(raw, &given, NULL) != KINETO_OK)
         return "this daemon asks for its token";
-    bool same = given.size && same_secret(given, kb_string(wanted));
+    bool same = given.size && is_same_secret(given, kb_string(wanted));
     free((char *)(uintptr_t)given.data);
     return same ? NULL : "this daemon has another token";
 }
 
-static const char *why_denied(const ko_dyno_caller *caller, const call *c)
+static const char *find_denial(const ko_dyno_caller *caller, const call *c)
 {
-    return caller->token ? check_token(caller->token, c->token) : caller->denied;
+    return caller->token ? check_call_token(caller->token, c->token) : caller->denied;
 }
 
 kineto_status ko_dyno_rpc(ko_dyno_registry *r, const ko_dyno_caller *caller, kineto_string request,
@@ -418,16 +418,16 @@ kineto_status ko_dyno_rpc(ko_dyno_registry *r, const ko_dyno_caller *caller, kin
     call c;
     *answer = NULL;
     *answer_bytes = 0;
-    kineto_status status = read_call(request, &c, err);
+    kineto_status status = read_rpc_call(request, &c, err);
     if (status != KINETO_OK)
         return status;
     const asked a = {r, caller, &c, now_ns, answer, answer_bytes};
-    const char *denied = why_denied(caller, &c);
+    const char *denied = find_denial(caller, &c);
     if (denied) {
-        status = reply(&a, fill_denied, denied, err);
+        status = reply_object(&a, fill_denied, denied, err);
         return status ? status : kb_fail(err, KINETO_E_PERMISSION, "%s", denied);
     }
-    const struct function *f = function_of(&c);
+    const struct function *f = find_function(&c);
     if (f)
         return f->answer(&a, err);
     return kb_fail(err, KINETO_E_UNSUPPORTED, "request %s",

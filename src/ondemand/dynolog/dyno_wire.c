@@ -9,7 +9,7 @@ static const char *const type_names[] = {[KO_DYNO_CONTEXT] = "ctxt", [KO_DYNO_RE
 /* ---- writing -----------------------------------------------------------------------------------
  */
 
-static char *put_head(char *at, ko_dyno_type type, uint64_t payload_bytes)
+static char *put_message_head(char *at, ko_dyno_type type, uint64_t payload_bytes)
 {
     memset(at, 0, KO_DYNO_HEAD_BYTES);
     memcpy(at, &payload_bytes, sizeof payload_bytes);
@@ -29,25 +29,25 @@ static char *put_int64(char *at, int64_t value)
     return at + sizeof value;
 }
 
-static size_t put_context(const ko_dyno_message *m, char *out, size_t size)
+static size_t encode_context(const ko_dyno_message *m, char *out, size_t size)
 {
     if (size < KO_DYNO_HEAD_BYTES + CONTEXT_BYTES)
         return 0;
-    char *at = put_head(out, KO_DYNO_CONTEXT, CONTEXT_BYTES);
+    char *at = put_message_head(out, KO_DYNO_CONTEXT, CONTEXT_BYTES);
     at = put_int32(at, m->gpu);
     at = put_int32(at, m->pid);
     at = put_int64(at, m->job);
     return (size_t)(at - out);
 }
 
-static size_t put_request(const ko_dyno_message *m, char *out, size_t size)
+static size_t encode_request(const ko_dyno_message *m, char *out, size_t size)
 {
     if (m->pid_count < 1 || m->pid_count > KO_DYNO_MOST_PIDS)
         return 0;
     size_t payload = REQUEST_BYTES + m->pid_count * sizeof m->pids[0];
     if (size < KO_DYNO_HEAD_BYTES + payload)
         return 0;
-    char *at = put_head(out, KO_DYNO_REQUEST, payload);
+    char *at = put_message_head(out, KO_DYNO_REQUEST, payload);
     at = put_int32(at, m->wants);
     at = put_int32(at, (int32_t)m->pid_count);
     at = put_int64(at, m->job);
@@ -60,9 +60,9 @@ size_t ko_dyno_put(const ko_dyno_message *m, void *out, size_t size)
 {
     switch (m->type) {
     case KO_DYNO_CONTEXT:
-        return put_context(m, out, size);
+        return encode_context(m, out, size);
     case KO_DYNO_REQUEST:
-        return put_request(m, out, size);
+        return encode_request(m, out, size);
     }
     return 0;
 }
@@ -73,7 +73,7 @@ size_t ko_dyno_put_answer(ko_dyno_type type, kineto_string payload, void *out, s
         return 0;
     if (type != KO_DYNO_REQUEST && (type != KO_DYNO_CONTEXT || payload.size != COUNT_BYTES))
         return 0;
-    char *at = put_head(out, type, payload.size);
+    char *at = put_message_head(out, type, payload.size);
     if (payload.size > 0)
         memcpy(at, payload.data, payload.size);
     return KO_DYNO_HEAD_BYTES + payload.size;
@@ -82,7 +82,7 @@ size_t ko_dyno_put_answer(ko_dyno_type type, kineto_string payload, void *out, s
 /* ---- reading -----------------------------------------------------------------------------------
  */
 
-static bool refuse(const char **why, const char *text)
+static bool refuse_message(const char **why, const char *text)
 {
     if (why)
         *why = text;
@@ -104,7 +104,7 @@ static int64_t get_int64(const char *at)
 }
 
 /* A whole name and its NUL: Dynolog is content with how it begins. */
-static bool read_type(const char *at, ko_dyno_type *type)
+static bool decode_type(const char *at, ko_dyno_type *type)
 {
     for (size_t i = 0; i < KB_COUNT(type_names); i++) {
         if (memcmp(at, type_names[i], strlen(type_names[i]) + 1) == 0) {
@@ -115,29 +115,29 @@ static bool read_type(const char *at, ko_dyno_type *type)
     return false;
 }
 
-static bool read_head(const char *data, size_t size, ko_dyno_type *type, kineto_string *payload,
+static bool read_message_head(const char *data, size_t size, ko_dyno_type *type, kineto_string *payload,
                       const char **why)
 {
     uint64_t claimed;
     if (size == 0)
-        return refuse(why, "empty message");
+        return refuse_message(why, "empty message");
     if (size < KO_DYNO_HEAD_BYTES)
-        return refuse(why, "message is shorter than its head");
+        return refuse_message(why, "message is shorter than its head");
     memcpy(&claimed, data, sizeof claimed);
     if (claimed > KO_DYNO_MOST_BYTES)
-        return refuse(why, "message is too large");
+        return refuse_message(why, "message is too large");
     if (claimed != size - KO_DYNO_HEAD_BYTES)
-        return refuse(why, "message is not as long as it says");
-    if (!read_type(data + TYPE_AT, type))
-        return refuse(why, "message of an unknown type");
+        return refuse_message(why, "message is not as long as it says");
+    if (!decode_type(data + TYPE_AT, type))
+        return refuse_message(why, "message of an unknown type");
     *payload = (kineto_string){data + KO_DYNO_HEAD_BYTES, (size_t)claimed};
     return true;
 }
 
-static bool read_context(kineto_string payload, ko_dyno_message *out, const char **why)
+static bool decode_context(kineto_string payload, ko_dyno_message *out, const char **why)
 {
     if (payload.size != CONTEXT_BYTES)
-        return refuse(why, "context is not 16 bytes long");
+        return refuse_message(why, "context is not 16 bytes long");
     *out = (ko_dyno_message){.type = KO_DYNO_CONTEXT,
                              .gpu = get_int32(payload.data),
                              .pid = get_int32(payload.data + 4),
@@ -145,17 +145,17 @@ static bool read_context(kineto_string payload, ko_dyno_message *out, const char
     return true;
 }
 
-static bool read_request(kineto_string payload, ko_dyno_message *out, const char **why)
+static bool decode_request(kineto_string payload, ko_dyno_message *out, const char **why)
 {
     if (payload.size < REQUEST_BYTES)
-        return refuse(why, "request is too short");
+        return refuse_message(why, "request is too short");
     int32_t count = get_int32(payload.data + 4);
     if (count < 1)
-        return refuse(why, "request of no process");
+        return refuse_message(why, "request of no process");
     if ((uint32_t)count > KO_DYNO_MOST_PIDS)
-        return refuse(why, "request of too many processes");
+        return refuse_message(why, "request of too many processes");
     if (payload.size != REQUEST_BYTES + (size_t)count * sizeof out->pids[0])
-        return refuse(why, "request has not as many processes as it says");
+        return refuse_message(why, "request has not as many processes as it says");
     *out = (ko_dyno_message){.type = KO_DYNO_REQUEST,
                              .wants = get_int32(payload.data),
                              .job = get_int64(payload.data + 8),
@@ -168,10 +168,10 @@ bool ko_dyno_read(const void *data, size_t size, ko_dyno_message *out, const cha
 {
     ko_dyno_type type;
     kineto_string payload;
-    if (!read_head(data, size, &type, &payload, why))
+    if (!read_message_head(data, size, &type, &payload, why))
         return false;
-    return type == KO_DYNO_CONTEXT ? read_context(payload, out, why)
-                                   : read_request(payload, out, why);
+    return type == KO_DYNO_CONTEXT ? decode_context(payload, out, why)
+                                   : decode_request(payload, out, why);
 }
 
 bool ko_dyno_read_answer(const void *data, size_t size, ko_dyno_type *type, kineto_string *payload,
@@ -179,10 +179,10 @@ bool ko_dyno_read_answer(const void *data, size_t size, ko_dyno_type *type, kine
 {
     ko_dyno_type read_as;
     kineto_string bytes;
-    if (!read_head(data, size, &read_as, &bytes, why))
+    if (!read_message_head(data, size, &read_as, &bytes, why))
         return false;
     if (read_as == KO_DYNO_CONTEXT && bytes.size != COUNT_BYTES)
-        return refuse(why, "count is not 4 bytes long");
+        return refuse_message(why, "count is not 4 bytes long");
     *type = read_as;
     *payload = bytes;
     return true;

@@ -29,13 +29,13 @@ static void fill_question(kb_json *j, const void *context)
 /* ---- answers -----------------------------------------------------------------------------------
  */
 
-static kineto_status no_daemon(const char *what, kineto_error *err)
+static kineto_status fail_malformed(const char *what, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_FORMAT, "that is no answer of a daemon: %s", what);
 }
 
 /* Of a key that comes twice the last one counts; empty: there is none. */
-static kineto_string member(kineto_string object, const char *name)
+static kineto_string find_answer_member(kineto_string object, const char *name)
 {
     kt_scan s = kt_scan_of(object);
     kineto_string key, value, found = {0};
@@ -48,12 +48,12 @@ static kineto_string member(kineto_string object, const char *name)
     return found;
 }
 
-static bool is_array(kineto_string raw) { return raw.size && raw.data[0] == '['; }
+static bool is_json_array(kineto_string raw) { return raw.size && raw.data[0] == '['; }
 
 /* {"status": "failed…"}: with what the daemon says, as far as it may reach a terminal. */
 static kineto_status check_refusal(kineto_string answer, kineto_error *err)
 {
-    kineto_string status = member(answer, "status");
+    kineto_string status = find_answer_member(answer, "status");
     char said[256];
     if (!kt_json_is_string(status))
         return KINETO_OK;
@@ -68,7 +68,7 @@ static kineto_status check_refusal(kineto_string answer, kineto_error *err)
 }
 
 /* The answer is to be freed, and is an object. */
-static kineto_status ask(const ko_rpc_daemon *d, const char *function, ko_dyno_fill *fill,
+static kineto_status call_daemon(const ko_rpc_daemon *d, const char *function, ko_dyno_fill *fill,
                          const void *context, char **text, kineto_string *answer, kineto_error *err)
 {
     const question q = {d, function, fill, context};
@@ -83,25 +83,25 @@ static kineto_status ask(const ko_rpc_daemon *d, const char *function, ko_dyno_f
         return status;
     *answer = (kineto_string){*text, bytes};
     if (!kb_json_valid(*answer))
-        status = no_daemon("it is no JSON", err);
+        status = fail_malformed("it is no JSON", err);
     else if (answer->data[strspn(answer->data, " \t\r\n")] != '{')
-        status = no_daemon("it is no object", err);
+        status = fail_malformed("it is no object", err);
     else
         status = check_refusal(*answer, err);
     return status;
 }
 
-static kineto_status read_pids(kineto_string raw, ko_rpc_pids *out, kineto_error *err)
+static kineto_status read_answer_pids(kineto_string raw, ko_rpc_pids *out, kineto_error *err)
 {
     kt_scan s = kt_scan_of(raw);
     kineto_string item;
     bool first = true;
-    if (!is_array(raw) || !kt_scan_open(&s, '['))
-        return no_daemon("pids are missing", err);
+    if (!is_json_array(raw) || !kt_scan_open(&s, '['))
+        return fail_malformed("pids are missing", err);
     while (kt_scan_more(&s, &first, '[') && kt_scan_value(&s, &item)) {
         int64_t pid;
         if (!kt_json_int(item, &pid) || pid < INT32_MIN || pid > INT32_MAX)
-            return no_daemon("a pid is no number", err);
+            return fail_malformed("a pid is no number", err);
         if (!kb_vec_push(out, (int32_t)pid))
             return kb_fail(err, KINETO_E_MEMORY, "no memory for pids");
     }
@@ -124,14 +124,14 @@ static void fill_trigger(kb_json *j, const void *context)
     kb_json_put_int(j, "process_limit", r->limit < 0 ? -1 : KB_MIN(r->limit, INT32_MAX));
 }
 
-static kineto_status read_result(kineto_string answer, ko_rpc_result *out, kineto_error *err)
+static kineto_status read_trigger_result(kineto_string answer, ko_rpc_result *out, kineto_error *err)
 {
-    kineto_string matched = member(answer, "processesMatched");
-    kineto_status status = read_pids(matched, &out->matched, err);
+    kineto_string matched = find_answer_member(answer, "processesMatched");
+    kineto_status status = read_answer_pids(matched, &out->matched, err);
     if (status == KINETO_OK)
-        status = read_pids(member(answer, "activityProfilersTriggered"), &out->triggered, err);
-    if (status == KINETO_OK && !kt_json_uint(member(answer, "activityProfilersBusy"), &out->busy))
-        status = no_daemon("how many are busy is missing", err);
+        status = read_answer_pids(find_answer_member(answer, "activityProfilersTriggered"), &out->triggered, err);
+    if (status == KINETO_OK && !kt_json_uint(find_answer_member(answer, "activityProfilersBusy"), &out->busy))
+        status = fail_malformed("how many are busy is missing", err);
     return status;
 }
 
@@ -142,9 +142,9 @@ kineto_status ko_rpc_trigger(const ko_rpc_daemon *d, const ko_rpc_request *reque
     kineto_string answer;
     *out = (ko_rpc_result){0};
     kineto_status status =
-        ask(d, "setKinetOnDemandRequest", fill_trigger, request, &text, &answer, err);
+        call_daemon(d, "setKinetOnDemandRequest", fill_trigger, request, &text, &answer, err);
     if (status == KINETO_OK)
-        status = read_result(answer, out, err);
+        status = read_trigger_result(answer, out, err);
     if (status != KINETO_OK)
         ko_rpc_result_free(out);
     free(text);
@@ -161,25 +161,25 @@ void ko_rpc_result_free(ko_rpc_result *r)
 /* ---- the list ----------------------------------------------------------------------------------
  */
 
-static bool read_small(kineto_string raw, int64_t least, int64_t most, int64_t *out)
+static bool read_bounded_int(kineto_string raw, int64_t least, int64_t most, int64_t *out)
 {
     return kt_json_int(raw, out) && *out >= least && *out <= most;
 }
 
-static kineto_status read_process(kineto_string raw, ko_rpc_list *out, kineto_error *err)
+static kineto_status read_listed_process(kineto_string raw, ko_rpc_list *out, kineto_error *err)
 {
     ko_rpc_process p = {.pids_at = (uint32_t)out->pids.count};
-    kineto_string waits = member(raw, "waits");
+    kineto_string waits = find_answer_member(raw, "waits");
     int64_t pid, user;
-    if (!read_small(member(raw, "pid"), INT32_MIN, INT32_MAX, &pid) ||
-        !read_small(member(raw, "user"), 0, UINT32_MAX, &user) ||
-        !kt_json_int(member(raw, "job_id"), &p.job) ||
-        !kt_json_uint(member(raw, "seen_ms_ago"), &p.seen_ms_ago) || !waits.size)
-        return no_daemon("a process is not told whole", err);
+    if (!read_bounded_int(find_answer_member(raw, "pid"), INT32_MIN, INT32_MAX, &pid) ||
+        !read_bounded_int(find_answer_member(raw, "user"), 0, UINT32_MAX, &user) ||
+        !kt_json_int(find_answer_member(raw, "job_id"), &p.job) ||
+        !kt_json_uint(find_answer_member(raw, "seen_ms_ago"), &p.seen_ms_ago) || !waits.size)
+        return fail_malformed("a process is not told whole", err);
     p.pid = (int32_t)pid;
     p.user = (uint32_t)user;
     p.waits = waits.data[0] == 't';
-    kineto_status status = read_pids(member(raw, "pids"), &out->pids, err);
+    kineto_status status = read_answer_pids(find_answer_member(raw, "pids"), &out->pids, err);
     if (status != KINETO_OK)
         return status;
     p.pid_count = (uint32_t)out->pids.count - p.pids_at;
@@ -193,10 +193,10 @@ static kineto_status read_processes(kineto_string raw, ko_rpc_list *out, kineto_
     kt_scan s = kt_scan_of(raw);
     kineto_string item;
     bool first = true;
-    if (!is_array(raw) || !kt_scan_open(&s, '['))
-        return no_daemon("processes are missing", err);
+    if (!is_json_array(raw) || !kt_scan_open(&s, '['))
+        return fail_malformed("processes are missing", err);
     while (kt_scan_more(&s, &first, '[') && kt_scan_value(&s, &item)) {
-        kineto_status status = read_process(item, out, err);
+        kineto_status status = read_listed_process(item, out, err);
         if (status != KINETO_OK)
             return status;
     }
@@ -208,9 +208,9 @@ kineto_status ko_rpc_list_processes(const ko_rpc_daemon *d, ko_rpc_list *out, ki
     char *text;
     kineto_string answer;
     *out = (ko_rpc_list){0};
-    kineto_status status = ask(d, "listProcesses", NULL, NULL, &text, &answer, err);
+    kineto_status status = call_daemon(d, "listProcesses", NULL, NULL, &text, &answer, err);
     if (status == KINETO_OK)
-        status = read_processes(member(answer, "processes"), out, err);
+        status = read_processes(find_answer_member(answer, "processes"), out, err);
     if (status != KINETO_OK)
         ko_rpc_list_free(out);
     free(text);
@@ -230,9 +230,9 @@ kineto_status ko_rpc_status(const ko_rpc_daemon *d, int64_t *out, kineto_error *
 {
     char *text;
     kineto_string answer;
-    kineto_status status = ask(d, "getStatus", NULL, NULL, &text, &answer, err);
-    if (status == KINETO_OK && !kt_json_int(member(answer, "status"), out))
-        status = no_daemon("its status is missing", err);
+    kineto_status status = call_daemon(d, "getStatus", NULL, NULL, &text, &answer, err);
+    if (status == KINETO_OK && !kt_json_int(find_answer_member(answer, "status"), out))
+        status = fail_malformed("its status is missing", err);
     free(text);
     return status;
 }
@@ -241,10 +241,10 @@ kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_er
 {
     char *text;
     kineto_string answer;
-    kineto_status status = ask(d, "getVersion", NULL, NULL, &text, &answer, err);
-    kineto_string said = status == KINETO_OK ? member(answer, "version") : (kineto_string){0};
+    kineto_status status = call_daemon(d, "getVersion", NULL, NULL, &text, &answer, err);
+    kineto_string said = status == KINETO_OK ? find_answer_member(answer, "version") : (kineto_string){0};
     if (status == KINETO_OK && !kt_json_is_string(said))
-        status = no_daemon("its version is missing", err);
+        status = fail_malformed("its version is missing", err);
     if (status == KINETO_OK) {
         said = kt_json_inside(said);
         snprintf(version, 64, "%.*s", (int)KB_MIN(said.size, (size_t)63), said.data);
@@ -257,10 +257,10 @@ kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error
 {
     char *text;
     kineto_string answer;
-    kineto_status status = ask(d, "getTime", NULL, NULL, &text, &answer, err);
+    kineto_status status = call_daemon(d, "getTime", NULL, NULL, &text, &answer, err);
     /* None before 1970: whoever takes another time from it need not fear an overflow. */
-    if (status == KINETO_OK && !read_small(member(answer, "time_ns"), 0, INT64_MAX, time_ns))
-        status = no_daemon("its time is missing, or none", err);
+    if (status == KINETO_OK && !read_bounded_int(find_answer_member(answer, "time_ns"), 0, INT64_MAX, time_ns))
+        status = fail_malformed("its time is missing, or none", err);
     free(text);
     return status;
 }

@@ -21,7 +21,7 @@
 /* ---- where it is -------------------------------------------------------------------------------
  */
 
-static kineto_status bad_address(const char *text, kineto_error *err)
+static kineto_status fail_address(const char *text, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_ARGUMENT,
                    "'%.200s' is no address of a daemon: HOST, HOST:PORT or [IPV6]:PORT", text);
@@ -43,7 +43,7 @@ kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_
         host = text + 1;
         end = strchr(host, ']');
         if (!end || (end[1] && end + 1 != colon))
-            return bad_address(text, err);
+            return fail_address(text, err);
         colon = end[1] ? colon : NULL;
     } else if (!colon || strchr(text, ':') != colon) { /* none, or an IPv6 address alone */
         end = text + strlen(text);
@@ -51,20 +51,20 @@ kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_
     }
     size_t n = (size_t)(end - host);
     if (n >= sizeof out->host || !*text || (colon && !read_port(colon + 1, &port)))
-        return bad_address(text, err);
+        return fail_address(text, err);
     memcpy(out->host, host, n);
     out->host[n] = '\0';
     out->port = port;
     return KINETO_OK;
 }
 
-static const char *host_of(const ko_rpc_daemon *d) { return *d->host ? d->host : "127.0.0.1"; }
-static uint16_t port_of(const ko_rpc_daemon *d) { return d->port ? d->port : KO_RPC_PORT; }
+static const char *daemon_host(const ko_rpc_daemon *d) { return *d->host ? d->host : "127.0.0.1"; }
+static uint16_t daemon_port(const ko_rpc_daemon *d) { return d->port ? d->port : KO_RPC_PORT; }
 
 /* ---- the secret --------------------------------------------------------------------------------
  */
 
-static kineto_status check_owner(const char *path, int fd, kineto_error *err)
+static kineto_status check_token_owner(const char *path, int fd, kineto_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -82,7 +82,7 @@ static kineto_status check_owner(const char *path, int fd, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status check_token(const char *path, const char *token, kineto_error *err)
+static kineto_status check_token_text(const char *path, const char *token, kineto_error *err)
 {
     size_t n = 0;
     while (isgraph((unsigned char)token[n]) && (unsigned char)token[n] < 0x80)
@@ -101,7 +101,7 @@ kineto_status ko_rpc_read_token(const char *path, char token[KO_RPC_TOKEN_BYTES]
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot read the token in '%s'", path);
-    kineto_status status = check_owner(path, fd, err);
+    kineto_status status = check_token_owner(path, fd, err);
     ssize_t n = status == KINETO_OK ? read(fd, text, sizeof text - 1) : 0;
     if (n < 0)
         status = kb_fail_os(err, errno, "cannot read the token in '%s'", path);
@@ -109,7 +109,7 @@ kineto_status ko_rpc_read_token(const char *path, char token[KO_RPC_TOKEN_BYTES]
     if (status != KINETO_OK)
         return status;
     text[strcspn(text, "\r\n")] = '\0';
-    status = check_token(path, text, err);
+    status = check_token_text(path, text, err);
     if (status == KINETO_OK)
         memcpy(token, text, strlen(text) + 1);
     return status;
@@ -124,69 +124,69 @@ typedef struct exchange {
     int fd;
 } exchange;
 
-static kineto_status too_late(const exchange *x, kineto_error *err)
+static kineto_status fail_timeout(const exchange *x, kineto_error *err)
 {
     const ko_rpc_daemon *d = x->daemon;
-    return kb_fail(err, KINETO_E_BUSY, "%s, port %u: no answer within %u ms", host_of(d),
-                   port_of(d), d->limit_ms ? d->limit_ms : KO_RPC_LIMIT_MS);
+    return kb_fail(err, KINETO_E_BUSY, "%s, port %u: no answer within %u ms", daemon_host(d),
+                   daemon_port(d), d->limit_ms ? d->limit_ms : KO_RPC_LIMIT_MS);
 }
 
-static kineto_status broken(const exchange *x, int why, kineto_error *err)
+static kineto_status fail_connection(const exchange *x, int why, kineto_error *err)
 {
-    return kb_fail_os(err, why, "%s, port %u", host_of(x->daemon), port_of(x->daemon));
+    return kb_fail_os(err, why, "%s, port %u", daemon_host(x->daemon), daemon_port(x->daemon));
 }
 
-static kineto_status wait_for(const exchange *x, short events, kineto_error *err)
+static kineto_status wait_for_events(const exchange *x, short events, kineto_error *err)
 {
     for (;;) {
         uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
         if (now_ns >= x->end_ns)
-            return too_late(x, err);
+            return fail_timeout(x, err);
         struct pollfd p = {.fd = x->fd, .events = events};
         int n = poll(&p, 1, (int)((x->end_ns - now_ns) / 1000000) + 1);
         if (n > 0)
             return KINETO_OK;
         if (n < 0 && errno != EINTR)
-            return broken(x, errno, err);
+            return fail_connection(x, errno, err);
     }
 }
 
-static bool is_later(int why) { return why == EAGAIN || why == EWOULDBLOCK || why == EINTR; }
+static bool is_retryable(int why) { return why == EAGAIN || why == EWOULDBLOCK || why == EINTR; }
 
-static kineto_status connect_to(exchange *x, const struct addrinfo *at, kineto_error *err)
+static kineto_status connect_address(exchange *x, const struct addrinfo *at, kineto_error *err)
 {
     int why = 0, on = 1;
     socklen_t size = sizeof why;
     x->fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (x->fd < 0)
-        return broken(x, errno, err);
+        return fail_connection(x, errno, err);
     (void)setsockopt(x->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(x->fd, at->ai_addr, at->ai_addrlen) != 0) {
         if (errno != EINPROGRESS && errno != EINTR)
-            return broken(x, errno, err);
-        kineto_status status = wait_for(x, POLLOUT, err);
+            return fail_connection(x, errno, err);
+        kineto_status status = wait_for_events(x, POLLOUT, err);
         if (status != KINETO_OK)
             return status;
         if (getsockopt(x->fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0)
             why = errno;
     }
-    return why ? broken(x, why, err) : KINETO_OK;
+    return why ? fail_connection(x, why, err) : KINETO_OK;
 }
 
-static kineto_status absent(const exchange *x, kineto_error *err)
+static kineto_status fail_not_listening(const exchange *x, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_NOT_FOUND,
                    "nobody listens at %s, port %u: is 'ckineto daemon' or dynologd running there?",
-                   host_of(x->daemon), port_of(x->daemon));
+                   daemon_host(x->daemon), daemon_port(x->daemon));
 }
 
 /* A name may have several addresses, of which a daemon serves one. */
-static kineto_status connect_any(exchange *x, const struct addrinfo *all, kineto_error *err)
+static kineto_status connect_daemon(exchange *x, const struct addrinfo *all, kineto_error *err)
 {
     kineto_error why = {0};
     kineto_status status = KINETO_E_NOT_FOUND;
     for (const struct addrinfo *at = all; at; at = at->ai_next) {
-        status = connect_to(x, at, &why);
+        status = connect_address(x, at, &why);
         if (status == KINETO_OK || status == KINETO_E_BUSY)
             break;
         if (x->fd >= 0)
@@ -196,24 +196,24 @@ static kineto_status connect_any(exchange *x, const struct addrinfo *all, kineto
     if (status == KINETO_OK)
         return KINETO_OK;
     if (why.os_error == ECONNREFUSED)
-        return absent(x, err);
+        return fail_not_listening(x, err);
     return kb_fail(err, status, "%s", why.message);
 }
 
-static kineto_status open_exchange(exchange *x, kineto_error *err)
+static kineto_status open_connection(exchange *x, kineto_error *err)
 {
     const ko_rpc_daemon *d = x->daemon;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *all = NULL;
     char service[8];
-    snprintf(service, sizeof service, "%u", port_of(d));
-    int why = getaddrinfo(host_of(d), service, &hints, &all);
+    snprintf(service, sizeof service, "%u", daemon_port(d));
+    int why = getaddrinfo(daemon_host(d), service, &hints, &all);
     if (why)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "there is no host '%s': %s", host_of(d),
+        return kb_fail(err, KINETO_E_NOT_FOUND, "there is no host '%s': %s", daemon_host(d),
                        gai_strerror(why));
     uint32_t limit_ms = d->limit_ms ? d->limit_ms : KO_RPC_LIMIT_MS;
     x->end_ns = kb_clock_ns(CLOCK_MONOTONIC) + limit_ms * UINT64_C(1000000);
-    kineto_status status = connect_any(x, all, err);
+    kineto_status status = connect_daemon(x, all, err);
     freeaddrinfo(all);
     return status;
 }
@@ -221,43 +221,43 @@ static kineto_status open_exchange(exchange *x, kineto_error *err)
 /* ---- frames ------------------------------------------------------------------------------------
  */
 
-static kineto_status put_all(const exchange *x, kineto_string bytes, kineto_error *err)
+static kineto_status send_all(const exchange *x, kineto_string bytes, kineto_error *err)
 {
     while (bytes.size) {
         ssize_t n = send(x->fd, bytes.data, bytes.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && !is_later(errno))
-            return broken(x, errno, err);
+        if (n < 0 && !is_retryable(errno))
+            return fail_connection(x, errno, err);
         if (n > 0)
             bytes = (kineto_string){bytes.data + n, bytes.size - (size_t)n};
-        kineto_status status = bytes.size ? wait_for(x, POLLOUT, err) : KINETO_OK;
+        kineto_status status = bytes.size ? wait_for_events(x, POLLOUT, err) : KINETO_OK;
         if (status != KINETO_OK)
             return status;
     }
     return KINETO_OK;
 }
 
-static kineto_status closed(const exchange *x, size_t have, kineto_error *err)
+static kineto_status fail_closed(const exchange *x, size_t have, kineto_error *err)
 {
     return kb_fail(err, have ? KINETO_E_FORMAT : KINETO_E_UNSUPPORTED,
                    have ? "%s, port %u closed in the middle of its answer"
                         : "%s, port %u closed without an answer: it does not understand what was "
                           "asked",
-                   host_of(x->daemon), port_of(x->daemon));
+                   daemon_host(x->daemon), daemon_port(x->daemon));
 }
 
-static kineto_status get_all(const exchange *x, char *to, size_t size, size_t before,
+static kineto_status receive_all(const exchange *x, char *to, size_t size, size_t before,
                              kineto_error *err)
 {
     size_t have = 0;
     while (have < size) {
         ssize_t n = recv(x->fd, to + have, size - have, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno == ECONNRESET))
-            return closed(x, before + have, err);
-        if (n < 0 && !is_later(errno))
-            return broken(x, errno, err);
+            return fail_closed(x, before + have, err);
+        if (n < 0 && !is_retryable(errno))
+            return fail_connection(x, errno, err);
         if (n > 0)
             have += (size_t)n;
-        kineto_status status = have < size ? wait_for(x, POLLIN, err) : KINETO_OK;
+        kineto_status status = have < size ? wait_for_events(x, POLLIN, err) : KINETO_OK;
         if (status != KINETO_OK)
             return status;
     }
@@ -273,7 +273,7 @@ static kineto_status send_frame(const exchange *x, kineto_string text, kineto_er
         return kb_fail(err, KINETO_E_MEMORY, "no memory to ask a daemon");
     memcpy(frame, &size, sizeof size);
     memcpy(frame + sizeof size, text.data, text.size);
-    kineto_status status = put_all(x, (kineto_string){frame, sizeof size + text.size}, err);
+    kineto_status status = send_all(x, (kineto_string){frame, sizeof size + text.size}, err);
     free(frame);
     return status;
 }
@@ -287,7 +287,7 @@ static kineto_status receive_text(const exchange *x, size_t size, char **out, ki
         room = KB_MIN(KB_MAX(2 * have, (size_t)FIRST_BYTES), size);
         char *grown = realloc(text, room + 1);
         text = grown ? grown : text;
-        status = grown ? get_all(x, text + have, room - have, 1, err)
+        status = grown ? receive_all(x, text + have, room - have, 1, err)
                        : kb_fail(err, KINETO_E_MEMORY, "no memory for a daemon's answer");
     }
     if (status != KINETO_OK) {
@@ -302,12 +302,12 @@ static kineto_status receive_text(const exchange *x, size_t size, char **out, ki
 static kineto_status receive_frame(const exchange *x, char **out, size_t *bytes, kineto_error *err)
 {
     int32_t size = 0;
-    kineto_status status = get_all(x, (char *)&size, sizeof size, 0, err);
+    kineto_status status = receive_all(x, (char *)&size, sizeof size, 0, err);
     if (status != KINETO_OK)
         return status;
     if (size <= 0 || (size_t)size > MOST_ANSWER_BYTES)
         return kb_fail(err, KINETO_E_FORMAT, "%s, port %u is no such daemon: an answer of %d bytes",
-                       host_of(x->daemon), port_of(x->daemon), size);
+                       daemon_host(x->daemon), daemon_port(x->daemon), size);
     *bytes = (size_t)size;
     return receive_text(x, *bytes, out, err);
 }
@@ -321,7 +321,7 @@ kineto_status ko_rpc_exchange(const ko_rpc_daemon *d, kineto_string question, ch
     if (question.size > KO_RPC_MOST_BYTES)
         return kb_fail(err, KINETO_E_LIMIT, "a question to a daemon has at most %u bytes, not %zu",
                        KO_RPC_MOST_BYTES, question.size);
-    kineto_status status = open_exchange(&x, err);
+    kineto_status status = open_connection(&x, err);
     if (status == KINETO_OK)
         status = send_frame(&x, question, err);
     if (status == KINETO_OK)

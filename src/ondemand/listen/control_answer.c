@@ -7,7 +7,7 @@
 /* ---- answers -----------------------------------------------------------------------------------
  */
 
-static void answer(ko_control_socket *s, uint32_t slot, const ko_packet *p)
+static void send_packet(ko_control_socket *s, uint32_t slot, const ko_packet *p)
 {
     ko_connection_send(s, slot, p->data, p->bytes);
 }
@@ -18,22 +18,22 @@ void ko_control_say(ko_control_socket *s, uint32_t slot, const char *verb, const
     ko_packet_begin(&p, verb);
     if (*text)
         ko_packet_put(&p, "text", text);
-    answer(s, slot, &p);
+    send_packet(s, slot, &p);
 }
 
-static void refuse(ko_control_socket *s, uint32_t slot, kineto_status code, const char *text)
+static void refuse_packet(ko_control_socket *s, uint32_t slot, kineto_status code, const char *text)
 {
     ko_packet p;
     ko_packet_begin(&p, "refused");
     ko_packet_put_int(&p, "code", code);
     ko_packet_put(&p, "text", text);
-    answer(s, slot, &p);
+    send_packet(s, slot, &p);
 }
 
 /* ---- notes -------------------------------------------------------------------------------------
  */
 
-static void write_note(ko_packet *p, const ko_stage_note *note)
+static void format_note(ko_packet *p, const ko_stage_note *note)
 {
     ko_packet_begin(p, ko_stage_name(note->stage));
     ko_packet_put_int(p, "ticket", (int64_t)note->ticket);
@@ -57,7 +57,7 @@ void ko_control_hear(void *context, const ko_stage_note *note)
     ko_packet p;
     if (kb_load_acquire(&s->wanted) == 0 || note->stage == KO_STAGE_REFUSED)
         return;
-    write_note(&p, note);
+    format_note(&p, note);
     pthread_mutex_lock(&s->lock);
     bool kept = s->heard.count < KO_MOST_HEARD &&
                 ko_queue_put(&s->heard, note->ticket, note->stage, p.data, p.bytes);
@@ -70,15 +70,15 @@ void ko_control_hear(void *context, const ko_stage_note *note)
                (unsigned long long)note->ticket, ko_stage_name(note->stage));
 }
 
-static bool ends(uint32_t stage) { return stage >= KO_STAGE_WRITTEN; }
+static bool is_final_stage(uint32_t stage) { return stage >= KO_STAGE_WRITTEN; }
 
-static void tell_one(ko_control_socket *s, uint32_t slot, const ko_queued *note)
+static void send_note_to_owner(ko_control_socket *s, uint32_t slot, const ko_queued *note)
 {
     ko_connection *c = s->connections[slot];
     for (uint32_t i = 0; i < c->ticket_count; i++) {
         if (c->tickets[i] != note->ticket)
             continue;
-        if (ends(note->stage)) {
+        if (is_final_stage(note->stage)) {
             c->tickets[i] = c->tickets[--c->ticket_count];
             (void)kb_sub_relaxed(&s->wanted, 1u);
         }
@@ -96,7 +96,7 @@ void ko_control_tell(ko_control_socket *s)
     for (ko_queued *note; (note = ko_queue_take(&heard)) != NULL; free(note))
         for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
             if (s->connections[i])
-                tell_one(s, i, note);
+                send_note_to_owner(s, i, note);
 }
 
 /* ---- questions ---------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ static void put_pids(ko_packet *p, const uint32_t *pids, uint32_t count)
 }
 
 /* Of a recorder with the program that it records: "ckineto: train". */
-static void put_name(ko_packet *p, const uint32_t *pids, uint32_t count)
+static void put_process_name(ko_packet *p, const uint32_t *pids, uint32_t count)
 {
     char name[64] = "", program[64] = "", both[130];
     (void)kb_os_process_name(pids[0], name, sizeof name);
@@ -140,7 +140,7 @@ static void answer_status(ko_control_socket *s, uint32_t slot)
     ko_packet_begin(&p, "status");
     ko_packet_put_int(&p, "pid", s->pid);
     ko_packet_put_int(&p, "uid", geteuid());
-    put_name(&p, pids, count);
+    put_process_name(&p, pids, count);
     ko_packet_put(&p, "host", now.host ? now.host : "");
     ko_packet_put(&p, "state", ko_ondemand_state_name(now.state));
     ko_packet_put_int(&p, "state-number", now.state);
@@ -156,7 +156,7 @@ static void answer_status(ko_control_socket *s, uint32_t slot)
     if (kineto_rt_daemon_client())
         ko_packet_put(&p, "daemon-client", kineto_rt_daemon_client());
     ko_packet_put(&p, "version", kineto_version());
-    answer(s, slot, &p);
+    send_packet(s, slot, &p);
 }
 
 typedef kineto_status request_call(ko_controller *c, kineto_string text, ko_request_source source,
@@ -170,7 +170,7 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     uint64_t ticket = 0;
     kineto_error err;
     if (c->ticket_count == KO_MOST_TICKETS) {
-        refuse(s, slot, KINETO_E_LIMIT, "too many requests of this connection have not ended yet");
+        refuse_packet(s, slot, KINETO_E_LIMIT, "too many requests of this connection have not ended yet");
         return;
     }
     (void)kb_add_acqrel(&s->wanted, 1u); /* its notes may come before its number is known here */
@@ -188,7 +188,7 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
         KINETO_LOG_INFO,
         "on-demand tracing: a %s that process %u asks for over the control socket is refused: %s",
         what, c->pid, err.message);
-    refuse(s, slot, status, err.message);
+    refuse_packet(s, slot, status, err.message);
 }
 
 static void answer_cancel(ko_control_socket *s, uint32_t slot)
@@ -212,7 +212,7 @@ static void answer_view(ko_control_socket *s, uint32_t slot, const ko_packet_vie
     else if (strcmp(view->verb, "cancel") == 0)
         answer_cancel(s, slot);
     else
-        refuse(s, slot, KINETO_E_UNSUPPORTED,
+        refuse_packet(s, slot, KINETO_E_UNSUPPORTED,
                "this version knows the verbs status, trace, dump and cancel");
 }
 
@@ -228,5 +228,5 @@ void ko_control_answer_packet(ko_control_socket *s, uint32_t slot, size_t bytes)
         return;
     }
     snprintf(text, sizeof text, "this is no packet: %s", why);
-    refuse(s, slot, KINETO_E_FORMAT, text);
+    refuse_packet(s, slot, KINETO_E_FORMAT, text);
 }

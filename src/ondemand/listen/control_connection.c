@@ -35,7 +35,7 @@ void ko_queue_free(ko_queue *q)
         free(item);
 }
 
-static bool poll_for(ko_control_socket *s, uint32_t slot, int what, bool out)
+static bool poll_connection(ko_control_socket *s, uint32_t slot, int what, bool out)
 {
     ko_connection *c = s->connections[slot];
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP | (out ? (uint32_t)EPOLLOUT : 0u),
@@ -48,11 +48,11 @@ static bool poll_for(ko_control_socket *s, uint32_t slot, int what, bool out)
 
 bool ko_connection_open(ko_control_socket *s, uint32_t slot)
 {
-    return poll_for(s, slot, EPOLL_CTL_ADD, false);
+    return poll_connection(s, slot, EPOLL_CTL_ADD, false);
 }
 
 /* 0, EAGAIN, or why not. */
-static int send_now(ko_connection *c, const void *data, size_t bytes)
+static int send_packet_now(ko_connection *c, const void *data, size_t bytes)
 {
     ssize_t n = -1;
     for (int tries = 0; n < 0 && tries < 3; tries++) {
@@ -70,31 +70,31 @@ void ko_connection_send(ko_control_socket *s, uint32_t slot, const void *data, s
         c->broken = true;
         return;
     }
-    int why = c->queue.count > 0 ? EAGAIN : send_now(c, data, bytes);
+    int why = c->queue.count > 0 ? EAGAIN : send_packet_now(c, data, bytes);
     if (why == 0)
         return;
     c->broken = why != EAGAIN || c->queue.count >= KO_MOST_QUEUED ||
                 !ko_queue_put(&c->queue, 0, 0, data, bytes) ||
-                (!c->polls_out && !poll_for(s, slot, EPOLL_CTL_MOD, true));
+                (!c->polls_out && !poll_connection(s, slot, EPOLL_CTL_MOD, true));
 }
 
 void ko_connection_flush(ko_control_socket *s, uint32_t slot)
 {
     ko_connection *c = s->connections[slot];
     while (c->queue.first && !c->broken) {
-        int why = send_now(c, c->queue.first->data, c->queue.first->bytes);
+        int why = send_packet_now(c, c->queue.first->data, c->queue.first->bytes);
         if (why == EAGAIN)
             return;
         c->broken = why != 0;
         free(ko_queue_take(&c->queue));
     }
     if (!c->broken)
-        c->broken = !poll_for(s, slot, EPOLL_CTL_MOD, false);
+        c->broken = !poll_connection(s, slot, EPOLL_CTL_MOD, false);
 }
 
 /* A fork's child may still have it open: so the other side and the epoll descriptor are told,
  * unless this is the child, whose parent goes on with both. */
-static void end_socket(ko_control_socket *s, kb_owned *socket)
+static void shut_down_connection(ko_control_socket *s, kb_owned *socket)
 {
     if (!s->in_child && kb_owned_is_ours(socket)) {
         (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, socket->fd, NULL);
@@ -110,7 +110,7 @@ void ko_connection_close(ko_control_socket *s, uint32_t slot)
         return;
     s->connections[slot] = NULL;
     (void)kb_sub_relaxed(&s->wanted, c->ticket_count);
-    end_socket(s, &c->socket);
+    shut_down_connection(s, &c->socket);
     ko_queue_free(&c->queue);
     free(c);
 }

@@ -24,7 +24,7 @@
  */
 
 /* Somebody who has our number: in another container, or another socket of this process. */
-static kineto_status check_free(const ko_control_socket *s, kineto_error *err)
+static kineto_status check_name_is_free(const ko_control_socket *s, kineto_error *err)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -47,7 +47,7 @@ static kineto_status bind_and_listen(ko_control_socket *s, kineto_error *err)
     struct stat st;
     kineto_status status = ko_control_address(s->directory, s->pid, true, &unborn, err);
     if (status == KINETO_OK)
-        status = check_free(s, err);
+        status = check_name_is_free(s, err);
     if (status != KINETO_OK)
         return status;
     (void)unlink(unborn.sun_path);
@@ -65,7 +65,7 @@ static kineto_status bind_and_listen(ko_control_socket *s, kineto_error *err)
     return KINETO_OK;
 }
 
-static bool poll_for(const ko_control_socket *s, int how, int fd, uint64_t which, bool in)
+static bool set_epoll_events(const ko_control_socket *s, int how, int fd, uint64_t which, bool in)
 {
     struct epoll_event e = {.events = in ? (uint32_t)EPOLLIN : 0u, .data.u64 = which};
     return epoll_ctl(s->epoll, how, fd, &e) == 0;
@@ -75,30 +75,30 @@ static bool poll_for(const ko_control_socket *s, int how, int fd, uint64_t which
 static bool epoll_knows_socket(const ko_control_socket *s)
 {
     return s->epoll >= 0 && s->socket.fd >= 0 &&
-           poll_for(s, EPOLL_CTL_MOD, s->socket.fd, EVENT_OF_SOCKET, s->deaf_until_ns == 0);
+           set_epoll_events(s, EPOLL_CTL_MOD, s->socket.fd, EVENT_OF_SOCKET, s->deaf_until_ns == 0);
 }
 
 static bool epoll_knows_bell(const ko_control_socket *s)
 {
     int bell = ko_wake_fd(&s->wake);
-    return s->epoll >= 0 && bell >= 0 && poll_for(s, EPOLL_CTL_MOD, bell, EVENT_OF_BELL, true);
+    return s->epoll >= 0 && bell >= 0 && set_epoll_events(s, EPOLL_CTL_MOD, bell, EVENT_OF_BELL, true);
 }
 
 static bool epoll_knows_watch(const ko_control_socket *s)
 {
     return s->epoll >= 0 && s->watch >= 0 &&
-           poll_for(s, EPOLL_CTL_MOD, s->watch, EVENT_OF_WATCH, true);
+           set_epoll_events(s, EPOLL_CTL_MOD, s->watch, EVENT_OF_WATCH, true);
 }
 
 /* Somebody may tidy up. A file that cannot be watched does without. */
-static void watch_file(ko_control_socket *s)
+static void watch_socket_file(ko_control_socket *s)
 {
     s->watch = kb_os_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (s->watch < 0)
         return;
     if (inotify_add_watch(s->watch, s->at.sun_path, IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF) <
             0 ||
-        !poll_for(s, EPOLL_CTL_ADD, s->watch, EVENT_OF_WATCH, true)) {
+        !set_epoll_events(s, EPOLL_CTL_ADD, s->watch, EVENT_OF_WATCH, true)) {
         close(s->watch);
         s->watch = -1;
     }
@@ -117,7 +117,7 @@ static kineto_status open_epoll(ko_control_socket *s, kineto_error *err)
     s->epoll = kb_os_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
     if (s->epoll < 0)
         return cannot_poll(errno, err);
-    if (!poll_for(s, EPOLL_CTL_ADD, ko_wake_fd(&s->wake), EVENT_OF_BELL, true)) {
+    if (!set_epoll_events(s, EPOLL_CTL_ADD, ko_wake_fd(&s->wake), EVENT_OF_BELL, true)) {
         int why = errno;
         close(s->epoll);
         s->epoll = -1;
@@ -127,7 +127,7 @@ static kineto_status open_epoll(ko_control_socket *s, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status open_socket(ko_control_socket *s, kineto_error *err)
+static kineto_status open_listening_socket(ko_control_socket *s, kineto_error *err)
 {
     kineto_status status = ko_control_directory(true, s->directory, err);
     if (status == KINETO_OK)
@@ -138,10 +138,10 @@ static kineto_status open_socket(ko_control_socket *s, kineto_error *err)
                        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a control socket");
     status = bind_and_listen(s, err);
-    if (status == KINETO_OK && !poll_for(s, EPOLL_CTL_ADD, s->socket.fd, EVENT_OF_SOCKET, true))
+    if (status == KINETO_OK && !set_epoll_events(s, EPOLL_CTL_ADD, s->socket.fd, EVENT_OF_SOCKET, true))
         status = cannot_poll(errno, err);
     if (status == KINETO_OK)
-        watch_file(s);
+        watch_socket_file(s);
     return status;
 }
 
@@ -155,7 +155,7 @@ static bool file_is_ours(const ko_control_socket *s)
            st.st_ino == s->file_inode;
 }
 
-static void remove_file(ko_control_socket *s)
+static void remove_socket_file(ko_control_socket *s)
 {
     if (file_is_ours(s))
         (void)unlink(s->at.sun_path);
@@ -163,10 +163,10 @@ static void remove_file(ko_control_socket *s)
 }
 
 /* In a fork's child it is the parent's, who goes on with it. */
-static void close_socket(ko_control_socket *s)
+static void close_listening_socket(ko_control_socket *s)
 {
     if (!s->in_child) {
-        remove_file(s);
+        remove_socket_file(s);
         if (kb_owned_is_ours(&s->socket)) { /* a child may have it open still */
             (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
             (void)shutdown(s->socket.fd, SHUT_RDWR);
@@ -178,12 +178,12 @@ static void close_socket(ko_control_socket *s)
     s->watch = -1;
 }
 
-static void close_all(ko_control_socket *s)
+static void close_control_socket(ko_control_socket *s)
 {
     bool ours = epoll_knows_socket(s) || epoll_knows_bell(s);
     for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
         ko_connection_close(s, i);
-    close_socket(s);
+    close_listening_socket(s);
     ko_wake_close(&s->wake);
     if (ours)
         close(s->epoll);
@@ -193,7 +193,7 @@ static void close_all(ko_control_socket *s)
 /* ---- connections -------------------------------------------------------------------------------
  */
 
-static void complain(ko_control_socket *s, uint64_t now_ns, const char *what, unsigned number)
+static void log_rejected_peer(ko_control_socket *s, uint64_t now_ns, const char *what, unsigned number)
 {
     if (s->complained_ns && now_ns - s->complained_ns < COMPLAIN_NS)
         return;
@@ -215,7 +215,7 @@ static uint32_t oldest_idle(const ko_control_socket *s)
 }
 
 /* KO_MOST_CONNECTIONS: all wait for their traces. */
-static uint32_t find_room(ko_control_socket *s)
+static uint32_t find_connection_slot(ko_control_socket *s)
 {
     for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
         if (!s->connections[i])
@@ -237,7 +237,7 @@ static bool may_connect(ko_control_socket *s, int fd, uint32_t *pid, uint64_t no
         *pid = (uint32_t)KB_MAX(who.pid, 0);
         return true;
     }
-    complain(s, now_ns, "a connection was closed: it came from user", (unsigned)who.uid);
+    log_rejected_peer(s, now_ns, "a connection was closed: it came from user", (unsigned)who.uid);
     return false;
 }
 
@@ -250,14 +250,14 @@ static void close_crowded(int fd)
     close(fd);
 }
 
-static void connect_one(ko_control_socket *s, int fd, uint64_t now_ns)
+static void admit_connection(ko_control_socket *s, int fd, uint64_t now_ns)
 {
     uint32_t pid = 0;
     if (!may_connect(s, fd, &pid, now_ns)) {
         close(fd);
         return;
     }
-    uint32_t slot = find_room(s);
+    uint32_t slot = find_connection_slot(s);
     ko_connection *c = slot < KO_MOST_CONNECTIONS ? calloc(1, sizeof *c) : NULL;
     if (!c) {
         close_crowded(fd);
@@ -276,12 +276,12 @@ static void connect_one(ko_control_socket *s, int fd, uint64_t now_ns)
         ko_connection_close(s, slot);
 }
 
-static void accept_some(ko_control_socket *s, uint64_t now_ns)
+static void accept_connections(ko_control_socket *s, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < ACCEPT_AT_ONCE; i++) {
         int fd = accept4(s->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            connect_one(s, fd, now_ns);
+            admit_connection(s, fd, now_ns);
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -295,7 +295,7 @@ static void accept_some(ko_control_socket *s, uint64_t now_ns)
 
 /* One packet each time round. An empty one looks like the end; at the end the other side is gone.
  */
-static void take_packet(ko_control_socket *s, uint32_t slot, uint32_t events, uint64_t now_ns)
+static void receive_packet(ko_control_socket *s, uint32_t slot, uint32_t events, uint64_t now_ns)
 {
     ko_connection *c = s->connections[slot];
     ssize_t n = recv(c->socket.fd, s->buffer, sizeof s->buffer, MSG_DONTWAIT | MSG_TRUNC);
@@ -309,7 +309,7 @@ static void take_packet(ko_control_socket *s, uint32_t slot, uint32_t events, ui
     ko_control_answer_packet(s, slot, (size_t)n);
 }
 
-static void serve(ko_control_socket *s, const struct epoll_event *e, uint64_t now_ns)
+static void serve_connection_event(ko_control_socket *s, const struct epoll_event *e, uint64_t now_ns)
 {
     uint32_t slot = (uint32_t)e->data.u64, generation = (uint32_t)(e->data.u64 >> 32);
     ko_connection *c = slot < KO_MOST_CONNECTIONS ? s->connections[slot] : NULL;
@@ -320,7 +320,7 @@ static void serve(ko_control_socket *s, const struct epoll_event *e, uint64_t no
     if (!c->broken && (e->events & EPOLLOUT))
         ko_connection_flush(s, slot);
     if (!c->broken && (e->events & EPOLLIN))
-        take_packet(s, slot, e->events, now_ns);
+        receive_packet(s, slot, e->events, now_ns);
     else if (e->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         c->broken = true;
 }
@@ -336,32 +336,32 @@ static void close_broken(ko_control_socket *s)
  */
 
 /* Does what is polled know what is open? Else the program has closed our descriptors, and others
- * may be in their place. Without a socket there are connections only, see open_again. */
+ * may be in their place. Without a socket there are connections only, see reopen_control_socket. */
 static bool is_intact(const ko_control_socket *s)
 {
     return epoll_knows_bell(s) && (s->socket.fd < 0 || epoll_knows_socket(s));
 }
 
 /* Connections stay if only the socket's file is gone. */
-static void open_again(ko_control_socket *s, uint64_t now_ns)
+static void reopen_control_socket(ko_control_socket *s, uint64_t now_ns)
 {
     kineto_error err;
     kineto_status status = KINETO_OK;
     if (is_intact(s)) {
-        close_socket(s);
+        close_listening_socket(s);
     } else {
         pthread_mutex_lock(&s->lock);
-        close_all(s);
+        close_control_socket(s);
         status = open_epoll(s, &err);
         pthread_mutex_unlock(&s->lock);
     }
     if (status == KINETO_OK)
-        status = open_socket(s, &err);
+        status = open_listening_socket(s, &err);
     if (status == KINETO_OK) {
         s->retry_ns = 0;
         return;
     }
-    close_socket(s);
+    close_listening_socket(s);
     if (s->retry_ns == 0)
         kb_log(
             KINETO_LOG_WARNING,
@@ -372,16 +372,16 @@ static void open_again(ko_control_socket *s, uint64_t now_ns)
 }
 
 /* When a user logs out, the system empties their XDG_RUNTIME_DIR, and programs may stay. */
-static void take_changes(ko_control_socket *s, uint64_t now_ns)
+static void handle_file_changes(ko_control_socket *s, uint64_t now_ns)
 {
     char events[1024];
     while (epoll_knows_watch(s) && read(s->watch, events, sizeof events) > 0)
         continue;
     if (!file_is_ours(s))
-        open_again(s, now_ns);
+        reopen_control_socket(s, now_ns);
 }
 
-static void watch(ko_control_socket *s, ko_controller *c)
+static void watch_controller(ko_control_socket *s, ko_controller *c)
 {
     if (s->controller)
         return;
@@ -393,7 +393,7 @@ static void watch(ko_control_socket *s, ko_controller *c)
     s->controller = c;
 }
 
-static void plan(ko_control_socket *s, uint64_t now_ns)
+static void plan_next_turn(ko_control_socket *s, uint64_t now_ns)
 {
     if (s->deaf_until_ns && now_ns >= s->deaf_until_ns)
         s->deaf_until_ns = 0; /* the next turn tells the epoll descriptor */
@@ -402,20 +402,20 @@ static void plan(ko_control_socket *s, uint64_t now_ns)
                                              : UINT64_MAX;
 }
 
-static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+static void turn_control_socket(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     ko_control_socket *s = (ko_control_socket *)l;
     struct epoll_event events[KO_MOST_CONNECTIONS + 3];
     bool crowd = false, changed = false;
     if (s->in_child)
         return;
-    watch(s, c);
-    plan(s, now_ns);
+    watch_controller(s, c);
+    plan_next_turn(s, now_ns);
     bool lost = s->epoll >= 0 && !is_intact(s);
     if (lost || (s->retry_ns && now_ns >= s->retry_ns))
-        open_again(s, now_ns);
+        reopen_control_socket(s, now_ns);
     if (!is_intact(s)) {
-        plan(s, now_ns);
+        plan_next_turn(s, now_ns);
         return;
     }
     int n = epoll_wait(s->epoll, events, (int)KB_COUNT(events), 0);
@@ -427,38 +427,38 @@ static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
         else if (events[i].data.u64 == EVENT_OF_WATCH)
             changed = true;
         else
-            serve(s, &events[i], now_ns);
+            serve_connection_event(s, &events[i], now_ns);
     }
     ko_control_tell(s);
     close_broken(s);
     if (crowd)
-        accept_some(s, now_ns);
+        accept_connections(s, now_ns);
     if (changed)
-        take_changes(s, now_ns);
-    plan(s, now_ns);
+        handle_file_changes(s, now_ns);
+    plan_next_turn(s, now_ns);
 }
 
 /* The parent's threads may have held the lock, and be amid what it guards. */
-static void forked(ko_listener *l)
+static void forget_parent_socket(ko_listener *l)
 {
     ko_control_socket *s = (ko_control_socket *)l;
     s->in_child = true;
     pthread_mutex_init(&s->lock, NULL);
     s->heard = (ko_queue){0};
-    close_all(s);
+    close_control_socket(s);
     s->controller = NULL;
     l->wake_ns = UINT64_MAX;
 }
 
 /* What was still to be said is, as far as the others take it at once. */
-static void destroy(ko_listener *l)
+static void destroy_control_socket(ko_listener *l)
 {
     ko_control_socket *s = (ko_control_socket *)l;
     if (s->controller)
         ko_controller_unwatch(s->controller, ko_control_hear, s);
     if (!s->in_child)
         ko_control_tell(s);
-    close_all(s);
+    close_control_socket(s);
     ko_queue_free(&s->heard);
     pthread_mutex_destroy(&s->lock);
     free(s);
@@ -476,15 +476,15 @@ ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err)
                                 .fd = -1,
                                 .events = POLLIN,
                                 .wake_ns = UINT64_MAX,
-                                .turn = turn,
-                                .forked = forked,
-                                .destroy = destroy};
+                                .turn = turn_control_socket,
+                                .forked = forget_parent_socket,
+                                .destroy = destroy_control_socket};
     s->pid = pid;
     s->epoll = s->watch = -1;
     s->socket = (kb_owned)KB_OWNED_NONE;
     s->wake = KO_WAKE_CLOSED;
-    if (open_epoll(s, err) != KINETO_OK || open_socket(s, err) != KINETO_OK) {
-        destroy(&s->listener);
+    if (open_epoll(s, err) != KINETO_OK || open_listening_socket(s, err) != KINETO_OK) {
+        destroy_control_socket(&s->listener);
         return NULL;
     }
     return &s->listener;

@@ -16,7 +16,7 @@ typedef struct dyno_listener {
 } dyno_listener;
 
 /* It has forgotten the text by now: who cannot be traced must say so. */
-static void ask(ko_controller *c, kineto_string text)
+static void submit_dynolog_request(ko_controller *c, kineto_string text)
 {
     kineto_error err;
     uint64_t ticket;
@@ -29,7 +29,7 @@ static void ask(ko_controller *c, kineto_string text)
 }
 
 /* Another client of this process answers the daemon: a request must have one answer. */
-static void stand_aside(ko_listener *l, uint64_t now_ns, const char *other)
+static void defer_to_other_client(ko_listener *l, uint64_t now_ns, const char *other)
 {
     dyno_listener *d = (dyno_listener *)l;
     if (!d->is_aside)
@@ -39,13 +39,13 @@ static void stand_aside(ko_listener *l, uint64_t now_ns, const char *other)
     l->wake_ns = now_ns + d->interval_ns;
 }
 
-static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+static void turn_dynolog_listener(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     dyno_listener *d = (dyno_listener *)l;
     kineto_string text = {"", 0};
     const char *other = kineto_rt_daemon_client();
     if (other) {
-        stand_aside(l, now_ns, other);
+        defer_to_other_client(l, now_ns, other);
         return;
     }
     d->is_aside = false;
@@ -54,10 +54,10 @@ static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
     (void)ko_dyno_client_run(d->client, now_ns, busy, d->interval_ns, &text, &l->wake_ns, NULL);
     l->fd = ko_dyno_client_fd(d->client);
     if (text.size > 0)
-        ask(c, text);
+        submit_dynolog_request(c, text);
 }
 
-static void forked(ko_listener *l)
+static void forget_parent_client(ko_listener *l)
 {
     dyno_listener *d = (dyno_listener *)l;
     ko_dyno_client_forked(d->client);
@@ -65,7 +65,7 @@ static void forked(ko_listener *l)
     l->wake_ns = 0;
 }
 
-static void destroy(ko_listener *l)
+static void destroy_dynolog_listener(ko_listener *l)
 {
     dyno_listener *d = (dyno_listener *)l;
     ko_dyno_client_destroy(d->client);
@@ -88,9 +88,9 @@ ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *er
                                 .fd = -1,
                                 .events = POLLIN,
                                 .wake_ns = 0,
-                                .turn = turn,
-                                .forked = forked,
-                                .destroy = destroy};
+                                .turn = turn_dynolog_listener,
+                                .forked = forget_parent_client,
+                                .destroy = destroy_dynolog_listener};
     return &d->listener;
 }
 

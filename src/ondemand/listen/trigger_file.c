@@ -25,13 +25,13 @@
 #define FILE_EVENTS    (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVED_TO)
 
 /* What tells one state of the file from the next. */
-typedef struct look {
+typedef struct file_identity {
     bool there;
     dev_t device;
     ino_t inode;
     off_t size;
     struct timespec changed;
-} look;
+} file_identity;
 
 typedef struct file_listener {
     ko_listener listener; /* first */
@@ -41,7 +41,7 @@ typedef struct file_listener {
     int level_watches[MOST_LEVELS];   /* -1: none */
     uint32_t level_count, level_here; /* directories that are there */
     int epoll, inotify; /* one in the other: together they can be told from what is not ours */
-    look seen;
+    file_identity seen;
     uint64_t touched_ns; /* when the first of some changes was seen; 0: none */
     uint64_t due_ns;     /* when it is read */
     uint64_t retry_ns;   /* watching failed; 0: it did not */
@@ -52,7 +52,7 @@ typedef struct file_listener {
 /* ---- the path ----------------------------------------------------------------------------------
  */
 
-static kineto_status make_absolute(file_listener *f, const char *path, kineto_error *err)
+static kineto_status make_path_absolute(file_listener *f, const char *path, kineto_error *err)
 {
     char here[KO_REQUEST_PATH_BYTES] = "";
     if (path[0] != '/' && !getcwd(here, sizeof here))
@@ -68,7 +68,7 @@ static kineto_status make_absolute(file_listener *f, const char *path, kineto_er
     return KINETO_OK;
 }
 
-static kineto_status find_levels(file_listener *f, kineto_error *err)
+static kineto_status split_levels(file_listener *f, kineto_error *err)
 {
     size_t end = (size_t)(f->name - f->path);
     for (size_t i = 0; i < end; i++) {
@@ -84,19 +84,19 @@ static kineto_status find_levels(file_listener *f, kineto_error *err)
     return KINETO_OK;
 }
 
-static look look_at(const file_listener *f)
+static file_identity identify_trigger_file(const file_listener *f)
 {
     struct stat st;
     if (lstat(f->path, &st) != 0)
-        return (look){.there = false};
-    return (look){.there = true,
+        return (file_identity){.there = false};
+    return (file_identity){.there = true,
                   .device = st.st_dev,
                   .inode = st.st_ino,
                   .size = st.st_size,
                   .changed = st.st_ctim};
 }
 
-static bool is_same(const look *a, const look *b)
+static bool is_same_identity(const file_identity *a, const file_identity *b)
 {
     return a->there == b->there && a->device == b->device && a->inode == b->inode &&
            a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
@@ -151,7 +151,7 @@ static bool is_watched(const file_listener *f, int watch)
 }
 
 /* @return 0, or why it cannot be watched. */
-static int watch_all(file_listener *f)
+static int watch_levels(file_listener *f)
 {
     int before[MOST_LEVELS], why = 0;
     memcpy(before, f->level_watches, sizeof before);
@@ -171,7 +171,7 @@ static int watch_all(file_listener *f)
     return why;
 }
 
-static void touched(file_listener *f, uint64_t now_ns)
+static void note_change(file_listener *f, uint64_t now_ns)
 {
     if (f->touched_ns == 0)
         f->touched_ns = now_ns;
@@ -179,23 +179,23 @@ static void touched(file_listener *f, uint64_t now_ns)
 }
 
 /* Directories have changed: the file may be another one by now, of whose making nobody told us. */
-static void watch_anew(file_listener *f, uint64_t now_ns)
+static void rewatch_levels(file_listener *f, uint64_t now_ns)
 {
     kineto_error err;
-    int why = watch_all(f);
+    int why = watch_levels(f);
     f->retry_ns = why ? now_ns + RETRY_NS : 0;
     if (why && f->complained_ns == 0) {
         kb_fail_os(&err, why, "cannot watch the directory of the trigger file '%s'", f->path);
         kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
         f->complained_ns = now_ns;
     }
-    look now = look_at(f);
-    if (now.there && !is_same(&now, &f->seen))
-        touched(f, now_ns);
+    file_identity now = identify_trigger_file(f);
+    if (now.there && !is_same_identity(&now, &f->seen))
+        note_change(f, now_ns);
 }
 
 /* Does it tell that directories have changed? */
-static bool take_event(file_listener *f, const struct inotify_event *e, uint64_t now_ns)
+static bool handle_inotify_event(file_listener *f, const struct inotify_event *e, uint64_t now_ns)
 {
     bool here = f->level_here == f->level_count;
     if (e->mask & IN_Q_OVERFLOW)
@@ -208,11 +208,11 @@ static bool take_event(file_listener *f, const struct inotify_event *e, uint64_t
         return (e->mask & MISSING_EVENTS) != 0;
     if ((e->mask & FILE_EVENTS) && e->len > 0 && strcmp(e->name, f->name) == 0 &&
         e->wd == f->level_watches[f->level_count - 1])
-        touched(f, now_ns);
+        note_change(f, now_ns);
     return false;
 }
 
-static void take_events(file_listener *f, uint64_t now_ns)
+static void handle_inotify_events(file_listener *f, uint64_t now_ns)
 {
     _Alignas(struct inotify_event) char buffer[4096];
     bool changed = false;
@@ -224,18 +224,18 @@ static void take_events(file_listener *f, uint64_t now_ns)
             break;
         for (size_t at = 0; at + sizeof(struct inotify_event) <= (size_t)n;) {
             const struct inotify_event *e = (const struct inotify_event *)(buffer + at);
-            changed |= take_event(f, e, now_ns);
+            changed |= handle_inotify_event(f, e, now_ns);
             at += sizeof *e + e->len;
         }
     }
     if (changed)
-        watch_anew(f, now_ns);
+        rewatch_levels(f, now_ns);
 }
 
 /* ---- reading it --------------------------------------------------------------------------------
  */
 
-static kineto_status check_file(const file_listener *f, int fd, kineto_error *err)
+static kineto_status check_trigger_file(const file_listener *f, int fd, kineto_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -254,7 +254,7 @@ static kineto_status check_file(const file_listener *f, int fd, kineto_error *er
     return KINETO_OK;
 }
 
-static kineto_status read_all(int fd, char *text, size_t *size, kineto_error *err)
+static kineto_status read_trigger_text(int fd, char *text, size_t *size, kineto_error *err)
 {
     *size = 0;
     while (*size <= KO_REQUEST_TEXT_BYTES) {
@@ -271,7 +271,7 @@ static kineto_status read_all(int fd, char *text, size_t *size, kineto_error *er
 }
 
 /* Whoever asks, another process does. `away`: it is no longer there. */
-static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *ticket, bool *away,
+static kineto_status submit_trigger_file(const file_listener *f, ko_controller *c, uint64_t *ticket, bool *away,
                          kineto_error *err)
 {
     /* O_NONBLOCK: a pipe in its place must not hold us up. */
@@ -283,11 +283,11 @@ static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *tic
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot open it");
     char *text = NULL;
-    kineto_status status = check_file(f, fd, err);
+    kineto_status status = check_trigger_file(f, fd, err);
     if (status == KINETO_OK && !(text = malloc(KO_REQUEST_TEXT_BYTES + 1)))
         status = kb_fail(err, KINETO_E_MEMORY, "no memory to read it");
     if (status == KINETO_OK)
-        status = read_all(fd, text, &size, err);
+        status = read_trigger_text(fd, text, &size, err);
     close(fd);
     if (status == KINETO_OK)
         status =
@@ -297,7 +297,7 @@ static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *tic
 }
 
 /* Who may make files beside it could fill a log with refusals. */
-static void refused(file_listener *f, const kineto_error *err, uint64_t now_ns)
+static void log_refusal(file_listener *f, const kineto_error *err, uint64_t now_ns)
 {
     bool often = f->complained_ns && now_ns - f->complained_ns < COMPLAIN_NS;
     if (err->code == KINETO_E_PERMISSION && often)
@@ -318,36 +318,36 @@ static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
     if (f->touched_ns == 0 || now_ns < f->due_ns)
         return;
     f->touched_ns = 0;
-    look now = look_at(f);
-    if (!now.there || is_same(&now, &f->seen))
+    file_identity now = identify_trigger_file(f);
+    if (!now.there || is_same_identity(&now, &f->seen))
         return;
     f->seen = now;
-    if (ask(f, c, &ticket, &away, &err) == KINETO_OK)
+    if (submit_trigger_file(f, c, &ticket, &away, &err) == KINETO_OK)
         kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came by the trigger file '%s'",
                (unsigned long long)ticket, f->path);
     else if (!away)
-        refused(f, &err, now_ns);
+        log_refusal(f, &err, now_ns);
 }
 
 /* ---- the listener ------------------------------------------------------------------------------
  */
 
-static bool is_ours(const file_listener *f)
+static bool owns_watch_descriptors(const file_listener *f)
 {
     struct epoll_event e = {.events = EPOLLIN};
     return f->epoll >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_MOD, f->inotify, &e) == 0;
 }
 
-static void close_all(file_listener *f)
+static void close_watches(file_listener *f)
 {
-    if (is_ours(f)) {
+    if (owns_watch_descriptors(f)) {
         close(f->inotify);
         close(f->epoll);
     }
     f->inotify = f->epoll = f->listener.fd = -1;
 }
 
-static kineto_status open_all(file_listener *f, kineto_error *err)
+static kineto_status open_watches(file_listener *f, kineto_error *err)
 {
     struct epoll_event e = {.events = EPOLLIN};
     int why;
@@ -369,64 +369,64 @@ static kineto_status open_all(file_listener *f, kineto_error *err)
 }
 
 /* The program has closed what we polled. */
-static void open_again(file_listener *f, uint64_t now_ns)
+static void reopen_watches(file_listener *f, uint64_t now_ns)
 {
     kineto_error err;
-    close_all(f);
+    close_watches(f);
     for (uint32_t i = 0; i < f->level_count; i++)
         f->level_watches[i] = -1;
-    if (open_all(f, &err) == KINETO_OK) {
-        watch_anew(f, now_ns);
+    if (open_watches(f, &err) == KINETO_OK) {
+        rewatch_levels(f, now_ns);
         return;
     }
     f->retry_ns = now_ns + RETRY_NS;
     kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
 }
 
-static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+static void turn_trigger_file(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     file_listener *f = (file_listener *)l;
     if (f->in_child)
         return;
-    if (is_ours(f))
-        take_events(f, now_ns);
+    if (owns_watch_descriptors(f))
+        handle_inotify_events(f, now_ns);
     else if (f->retry_ns == 0 || now_ns >= f->retry_ns)
-        open_again(f, now_ns);
+        reopen_watches(f, now_ns);
     if (f->retry_ns && now_ns >= f->retry_ns)
-        watch_anew(f, now_ns);
+        rewatch_levels(f, now_ns);
     read_if_due(f, c, now_ns);
     l->wake_ns =
         KB_MIN(f->touched_ns ? f->due_ns : UINT64_MAX, f->retry_ns ? f->retry_ns : UINT64_MAX);
 }
 
-static void forked(ko_listener *l)
+static void forget_parent_watches(ko_listener *l)
 {
     file_listener *f = (file_listener *)l;
-    close_all(f);
+    close_watches(f);
     f->in_child = true;
     l->wake_ns = UINT64_MAX;
 }
 
-static void destroy(ko_listener *l)
+static void destroy_trigger_file(ko_listener *l)
 {
-    close_all((file_listener *)l);
+    close_watches((file_listener *)l);
     free(l);
 }
 
-static kineto_status prepare(file_listener *f, const char *path, kineto_error *err)
+static kineto_status prepare_trigger_file(file_listener *f, const char *path, kineto_error *err)
 {
-    kineto_status status = make_absolute(f, path, err);
+    kineto_status status = make_path_absolute(f, path, err);
     if (status == KINETO_OK)
-        status = find_levels(f, err);
+        status = split_levels(f, err);
     if (status == KINETO_OK)
-        status = open_all(f, err);
+        status = open_watches(f, err);
     if (status != KINETO_OK)
         return status;
-    f->seen = look_at(f); /* what is there asks for nothing, what comes from here on does */
-    int why = watch_all(f);
-    look now = look_at(f);
-    if (now.there && !is_same(&now, &f->seen)) {
-        touched(f, kb_clock_ns(CLOCK_MONOTONIC));
+    f->seen = identify_trigger_file(f); /* what is there asks for nothing, what comes from here on does */
+    int why = watch_levels(f);
+    file_identity now = identify_trigger_file(f);
+    if (now.there && !is_same_identity(&now, &f->seen)) {
+        note_change(f, kb_clock_ns(CLOCK_MONOTONIC));
         f->listener.wake_ns = f->due_ns;
     }
     return why ? kb_fail_os(err, why, "cannot watch the directory of the trigger file '%s'",
@@ -445,15 +445,15 @@ ko_listener *ko_file_listener_create(const char *path, kineto_error *err)
                                 .fd = -1,
                                 .events = POLLIN,
                                 .wake_ns = UINT64_MAX,
-                                .turn = turn,
-                                .forked = forked,
-                                .destroy = destroy};
+                                .turn = turn_trigger_file,
+                                .forked = forget_parent_watches,
+                                .destroy = destroy_trigger_file};
     f->inotify = f->epoll = -1;
-    kineto_status status = prepare(f, path, err);
+    kineto_status status = prepare_trigger_file(f, path, err);
     if (status == KINETO_OK) {
         f->listener.fd = f->epoll;
         return &f->listener;
     }
-    destroy(&f->listener);
+    destroy_trigger_file(&f->listener);
     return NULL;
 }

@@ -24,7 +24,7 @@ static const struct {
 } names[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"URG", SIGURG}, {"WINCH", SIGWINCH},
              {"IO", SIGIO},     {"POLL", SIGIO},   {"PWR", SIGPWR}};
 
-static bool may_be_taken(int signal)
+static bool is_usable_signal(int signal)
 {
     for (size_t i = 0; i < KB_COUNT(names); i++)
         if (names[i].number == signal)
@@ -32,7 +32,7 @@ static bool may_be_taken(int signal)
     return signal >= SIGRTMIN && signal <= SIGRTMAX;
 }
 
-static void name_of(int signal, char out[NAME_BYTES])
+static void format_signal_name(int signal, char out[NAME_BYTES])
 {
     snprintf(out, NAME_BYTES, "%d", signal);
     for (size_t i = KB_COUNT(names); i-- > 0;)
@@ -42,9 +42,9 @@ static void name_of(int signal, char out[NAME_BYTES])
         snprintf(out, NAME_BYTES, "SIGRTMIN+%d", signal - SIGRTMIN);
 }
 
-static kineto_status check(int signal, kineto_error *err)
+static kineto_status check_signal(int signal, kineto_error *err)
 {
-    if (may_be_taken(signal))
+    if (is_usable_signal(signal))
         return KINETO_OK;
     return kb_fail(
         err, KINETO_E_ARGUMENT,
@@ -54,7 +54,7 @@ static kineto_status check(int signal, kineto_error *err)
 }
 
 /* 0 to 999; -1: something else. */
-static int read_number(const char *text)
+static int parse_small_number(const char *text)
 {
     int number = 0;
     size_t i = 0;
@@ -65,8 +65,8 @@ static int read_number(const char *text)
 
 static int find_signal(const char *text)
 {
-    if (read_number(text) >= 0)
-        return read_number(text);
+    if (parse_small_number(text) >= 0)
+        return parse_small_number(text);
     if (strncasecmp(text, "SIG", 3) == 0)
         text += 3;
     for (size_t i = 0; i < KB_COUNT(names); i++)
@@ -77,7 +77,7 @@ static int find_signal(const char *text)
     if (strncasecmp(text, "RTMAX", 5) == 0 && text[5] == '\0')
         return SIGRTMAX;
     bool above = strncasecmp(text, "RTMIN+", 6) == 0, below = strncasecmp(text, "RTMAX-", 6) == 0;
-    int by = above || below ? read_number(text + 6) : -1;
+    int by = above || below ? parse_small_number(text + 6) : -1;
     if (by < 0)
         return -1;
     return above ? SIGRTMIN + by : SIGRTMAX - by;
@@ -91,7 +91,7 @@ kineto_status ko_signal_parse(const char *text, int *signal, kineto_error *err)
                        "'%.32s' is no signal that can ask for traces: USR1, USR2, PWR, URG, WINCH, "
                        "IO and RTMIN+0 to RTMIN+%d can",
                        text, SIGRTMAX - SIGRTMIN);
-    kineto_status status = check(found, err);
+    kineto_status status = check_signal(found, err);
     if (status == KINETO_OK)
         *signal = found;
     return status;
@@ -112,7 +112,7 @@ static uint32_t ringing; /* atomic: handlers that are at it */
 static uint32_t own_pid; /* a child that nobody told of its fork must not ring for its parent */
 
 /* @param before  receives whose turn it is afterwards: that may be another one when we are gone. */
-static void ring(int signal, struct sigaction *before)
+static void ring_bell(int signal, struct sigaction *before)
 {
     (void)kb_add_acqrel(&ringing, 1u);
     kb_fence_seqcst(); /* see wait_for_handlers */
@@ -122,11 +122,11 @@ static void ring(int signal, struct sigaction *before)
     (void)__atomic_fetch_sub(&ringing, 1u, __ATOMIC_ACQ_REL);
 }
 
-static void handle(int signal, siginfo_t *info, void *context)
+static void handle_trigger_signal(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
     struct sigaction before;
-    ring(signal, &before);
+    ring_bell(signal, &before);
     errno = saved;
     if (before.sa_flags & SA_SIGINFO)
         before.sa_sigaction(signal, info, context);
@@ -134,18 +134,18 @@ static void handle(int signal, siginfo_t *info, void *context)
         before.sa_handler(signal);
 }
 
-static bool is_ours(const struct sigaction *a)
+static bool is_trigger_handler(const struct sigaction *a)
 {
-    return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handle;
+    return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handle_trigger_signal;
 }
 
 /* As the program's own handler was installed, which runs within ours. */
-static kineto_status install(int signal, kineto_error *err)
+static kineto_status install_trigger_handler(int signal, kineto_error *err)
 {
-    struct sigaction now, ours = {.sa_sigaction = handle};
+    struct sigaction now, ours = {.sa_sigaction = handle_trigger_signal};
     if (sigaction(signal, NULL, &now) != 0)
         return kb_fail_os(err, errno, "cannot look at signal %d", signal);
-    if (is_ours(&now) || signals[signal].installed)
+    if (is_trigger_handler(&now) || signals[signal].installed)
         return KINETO_OK; /* it is, or lies below another one, which would be below itself */
     bool handled =
         (now.sa_flags & SA_SIGINFO) || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
@@ -164,10 +164,10 @@ static kineto_status install(int signal, kineto_error *err)
 }
 
 /* What the program installed meanwhile stays. */
-static void uninstall(int signal)
+static void remove_trigger_handler(int signal)
 {
     struct sigaction now;
-    if (sigaction(signal, NULL, &now) != 0 || !is_ours(&now))
+    if (sigaction(signal, NULL, &now) != 0 || !is_trigger_handler(&now))
         return;
     if (sigaction(signal, &signals[signal].before, NULL) == 0)
         signals[signal].installed = false;
@@ -192,7 +192,7 @@ typedef struct signal_listener {
     bool in_child;
 } signal_listener;
 
-static void ask(const signal_listener *s, ko_controller *c, uint32_t count)
+static void submit_signal_request(const signal_listener *s, ko_controller *c, uint32_t count)
 {
     kineto_error err;
     uint64_t ticket;
@@ -209,7 +209,7 @@ static void ask(const signal_listener *s, ko_controller *c, uint32_t count)
 }
 
 /* The program has closed it: others may be in its place. */
-static void open_again(signal_listener *s)
+static void reopen_bell(signal_listener *s)
 {
     kineto_error err;
     kb_store_release(&listened, 0);
@@ -223,23 +223,23 @@ static void open_again(signal_listener *s)
     s->listener.fd = ko_wake_fd(&bell);
 }
 
-static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+static void turn_signal_listener(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     signal_listener *s = (signal_listener *)l;
     (void)now_ns;
     if (s->in_child || l->fd < 0)
         return;
     if (!kb_owned_is_ours(&bell.reads)) {
-        open_again(s);
+        reopen_bell(s);
         return;
     }
     uint32_t count = ko_wake_take(&bell);
     if (count > 0)
-        ask(s, c, count);
+        submit_signal_request(s, c, count);
 }
 
 /* The handler stays the child's, as it does for any fork, until the listener is destroyed. */
-static void forked(ko_listener *l)
+static void forget_parent_bell(ko_listener *l)
 {
     signal_listener *s = (signal_listener *)l;
     kb_store_release(&listened, 0);
@@ -249,11 +249,11 @@ static void forked(ko_listener *l)
     l->fd = -1;
 }
 
-static void destroy(ko_listener *l)
+static void destroy_signal_listener(ko_listener *l)
 {
     signal_listener *s = (signal_listener *)l;
     kb_store_release(&listened, 0);
-    uninstall(s->signal);
+    remove_trigger_handler(s->signal);
     wait_for_handlers();
     ko_wake_close(&bell);
     free(s);
@@ -269,7 +269,7 @@ static kineto_status open_bell(int signal, kineto_error *err)
         return status;
     own_pid = kb_os_pid();
     kb_store_release(&listened, signal);
-    status = install(signal, err);
+    status = install_trigger_handler(signal, err);
     if (status != KINETO_OK) {
         kb_store_release(&listened, 0);
         ko_wake_close(&bell);
@@ -282,18 +282,18 @@ ko_listener *ko_signal_listener_create(int signal, kineto_error *err)
     signal_listener *s = calloc(1, sizeof *s);
     if (!s)
         kb_fail(err, KINETO_E_MEMORY, "no memory to listen to a signal");
-    if (!s || check(signal, err) != KINETO_OK || open_bell(signal, err) != KINETO_OK) {
+    if (!s || check_signal(signal, err) != KINETO_OK || open_bell(signal, err) != KINETO_OK) {
         free(s);
         return NULL;
     }
     s->signal = signal;
-    name_of(signal, s->name);
+    format_signal_name(signal, s->name);
     s->listener = (ko_listener){.name = "signal",
                                 .fd = ko_wake_fd(&bell),
                                 .events = POLLIN,
                                 .wake_ns = UINT64_MAX,
-                                .turn = turn,
-                                .forked = forked,
-                                .destroy = destroy};
+                                .turn = turn_signal_listener,
+                                .forked = forget_parent_bell,
+                                .destroy = destroy_signal_listener};
     return &s->listener;
 }

@@ -21,19 +21,19 @@ typedef struct place {
 
 /* ---- what is named ----------------------------------------------------------------------------- */
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+static char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 /* Bytes before the colon; 0: it is a path. */
-static size_t protocol_size(const char *path)
+static size_t protocol_bytes(const char *path)
 {
     size_t n = strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     return path[n] == ':' ? n : 0;
 }
 
-bool ko_output_is_url(const char *path) { return protocol_size(path) > 0; }
+bool ko_output_is_url(const char *path) { return protocol_bytes(path) > 0; }
 
 KINETO_PRINTF(3, 4)
-static kineto_status refuse(const char *path, kineto_error *err, const char *fmt, ...)
+static kineto_status refuse_output(const char *path, kineto_error *err, const char *fmt, ...)
 {
     char shown[160], text[300];
     va_list args;
@@ -45,44 +45,44 @@ static kineto_status refuse(const char *path, kineto_error *err, const char *fmt
 }
 
 /* file:/path, file:///path, file://localhost/path, file:path. Nothing in it is escaped. */
-static kineto_status read_file(const char *url, place *out, kineto_error *err)
+static kineto_status read_file_url(const char *url, place *out, kineto_error *err)
 {
     if (strncmp(out->rest, "//", 2) == 0) {
         const char *host = out->rest + 2, *path = strchr(host, '/');
         size_t size = path ? (size_t)(path - host) : strlen(host);
         if (!path ||
             (size > 0 && !kb_string_equal((kineto_string){host, size}, kb_string("localhost"))))
-            return refuse(url, err, "a file of this host is file:///path");
+            return refuse_output(url, err, "a file of this host is file:///path");
         out->rest = path;
     }
-    return out->rest[0] ? KINETO_OK : refuse(url, err, "a path must follow");
+    return out->rest[0] ? KINETO_OK : refuse_output(url, err, "a path must follow");
 }
 
-static kineto_status read_fd(const char *url, place *out, kineto_error *err)
+static kineto_status read_fd_url(const char *url, place *out, kineto_error *err)
 {
     char *end;
     errno = 0;
     long number = strtol(out->rest, &end, 10);
     if (out->rest[0] < '0' || out->rest[0] > '9' || *end || errno || number > INT_MAX)
-        return refuse(url, err, "the number of a descriptor must follow, as in fd:3");
+        return refuse_output(url, err, "the number of a descriptor must follow, as in fd:3");
     out->fd = (int)number;
     return KINETO_OK;
 }
 
-static kineto_status read_command(const char *url, const place *p, kineto_error *err)
+static kineto_status read_exec_url(const char *url, const place *p, kineto_error *err)
 {
     bool empty = p->rest[strspn(p->rest, " \t")] == '\0';
-    return empty ? refuse(url, err, "a command must follow") : KINETO_OK;
+    return empty ? refuse_output(url, err, "a command must follow") : KINETO_OK;
 }
 
-static kineto_status read_kind(const char *path, place *out, kineto_error *err)
+static kineto_status read_output_kind(const char *path, place *out, kineto_error *err)
 {
-    size_t n = protocol_size(path);
+    size_t n = protocol_bytes(path);
     *out = (place){.kind = TO_FILE, .rest = path, .fd = -1};
     if (n >= sizeof out->protocol)
-        return refuse(path, err, "there is no protocol of such a name");
+        return refuse_output(path, err, "there is no protocol of such a name");
     for (size_t i = 0; i < n; i++)
-        out->protocol[i] = lower(path[i]);
+        out->protocol[i] = lower_ascii(path[i]);
     if (n == 0)
         return KINETO_OK;
     out->rest = path + n + 1;
@@ -95,18 +95,18 @@ static kineto_status read_kind(const char *path, place *out, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status read_rest(const char *path, place *p, kineto_error *err)
+static kineto_status read_url_rest(const char *path, place *p, kineto_error *err)
 {
     if (p->kind == TO_FD)
-        return read_fd(path, p, err);
+        return read_fd_url(path, p, err);
     if (p->kind == TO_COMMAND)
-        return read_command(path, p, err);
-    return p->kind == TO_FILE && p->protocol[0] ? read_file(path, p, err) : KINETO_OK;
+        return read_exec_url(path, p, err);
+    return p->kind == TO_FILE && p->protocol[0] ? read_file_url(path, p, err) : KINETO_OK;
 }
 
 /* ---- who may ------------------------------------------------------------------------------------ */
 
-static kineto_status check_kind(const place *p, ko_request_source source, kineto_error *err)
+static kineto_status check_output_kind(const place *p, ko_request_source source, kineto_error *err)
 {
     if (p->kind == TO_REGISTERED)
         return ko_registry_check(p->protocol, source, err);
@@ -118,16 +118,16 @@ static kineto_status check_kind(const place *p, ko_request_source source, kineto
 }
 
 /* What may not be named is not read any further. */
-static kineto_status allow(const char *path, ko_request_source source, place *out,
+static kineto_status resolve_output(const char *path, ko_request_source source, place *out,
                            kineto_error *err)
 {
-    kineto_status status = read_kind(path, out, err);
+    kineto_status status = read_output_kind(path, out, err);
     if (status == KINETO_OK)
-        status = check_kind(out, source, err);
-    return status ? status : read_rest(path, out, err);
+        status = check_output_kind(out, source, err);
+    return status ? status : read_url_rest(path, out, err);
 }
 
-static kineto_status check_file(const place *p, ko_request_source source, kineto_error *err)
+static kineto_status check_output_file(const place *p, ko_request_source source, kineto_error *err)
 {
     int directory;
     const char *name;
@@ -142,15 +142,15 @@ static kineto_status check_file(const place *p, ko_request_source source, kineto
 kineto_status ko_output_check(ko_request_source source, const char *path, kineto_error *err)
 {
     place p;
-    kineto_status status = allow(path, source, &p, err);
+    kineto_status status = resolve_output(path, source, &p, err);
     if (status == KINETO_OK && p.kind == TO_FILE)
-        status = check_file(&p, source, err);
+        status = check_output_file(&p, source, err);
     if (status == KINETO_OK && p.kind == TO_FD)
         status = ko_pipe_check_fd(p.fd, path, err);
     return status;
 }
 
-static kineto_status url_path(const ko_request *r, const place *p, uint32_t pid,
+static kineto_status registered_path(const ko_request *r, const place *p, uint32_t pid,
                               char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     if (p->kind == TO_REGISTERED && r->memory_snapshot)
@@ -169,13 +169,13 @@ kineto_status ko_output_path(const ko_request *r, ko_request_source source, uint
     place p;
     if (!ko_output_is_url(r->log_file))
         return ko_request_output_path(r, source, pid, out, err);
-    kineto_status status = allow(r->log_file, source, &p, err);
+    kineto_status status = resolve_output(r->log_file, source, &p, err);
     if (status == KINETO_OK && p.kind == TO_FD)
         status = ko_pipe_check_fd(p.fd, r->log_file, err);
     if (status != KINETO_OK)
         return status;
     if (p.kind != TO_FILE)
-        return url_path(r, &p, pid, out, err);
+        return registered_path(r, &p, pid, out, err);
     ko_request plain = *r;
     snprintf(plain.log_file, sizeof plain.log_file, "%s", p.rest);
     return ko_request_output_path(&plain, source, pid, out, err);
@@ -184,7 +184,7 @@ kineto_status ko_output_path(const ko_request *r, ko_request_source source, uint
 /* ---- the way there -------------------------------------------------------------------------------- */
 
 /* Relative to the directory that was checked, which stays the same one until the file is there. */
-static kineto_status open_for_request(const char *path, kb_compression c, kb_sink **out,
+static kineto_status open_request_file(const char *path, kb_compression c, kb_sink **out,
                                       kineto_error *err)
 {
     enum { OWNER_ONLY = 0600 };
@@ -198,12 +198,12 @@ static kineto_status open_for_request(const char *path, kb_compression c, kb_sin
     return status;
 }
 
-static kineto_status open_place(const place *p, ko_request_source source, const char *path,
+static kineto_status open_output(const place *p, ko_request_source source, const char *path,
                                 kb_compression c, kb_sink **out, kineto_error *err)
 {
     switch (p->kind) {
     case TO_FILE:
-        return source == KO_FROM_REQUEST ? open_for_request(p->rest, c, out, err)
+        return source == KO_FROM_REQUEST ? open_request_file(p->rest, c, out, err)
                                          : kb_sink_open_file(p->rest, c, out, err);
     case TO_FD:
         return ko_pipe_to_fd(p->fd, path, out, err);
@@ -220,8 +220,8 @@ kineto_status ko_output_sink(ko_request_source source, const char *path, kb_comp
 {
     place p;
     *out = NULL;
-    kineto_status status = allow(path, source, &p, err);
-    return status ? status : open_place(&p, source, path, compression, out, err);
+    kineto_status status = resolve_output(path, source, &p, err);
+    return status ? status : open_output(&p, source, path, compression, out, err);
 }
 
 kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink **out,
@@ -229,17 +229,17 @@ kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink
 {
     place p;
     *out = NULL;
-    kineto_status status = allow(path, source, &p, err);
+    kineto_status status = resolve_output(path, source, &p, err);
     if (status != KINETO_OK)
         return status;
     kb_compression c = p.kind == TO_FILE ? kb_compression_of(p.rest) : KB_COMPRESS_NONE;
-    return open_place(&p, source, path, c, out, err);
+    return open_output(&p, source, path, c, out, err);
 }
 
 /* ---- traces ----------------------------------------------------------------------------------------- */
 
 /* What is written as bytes, one after the other. */
-static kineto_status write_stream(const kineto_trace *trace, kb_sink *sink, const char *format,
+static kineto_status write_trace_stream(const kineto_trace *trace, kb_sink *sink, const char *format,
                                   const char *name, uint64_t *bytes, kineto_error *err)
 {
     kineto_export_options options = {.size = sizeof options, .format = format, .trace_name = name};
@@ -251,14 +251,14 @@ static kineto_status write_stream(const kineto_trace *trace, kb_sink *sink, cons
 }
 
 /* What needs a file of its own is made where nobody else is, and copied. */
-static kineto_status write_database(const kineto_trace *trace, const place *p,
+static kineto_status write_staged_trace(const kineto_trace *trace, const place *p,
                                     ko_request_source source, const char *format, uint64_t *bytes,
                                     kineto_error *err)
 {
     ko_own_file own;
     kineto_export_options options = {
         .size = sizeof options, .format = format, .trace_name = p->rest};
-    kineto_status status = check_file(p, source, err); /* before the work, as well as after it */
+    kineto_status status = check_output_file(p, source, err); /* before the work, as well as after it */
     if (status == KINETO_OK)
         status = ko_own_file_create(&own, p->rest, err);
     if (status != KINETO_OK)
@@ -270,7 +270,7 @@ static kineto_status write_database(const kineto_trace *trace, const place *p,
     return status;
 }
 
-static kineto_status write_file(const kineto_trace *trace, const place *p, ko_request_source source,
+static kineto_status write_trace_file(const kineto_trace *trace, const place *p, ko_request_source source,
                                 uint64_t *bytes, kineto_error *err)
 {
     kb_compression c;
@@ -278,17 +278,17 @@ static kineto_status write_file(const kineto_trace *trace, const place *p, ko_re
     kb_sink *sink;
     const char *format = ke_format_of_ending(p->rest, &c, &needs_file);
     if (needs_file)
-        return write_database(trace, p, source, format, bytes, err);
-    kineto_status status = open_place(p, source, p->rest, c, &sink, err);
-    return status ? status : write_stream(trace, sink, format, p->rest, bytes, err);
+        return write_staged_trace(trace, p, source, format, bytes, err);
+    kineto_status status = open_output(p, source, p->rest, c, &sink, err);
+    return status ? status : write_trace_stream(trace, sink, format, p->rest, bytes, err);
 }
 
-static kineto_status write_pipe(const kineto_trace *trace, const place *p, ko_request_source source,
+static kineto_status write_trace_pipe(const kineto_trace *trace, const place *p, ko_request_source source,
                                 const char *path, uint64_t *bytes, kineto_error *err)
 {
     kb_sink *sink;
-    kineto_status status = open_place(p, source, path, KB_COMPRESS_NONE, &sink, err);
-    return status ? status : write_stream(trace, sink, NULL, path, bytes, err);
+    kineto_status status = open_output(p, source, path, KB_COMPRESS_NONE, &sink, err);
+    return status ? status : write_trace_stream(trace, sink, NULL, path, bytes, err);
 }
 
 kineto_status ko_output_write(const kineto_trace *trace, ko_request_source source, const char *path,
@@ -296,15 +296,15 @@ kineto_status ko_output_write(const kineto_trace *trace, ko_request_source sourc
 {
     place p;
     uint64_t written = 0;
-    kineto_status status = allow(path, source, &p, err);
+    kineto_status status = resolve_output(path, source, &p, err);
     if (status != KINETO_OK)
         return status;
     if (p.kind == TO_FILE)
-        status = write_file(trace, &p, source, &written, err);
+        status = write_trace_file(trace, &p, source, &written, err);
     else if (p.kind == TO_REGISTERED)
         status = ko_registry_write(p.protocol, trace, path, err);
     else
-        status = write_pipe(trace, &p, source, path, &written, err);
+        status = write_trace_pipe(trace, &p, source, path, &written, err);
     if (bytes)
         *bytes = status == KINETO_OK ? written : 0;
     return status;
@@ -316,7 +316,7 @@ kineto_status kineto_output_save(const kineto_trace *trace, const char *path_or_
     place p;
     if (!trace || !path_or_url)
         return kb_fail(err, KINETO_E_ARGUMENT, "a trace and where it goes are needed");
-    kineto_status status = allow(path_or_url, KO_FROM_ARGUMENT, &p, err);
+    kineto_status status = resolve_output(path_or_url, KO_FROM_ARGUMENT, &p, err);
     if (status == KINETO_OK && p.kind == TO_FILE) /* whose ending must be one that is known */
         return kineto_trace_save(trace, p.rest, err);
     return status ? status : ko_output_write(trace, KO_FROM_ARGUMENT, path_or_url, NULL, err);

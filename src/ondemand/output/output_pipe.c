@@ -34,7 +34,7 @@ typedef struct pipe_end {
     int fd;
     pid_t pid;  /* of the command; 0: none, or it has ended */
     bool whole; /* takes any number of bytes without blocking longer than it says */
-    int patience_ms;
+    int timeout_ms;
     char shown[160];
 } pipe_end;
 
@@ -45,25 +45,25 @@ static kb_owned inputs[16]; /* at the same time; a child may keep more than thos
 static pthread_mutex_t inputs_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Whoever held the lock is not here. */
-static void close_in_child(void)
+static void close_inputs_in_child(void)
 {
     pthread_mutex_init(&inputs_lock, NULL);
     for (size_t i = 0; i < KB_COUNT(inputs); i++)
         kb_owned_close(&inputs[i]);
 }
 
-static void look_at_forks(void)
+static void register_input_fork_handler(void)
 {
     for (size_t i = 0; i < KB_COUNT(inputs); i++)
         inputs[i].fd = -1;
-    (void)pthread_atfork(NULL, NULL, close_in_child);
+    (void)pthread_atfork(NULL, NULL, close_inputs_in_child);
 }
 
-static void input_opened(int fd)
+static void remember_input(int fd)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     size_t i = 0;
-    (void)pthread_once(&once, look_at_forks);
+    (void)pthread_once(&once, register_input_fork_handler);
     pthread_mutex_lock(&inputs_lock);
     while (i < KB_COUNT(inputs) && inputs[i].fd >= 0)
         i++;
@@ -73,7 +73,7 @@ static void input_opened(int fd)
 }
 
 /* Before it is closed: its number may be another file's at once. */
-static void input_ends(int fd)
+static void forget_input(int fd)
 {
     pthread_mutex_lock(&inputs_lock);
     for (size_t i = 0; i < KB_COUNT(inputs); i++)
@@ -85,7 +85,7 @@ static void input_ends(int fd)
 /* ---- the command's end ---------------------------------------------------------------------------- */
 
 /* Is it over? Its status, if the program did not take it. */
-static bool has_ended(pipe_end *p, int *status, bool *known)
+static bool has_command_ended(pipe_end *p, int *status, bool *known)
 {
     pid_t got;
     do
@@ -98,18 +98,18 @@ static bool has_ended(pipe_end *p, int *status, bool *known)
     return true;
 }
 
-static int64_t left_ms(uint64_t until_ns)
+static int64_t remaining_ms(uint64_t until_ns)
 {
     uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
     return now_ns >= until_ns ? 0 : (int64_t)((until_ns - now_ns) / 1000000 + 1);
 }
 
 /* Wait for the descriptor of the process, or, where kernels have none, a little. */
-static void wait_a_little(int process, uint64_t until_ns, long *sleep_ns)
+static void wait_for_exit(int process, uint64_t until_ns, long *sleep_ns)
 {
     if (process >= 0) {
         struct pollfd ready = {process, POLLIN, 0};
-        (void)poll(&ready, 1, (int)KB_MIN(left_ms(until_ns), INT_MAX));
+        (void)poll(&ready, 1, (int)KB_MIN(remaining_ms(until_ns), INT_MAX));
         return;
     }
     struct timespec t = {0, *sleep_ns};
@@ -118,14 +118,14 @@ static void wait_a_little(int process, uint64_t until_ns, long *sleep_ns)
 }
 
 /* False: it has not ended within the time. */
-static bool await_end(pipe_end *p, int limit_ms, int *status, bool *known)
+static bool wait_for_command(pipe_end *p, int limit_ms, int *status, bool *known)
 {
     uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)limit_ms * 1000000u;
     int process = (int)syscall(SYS_pidfd_open, p->pid, 0);
     long sleep_ns = FIRST_SLEEP_NS;
     bool ended;
-    while (!(ended = has_ended(p, status, known)) && left_ms(until_ns) > 0)
-        wait_a_little(process, until_ns, &sleep_ns);
+    while (!(ended = has_command_ended(p, status, known)) && remaining_ms(until_ns) > 0)
+        wait_for_exit(process, until_ns, &sleep_ns);
     if (process >= 0)
         close(process);
     return ended;
@@ -141,12 +141,12 @@ static void kill_command(pipe_end *p)
         return;
     if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0)
         (void)kill(-p->pid, SIGKILL);
-    (void)await_end(p, REAP_MS, &status, &known);
+    (void)wait_for_command(p, REAP_MS, &status, &known);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------- */
 
-static int patience_ms(void)
+static int read_timeout_ms(void)
 {
     const char *text = kb_setting("CKINETO_EXEC_TIMEOUT");
     char *end;
@@ -160,25 +160,25 @@ static int patience_ms(void)
     return (int)seconds * SECOND_MS;
 }
 
-static kineto_status await_room(pipe_end *p, kineto_error *err)
+static kineto_status wait_for_room(pipe_end *p, kineto_error *err)
 {
-    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)p->patience_ms * 1000000u;
+    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)p->timeout_ms * 1000000u;
     for (;;) {
         struct pollfd ready = {p->fd, POLLOUT, 0};
-        int n = poll(&ready, 1, (int)KB_MIN(left_ms(until_ns), INT_MAX));
+        int n = poll(&ready, 1, (int)KB_MIN(remaining_ms(until_ns), INT_MAX));
         if (n > 0)
             return KINETO_OK;
         if (n < 0 && errno != EINTR)
             return kb_fail_os(err, errno, "cannot wait for '%s'", p->shown);
-        if (left_ms(until_ns) == 0)
+        if (remaining_ms(until_ns) == 0)
             return kb_fail(err, KINETO_E_IO, "'%s' has taken nothing for %d s", p->shown,
-                           p->patience_ms / SECOND_MS);
+                           p->timeout_ms / SECOND_MS);
     }
 }
 
 /* What its status says. `known`: the program did not take it, as it does when it waits for all
  * children or ignores SIGCHLD. */
-static kineto_status judge(const pipe_end *p, int status, bool known, kineto_error *err)
+static kineto_status check_exit_status(const pipe_end *p, int status, bool known, kineto_error *err)
 {
     if (!known)
         return KINETO_OK;
@@ -191,30 +191,30 @@ static kineto_status judge(const pipe_end *p, int status, bool known, kineto_err
 }
 
 /* A command that closed its input is probably about to end, and says better why. */
-static kineto_status cannot_write(pipe_end *p, int os_error, kineto_error *err)
+static kineto_status report_write_error(pipe_end *p, int os_error, kineto_error *err)
 {
     int end_status;
     bool known;
     if (os_error != EPIPE)
         return kb_fail_os(err, os_error, "cannot write to '%s'", p->shown);
     kineto_status status = KINETO_OK;
-    if (p->pid && await_end(p, SECOND_MS, &end_status, &known))
-        status = judge(p, end_status, known, err);
+    if (p->pid && wait_for_command(p, SECOND_MS, &end_status, &known))
+        status = check_exit_status(p, end_status, known, err);
     return status
                ? status
                : kb_fail(err, KINETO_E_IO, "'%s' was closed before everything was read", p->shown);
 }
 
-static kineto_status pipe_put(void *target, const char *data, size_t bytes, kineto_error *err)
+static kineto_status write_to_pipe(void *target, const char *data, size_t bytes, kineto_error *err)
 {
     pipe_end *p = target;
     while (bytes > 0) {
-        kineto_status status = await_room(p, err);
+        kineto_status status = wait_for_room(p, err);
         if (status != KINETO_OK)
             return status;
         ssize_t n = kb_os_write_quiet(p->fd, data, p->whole ? bytes : KB_MIN(bytes, PIECE_BYTES));
         if (n < 0 && errno != EAGAIN && errno != EINTR)
-            return cannot_write(p, errno, err);
+            return report_write_error(p, errno, err);
         if (n > 0) {
             data += n;
             bytes -= (size_t)n;
@@ -224,47 +224,47 @@ static kineto_status pipe_put(void *target, const char *data, size_t bytes, kine
 }
 
 /* Its end of input; then it has its time to end. */
-static kineto_status command_finish(void *target, kineto_error *err)
+static kineto_status finish_command(void *target, kineto_error *err)
 {
     pipe_end *p = target;
     int status;
     bool known = false;
-    input_ends(p->fd);
+    forget_input(p->fd);
     close(p->fd);
     p->fd = -1;
-    if (!await_end(p, p->patience_ms, &status, &known))
+    if (!wait_for_command(p, p->timeout_ms, &status, &known))
         return kb_fail(err, KINETO_E_IO,
                        "'%s' did not end within %d s after its input: killed "
                        "(CKINETO_EXEC_TIMEOUT allows more)",
-                       p->shown, p->patience_ms / SECOND_MS);
-    return judge(p, status, known, err);
+                       p->shown, p->timeout_ms / SECOND_MS);
+    return check_exit_status(p, status, known, err);
 }
 
-static kineto_status fd_finish(void *target, kineto_error *err)
+static kineto_status finish_fd(void *target, kineto_error *err)
 {
     (void)target, (void)err;
     return KINETO_OK;
 }
 
 /* A command must not take half a trace for a whole one: it is killed before its input ends. */
-static void pipe_drop(void *target)
+static void drop_pipe(void *target)
 {
     pipe_end *p = target;
     kill_command(p);
     if (p->fd >= 0) {
-        input_ends(p->fd);
+        forget_input(p->fd);
         close(p->fd);
     }
     free(p);
 }
 
-static kineto_status create(const char *url, pipe_end **out, kineto_error *err)
+static kineto_status create_pipe_end(const char *url, pipe_end **out, kineto_error *err)
 {
     pipe_end *p = calloc(1, sizeof *p);
     if (!p)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for an output");
     p->fd = -1;
-    p->patience_ms = patience_ms();
+    p->timeout_ms = read_timeout_ms();
     ko_request_show(kb_string(url), p->shown, sizeof p->shown);
     *out = p;
     return KINETO_OK;
@@ -285,19 +285,19 @@ kineto_status ko_pipe_check_fd(int fd, const char *url, kineto_error *err)
 
 kineto_status ko_pipe_to_fd(int fd, const char *url, kb_sink **out, kineto_error *err)
 {
-    static const kb_target_ops ops = {pipe_put, fd_finish, pipe_drop};
+    static const kb_target_ops ops = {write_to_pipe, finish_fd, drop_pipe};
     struct stat st;
     pipe_end *p;
     *out = NULL;
     kineto_status status = ko_pipe_check_fd(fd, url, err);
     if (status == KINETO_OK)
-        status = create(url, &p, err);
+        status = create_pipe_end(url, &p, err);
     if (status != KINETO_OK)
         return status;
     p->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (p->fd < 0) {
         status = kb_fail_os(err, errno, "cannot write to '%s'", p->shown);
-        pipe_drop(p);
+        drop_pipe(p);
         return status;
     }
     p->whole = fstat(p->fd, &st) == 0 && S_ISREG(st.st_mode);
@@ -306,7 +306,7 @@ kineto_status ko_pipe_to_fd(int fd, const char *url, kb_sink **out, kineto_error
 
 /* ---- commands ------------------------------------------------------------------------------------------- */
 
-static kineto_status open_pipe(int ends[2], const pipe_end *p, kineto_error *err)
+static kineto_status open_command_pipe(int ends[2], const pipe_end *p, kineto_error *err)
 {
     if (pipe2(ends, O_CLOEXEC) != 0) {
         ends[0] = ends[1] = -1;
@@ -320,27 +320,27 @@ static kineto_status open_pipe(int ends[2], const pipe_end *p, kineto_error *err
 }
 
 /* Our settings are for this process: what it runs is not to be traced, nor to listen. */
-static bool is_ours(const char *variable)
+static bool is_library_variable(const char *variable)
 {
     return strncmp(variable, "CKINETO_", strlen("CKINETO_")) == 0 ||
            strncmp(variable, "KINETO_USE_DAEMON=", strlen("KINETO_USE_DAEMON=")) == 0;
 }
 
 /* Borrows the texts. NULL: out of memory. */
-static char **environment(void)
+static char **make_command_environment(void)
 {
     size_t count = 0, kept = 0;
     while (environ && environ[count])
         count++;
     char **all = calloc(count + 1, sizeof *all);
     for (size_t i = 0; all && i < count && environ[i]; i++)
-        if (!is_ours(environ[i]))
+        if (!is_library_variable(environ[i]))
             all[kept++] = environ[i];
     return all;
 }
 
 /* Files that the program opened without O_CLOEXEC are none of the command's business. */
-static int close_others(posix_spawn_file_actions_t *actions)
+static int add_close_actions(posix_spawn_file_actions_t *actions)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
     return posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
@@ -359,7 +359,7 @@ static int close_others(posix_spawn_file_actions_t *actions)
 }
 
 /* A group of its own, so that what it begins can be killed with it; signals as in a new program. */
-static int set_manners(posix_spawnattr_t *attributes)
+static int set_spawn_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t usual, none;
     sigemptyset(&none);
@@ -379,21 +379,21 @@ static int set_manners(posix_spawnattr_t *attributes)
 }
 
 /* @return 0 or an errno. */
-static int spawn(const char *command, int input, pid_t *pid)
+static int spawn_shell(const char *command, int input, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     char *const arguments[] = {(char *)"sh", (char *)"-c", (char *)"--", (char *)command, NULL};
-    char **variables = environment();
+    char **variables = make_command_environment();
     if (!variables)
         return ENOMEM;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     int failed = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (!failed)
-        failed = close_others(&actions);
+        failed = add_close_actions(&actions);
     if (!failed)
-        failed = set_manners(&attributes);
+        failed = set_spawn_attributes(&attributes);
     if (!failed)
         failed = posix_spawn(pid, "/bin/sh", &actions, &attributes, arguments, variables);
     posix_spawnattr_destroy(&attributes);
@@ -405,10 +405,10 @@ static int spawn(const char *command, int input, pid_t *pid)
 static kineto_status start_command(pipe_end *p, const char *command, kineto_error *err)
 {
     int ends[2];
-    kineto_status status = open_pipe(ends, p, err);
+    kineto_status status = open_command_pipe(ends, p, err);
     if (status == KINETO_OK)
-        input_opened(ends[1]);
-    int failed = status == KINETO_OK ? spawn(command, ends[0], &p->pid) : 0;
+        remember_input(ends[1]);
+    int failed = status == KINETO_OK ? spawn_shell(command, ends[0], &p->pid) : 0;
     if (failed) {
         p->pid = 0;
         status = kb_fail_os(err, failed, "cannot run /bin/sh for '%s'", p->shown);
@@ -423,15 +423,15 @@ static kineto_status start_command(pipe_end *p, const char *command, kineto_erro
 kineto_status ko_pipe_to_command(const char *command, const char *url, kb_sink **out,
                                  kineto_error *err)
 {
-    static const kb_target_ops ops = {pipe_put, command_finish, pipe_drop};
+    static const kb_target_ops ops = {write_to_pipe, finish_command, drop_pipe};
     pipe_end *p;
     *out = NULL;
-    kineto_status status = create(url, &p, err);
+    kineto_status status = create_pipe_end(url, &p, err);
     if (status != KINETO_OK)
         return status;
     status = start_command(p, command, err);
     if (status == KINETO_OK)
         return kb_sink_over(&ops, p, KB_COMPRESS_NONE, out, err);
-    pipe_drop(p);
+    drop_pipe(p);
     return status;
 }

@@ -22,7 +22,7 @@ static bool is_protocol_char(char c)
 }
 
 /* In lower case; false if it is none. */
-static bool read_protocol(const char *text, char out[KO_PROTOCOL_BYTES])
+static bool normalize_protocol(const char *text, char out[KO_PROTOCOL_BYTES])
 {
     size_t n = 0;
     for (; text[n] != '\0'; n++) {
@@ -35,14 +35,14 @@ static bool read_protocol(const char *text, char out[KO_PROTOCOL_BYTES])
     return n > 0;
 }
 
-static bool is_built_in(const char *protocol)
+static bool is_builtin_protocol(const char *protocol)
 {
     return strcmp(protocol, "file") == 0 || strcmp(protocol, "fd") == 0 ||
            strcmp(protocol, "exec") == 0;
 }
 
 /* With the lock. NULL: nobody registered it. */
-static registered *find(const char *protocol)
+static registered *find_output(const char *protocol)
 {
     for (size_t i = 0; i < MOST_OUTPUTS; i++)
         if (table[i].output && strcmp(table[i].protocol, protocol) == 0)
@@ -50,7 +50,7 @@ static registered *find(const char *protocol)
     return NULL;
 }
 
-static registered *find_free(void)
+static registered *find_free_output(void)
 {
     for (size_t i = 0; i < MOST_OUTPUTS; i++)
         if (!table[i].output && !ko_calls_any(&table[i]))
@@ -59,11 +59,11 @@ static registered *find_free(void)
 }
 
 /* With the lock. */
-static kineto_status add(const registered *r, kineto_error *err)
+static kineto_status add_output(const registered *r, kineto_error *err)
 {
-    if (is_built_in(r->protocol) || find(r->protocol))
+    if (is_builtin_protocol(r->protocol) || find_output(r->protocol))
         return kb_fail(err, KINETO_E_STATE, "the protocol '%s' is there already", r->protocol);
-    registered *place = find_free();
+    registered *place = find_free_output();
     if (!place)
         return kb_fail(err, KINETO_E_LIMIT, "there are %d protocols already", MOST_OUTPUTS);
     *place = *r;
@@ -76,12 +76,12 @@ kineto_status kineto_output_register(const char *protocol, kineto_output output,
     registered r = {.output = output, .user = user, .from_requests = from_requests};
     if (!protocol || !output)
         return kb_fail(err, KINETO_E_ARGUMENT, "a protocol and its output are needed");
-    if (!read_protocol(protocol, r.protocol))
+    if (!normalize_protocol(protocol, r.protocol))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "'%.64s' is no protocol: up to %u letters, digits, '+', '-' and '.'",
                        protocol, KO_PROTOCOL_BYTES - 1);
     ko_calls_lock();
-    kineto_status status = add(&r, err);
+    kineto_status status = add_output(&r, err);
     ko_calls_unlock();
     return status;
 }
@@ -89,10 +89,10 @@ kineto_status kineto_output_register(const char *protocol, kineto_output output,
 void kineto_output_unregister(const char *protocol)
 {
     char name[KO_PROTOCOL_BYTES];
-    if (!protocol || !read_protocol(protocol, name))
+    if (!protocol || !normalize_protocol(protocol, name))
         return;
     ko_calls_lock();
-    registered *place = find(name);
+    registered *place = find_output(name);
     if (place) {
         place->output = NULL;
         ko_calls_wait(place);
@@ -103,7 +103,7 @@ void kineto_output_unregister(const char *protocol)
 kineto_status ko_registry_check(const char *protocol, ko_request_source source, kineto_error *err)
 {
     ko_calls_lock();
-    const registered *r = find(protocol);
+    const registered *r = find_output(protocol);
     bool is_there = r, allowed = r && (r->from_requests || source != KO_FROM_REQUEST);
     ko_calls_unlock();
     if (allowed)
@@ -119,7 +119,7 @@ kineto_status ko_registry_check(const char *protocol, ko_request_source source, 
 }
 
 /* What it did not say. */
-static void explain(kineto_error *told, kineto_status status, const char *protocol)
+static void complete_output_error(kineto_error *told, kineto_status status, const char *protocol)
 {
     told->message[sizeof told->message - 1] = '\0';
     if (!told->message[0])
@@ -133,7 +133,7 @@ kineto_status ko_registry_write(const char *protocol, const kineto_trace *trace,
     ko_call call;
     kineto_error told = {0};
     ko_calls_lock();
-    const registered *place = find(protocol);
+    const registered *place = find_output(protocol);
     registered r = place ? *place : (registered){.output = NULL};
     if (place)
         ko_calls_begin(&call, place);
@@ -143,7 +143,7 @@ kineto_status ko_registry_write(const char *protocol, const kineto_trace *trace,
     kineto_status status = r.output(trace, url, r.user, &told);
     ko_calls_end(&call);
     if (status != KINETO_OK)
-        explain(&told, status, protocol);
+        complete_output_error(&told, status, protocol);
     if (status != KINETO_OK && err)
         *err = told;
     return status;

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static kineto_status create_at(ko_own_file *f, const char *name, kineto_error *err)
+static kineto_status create_staged_file(ko_own_file *f, const char *name, kineto_error *err)
 {
     size_t room = sizeof f->path - f->directory_bytes;
     int n = snprintf(f->path + f->directory_bytes, room, "/%s", name);
@@ -31,13 +31,13 @@ kineto_status ko_own_file_create(ko_own_file *f, const char *name, kineto_error 
     if (kb_os_make_own_temporary(f->path) != 0)
         return kb_fail_os(err, errno, "cannot make a directory in '%s'", folder);
     f->directory_bytes = (uint32_t)n;
-    kineto_status status = create_at(f, last[0] ? last : "trace", err);
+    kineto_status status = create_staged_file(f, last[0] ? last : "trace", err);
     if (status != KINETO_OK)
         ko_own_file_remove(f);
     return status;
 }
 
-static kineto_status copy(int fd, const ko_own_file *f, kb_sink *sink, kineto_error *err)
+static kineto_status copy_to_sink(int fd, const ko_own_file *f, kb_sink *sink, kineto_error *err)
 {
     for (;;) {
         char *room = kb_sink_reserve(sink, KB_SINK_RESERVE_BYTES);
@@ -64,7 +64,7 @@ kineto_status ko_own_file_deliver(const ko_own_file *f, ko_request_source source
         close(fd);
         return status;
     }
-    status = copy(fd, f, sink, err);
+    status = copy_to_sink(fd, f, sink, err);
     close(fd);
     if (status == KINETO_OK)
         status = kb_sink_close_counted(sink, &written, err);
@@ -76,7 +76,7 @@ kineto_status ko_own_file_deliver(const ko_own_file *f, ko_request_source source
 }
 
 /* What a writer left beside its file, too. */
-static void empty(const char *directory)
+static void remove_directory_entries(const char *directory)
 {
     DIR *all = opendir(directory);
     if (!all)
@@ -91,7 +91,7 @@ void ko_own_file_remove(ko_own_file *f)
     if (f->directory_bytes == 0)
         return;
     f->path[f->directory_bytes] = '\0';
-    empty(f->path);
+    remove_directory_entries(f->path);
     (void)rmdir(f->path);
     f->directory_bytes = 0;
 }

@@ -6,19 +6,19 @@
 
 /* ---- starting ------------------------------------------------------------------------------------ */
 
-static bool fits(const char *text, size_t bytes) { return !text || strlen(text) < bytes; }
+static bool path_fits(const char *text, size_t bytes) { return !text || strlen(text) < bytes; }
 
-static kineto_status check(const ko_settings *s, kineto_error *err)
+static kineto_status check_settings(const ko_settings *s, kineto_error *err)
 {
     const kineto_control_options *o = &s->options;
-    if (!fits(o->trigger_file, sizeof s->file) || !fits(o->dump_path, sizeof s->dump_path))
+    if (!path_fits(o->trigger_file, sizeof s->file) || !path_fits(o->dump_path, sizeof s->dump_path))
         return kb_fail(err, KINETO_E_ARGUMENT, "control options: a path is longer than %zu bytes",
                        sizeof s->file - 1);
     return ko_ring_check(o, err);
 }
 
 /* Of any version: what an older one does not have is zero, what a newer one has must be. */
-static kineto_status read_options(const kineto_control_options *in, ko_settings *s,
+static kineto_status read_control_options(const kineto_control_options *in, ko_settings *s,
                                   kineto_error *err)
 {
     if (!in)
@@ -26,7 +26,7 @@ static kineto_status read_options(const kineto_control_options *in, ko_settings 
     kineto_status status = kb_options_read(&s->options, sizeof s->options, in,
                                            "control options, see KINETO_CONTROL_OPTIONS_INIT", err);
     if (!status)
-        status = check(s, err);
+        status = check_settings(s, err);
     if (!status)
         ko_settings_own(s);
     return status;
@@ -37,7 +37,7 @@ kineto_status kineto_control_start(const kineto_control_options *options, kineto
     ko_settings *s = calloc(1, sizeof *s);
     if (!s)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    kineto_status status = read_options(options, s, err);
+    kineto_status status = read_control_options(options, s, err);
     if (!status) {
         ko_environment_add(s);
         status = ko_life_start(s, false, err);
@@ -90,7 +90,7 @@ typedef struct waiting {
     char why[256];
 } waiting;
 
-static void on_stage(void *context, const ko_stage_note *note)
+static void note_dump_stage(void *context, const ko_stage_note *note)
 {
     waiting *w = context;
     if (note->stage != KO_STAGE_WRITTEN && note->stage != KO_STAGE_FAILED)
@@ -106,7 +106,7 @@ static void on_stage(void *context, const ko_stage_note *note)
 }
 
 /* NULL: not yet. */
-static const bool *end_of(const waiting *w, uint64_t ticket)
+static const bool *find_dump_end(const waiting *w, uint64_t ticket)
 {
     for (uint32_t i = 0; i < KB_MIN(w->count, KB_COUNT(w->ends)); i++)
         if (w->ends[i].ticket == ticket)
@@ -114,11 +114,11 @@ static const bool *end_of(const waiting *w, uint64_t ticket)
     return NULL;
 }
 
-static kineto_status wait_for(waiting *w, uint64_t ticket, kineto_error *err)
+static kineto_status wait_for_dump(waiting *w, uint64_t ticket, kineto_error *err)
 {
     const bool *written;
     pthread_mutex_lock(&w->lock);
-    while (!(written = end_of(w, ticket)))
+    while (!(written = find_dump_end(w, ticket)))
         pthread_cond_wait(&w->came, &w->lock);
     kineto_status status =
         *written ? KINETO_OK : kb_fail(err, KINETO_E_IO, "the ring was not written: %s", w->why);
@@ -127,7 +127,7 @@ static kineto_status wait_for(waiting *w, uint64_t ticket, kineto_error *err)
 }
 
 /* A value in quotes; true if it fits. */
-static bool put_path(const char *path, char *out, size_t bytes)
+static bool format_path_request(const char *path, char *out, size_t bytes)
 {
     size_t n = (size_t)snprintf(out, bytes, "ACTIVITIES_LOG_FILE=\"");
     for (const char *c = path; *c && n + 4 < bytes; c++) {
@@ -141,28 +141,28 @@ static bool put_path(const char *path, char *out, size_t bytes)
     return true;
 }
 
-static kineto_status dump(ko_controller *c, const char *text, kineto_error *err)
+static kineto_status dump_and_wait(ko_controller *c, const char *text, kineto_error *err)
 {
     waiting w = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
     uint64_t ticket = 0;
-    if (!ko_controller_watch(c, on_stage, &w))
+    if (!ko_controller_watch(c, note_dump_stage, &w))
         return kb_fail(err, KINETO_E_LIMIT, "too many are waiting for dumps");
     kineto_status status = ko_controller_dump(c, kb_string(text), KO_FROM_ARGUMENT, &ticket, err);
     if (!status)
-        status = wait_for(&w, ticket, err);
-    ko_controller_unwatch(c, on_stage, &w);
+        status = wait_for_dump(&w, ticket, err);
+    ko_controller_unwatch(c, note_dump_stage, &w);
     return status;
 }
 
 kineto_status kineto_control_dump(const char *path, kineto_error *err)
 {
     char text[2 * KO_REQUEST_PATH_BYTES + 64] = "";
-    if (path && !put_path(path, text, sizeof text))
+    if (path && !format_path_request(path, text, sizeof text))
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_dump: '%s' cannot be a path", path);
     ko_controller *c = ko_control_get();
     if (!c)
         return kb_fail(err, KINETO_E_STATE, "there is no ring: it is not switched on");
-    kineto_status status = dump(c, text, err);
+    kineto_status status = dump_and_wait(c, text, err);
     ko_control_put();
     return status;
 }

@@ -6,31 +6,31 @@
 
 #define WORDS "socket, daemon, signal, signal=NAME, file=PATH"
 
-static void not_possible(kineto_string word, const char *why)
+static void warn_bad_word(kineto_string word, const char *why)
 {
     kb_log(KINETO_LOG_WARNING,
            "CKINETO_CONTROL: '%.*s' %s; possible are " WORDS ", separated by commas",
            (int)word.size, word.data, why);
 }
 
-static void read_signal(kineto_string word, kineto_string value, ko_settings *s)
+static void read_signal_word(kineto_string word, kineto_string value, ko_settings *s)
 {
     char name[32];
     kineto_error why;
     if (value.size >= sizeof name) {
-        not_possible(word, "names no signal");
+        warn_bad_word(word, "names no signal");
         return;
     }
     memcpy(name, value.data, value.size);
     name[value.size] = 0;
     if (ko_signal_parse(name, &s->options.signal, &why) != KINETO_OK)
-        not_possible(word, why.message);
+        warn_bad_word(word, why.message);
 }
 
-static void read_file(kineto_string word, kineto_string value, ko_settings *s)
+static void read_file_word(kineto_string word, kineto_string value, ko_settings *s)
 {
     if (value.size == 0 || value.size >= sizeof s->file) {
-        not_possible(word, "names no file");
+        warn_bad_word(word, "names no file");
         return;
     }
     memcpy(s->file, value.data, value.size);
@@ -38,7 +38,7 @@ static void read_file(kineto_string word, kineto_string value, ko_settings *s)
     s->options.trigger_file = s->file;
 }
 
-static void read_word(kineto_string word, ko_settings *s)
+static void read_control_word(kineto_string word, ko_settings *s)
 {
     kineto_error none;
     if (kb_string_is_word(word, "socket") || kb_string_is_word(word, "1"))
@@ -48,14 +48,14 @@ static void read_word(kineto_string word, ko_settings *s)
     else if (kb_string_is_word(word, "signal"))
         (void)ko_signal_parse("USR2", &s->options.signal, &none);
     else if (kb_string_begins(word, "signal="))
-        read_signal(word, (kineto_string){word.data + 7, word.size - 7}, s);
+        read_signal_word(word, (kineto_string){word.data + 7, word.size - 7}, s);
     else if (kb_string_begins(word, "file="))
-        read_file(word, (kineto_string){word.data + 5, word.size - 5}, s);
+        read_file_word(word, (kineto_string){word.data + 5, word.size - 5}, s);
     else if (word.size && !kb_string_is_word(word, "0"))
-        not_possible(word, "is not known");
+        warn_bad_word(word, "is not known");
 }
 
-static void read_words(const char *list, ko_settings *s)
+static void read_control_words(const char *list, ko_settings *s)
 {
     for (const char *at = list; at; at = strchr(at, ',')) {
         at += *at == ',';
@@ -63,12 +63,12 @@ static void read_words(const char *list, ko_settings *s)
         size_t size = strcspn(at, ",");
         while (size && at[size - 1] == ' ')
             size--;
-        read_word((kineto_string){at, size}, s);
+        read_control_word((kineto_string){at, size}, s);
     }
 }
 
 /* The file decides where it says something; the variable may have any value, also none. */
-static void add_daemon(ko_settings *s)
+static void add_daemon_setting(ko_settings *s)
 {
     ko_config_file file;
     ko_request r;
@@ -82,7 +82,7 @@ static void add_daemon(ko_settings *s)
         s->poll_interval_ns = (uint64_t)r.poll_interval_ns;
 }
 
-static void add_ring(ko_settings *s)
+static void add_ring_setting(ko_settings *s)
 {
     const char *text = kb_setting("CKINETO_RING");
     kineto_error why;
@@ -106,9 +106,9 @@ void ko_environment_add(ko_settings *s)
 {
     if (getauxval(AT_SECURE))
         return;
-    add_daemon(s);
-    add_ring(s);
+    add_daemon_setting(s);
+    add_ring_setting(s);
     const char *list = kb_setting("CKINETO_CONTROL");
     if (list)
-        read_words(list, s);
+        read_control_words(list, s);
 }

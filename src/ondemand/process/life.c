@@ -21,7 +21,7 @@ static struct {
     ko_settings settings;
 } life = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static __thread uint32_t mine;      /* of the users */
+static __thread uint32_t own_users;      /* of the users */
 static __thread uint64_t this_step; /* in a step that finds nobody listening: its number + 1 */
 
 /* ---- using it ------------------------------------------------------------------------------------ */
@@ -32,7 +32,7 @@ ko_controller *ko_control_get(void)
     kb_fence_seqcst();
     ko_controller *c = kb_load_acquire(&life.controller);
     if (c)
-        mine++;
+        own_users++;
     else
         (void)kb_add_acqrel(&life.users, UINT32_MAX);
     return c;
@@ -40,7 +40,7 @@ ko_controller *ko_control_get(void)
 
 void ko_control_put(void)
 {
-    mine--;
+    own_users--;
     (void)kb_add_acqrel(&life.users, UINT32_MAX);
 }
 
@@ -54,11 +54,11 @@ void ko_control_wake(void)
 }
 
 /* Takes it away from everybody; those who use it have gone afterwards. */
-static ko_controller *withdraw(void)
+static ko_controller *withdraw_controller(void)
 {
     ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
     kb_fence_seqcst();
-    while (kb_load_acquire(&life.users) > mine)
+    while (kb_load_acquire(&life.users) > own_users)
         sched_yield();
     return c;
 }
@@ -75,27 +75,27 @@ static struct {
     uint64_t number; /* from 1; 0: being written */
     int64_t ns;
     uint64_t ticks;
-} told[KF_STEP_TIMES];
+} step_times[KF_STEP_TIMES];
 
-static bool read_told(size_t i, ko_iteration *out)
+static bool read_iteration(size_t i, ko_iteration *out)
 {
-    uint64_t number = kb_load_acquire(&told[i].number);
+    uint64_t number = kb_load_acquire(&step_times[i].number);
     *out = (ko_iteration){.number = number - 1,
-                          .told_ns = kb_load_relaxed(&told[i].ns),
-                          .ticks = kb_load_relaxed(&told[i].ticks)};
+                          .told_ns = kb_load_relaxed(&step_times[i].ns),
+                          .ticks = kb_load_relaxed(&step_times[i].ticks)};
     kb_fence_seqcst();
-    return number > 0 && kb_load_relaxed(&told[i].number) == number;
+    return number > 0 && kb_load_relaxed(&step_times[i].number) == number;
 }
 
-static int64_t remember(uint64_t step, uint64_t ticks)
+static int64_t remember_iteration(uint64_t step, uint64_t ticks)
 {
     size_t i = step % KF_STEP_TIMES;
     int64_t ns = realtime_ns();
-    kb_store_relaxed(&told[i].number, UINT64_C(0));
+    kb_store_relaxed(&step_times[i].number, UINT64_C(0));
     kb_fence_seqcst();
-    kb_store_relaxed(&told[i].ns, ns);
-    kb_store_relaxed(&told[i].ticks, ticks);
-    kb_store_release(&told[i].number, step + 1);
+    kb_store_relaxed(&step_times[i].ns, ns);
+    kb_store_relaxed(&step_times[i].ticks, ticks);
+    kb_store_release(&step_times[i].number, step + 1);
     return ns;
 }
 
@@ -106,8 +106,8 @@ bool ko_control_iteration_at(int64_t ns, ko_iteration *out)
 {
     ko_iteration one;
     int64_t best_ns = ns - LATE_NS;
-    for (size_t i = 0; i < KB_COUNT(told); i++)
-        if (read_told(i, &one) && one.told_ns <= ns && one.told_ns > best_ns) {
+    for (size_t i = 0; i < KB_COUNT(step_times); i++)
+        if (read_iteration(i, &one) && one.told_ns <= ns && one.told_ns > best_ns) {
             best_ns = one.told_ns;
             *out = one;
         }
@@ -116,10 +116,10 @@ bool ko_control_iteration_at(int64_t ns, ko_iteration *out)
 
 bool ko_control_iteration(uint64_t number, ko_iteration *out)
 {
-    return read_told(number % KF_STEP_TIMES, out) && out->number == number;
+    return read_iteration(number % KF_STEP_TIMES, out) && out->number == number;
 }
 
-static void on_step(uint64_t step, uint64_t ticks)
+static void handle_step(uint64_t step, uint64_t ticks)
 {
     if (KINETO_UNLIKELY(kb_load_relaxed(&life.again))) {
         this_step = step + 1;
@@ -130,11 +130,11 @@ static void on_step(uint64_t step, uint64_t ticks)
     if (!c)
         return;
     ko_watchdog_step(c, step);
-    ko_controller_step(c, remember(step, ticks));
+    ko_controller_step(c, remember_iteration(step, ticks));
     ko_control_put();
 }
 
-static void on_preempt(bool begins)
+static void handle_preempt(bool begins)
 {
     ko_controller *c = ko_control_get();
     if (!c)
@@ -143,7 +143,7 @@ static void on_preempt(bool begins)
     ko_control_put();
 }
 
-static void on_session(void)
+static void handle_session_prepare(void)
 {
     if (kb_load_relaxed(&life.again))
         listen_again();
@@ -151,7 +151,7 @@ static void on_session(void)
 
 /* ---- settings ------------------------------------------------------------------------------------ */
 
-static const char *own(const char *text, char *to, size_t bytes)
+static const char *own_text(const char *text, char *to, size_t bytes)
 {
     if (!text)
         return NULL;
@@ -163,11 +163,11 @@ static const char *own(const char *text, char *to, size_t bytes)
 void ko_settings_own(ko_settings *s)
 {
     kineto_control_options *o = &s->options;
-    o->trigger_file = own(o->trigger_file, s->file, sizeof s->file);
-    o->dump_path = own(o->dump_path, s->dump_path, sizeof s->dump_path);
+    o->trigger_file = own_text(o->trigger_file, s->file, sizeof s->file);
+    o->dump_path = own_text(o->dump_path, s->dump_path, sizeof s->dump_path);
 }
 
-static bool asks(const ko_settings *s)
+static bool has_listeners(const ko_settings *s)
 {
     const kineto_control_options *o = &s->options;
     return o->socket || o->daemon || o->signal || o->trigger_file || o->ring_seconds > 0;
@@ -175,36 +175,36 @@ static bool asks(const ko_settings *s)
 
 /* ---- listeners ----------------------------------------------------------------------------------- */
 
-static ko_listener *make_socket(const ko_settings *s, kineto_error *err)
+static ko_listener *create_socket_listener(const ko_settings *s, kineto_error *err)
 {
     return s->options.socket ? ko_control_socket_create(kb_os_pid(), err) : NULL;
 }
 
-static ko_listener *make_daemon(const ko_settings *s, kineto_error *err)
+static ko_listener *create_daemon_listener(const ko_settings *s, kineto_error *err)
 {
     return s->options.daemon ? ko_dyno_listener_create(s->poll_interval_ns, err) : NULL;
 }
 
-static ko_listener *make_signal(const ko_settings *s, kineto_error *err)
+static ko_listener *create_signal_listener(const ko_settings *s, kineto_error *err)
 {
     return s->options.signal ? ko_signal_listener_create(s->options.signal, err) : NULL;
 }
 
-static ko_listener *make_file(const ko_settings *s, kineto_error *err)
+static ko_listener *create_file_listener(const ko_settings *s, kineto_error *err)
 {
     return s->options.trigger_file ? ko_file_listener_create(s->options.trigger_file, err) : NULL;
 }
 
-static ko_listener *make_watchdog(const ko_settings *s, kineto_error *err)
+static ko_listener *create_watchdog_listener(const ko_settings *s, kineto_error *err)
 {
     return s->options.ring_seconds > 0 ? ko_watchdog_create(&s->options, err) : NULL;
 }
 
 /* NULL without an error: nobody asked for it. */
 typedef ko_listener *maker(const ko_settings *s, kineto_error *err);
-static maker *const makers[] = {make_socket, make_daemon, make_signal, make_file, make_watchdog};
+static maker *const makers[] = {create_socket_listener, create_daemon_listener, create_signal_listener, create_file_listener, create_watchdog_listener};
 
-static kineto_status listen_to_all(ko_controller *c, const ko_settings *s, bool lenient,
+static kineto_status add_listeners(ko_controller *c, const ko_settings *s, bool lenient,
                                    kineto_error *err)
 {
     for (size_t i = 0; i < KB_COUNT(makers); i++) {
@@ -222,7 +222,7 @@ static kineto_status listen_to_all(ko_controller *c, const ko_settings *s, bool 
 
 /* ---- the ring ------------------------------------------------------------------------------------ */
 
-static kineto_status ring_begin(const ko_settings *s, kineto_error *err)
+static kineto_status start_ring(const ko_settings *s, kineto_error *err)
 {
     if (!(s->options.ring_seconds > 0))
         return KINETO_OK;
@@ -235,7 +235,7 @@ static kineto_status ring_begin(const ko_settings *s, kineto_error *err)
     return status;
 }
 
-static void ring_end(void)
+static void stop_ring(void)
 {
     if (!(life.settings.options.ring_seconds > 0))
         return;
@@ -252,7 +252,7 @@ static bool main_watched; /* we are told of its end */
 #define LOOK_NS           INT64_C(10000000000) /* where nobody tells us */
 #define LOOK_AFTER_END_NS INT64_C(200000000)
 
-static int64_t look_ns(void)
+static int64_t loop_wait_ns(void)
 {
     if (kb_main_ended())
         return LOOK_AFTER_END_NS;
@@ -267,10 +267,10 @@ static bool end_with_program(ko_controller *c)
         return false;
     if (pthread_mutex_trylock(&life.lock) != 0)
         return false;
-    bool ours = withdraw() == c;
+    bool ours = withdraw_controller() == c;
     if (ours) {
         ko_controller_destroy(c);
-        ring_end();
+        stop_ring();
         kb_store_relaxed(&life.listens, false);
         (void)pthread_detach(pthread_self());
     }
@@ -278,15 +278,15 @@ static bool end_with_program(ko_controller *c)
     return ours;
 }
 
-static void *turn(void *controller)
+static void *run_control_thread(void *controller)
 {
     kineto_error why;
     (void)pthread_setname_np(pthread_self(), KB_THREAD_CONTROL);
-    if (ring_waits && ring_begin(&life.settings, &why))
+    if (ring_waits && start_ring(&life.settings, &why))
         kb_log(KINETO_LOG_WARNING, "there is no ring: %s", why.message);
     while (!kb_load_acquire(&life.ending)) {
         bool more = ko_process_tend();
-        ko_controller_turn(controller, more ? 0 : look_ns());
+        ko_controller_turn(controller, more ? 0 : loop_wait_ns());
         if (end_with_program(controller))
             break;
     }
@@ -295,21 +295,21 @@ static void *turn(void *controller)
 
 /* ---- begin and end: with the lock ---------------------------------------------------------------- */
 
-static void at_exit(void);
-static void in_child(void);
+static void stop_control_at_exit(void);
+static void forget_parent_control(void);
 
 /* Sessions of the program, too, are what a fork's child wakes up by. */
-static void register_once(void)
+static void register_process_hooks(void)
 {
     if (life.registered)
         return;
     life.registered = true;
-    (void)atexit(at_exit);
-    (void)pthread_atfork(NULL, NULL, in_child);
-    ks_session_hook(on_session);
+    (void)atexit(stop_control_at_exit);
+    (void)pthread_atfork(NULL, NULL, forget_parent_control);
+    ks_session_hook(handle_session_prepare);
 }
 
-static kineto_status create(const ko_settings *s, bool lenient, ko_controller **out,
+static kineto_status create_controller(const ko_settings *s, bool lenient, ko_controller **out,
                             kineto_error *err)
 {
     ko_driver driver;
@@ -328,31 +328,31 @@ static kineto_status create(const ko_settings *s, bool lenient, ko_controller **
         return status;
     (void)ko_controller_watch(*out, ko_observers_watch, NULL);
     (void)ko_controller_watch(*out, ko_log_watch, NULL);
-    status = listen_to_all(*out, s, lenient, err);
+    status = add_listeners(*out, s, lenient, err);
     if (status)
         ko_controller_destroy(*out);
     return status;
 }
 
-static void stop(void)
+static void stop_control(void)
 {
     kp_preempt_listen(NULL);
-    ko_controller *c = withdraw();
+    ko_controller *c = withdraw_controller();
     if (!c)
         return;
     kb_store_release(&life.ending, 1u);
     ko_controller_wake(c);
     pthread_join(life.thread, NULL);
     ko_controller_destroy(c);
-    ring_end();
+    stop_ring();
     kb_store_relaxed(&life.listens, false);
 }
 
-static kineto_status start(const ko_settings *s, bool lenient, kineto_error *err)
+static kineto_status start_control(const ko_settings *s, bool lenient, kineto_error *err)
 {
     ko_controller *c;
-    register_once();
-    kineto_status status = lenient ? KINETO_OK : ring_begin(s, err);
+    register_process_hooks();
+    kineto_status status = lenient ? KINETO_OK : start_ring(s, err);
     if (status)
         return status;
     if (s->options.dump_on_crash)
@@ -360,28 +360,28 @@ static kineto_status start(const ko_settings *s, bool lenient, kineto_error *err
     life.settings = *s;
     ko_settings_own(&life.settings);
     ring_waits = lenient;
-    status = create(&life.settings, lenient, &c, err);
+    status = create_controller(&life.settings, lenient, &c, err);
     if (status) {
-        ring_end();
+        stop_ring();
         return status;
     }
     kb_store_release(&life.ending, 0u);
     main_watched = kb_main_watch(ko_control_wake);
-    int failed = kb_thread_start(&life.thread, turn, c);
+    int failed = kb_thread_start(&life.thread, run_control_thread, c);
     if (failed) {
         ko_controller_destroy(c);
-        ring_end();
+        stop_ring();
         return kb_fail_os(err, failed, "cannot start a thread that listens for requests");
     }
-    kb_store_relaxed(&life.listens, asks(s));
+    kb_store_relaxed(&life.listens, has_listeners(s));
     kb_store_release(&life.controller, c);
-    kineto_rt_step_hook(on_step);
-    kp_preempt_listen(on_preempt);
+    kineto_rt_step_hook(handle_step);
+    kp_preempt_listen(handle_preempt);
     return KINETO_OK;
 }
 
 /* What only the program's own request began gives way to listeners, unless it is at it. */
-static kineto_status make_way(kineto_error *err)
+static kineto_status replace_idle_controller(kineto_error *err)
 {
     const char *why;
     if (life.listens)
@@ -389,7 +389,7 @@ static kineto_status make_way(kineto_error *err)
                        "this process is listened to already: kineto_control_stop first");
     if (life.controller && !ko_controller_can_accept(life.controller, &why))
         return kb_fail(err, KINETO_E_STATE, "a trace is under way: %s", why);
-    stop();
+    stop_control();
     return KINETO_OK;
 }
 
@@ -397,14 +397,14 @@ kineto_status ko_life_start(const ko_settings *settings, bool lenient, kineto_er
 {
     pthread_mutex_lock(&life.lock);
     kb_store_release(&life.again, 0u);
-    kineto_status status = make_way(err);
-    if (!status && asks(settings))
-        status = start(settings, lenient, err);
+    kineto_status status = replace_idle_controller(err);
+    if (!status && has_listeners(settings))
+        status = start_control(settings, lenient, err);
     pthread_mutex_unlock(&life.lock);
     return status;
 }
 
-static void look_at_environment(void)
+static void start_from_environment(void)
 {
     ko_settings *s = life.looked ? NULL : calloc(1, sizeof *s);
     life.looked = true;
@@ -412,7 +412,7 @@ static void look_at_environment(void)
         return;
     ko_environment_add(s);
     kineto_error why;
-    if (!life.controller && asks(s) && start(s, true, &why))
+    if (!life.controller && has_listeners(s) && start_control(s, true, &why))
         kb_log(KINETO_LOG_WARNING, "this process is not listened to: %s", why.message);
     free(s);
 }
@@ -420,7 +420,7 @@ static void look_at_environment(void)
 void ko_life_environment(void)
 {
     pthread_mutex_lock(&life.lock);
-    look_at_environment();
+    start_from_environment();
     pthread_mutex_unlock(&life.lock);
 }
 
@@ -429,11 +429,11 @@ kineto_status ko_life_ensure(kineto_error *err)
     kineto_status status = KINETO_OK;
     listen_again();
     pthread_mutex_lock(&life.lock);
-    look_at_environment();
+    start_from_environment();
     if (!life.controller) {
         ko_settings *nobody = calloc(1, sizeof *nobody);
         status =
-            nobody ? start(nobody, false, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+            nobody ? start_control(nobody, false, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
         free(nobody);
     }
     pthread_mutex_unlock(&life.lock);
@@ -442,13 +442,13 @@ kineto_status ko_life_ensure(kineto_error *err)
 
 void ko_life_stop(void)
 {
-    if (mine > 0)
+    if (own_users > 0)
         return; /* in a callback: it would wait for itself */
     pthread_mutex_lock(&life.lock);
     kb_store_release(&life.again, 0u);
     life.looked = true;
     if (life.controller && !pthread_equal(pthread_self(), life.thread))
-        stop();
+        stop_control();
     pthread_mutex_unlock(&life.lock);
 }
 
@@ -461,20 +461,20 @@ bool ko_life_listens(void)
 /* ---- the end of the program, and forks ----------------------------------------------------------- */
 
 /* What was collected is written. */
-static void at_exit(void) { ko_life_stop(); }
+static void stop_control_at_exit(void) { ko_life_stop(); }
 
 /* The thread is not here, and what the controller listens to is the parent's. */
-static void in_child(void)
+static void forget_parent_control(void)
 {
     ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
     pthread_mutex_init(&life.lock, NULL);
-    kb_store_release(&life.users, mine);
+    kb_store_release(&life.users, own_users);
     /* a child that has not gone on yet hands on to its own */
     bool listened = c || kb_load_relaxed(&life.again);
     kb_store_release(&life.again, listened && life.listens);
     ko_observers_forked();
     ko_process_forked();
-    if (mine == 0)
+    if (own_users == 0)
         ko_controller_forked(c);
 }
 
@@ -490,7 +490,7 @@ static void listen_again(void)
     if (s) {
         *s = life.settings;
         ko_settings_own(s);
-        if (start(s, true, &why))
+        if (start_control(s, true, &why))
             kb_log(KINETO_LOG_WARNING, "the child is not listened to: %s", why.message);
     }
     free(s);

@@ -46,7 +46,7 @@ static uint64_t device_kinds(void)
 
 /* The window's kinds of devices, so that nothing is stopped and started again when it begins, in a
  * session that overwrites its own records and protects none of them. */
-static void warm_begin(uint64_t kinds, const char *lines)
+static void begin_warmup(uint64_t kinds, const char *lines)
 {
     kineto_error why;
     kineto_session_options options;
@@ -66,13 +66,13 @@ static void warm_begin(uint64_t kinds, const char *lines)
 }
 
 /* Once the window itself records; by whoever has time for it. */
-static void warm_end(void)
+static void end_warmup(void)
 {
     kineto_session *none = NULL;
     kineto_session_destroy(kb_exchange_acqrel(&self.warm_over, none));
 }
 
-static void warm_is_over(void)
+static void retire_warmup(void)
 {
     if (self.warm)
         kb_store_release(&self.warm_over, self.warm);
@@ -81,7 +81,7 @@ static void warm_is_over(void)
 
 /* ---- preparing ----------------------------------------------------------------------------------- */
 
-static bool was_given(const ko_request *r, const char *name)
+static bool is_key_given(const ko_request *r, const char *name)
 {
     size_t count;
     const ko_request_key *keys = ko_request_keys(&count);
@@ -93,14 +93,14 @@ static bool was_given(const ko_request *r, const char *name)
 
 /* The limit is meant for devices: a smaller one does not take anything from the program's ranges.
  */
-static size_t buffer_bytes(const ko_request *r)
+static size_t window_buffer_bytes(const ko_request *r)
 {
-    if (!was_given(r, "ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB") || r->max_buffer_bytes <= 0)
+    if (!is_key_given(r, "ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB") || r->max_buffer_bytes <= 0)
         return KS_BUFFER_BYTES;
     return KB_MIN(KB_MAX((size_t)r->max_buffer_bytes, KS_BUFFER_BYTES), MOST_BYTES);
 }
 
-static kineto_profiler_config config_of(const ko_request *r)
+static kineto_profiler_config make_profiler_config(const ko_request *r)
 {
     kineto_profiler_config c;
     kineto_profiler_config_init(&c, KINETO_STATE_KINETO_ONDEMAND);
@@ -109,13 +109,13 @@ static kineto_profiler_config config_of(const ko_request *r)
     c.with_stack = r->with_stack;
     c.with_flops = r->with_flops;
     c.with_modules = r->with_modules;
-    c.buffer_bytes = buffer_bytes(r);
+    c.buffer_bytes = window_buffer_bytes(r);
     c.trace_id = r->trace_id[0] ? r->trace_id : NULL;
     c.experimental.trace_only = true;
     return c;
 }
 
-static kineto_status record(kineto_error *err)
+static kineto_status start_recording(kineto_error *err)
 {
     kineto_status status = kp_window_start(self.window, err);
     self.armed_ns = ks_session_started_ns(self.window->session);
@@ -124,15 +124,15 @@ static kineto_status record(kineto_error *err)
 }
 
 /* By iteration, recording begins now: when the first one begins it would be a moment too late. */
-static kineto_status prepare(void *context, const ko_request *request, kineto_error *err)
+static kineto_status prepare_process_window(void *context, const ko_request *request, kineto_error *err)
 {
     (void)context;
-    kineto_profiler_config config = config_of(request);
+    kineto_profiler_config config = make_profiler_config(request);
     kp_more more = {.kinds = request->kinds ? request->kinds : KINETO_KINDS_DEFAULT,
                     .lines = request->custom};
     if (request->profile_memory)
         more.kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
-    warm_end();
+    end_warmup();
     kineto_status status = kp_window_prepare(&config, &more, &self.window, err);
     if (status)
         return status;
@@ -140,9 +140,9 @@ static kineto_status prepare(void *context, const ko_request *request, kineto_er
     self.iterations = request->iterations > 0 ? (uint64_t)request->iterations : 0;
     self.first = (ko_iteration){0};
     if (self.iterations)
-        status = record(err);
+        status = start_recording(err);
     else if (request->warmup_ns > 0)
-        warm_begin(more.kinds, request->custom);
+        begin_warmup(more.kinds, request->custom);
     ko_client_prepare(request);
     ko_control_wake();
     return status;
@@ -150,18 +150,18 @@ static kineto_status prepare(void *context, const ko_request *request, kineto_er
 
 /* ---- recording ----------------------------------------------------------------------------------- */
 
-static kineto_status arm(void *context, kineto_error *err)
+static kineto_status arm_process_window(void *context, kineto_error *err)
 {
     (void)context;
     if (!self.window)
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
-    kineto_status status = self.recording ? KINETO_OK : record(err);
-    warm_is_over();
+    kineto_status status = self.recording ? KINETO_OK : start_recording(err);
+    retire_warmup();
     ko_control_wake();
     return status;
 }
 
-static void started(void *context, int64_t start_ns)
+static void begin_process_window(void *context, int64_t start_ns)
 {
     (void)context;
     if (!self.window)
@@ -174,7 +174,7 @@ static void started(void *context, int64_t start_ns)
 
 /* When the iteration began that the window ends with; 0: it ends otherwise, or that is not known.
  */
-static uint64_t end_ticks(int64_t end_ns)
+static uint64_t window_end_ticks(int64_t end_ns)
 {
     ko_iteration after;
     bool is = self.first.ticks &&
@@ -183,30 +183,30 @@ static uint64_t end_ticks(int64_t end_ns)
     return is ? after.ticks : 0;
 }
 
-static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
+static kineto_status stop_process_window(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
 {
     (void)context;
     if (!self.window)
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
-    kp_window_cut cut = {start_ns, end_ns, self.first.ticks, end_ticks(end_ns)};
+    kp_window_cut cut = {start_ns, end_ns, self.first.ticks, window_end_ticks(end_ns)};
     kineto_status status = kp_window_end(self.window, &cut, err);
     self.start_ns = start_ns;
     self.end_ns = end_ns;
     self.ended = self.window;
     self.window = NULL;
-    warm_is_over();
+    retire_warmup();
     ko_client_stop();
     return status;
 }
 
-static void drop(void *context)
+static void drop_process_window(void *context)
 {
     (void)context;
     kp_window_drop(self.window);
     kp_window_drop(self.ended);
     self.window = self.ended = NULL;
-    warm_is_over();
-    warm_end();
+    retire_warmup();
+    end_warmup();
     ko_client_drop();
     ko_client_snapshot_drop();
     ko_snapshot_drop();
@@ -215,7 +215,7 @@ static void drop(void *context)
 /* ---- writing: without the lock ------------------------------------------------------------------- */
 
 /* A JSON string; ids are short. */
-static const char *quoted(const char *text, char *out)
+static const char *quote_json_id(const char *text, char *out)
 {
     *kb_json_escape(out, kb_string(text), NULL) = 0;
     return out;
@@ -231,13 +231,13 @@ typedef struct texts {
     kp_window_texts all;
 } texts;
 
-static void texts_make(texts *t, const ko_request *request)
+static void make_trace_texts(texts *t, const ko_request *request)
 {
     uint32_t n = 0;
     if (request->trace_id[0])
-        t->header[n++] = (kt_build_header){"trace_id", quoted(request->trace_id, t->id)};
+        t->header[n++] = (kt_build_header){"trace_id", quote_json_id(request->trace_id, t->id)};
     if (request->group_id[0])
-        t->header[n++] = (kt_build_header){"group_trace_id", quoted(request->group_id, t->group)};
+        t->header[n++] = (kt_build_header){"group_trace_id", quote_json_id(request->group_id, t->group)};
     int64_t early_ns = kb_length_ns(self.armed_ns, self.start_ns);
     snprintf(t->note, sizeof t->note, "recording began %s %s; the trace is cut at the window",
              kb_duration(early_ns < 0 ? -early_ns : early_ns).s,
@@ -246,7 +246,7 @@ static void texts_make(texts *t, const ko_request *request)
     t->all = (kp_window_texts){t->header, n, t->notes, 1};
 }
 
-static kineto_status write_trace(void *context, const ko_request *request, ko_request_source source,
+static kineto_status write_process_trace(void *context, const ko_request *request, ko_request_source source,
                                  const char *path, uint64_t *bytes, kineto_error *err)
 {
     (void)context;
@@ -254,8 +254,8 @@ static kineto_status write_trace(void *context, const ko_request *request, ko_re
     kineto_trace *trace = NULL;
     if (!self.ended)
         return kb_fail(err, KINETO_E_STATE, "there is no window to be written");
-    texts_make(&t, request);
-    warm_end();
+    make_trace_texts(&t, request);
+    end_warmup();
     kineto_status status = kp_window_build(self.ended, &t.all, &trace, err);
     if (!status)
         status = ko_output_write(trace, source, path, bytes, err);
@@ -267,7 +267,7 @@ static kineto_status write_trace(void *context, const ko_request *request, ko_re
 
 /* ---- snapshots of memory ------------------------------------------------------------------------- */
 
-static kineto_status snapshot_start(void *context, const ko_request *request, kineto_error *err)
+static kineto_status start_process_snapshot(void *context, const ko_request *request, kineto_error *err)
 {
     (void)context;
     self.client_snapshot = ko_client_takes_snapshots();
@@ -278,7 +278,7 @@ static kineto_status snapshot_start(void *context, const ko_request *request, ki
 }
 
 /* Without the lock. */
-static kineto_status snapshot_stop(void *context, const ko_request *request,
+static kineto_status stop_process_snapshot(void *context, const ko_request *request,
                                    ko_request_source source, const char *path, uint64_t *bytes,
                                    kineto_error *err)
 {
@@ -292,20 +292,20 @@ static kineto_status snapshot_stop(void *context, const ko_request *request,
 
 void ko_process_driver(ko_driver *out)
 {
-    *out = (ko_driver){.prepare = prepare,
-                       .arm = arm,
-                       .started = started,
-                       .stop = stop,
-                       .write = write_trace,
-                       .drop = drop,
-                       .snapshot_start = snapshot_start,
-                       .snapshot_stop = snapshot_stop};
+    *out = (ko_driver){.prepare = prepare_process_window,
+                       .arm = arm_process_window,
+                       .started = begin_process_window,
+                       .stop = stop_process_window,
+                       .write = write_process_trace,
+                       .drop = drop_process_window,
+                       .snapshot_start = start_process_snapshot,
+                       .snapshot_stop = stop_process_snapshot};
 }
 
 bool ko_process_tend(void)
 {
     if (kb_load_acquire(&self.warm_over))
-        warm_end();
+        end_warmup();
     return ks_sessions_grow(GROW_BYTES);
 }
 

@@ -23,7 +23,7 @@ void ko_config_file_init(ko_config_file *f)
 }
 
 /* What is known of a file without reading it. */
-static ko_config_file look_of(const ko_config_file *f, const struct stat *st)
+static ko_config_file identify_config_file(const ko_config_file *f, const struct stat *st)
 {
     ko_config_file look = *f;
     look.changed_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
@@ -34,13 +34,13 @@ static ko_config_file look_of(const ko_config_file *f, const struct stat *st)
     return look;
 }
 
-static bool looks_the_same(const ko_config_file *a, const ko_config_file *b)
+static bool is_same_config_file(const ko_config_file *a, const ko_config_file *b)
 {
     return a->changed_ns == b->changed_ns && a->size == b->size && a->inode == b->inode;
 }
 
 /* All of it into `text`, which has a byte more than may be. */
-static kineto_status read_text(const ko_config_file *f, int fd, char *text, size_t *size,
+static kineto_status read_config_file(const ko_config_file *f, int fd, char *text, size_t *size,
                                kineto_error *err)
 {
     *size = 0;
@@ -58,7 +58,7 @@ static kineto_status read_text(const ko_config_file *f, int fd, char *text, size
                    KO_REQUEST_TEXT_BYTES);
 }
 
-static kineto_status parse(const ko_config_file *f, kineto_string text, ko_request *r,
+static kineto_status parse_config_text(const ko_config_file *f, kineto_string text, ko_request *r,
                            kineto_error *err)
 {
     kb_text unknown;
@@ -77,7 +77,7 @@ static kineto_status parse(const ko_config_file *f, kineto_string text, ko_reque
 }
 
 /* A text that is new and good replaces *r; a bad one is remembered, too, and reported once. */
-static kineto_status take(ko_config_file *f, const ko_config_file *look, kineto_string text,
+static kineto_status accept_config_text(ko_config_file *f, const ko_config_file *look, kineto_string text,
                           ko_request *r, bool *changed, kineto_error *err)
 {
     uint64_t hash = kb_hash(text.data, text.size);
@@ -87,7 +87,7 @@ static kineto_status take(ko_config_file *f, const ko_config_file *look, kineto_
     if (same)
         return KINETO_OK;
     ko_request next;
-    kineto_status status = parse(f, text, &next, err);
+    kineto_status status = parse_config_text(f, text, &next, err);
     if (status == KINETO_OK) {
         *r = next;
         *changed = true;
@@ -95,7 +95,7 @@ static kineto_status take(ko_config_file *f, const ko_config_file *look, kineto_
     return status;
 }
 
-static kineto_status load_open(ko_config_file *f, int fd, ko_request *r, bool *changed,
+static kineto_status load_config_fd(ko_config_file *f, int fd, ko_request *r, bool *changed,
                                kineto_error *err)
 {
     struct stat st;
@@ -104,15 +104,15 @@ static kineto_status load_open(ko_config_file *f, int fd, ko_request *r, bool *c
         return kb_fail_os(err, errno, "cannot look at '%s'", f->path);
     if (!S_ISREG(st.st_mode))
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a regular file", f->path);
-    ko_config_file look = look_of(f, &st);
-    if (f->changed_ns != -1 && !f->young && looks_the_same(f, &look))
+    ko_config_file look = identify_config_file(f, &st);
+    if (f->changed_ns != -1 && !f->young && is_same_config_file(f, &look))
         return KINETO_OK;
     char *text = malloc(KO_REQUEST_TEXT_BYTES + 1);
     if (!text)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to read '%s'", f->path);
-    kineto_status status = read_text(f, fd, text, &size, err);
+    kineto_status status = read_config_file(f, fd, text, &size, err);
     if (status == KINETO_OK)
-        status = take(f, &look, (kineto_string){text, size}, r, changed, err);
+        status = accept_config_text(f, &look, (kineto_string){text, size}, r, changed, err);
     free(text);
     return status;
 }
@@ -127,7 +127,7 @@ kineto_status ko_config_file_load(ko_config_file *f, ko_request *r, bool *change
     /* O_NONBLOCK: a pipe in its place must not hold us up. */
     int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd >= 0) {
-        kineto_status status = load_open(f, fd, r, changed, err);
+        kineto_status status = load_config_fd(f, fd, r, changed, err);
         close(fd);
         return status;
     }

@@ -25,7 +25,7 @@ typedef struct wish {
 } wish;
 
 KINETO_PRINTF(3, 4)
-static kineto_status refuse(const wish *w, kineto_status code, const char *fmt, ...)
+static kineto_status refuse_path(const wish *w, kineto_status code, const char *fmt, ...)
 {
     char text[300];
     va_list args;
@@ -38,7 +38,7 @@ static kineto_status refuse(const wish *w, kineto_status code, const char *fmt, 
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Bytes of a name without the ending that says its format, all of them if none does. */
-static size_t stem_bytes(const char *name)
+static size_t name_stem_bytes(const char *name)
 {
     static const char snapshot[] = ".pickle";
     size_t best = 0, size = strlen(name), plain = size;
@@ -65,30 +65,30 @@ size_t ko_request_output_pid_place(const char *name)
     if (at)
         return (size_t)(at - name);
     at = strstr(name, ".json");
-    size_t stem = stem_bytes(name);
+    size_t stem = name_stem_bytes(name);
     return at ? KB_MIN((size_t)(at - name), stem) : stem;
 }
 
 /* The path with "_PID" in its last part. */
-static kineto_status put_pid(const wish *w, uint32_t pid, char out[KO_REQUEST_PATH_BYTES])
+static kineto_status insert_pid(const wish *w, uint32_t pid, char out[KO_REQUEST_PATH_BYTES])
 {
     const char *slash = strrchr(w->path, '/'), *name = slash ? slash + 1 : w->path;
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return refuse(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
+        return refuse_path(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
     size_t before = (size_t)(name - w->path) + ko_request_output_pid_place(name);
     int n = snprintf(out, KO_REQUEST_PATH_BYTES, "%.*s_%u%s", (int)before, w->path, pid,
                      w->path + before);
     if (n < 0 || n >= (int)KO_REQUEST_PATH_BYTES)
-        return refuse(w, KINETO_E_ARGUMENT, "with the number of the process it is too long");
+        return refuse_path(w, KINETO_E_ARGUMENT, "with the number of the process it is too long");
     if (strlen(strrchr(out, '/') ? strrchr(out, '/') + 1 : out) > NAME_MAX)
-        return refuse(w, KINETO_E_ARGUMENT, "the file's name is longer than %d bytes", NAME_MAX);
+        return refuse_path(w, KINETO_E_ARGUMENT, "the file's name is longer than %d bytes", NAME_MAX);
     return KINETO_OK;
 }
 
 /* ---- the text of the path -------------------------------------------------------------------- */
 
 /* The next part, without slashes; moves *path behind it. Empty at the end. */
-static kineto_string next_part(const char **path)
+static kineto_string next_path_part(const char **path)
 {
     const char *begin = *path + strspn(*path, "/");
     size_t size = strcspn(begin, "/");
@@ -96,34 +96,34 @@ static kineto_string next_part(const char **path)
     return (kineto_string){begin, size};
 }
 
-static bool part_is(kineto_string part, const char *text)
+static bool is_path_part(kineto_string part, const char *text)
 {
     return kb_string_equal(part, kb_string(text));
 }
 
 /* What is left of the path behind the allowed directory; NULL: it is elsewhere. */
-static const char *beneath(const char *folder, const char *path)
+static const char *strip_folder(const char *folder, const char *path)
 {
     for (;;) {
-        kineto_string want = next_part(&folder);
+        kineto_string want = next_path_part(&folder);
         if (want.size == 0)
             return path;
-        if (!kb_string_equal(want, next_part(&path)))
+        if (!kb_string_equal(want, next_path_part(&path)))
             return NULL;
     }
 }
 
-static kineto_status read_folder(wish *w)
+static kineto_status read_allowed_folder(wish *w)
 {
     const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR");
     const char *folder = setting ? setting : "/tmp";
     size_t size = strlen(folder);
     if (folder[0] != '/')
-        return refuse(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is no absolute path");
+        return refuse_path(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is no absolute path");
     while (size > 0 && folder[size - 1] == '/')
         size--;
     if (size >= sizeof w->folder)
-        return refuse(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is too long");
+        return refuse_path(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is too long");
     memcpy(w->folder, folder, size);
     w->folder[size] = '\0';
     return KINETO_OK;
@@ -131,15 +131,15 @@ static kineto_status read_folder(wish *w)
 
 /* The path cut at the last slash, without parts that say nothing, relative to the allowed
  * directory: `parent` ("." if that is it) and `name`. */
-static kineto_status split(const wish *w, const char *path, char parent[KO_REQUEST_PATH_BYTES],
+static kineto_status split_path(const wish *w, const char *path, char parent[KO_REQUEST_PATH_BYTES],
                            const char **name)
 {
     size_t used = 0;
     *name = strrchr(path, '/') + 1;
-    for (kineto_string part; (part = next_part(&path)).size > 0;) {
-        if (part_is(part, ".."))
-            return refuse(w, KINETO_E_PERMISSION, "'..' is not allowed in a path of a request");
-        if (part.data == *name || part_is(part, "."))
+    for (kineto_string part; (part = next_path_part(&path)).size > 0;) {
+        if (is_path_part(part, ".."))
+            return refuse_path(w, KINETO_E_PERMISSION, "'..' is not allowed in a path of a request");
+        if (part.data == *name || is_path_part(part, "."))
             continue;
         if (used > 0)
             parent[used++] = '/';
@@ -155,10 +155,10 @@ static kineto_status split(const wish *w, const char *path, char parent[KO_REQUE
 /* ---- what the file system makes of it -------------------------------------------------------- */
 
 /* Part by part, for kernels without openat2 and where it is forbidden. */
-static int walk(int at, const char *parent)
+static int open_path_stepwise(int at, const char *parent)
 {
     int fd = openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (kineto_string part; fd >= 0 && (part = next_part(&parent)).size > 0;) {
+    for (kineto_string part; fd >= 0 && (part = next_path_part(&parent)).size > 0;) {
         char name[NAME_MAX + 1];
         int next = -1, os_error = ENAMETOOLONG;
         if (part.size < sizeof name) {
@@ -178,68 +178,68 @@ static int walk(int at, const char *parent)
     return fd;
 }
 
-static int open_beneath(int at, const char *parent)
+static int open_directory_beneath(int at, const char *parent)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     int fd = (int)syscall(SYS_openat2, at, parent, &how, sizeof how);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == EAGAIN))
-        return walk(at, parent);
+        return open_path_stepwise(at, parent);
     return fd;
 }
 
-static kineto_status refuse_parent(const wish *w, int os_error)
+static kineto_status refuse_parent_directory(const wish *w, int os_error)
 {
     switch (os_error) {
     case ELOOP:
     case EXDEV:
-        return refuse(w, KINETO_E_PERMISSION, "there is a symbolic link on the way to it");
+        return refuse_path(w, KINETO_E_PERMISSION, "there is a symbolic link on the way to it");
     case ENOENT:
     case ENOTDIR:
-        return refuse(w, KINETO_E_ARGUMENT, "its directory does not exist: make it first");
+        return refuse_path(w, KINETO_E_ARGUMENT, "its directory does not exist: make it first");
     case ENAMETOOLONG:
-        return refuse(w, KINETO_E_ARGUMENT, "a part of it is longer than %d bytes", NAME_MAX);
+        return refuse_path(w, KINETO_E_ARGUMENT, "a part of it is longer than %d bytes", NAME_MAX);
     case EACCES:
-        return refuse(w, KINETO_E_PERMISSION, "this process may not enter its directory");
+        return refuse_path(w, KINETO_E_PERMISSION, "this process may not enter its directory");
     default:
         return kb_fail_os(w->err, os_error, "cannot open the directory of '%s'", w->shown);
     }
 }
 
 /* Nothing may be in the file's place but a file of this user's, which is replaced. */
-static kineto_status check_place(const wish *w, int parent, const char *name)
+static kineto_status check_target(const wish *w, int parent, const char *name)
 {
     struct stat st;
     if (faccessat(parent, ".", W_OK | X_OK, 0) != 0)
-        return refuse(w, KINETO_E_PERMISSION, "this process may not write into its directory");
+        return refuse_path(w, KINETO_E_PERMISSION, "this process may not write into its directory");
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? KINETO_OK
                                : kb_fail_os(w->err, errno, "cannot look at '%s'", w->shown);
     if (S_ISDIR(st.st_mode))
-        return refuse(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
+        return refuse_path(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
     if (S_ISLNK(st.st_mode))
-        return refuse(w, KINETO_E_PERMISSION, "there is a symbolic link in its place");
+        return refuse_path(w, KINETO_E_PERMISSION, "there is a symbolic link in its place");
     if (!S_ISREG(st.st_mode))
-        return refuse(w, KINETO_E_PERMISSION, "what is in its place is no regular file");
+        return refuse_path(w, KINETO_E_PERMISSION, "what is in its place is no regular file");
     if (st.st_uid != geteuid())
-        return refuse(w, KINETO_E_PERMISSION, "the file in its place belongs to another user");
+        return refuse_path(w, KINETO_E_PERMISSION, "the file in its place belongs to another user");
     return KINETO_OK;
 }
 
 /* The directory of the file, which may be put there. @param out  receives the descriptor. */
-static kineto_status open_place(const wish *w, const char *parent, const char *name, int *out)
+static kineto_status open_target_directory(const wish *w, const char *parent, const char *name, int *out)
 {
     /* Who runs the process chose this directory: links in it are meant. */
     int at = open(w->folder[0] ? w->folder : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return kb_fail_os(w->err, errno, "cannot open '%s', where requests may write",
                           w->folder[0] ? w->folder : "/");
-    int fd = open_beneath(at, parent);
+    int fd = open_directory_beneath(at, parent);
     int os_error = errno;
     close(at);
     if (fd < 0)
-        return refuse_parent(w, os_error);
-    kineto_status status = check_place(w, fd, name);
+        return refuse_parent_directory(w, os_error);
+    kineto_status status = check_target(w, fd, name);
     if (status == KINETO_OK)
         *out = fd;
     else
@@ -248,34 +248,34 @@ static kineto_status open_place(const wish *w, const char *parent, const char *n
 }
 
 /* What split gives, of a path that lies beneath the allowed directory. */
-static kineto_status split_request(const wish *w, const char *path,
+static kineto_status split_request_path(const wish *w, const char *path,
                                    char parent[KO_REQUEST_PATH_BYTES], const char **name)
 {
     if (path[0] != '/')
-        return refuse(w, KINETO_E_PERMISSION,
+        return refuse_path(w, KINETO_E_PERMISSION,
                       "a request needs an absolute path, beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
                       w->folder);
-    const char *rest = beneath(w->folder, path);
+    const char *rest = strip_folder(w->folder, path);
     if (!rest)
-        return refuse(w, KINETO_E_PERMISSION,
+        return refuse_path(w, KINETO_E_PERMISSION,
                       "requests may write only beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
                       w->folder);
     const char *slash = strrchr(rest, '/');
     if (!slash || slash[1] == '\0' || strcmp(slash, "/.") == 0)
-        return refuse(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
-    return split(w, rest, parent, name);
+        return refuse_path(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
+    return split_path(w, rest, parent, name);
 }
 
 /* `out` has the path with its pid; in the end it has it without parts that say nothing. */
-static kineto_status check_request(const wish *w, char out[KO_REQUEST_PATH_BYTES])
+static kineto_status check_request_path(const wish *w, char out[KO_REQUEST_PATH_BYTES])
 {
     char parent[KO_REQUEST_PATH_BYTES], path[KO_REQUEST_PATH_BYTES];
     const char *name;
     int fd;
     snprintf(path, sizeof path, "%s", out);
-    kineto_status status = split_request(w, path, parent, &name);
+    kineto_status status = split_request_path(w, path, parent, &name);
     if (status == KINETO_OK)
-        status = open_place(w, parent, name, &fd);
+        status = open_target_directory(w, parent, name, &fd);
     if (status != KINETO_OK)
         return status;
     close(fd);
@@ -284,11 +284,11 @@ static kineto_status check_request(const wish *w, char out[KO_REQUEST_PATH_BYTES
                      inside ? "/" : "", name);
     return n > 0 && n < (int)KO_REQUEST_PATH_BYTES
                ? KINETO_OK
-               : refuse(w, KINETO_E_ARGUMENT, "the path is too long");
+               : refuse_path(w, KINETO_E_ARGUMENT, "the path is too long");
 }
 
 /* Names that nobody else writes to: Kineto's. */
-static kineto_status default_path(wish *w, bool snapshot, uint32_t pid,
+static kineto_status make_default_path(wish *w, bool snapshot, uint32_t pid,
                                   char out[KO_REQUEST_PATH_BYTES])
 {
     int n = snprintf(out, KO_REQUEST_PATH_BYTES, "%s/%s_%u.%s", w->folder,
@@ -297,7 +297,7 @@ static kineto_status default_path(wish *w, bool snapshot, uint32_t pid,
     ko_request_show(kb_string(out), w->shown, sizeof w->shown);
     return n > 0 && n < (int)KO_REQUEST_PATH_BYTES
                ? KINETO_OK
-               : refuse(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is too long");
+               : refuse_path(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is too long");
 }
 
 kineto_status ko_request_output_path(const ko_request *r, ko_request_source source, uint32_t pid,
@@ -308,12 +308,12 @@ kineto_status ko_request_output_path(const ko_request *r, ko_request_source sour
     ko_request_show(kb_string(r->log_file), w.shown, sizeof w.shown);
     kineto_status status = KINETO_OK;
     if (source == KO_FROM_REQUEST || !r->log_file[0])
-        status = read_folder(&w);
+        status = read_allowed_folder(&w);
     if (status == KINETO_OK)
-        status = r->log_file[0] ? put_pid(&w, pid, made)
-                                : default_path(&w, r->memory_snapshot, pid, made);
+        status = r->log_file[0] ? insert_pid(&w, pid, made)
+                                : make_default_path(&w, r->memory_snapshot, pid, made);
     if (status == KINETO_OK && source == KO_FROM_REQUEST)
-        status = check_request(&w, made);
+        status = check_request_path(&w, made);
     if (status == KINETO_OK)
         snprintf(out, KO_REQUEST_PATH_BYTES, "%s", made);
     return status;
@@ -327,12 +327,12 @@ kineto_status ko_request_output_directory(const char *path, int *directory, cons
     *directory = -1;
     ko_request_show(kb_string(path), w.shown, sizeof w.shown);
     if (strlen(path) >= KO_REQUEST_PATH_BYTES)
-        return refuse(&w, KINETO_E_ARGUMENT, "the path is too long");
-    kineto_status status = read_folder(&w);
+        return refuse_path(&w, KINETO_E_ARGUMENT, "the path is too long");
+    kineto_status status = read_allowed_folder(&w);
     if (status == KINETO_OK)
-        status = split_request(&w, path, parent, name);
+        status = split_request_path(&w, path, parent, name);
     if (status == KINETO_OK)
-        status = open_place(&w, parent, *name, directory);
+        status = open_target_directory(&w, parent, *name, directory);
     return status;
 }
 
@@ -343,9 +343,9 @@ kineto_status ko_request_output_url(const char *url, uint32_t pid, char out[KO_R
     const char *slash = strrchr(url, '/'), *name = slash ? slash + 1 : url;
     ko_request_show(kb_string(url), w.shown, sizeof w.shown);
     if (name[ko_request_output_pid_place(name)] != '\0')
-        return put_pid(&w, pid, out);
+        return insert_pid(&w, pid, out);
     if (strlen(url) >= KO_REQUEST_PATH_BYTES)
-        return refuse(&w, KINETO_E_ARGUMENT, "it is too long");
+        return refuse_path(&w, KINETO_E_ARGUMENT, "it is too long");
     memcpy(out, url, strlen(url) + 1);
     return KINETO_OK;
 }

@@ -130,7 +130,7 @@ typedef struct reader {
 } reader;
 
 KINETO_PRINTF(3, 4)
-static kineto_status bad(const reader *in, kineto_status code, const char *fmt, ...)
+static kineto_status fail_line(const reader *in, kineto_status code, const char *fmt, ...)
 {
     char text[400];
     va_list args;
@@ -143,18 +143,18 @@ static kineto_status bad(const reader *in, kineto_status code, const char *fmt, 
     return code;
 }
 
-static kineto_status bad_value(const reader *in, uint32_t key, kineto_string value)
+static kineto_status fail_value(const reader *in, uint32_t key, kineto_string value)
 {
     char shown[80];
     ko_request_show(value, shown, sizeof shown);
-    return bad(in, KINETO_E_ARGUMENT, "%s wants %s, not '%s'", keys[key].name, keys[key].values,
+    return fail_line(in, KINETO_E_ARGUMENT, "%s wants %s, not '%s'", keys[key].name, keys[key].values,
                shown);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* 1, 0, or -1: it is neither. */
-static int read_bool(kineto_string s)
+static int parse_bool(kineto_string s)
 {
     static const char *const words[] = {"n", "y", "no", "yes", "f", "t", "false", "true", "0", "1"};
     for (size_t i = 0; i < KB_COUNT(words); i++)
@@ -164,7 +164,7 @@ static int read_bool(kineto_string s)
 }
 
 /* A decimal number from 0 to `most`, with a sign if need be; -1: it is none. */
-static int64_t read_number(kineto_string s, int64_t most)
+static int64_t parse_decimal(kineto_string s, int64_t most)
 {
     int64_t value = 0;
     bool negative = s.size > 1 && s.data[0] == '-';
@@ -181,13 +181,13 @@ static int64_t read_number(kineto_string s, int64_t most)
     return negative && value > 0 ? -1 : value;
 }
 
-static int64_t number_of(uint32_t key, kineto_string value)
+static int64_t parse_number_value(uint32_t key, kineto_string value)
 {
     const key_row *row = &rows[key];
     int64_t most = row->read == INT64 ? INT64_MAX / row->factor : INT32_MAX;
     if (row->read == BOOL)
-        return read_bool(value);
-    int64_t number = read_number(value, most);
+        return parse_bool(value);
+    int64_t number = parse_decimal(value, most);
     return row->read == POSITIVE && number == 0 ? -1 : number;
 }
 
@@ -207,7 +207,7 @@ static kineto_status store_kinds(const reader *in, uint32_t key, kineto_string v
     char list[2048];
     kineto_error why;
     if (value.size >= sizeof list)
-        return bad(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name,
+        return fail_line(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name,
                    sizeof list - 1);
     memcpy(list, value.data, value.size);
     list[value.size] = '\0';
@@ -218,14 +218,14 @@ static kineto_status store_kinds(const reader *in, uint32_t key, kineto_string v
         return KINETO_OK;
     char shown[300];
     ko_request_show(kb_string(why.message), shown, sizeof shown);
-    return bad(in, KINETO_E_ARGUMENT, "%s: %s", keys[key].name, shown);
+    return fail_line(in, KINETO_E_ARGUMENT, "%s: %s", keys[key].name, shown);
 }
 
 static kineto_status store_text(const reader *in, uint32_t key, kineto_string value)
 {
     char *at = (char *)in->r + rows[key].offset;
     if (value.size >= rows[key].size)
-        return bad(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name,
+        return fail_line(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name,
                    rows[key].size - 1);
     memset(at, 0, rows[key].size);
     memcpy(at, value.data, value.size);
@@ -235,7 +235,7 @@ static kineto_status store_text(const reader *in, uint32_t key, kineto_string va
 /* ---- keys for plug-ins: lines ---------------------------------------------------------------- */
 
 /* The line of a key, with its end; empty: there is none. */
-static kineto_string custom_line(const char *custom, const char *name)
+static kineto_string find_custom_line(const char *custom, const char *name)
 {
     size_t size = strlen(name);
     for (const char *at = custom; *at;) {
@@ -248,9 +248,9 @@ static kineto_string custom_line(const char *custom, const char *name)
 }
 
 /* In place of the key's old line; false: there is no room. */
-static bool custom_put(char *custom, const char *name, kineto_string value)
+static bool put_custom_line(char *custom, const char *name, kineto_string value)
 {
-    kineto_string old = custom_line(custom, name);
+    kineto_string old = find_custom_line(custom, name);
     size_t used = strlen(custom) - old.size, size = strlen(name) + value.size + 2;
     if (value.size >= KO_REQUEST_CUSTOM_BYTES || used + size >= KO_REQUEST_CUSTOM_BYTES)
         return false;
@@ -268,17 +268,17 @@ static bool custom_put(char *custom, const char *name, kineto_string value)
 static kineto_status store_custom(const reader *in, uint32_t key, kineto_string value)
 {
     if (rows[key].read == BOOL)
-        value = kb_string(read_bool(value) ? "true" : "false");
-    if (custom_put(in->r->custom, keys[key].name, value))
+        value = kb_string(parse_bool(value) ? "true" : "false");
+    if (put_custom_line(in->r->custom, keys[key].name, value))
         return KINETO_OK;
-    return bad(in, KINETO_E_LIMIT, "no room for %s: the keys for plug-ins have %u bytes together",
+    return fail_line(in, KINETO_E_LIMIT, "no room for %s: the keys for plug-ins have %u bytes together",
                keys[key].name, KO_REQUEST_CUSTOM_BYTES);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* A value in quotes, without them into `out`; what is behind them may be a comment. */
-static kineto_status unquote(const reader *in, uint32_t key, kineto_string text, char *out,
+static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_string text, char *out,
                              size_t size, kineto_string *value)
 {
     size_t used = 0, i = 1;
@@ -287,25 +287,25 @@ static kineto_status unquote(const reader *in, uint32_t key, kineto_string text,
         if (c == '\\' && i + 1 < text.size) {
             c = text.data[++i];
             if (c != '"' && c != '\\')
-                return bad(in, KINETO_E_ARGUMENT,
+                return fail_line(in, KINETO_E_ARGUMENT,
                            "%s: in quotes a backslash is written \\\\ and a quote \\\"",
                            keys[key].name);
         }
         if (used == size)
-            return bad(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name, size);
+            return fail_line(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name, size);
         out[used++] = c;
     }
     if (i >= text.size)
-        return bad(in, KINETO_E_ARGUMENT, "%s: the closing quote is missing", keys[key].name);
+        return fail_line(in, KINETO_E_ARGUMENT, "%s: the closing quote is missing", keys[key].name);
     kineto_string behind = kb_string_trimmed((kineto_string){text.data + i + 1, text.size - i - 1});
     if (behind.size > 0 && behind.data[0] != '#')
-        return bad(in, KINETO_E_ARGUMENT, "%s: there is something behind the closing quote",
+        return fail_line(in, KINETO_E_ARGUMENT, "%s: there is something behind the closing quote",
                    keys[key].name);
     *value = (kineto_string){out, used};
     return KINETO_OK;
 }
 
-static kineto_status store(reader *in, uint32_t key, kineto_string value)
+static kineto_status store_value(reader *in, uint32_t key, kineto_string value)
 {
     const key_row *row = &rows[key];
     int64_t number = 0;
@@ -314,8 +314,8 @@ static kineto_status store(reader *in, uint32_t key, kineto_string value)
         return KINETO_OK;
     if (row->read == KINDS)
         return store_kinds(in, key, value);
-    if (row->read != TEXT && (number = number_of(key, value)) < 0)
-        return bad_value(in, key, value);
+    if (row->read != TEXT && (number = parse_number_value(key, value)) < 0)
+        return fail_value(in, key, value);
     if (row->offset == offsetof(ko_request, custom))
         return store_custom(in, key, value);
     if (row->read == TEXT)
@@ -334,7 +334,7 @@ static void count_unknown(reader *in, kineto_string name)
         in->unknown_count++;
 }
 
-static kineto_status read_line(reader *in, kineto_string line)
+static kineto_status parse_request_line(reader *in, kineto_string line)
 {
     char unquoted[2048], shown[80];
     size_t at = 0;
@@ -345,10 +345,10 @@ static kineto_status read_line(reader *in, kineto_string line)
     if (at == line.size || line.data[at] == '#') {
         ko_request_show(name, shown, sizeof shown);
         return name.size == 0 ? KINETO_OK
-                              : bad(in, KINETO_E_ARGUMENT, "'%s' is not KEY=VALUE", shown);
+                              : fail_line(in, KINETO_E_ARGUMENT, "'%s' is not KEY=VALUE", shown);
     }
     if (name.size == 0)
-        return bad(in, KINETO_E_ARGUMENT, "there is no key before '='");
+        return fail_line(in, KINETO_E_ARGUMENT, "there is no key before '='");
     uint32_t key = find_key(name);
     if (key == KEY_COUNT || (keys[key].file_only && in->source == KO_FROM_REQUEST)) {
         count_unknown(in, name);
@@ -357,16 +357,16 @@ static kineto_status read_line(reader *in, kineto_string line)
     kineto_string value =
         kb_string_trimmed((kineto_string){line.data + at + 1, line.size - at - 1});
     if (value.size > 0 && value.data[0] == '"') {
-        kineto_status status = unquote(in, key, value, unquoted, sizeof unquoted, &value);
-        return status ? status : store(in, key, value);
+        kineto_status status = read_quoted_value(in, key, value, unquoted, sizeof unquoted, &value);
+        return status ? status : store_value(in, key, value);
     }
     const char *comment = value.size ? memchr(value.data, '#', value.size) : NULL;
     if (comment)
         value.size = (size_t)(comment - value.data);
-    return store(in, key, kb_string_trimmed(value));
+    return store_value(in, key, kb_string_trimmed(value));
 }
 
-static kineto_status read_lines(reader *in, kineto_string text)
+static kineto_status parse_request_lines(reader *in, kineto_string text)
 {
     while (in->offset < text.size) {
         const char *line = text.data + in->offset;
@@ -375,8 +375,8 @@ static kineto_status read_lines(reader *in, kineto_string text)
         size_t size = end ? (size_t)(end - line) : rest;
         in->line++;
         if (memchr(line, '\0', size))
-            return bad(in, KINETO_E_ARGUMENT, "there is a NUL byte in it: this is no text");
-        kineto_status status = read_line(in, (kineto_string){line, size});
+            return fail_line(in, KINETO_E_ARGUMENT, "there is a NUL byte in it: this is no text");
+        kineto_status status = parse_request_line(in, (kineto_string){line, size});
         if (status != KINETO_OK)
             return status;
         in->offset += size + 1;
@@ -393,7 +393,7 @@ kineto_status ko_request_parse(ko_request *r, kineto_string text, ko_request_sou
         text.size > KO_REQUEST_TEXT_BYTES
             ? kb_fail(err, KINETO_E_LIMIT, "the text has %zu bytes, more than %u", text.size,
                       KO_REQUEST_TEXT_BYTES)
-            : read_lines(&in, text);
+            : parse_request_lines(&in, text);
     if (unknown)
         *unknown = in.unknown;
     if (unknown_count)
@@ -410,7 +410,7 @@ kineto_status ko_request_parse(ko_request *r, kineto_string text, ko_request_sou
 /* ---- what holds in the end ------------------------------------------------------------------- */
 
 /* Who asks for a time does not want a file's iterations, and the other way round. */
-static uint64_t unwanted(uint64_t given)
+static uint64_t keys_overridden_by(uint64_t given)
 {
     if (given & ITERATION_KEYS)
         return TIME_KEYS;
@@ -421,12 +421,12 @@ static void layer_custom(ko_request *over, const ko_request *under)
 {
     for (uint32_t i = 0; i < KEY_COUNT; i++) {
         if (rows[i].offset != offsetof(ko_request, custom) || rows[i].read == IGNORED ||
-            custom_line(over->custom, keys[i].name).size > 0)
+            find_custom_line(over->custom, keys[i].name).size > 0)
             continue;
-        kineto_string line = custom_line(under->custom, keys[i].name);
+        kineto_string line = find_custom_line(under->custom, keys[i].name);
         size_t name = strlen(keys[i].name) + 1;
         if (line.size > 0 && /* where both together are too long, the lower one gives way */
-            !custom_put(over->custom, keys[i].name,
+            !put_custom_line(over->custom, keys[i].name,
                         (kineto_string){line.data + name, line.size - name - 1}))
             kb_log(KINETO_LOG_WARNING, "no room for %s of the configuration file", keys[i].name);
     }
@@ -434,7 +434,7 @@ static void layer_custom(ko_request *over, const ko_request *under)
 
 void ko_request_layer(ko_request *over, const ko_request *under)
 {
-    uint64_t taken = under->given & ~over->given & ~unwanted(over->given);
+    uint64_t taken = under->given & ~over->given & ~keys_overridden_by(over->given);
     for (uint32_t i = 0; i < KEY_COUNT; i++) { /* keys of the same member */
         for (uint32_t j = 0; j < KEY_COUNT && rows[i].offset != offsetof(ko_request, custom); j++)
             if (rows[i].offset == rows[j].offset && over->given >> j & 1)
@@ -476,7 +476,7 @@ static kineto_status check_start(const ko_request *r, int64_t now_ns, kineto_err
 }
 
 /* What was said must agree. */
-static kineto_status check(const ko_request *r, int64_t now_ns, kineto_error *err)
+static kineto_status check_request(const ko_request *r, int64_t now_ns, kineto_error *err)
 {
     bool by_iteration = r->iterations > 0;
     if (!r->enabled && !r->memory_snapshot)
@@ -499,7 +499,7 @@ static kineto_status check(const ko_request *r, int64_t now_ns, kineto_error *er
 
 kineto_status ko_request_complete(ko_request *r, int64_t now_ns, kineto_error *err)
 {
-    kineto_status status = check(r, now_ns, err);
+    kineto_status status = check_request(r, now_ns, err);
     if (status != KINETO_OK)
         return status;
     put_default(&r->iterations, 0);

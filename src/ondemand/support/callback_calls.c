@@ -6,22 +6,22 @@ static pthread_cond_t over = PTHREAD_COND_INITIALIZER;
 static ko_call *running;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void before_fork(void) { pthread_mutex_lock(&lock); }
-static void in_parent(void) { pthread_mutex_unlock(&lock); }
+static void lock_calls_before_fork(void) { pthread_mutex_lock(&lock); }
+static void unlock_calls_in_parent(void) { pthread_mutex_unlock(&lock); }
 
 /* Threads that were calling are not here. One that forked in a call is: its end finds nothing. */
-static void in_child(void)
+static void reset_calls_in_child(void)
 {
     running = NULL;
     pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&over, NULL);
 }
 
-static void watch_forks(void) { (void)pthread_atfork(before_fork, in_parent, in_child); }
+static void register_fork_handlers(void) { (void)pthread_atfork(lock_calls_before_fork, unlock_calls_in_parent, reset_calls_in_child); }
 
 void ko_calls_lock(void)
 {
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, register_fork_handlers);
     pthread_mutex_lock(&lock);
 }
 
@@ -45,7 +45,7 @@ void ko_calls_end(ko_call *call)
     ko_calls_unlock();
 }
 
-static bool called(const void *whom, bool by_others)
+static bool is_being_called(const void *whom, bool by_others)
 {
     for (const ko_call *call = running; call; call = call->next)
         if (call->whom == whom && !(by_others && pthread_equal(call->thread, pthread_self())))
@@ -53,10 +53,10 @@ static bool called(const void *whom, bool by_others)
     return false;
 }
 
-bool ko_calls_any(const void *whom) { return called(whom, false); }
+bool ko_calls_any(const void *whom) { return is_being_called(whom, false); }
 
 void ko_calls_wait(const void *whom)
 {
-    while (called(whom, true))
+    while (is_being_called(whom, true))
         pthread_cond_wait(&over, &lock);
 }

@@ -24,7 +24,7 @@ struct ko_control_peer {
 /* ---- connecting --------------------------------------------------------------------------------
  */
 
-static int new_socket(void)
+static int open_peer_socket(void)
 {
     const struct timeval limit = {.tv_usec = CONNECT_MS * 1000};
     const int room = 2 * (int)KO_CONTROL_MOST_BYTES;
@@ -36,7 +36,7 @@ static int new_socket(void)
     return fd;
 }
 
-static int connect_to(int fd, const struct sockaddr_un *to)
+static int connect_peer(int fd, const struct sockaddr_un *to)
 {
     while (connect(fd, (const struct sockaddr *)to, sizeof *to) != 0)
         if (errno != EINTR)
@@ -44,7 +44,7 @@ static int connect_to(int fd, const struct sockaddr_un *to)
     return 0;
 }
 
-static kineto_status not_there(uint32_t pid, const char *path, kineto_error *err)
+static kineto_status report_no_socket(uint32_t pid, const char *path, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_NOT_FOUND,
                    "process %u has no control socket ('%s'): is it another user's, or was it "
@@ -65,7 +65,7 @@ static kineto_status cannot_connect(int why, uint32_t pid, const char *path, kin
     if (why == ECONNREFUSED)
         remove_stale(path);
     if (why == ECONNREFUSED || why == ENOENT)
-        return not_there(pid, path, err);
+        return report_no_socket(pid, path, err);
     if (why == EAGAIN || why == EINPROGRESS || why == ETIMEDOUT)
         return kb_fail(err, KINETO_E_BUSY,
                        "process %u takes no connection at '%s': is it stopped, or are there too "
@@ -101,10 +101,10 @@ static kineto_status check_peer(int fd, uint32_t pid, uid_t owner, kineto_error 
 static kineto_status open_peer(const struct sockaddr_un *to, uint32_t pid, uid_t owner, int *out,
                                kineto_error *err)
 {
-    int fd = new_socket();
+    int fd = open_peer_socket();
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot open a socket to process %u", pid);
-    int why = connect_to(fd, to);
+    int why = connect_peer(fd, to);
     kineto_status status =
         why ? cannot_connect(why, pid, to->sun_path, err) : check_peer(fd, pid, owner, err);
     if (status == KINETO_OK && fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
@@ -182,7 +182,7 @@ kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_strin
 /* ---- what comes --------------------------------------------------------------------------------
  */
 
-static void take_pids(ko_control_answer *a, kineto_string value)
+static void take_answer_pids(ko_control_answer *a, kineto_string value)
 {
     while (value.size > 0 && a->pid_count < KB_COUNT(a->pids)) {
         const char *comma = memchr(value.data, ',', value.size);
@@ -197,7 +197,7 @@ static void take_pids(ko_control_answer *a, kineto_string value)
 }
 
 /* Texts for a terminal. */
-static bool take_text(ko_control_answer *a, kineto_string key, kineto_string value)
+static bool take_answer_text(ko_control_answer *a, kineto_string key, kineto_string value)
 {
     const struct {
         const char *key;
@@ -223,7 +223,7 @@ static bool take_text(ko_control_answer *a, kineto_string key, kineto_string val
 }
 
 /* Numbers that are out of range, or none, are as if not given. */
-static void take_number(ko_control_answer *a, kineto_string key, int64_t n)
+static void take_answer_number(ko_control_answer *a, kineto_string key, int64_t n)
 {
     ko_controller_status *s = &a->status;
     const struct {
@@ -261,15 +261,15 @@ static void take_number(ko_control_answer *a, kineto_string key, int64_t n)
     }
 }
 
-static void take_lines(ko_control_answer *a, kineto_string lines)
+static void take_answer_lines(ko_control_answer *a, kineto_string lines)
 {
     kineto_string key, value;
     int64_t number;
     while (ko_packet_next(&lines, &key, &value)) {
         if (kb_string_equal(key, kb_string("pids")))
-            take_pids(a, value);
-        else if (!take_text(a, key, value) && ko_packet_number(value, &number))
-            take_number(a, key, number);
+            take_answer_pids(a, value);
+        else if (!take_answer_text(a, key, value) && ko_packet_number(value, &number))
+            take_answer_number(a, key, number);
     }
     a->status.ticket = a->ticket;
     a->status.host = a->host;
@@ -300,7 +300,7 @@ kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kin
     memset(out, 0, sizeof *out);
     out->status.iteration = -1;
     memcpy(out->verb, view.verb, sizeof out->verb);
-    take_lines(out, view.lines);
+    take_answer_lines(out, view.lines);
     return KINETO_OK;
 }
 
@@ -308,7 +308,7 @@ kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kin
  */
 
 /* "4711.sock"; 0: another name. */
-static uint32_t pid_of(const char *name)
+static uint32_t pid_of_socket_name(const char *name)
 {
     char expected[32];
     unsigned long pid = name[0] >= '1' && name[0] <= '9' ? strtoul(name, NULL, 10) : 0;
@@ -319,12 +319,12 @@ static uint32_t pid_of(const char *name)
 }
 
 /* One that listens, however busy it is. */
-static bool listens(const struct sockaddr_un *at)
+static bool is_listening(const struct sockaddr_un *at)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return true; /* unknown: let it be */
-    int why = connect_to(fd, at);
+    int why = connect_peer(fd, at);
     close(fd);
     if (why == ECONNREFUSED)
         remove_stale(at->sun_path);
@@ -333,13 +333,13 @@ static bool listens(const struct sockaddr_un *at)
 
 typedef KB_VEC(uint32_t) pid_list;
 
-static kineto_status list_into(DIR *all, const char *directory, pid_list *found, kineto_error *err)
+static kineto_status collect_listening_pids(DIR *all, const char *directory, pid_list *found, kineto_error *err)
 {
     struct sockaddr_un at;
     for (struct dirent *e; (e = readdir(all));) {
-        uint32_t pid = pid_of(e->d_name);
+        uint32_t pid = pid_of_socket_name(e->d_name);
         if (pid == 0 || ko_control_address(directory, pid, false, &at, NULL) != KINETO_OK ||
-            !listens(&at))
+            !is_listening(&at))
             continue;
         if (!kb_vec_push(found, pid))
             return kb_fail(err, KINETO_E_MEMORY, "no memory for a list of processes");
@@ -364,7 +364,7 @@ uint32_t ko_control_list(uint32_t **pids, kineto_error *err)
     if (status == KINETO_OK && !all)
         status = kb_fail_os(&why, errno, "cannot list '%s'", directory);
     if (all) {
-        status = list_into(all, directory, &found, &why);
+        status = collect_listening_pids(all, directory, &found, &why);
         closedir(all);
     }
     if (status != KINETO_OK && status != KINETO_E_NOT_FOUND && err)

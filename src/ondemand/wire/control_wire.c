@@ -19,7 +19,7 @@ static bool is_mine_or_roots(const struct stat *st)
 }
 
 /* Who may rename what is in it could put a directory of theirs in place of ours. */
-static kineto_status check_above(const char *above, kineto_error *err)
+static kineto_status check_parent_directory(const char *above, kineto_error *err)
 {
     struct stat st;
     if (stat(above, &st) != 0)
@@ -40,7 +40,7 @@ static kineto_status check_above(const char *above, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status check_own(const char *path, kineto_error *err)
+static kineto_status check_socket_directory(const char *path, kineto_error *err)
 {
     struct stat st;
     if (lstat(path, &st) != 0)
@@ -67,7 +67,7 @@ static kineto_status check_own(const char *path, kineto_error *err)
 }
 
 /* The directory above ours and the name of ours in it. */
-static kineto_status choose(char above[KO_REQUEST_PATH_BYTES], char name[32], kineto_error *err)
+static kineto_status choose_parent_directory(char above[KO_REQUEST_PATH_BYTES], char name[32], kineto_error *err)
 {
     const char *setting = kb_setting("XDG_RUNTIME_DIR");
     struct stat st;
@@ -93,7 +93,7 @@ static kineto_status choose(char above[KO_REQUEST_PATH_BYTES], char name[32], ki
 /* Another user may have taken our name in the directory that all share. Then ours has that name and
  * something that cannot be guessed, and both ends look for it: the first one, in the order of names.
  * @return whether there is one. */
-static bool find_private(const char *usual, char path[KO_REQUEST_PATH_BYTES])
+static bool find_private_directory(const char *usual, char path[KO_REQUEST_PATH_BYTES])
 {
     const char *name = usual + sizeof SHARED;
     size_t n = strlen(name);
@@ -105,7 +105,7 @@ static bool find_private(const char *usual, char path[KO_REQUEST_PATH_BYTES])
         if (strncmp(e->d_name, name, n) != 0 || e->d_name[n] != '-')
             continue;
         int bytes = snprintf(candidate, sizeof candidate, SHARED "/%s", e->d_name);
-        if (bytes < 0 || (size_t)bytes >= sizeof candidate || check_own(candidate, &why) ||
+        if (bytes < 0 || (size_t)bytes >= sizeof candidate || check_socket_directory(candidate, &why) ||
             (found && strcmp(candidate, path) > 0))
             continue;
         memcpy(path, candidate, sizeof candidate);
@@ -117,43 +117,43 @@ static bool find_private(const char *usual, char path[KO_REQUEST_PATH_BYTES])
 }
 
 /* Another process of ours may do the same at this moment: the first one in the order of names counts. */
-static kineto_status make_private(const char *usual, char path[KO_REQUEST_PATH_BYTES],
+static kineto_status make_private_directory(const char *usual, char path[KO_REQUEST_PATH_BYTES],
                                   kineto_error *err)
 {
     char mine[KO_REQUEST_PATH_BYTES];
     int n = snprintf(mine, sizeof mine, "%s-XXXXXX", usual);
     if (n < 0 || (size_t)n >= sizeof mine || kb_os_make_own_temporary(mine) != 0)
         return kb_fail_os(err, errno, "cannot make '%s' for control sockets", mine);
-    if (!find_private(usual, path))
+    if (!find_private_directory(usual, path))
         memcpy(path, mine, sizeof mine);
     else if (strcmp(path, mine) != 0)
         (void)rmdir(mine);
-    return check_own(path, err);
+    return check_socket_directory(path, err);
 }
 
 /* `path` is the usual one, and receives the one to use. */
-static kineto_status find_in_shared(bool make, char path[KO_REQUEST_PATH_BYTES], kineto_error *err)
+static kineto_status find_directory_in_tmp(bool make, char path[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     char usual[KO_REQUEST_PATH_BYTES];
     struct stat st;
     memcpy(usual, path, sizeof usual);
     bool is_there = lstat(usual, &st) == 0, is_mine = is_there && st.st_uid == geteuid();
-    if (is_mine || (!find_private(usual, path) && !is_there && !make))
-        return check_own(usual, err);
+    if (is_mine || (!find_private_directory(usual, path) && !is_there && !make))
+        return check_socket_directory(usual, err);
     if (strcmp(path, usual) != 0)
-        return check_own(path, err);
+        return check_socket_directory(path, err);
     if (make && kb_os_make_own_directory(usual) == 0)
-        return check_own(usual, err);
-    return make ? make_private(usual, path, err) : check_own(usual, err);
+        return check_socket_directory(usual, err);
+    return make ? make_private_directory(usual, path, err) : check_socket_directory(usual, err);
 }
 
 kineto_status ko_control_directory(bool make, char path[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     char above[KO_REQUEST_PATH_BYTES], name[32];
     struct sockaddr_un longest;
-    kineto_status status = choose(above, name, err);
+    kineto_status status = choose_parent_directory(above, name, err);
     if (status == KINETO_OK)
-        status = check_above(above, err);
+        status = check_parent_directory(above, err);
     if (status != KINETO_OK)
         return status;
     int n = snprintf(path, KO_REQUEST_PATH_BYTES, "%s/%s", above, name);
@@ -163,10 +163,10 @@ kineto_status ko_control_directory(bool make, char path[KO_REQUEST_PATH_BYTES], 
     if (status != KINETO_OK)
         return status;
     if (strcmp(above, SHARED) == 0)
-        return find_in_shared(make, path, err);
+        return find_directory_in_tmp(make, path, err);
     if (make && kb_os_make_own_directory(path) != 0 && errno != EEXIST)
         return kb_fail_os(err, errno, "cannot make '%s' for control sockets", path);
-    return check_own(path, err);
+    return check_socket_directory(path, err);
 }
 
 kineto_status ko_control_address(const char *directory, uint32_t pid, bool unborn,
@@ -194,7 +194,7 @@ void ko_packet_begin(ko_packet *p, const char *verb)
 }
 
 /* As much of the value as `room` holds; returns how much that is, escaped. */
-static size_t escape(char *out, size_t room, const char *value)
+static size_t append_escaped(char *out, size_t room, const char *value)
 {
     size_t used = 0;
     for (; *value; value++) {
@@ -216,7 +216,7 @@ void ko_packet_put(ko_packet *p, const char *key, const char *value)
     char *at = p->data + p->bytes;
     memcpy(at, key, size);
     at[size++] = '=';
-    size += escape(at + size, room - size - 1, value ? value : "");
+    size += append_escaped(at + size, room - size - 1, value ? value : "");
     at[size++] = '\n';
     p->bytes += size;
 }
@@ -232,7 +232,7 @@ void ko_packet_put_int(ko_packet *p, const char *key, int64_t value)
  */
 
 /* The next line without its end, taken off. */
-static kineto_string take_line(kineto_string *rest)
+static kineto_string take_packet_line(kineto_string *rest)
 {
     const char *end = rest->size ? memchr(rest->data, '\n', rest->size) : NULL;
     kineto_string line = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
@@ -252,11 +252,11 @@ static bool is_verb(kineto_string s)
 }
 
 /* Everything before an empty line is KEY=VALUE. */
-static const char *check_lines(kineto_string *rest, kineto_string *lines)
+static const char *check_packet_lines(kineto_string *rest, kineto_string *lines)
 {
     *lines = (kineto_string){rest->data, 0};
     while (rest->size > 0) {
-        kineto_string line = take_line(rest);
+        kineto_string line = take_packet_line(rest);
         if (line.size == 0)
             break;
         const char *is = memchr(line.data, '=', line.size);
@@ -270,7 +270,7 @@ static const char *check_lines(kineto_string *rest, kineto_string *lines)
 }
 
 /* Later versions add verbs and keys, and change nothing: any will do. */
-static const char *check_version(kineto_string lines)
+static const char *check_packet_version(kineto_string lines)
 {
     kineto_string key, value;
     int64_t version;
@@ -286,15 +286,15 @@ bool ko_packet_read(const void *data, size_t bytes, ko_packet_view *out, const c
     kineto_string rest = {data, bytes};
     *why = NULL;
     memset(out, 0, sizeof *out);
-    kineto_string verb = take_line(&rest);
+    kineto_string verb = take_packet_line(&rest);
     if (bytes == 0)
         *why = "it is empty";
     else if (!is_verb(verb))
         *why = "it does not begin with a verb on a line of its own";
     else
-        *why = check_lines(&rest, &out->lines);
+        *why = check_packet_lines(&rest, &out->lines);
     if (!*why)
-        *why = check_version(out->lines);
+        *why = check_packet_version(out->lines);
     if (*why)
         return false;
     memcpy(out->verb, verb.data, verb.size);
@@ -305,7 +305,7 @@ bool ko_packet_read(const void *data, size_t bytes, ko_packet_view *out, const c
 bool ko_packet_next(kineto_string *lines, kineto_string *key, kineto_string *value)
 {
     while (lines->size > 0) {
-        kineto_string line = take_line(lines);
+        kineto_string line = take_packet_line(lines);
         const char *is = line.size ? memchr(line.data, '=', line.size) : NULL;
         if (!is)
             continue;
