@@ -14,7 +14,7 @@
 #define MAX_IMAGES      4096u
 #define MAX_LOOKS       512u /* files read in one sample: a bound on its cost */
 #define MAX_EXAMPLES    5u
-#define LEAST_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
+#define MIN_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
 #define SOURCE          KT_SOURCE_UNRECORDED
 #define NOT_LOOKED_AT   "more processes than are looked at"
 
@@ -83,7 +83,7 @@ static bool look_at_process(ks_children *c, uint32_t pid)
     if (it->pass == c->pass)
         return false;
     it->pass = c->pass;
-    ks_image_look(&c->surroundings, it);
+    ks_image_examine(&c->surroundings, it);
     return true;
 }
 
@@ -258,7 +258,7 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
     add_other_versions(&c->surroundings, &others, &groups[KS_UNRECORDED_OTHER_VERSION][HAS_EVENTS]);
     for (size_t i = 0; i < c->all.count; i++) {
         const ks_image *it = &c->all.data[i];
-        if (did_attach(a, it) || ks_image_passed_by(it) || kb_map_find(&others, it->pid))
+        if (did_attach(a, it) || ks_image_is_transient(it) || kb_map_find(&others, it->pid))
             continue;
         ks_unrecorded why = unrecorded_reason(a, it);
         bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
@@ -339,7 +339,7 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
         if (c->all.data[i].pid != c->root && !c->all.data[i].replaced &&
             !ks_process_cpu_ns(c->all.data[i].pid))
             seen_ns += c->all.data[i].cpu_ns;
-    if (waited_ns < seen_ns + LEAST_UNSEEN_NS)
+    if (waited_ns < seen_ns + MIN_UNSEEN_NS)
         return;
     snprintf(detail, sizeof detail,
              "children that ended took %s of CPU time, those that were seen %s up to a tenth of a "

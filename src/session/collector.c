@@ -266,7 +266,7 @@ void ks_collector_program_ends(ks_collector *c, uint32_t pid)
     c->program_ns = ks_process_cpu_ns(pid);
     ks_thread_names_finish(c->thread_names, &c->pool);
     account_lock(c, true);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     account_lock(c, false);
 }
 
@@ -428,7 +428,7 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
     snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, tid);
     if (!kb_os_read_file(path, stat, sizeof stat))
         return false; /* hidden, perhaps */
-    ks_thread_names_see(c->thread_names, &c->pool, owner, stat);
+    ks_thread_names_note(c->thread_names, &c->pool, owner, stat);
     const char *name_end = strrchr(stat, ')');
     if (name_end && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X'))
         return true;
@@ -480,7 +480,7 @@ static void collect_chunk(ks_collector *c, uint32_t index, bool look_for_dead)
     if (kf_chunk_claim_of(&c->pool, index) != claim)
         return; /* a writer of a ring took it meanwhile: what was read may be of two */
     if (c->options.on_demand && !ks_window_wants(c, p.last_ticks))
-        ks_window_leave(c, &p);
+        ks_window_skip_chunk(c, &p);
     else
         (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
 }
@@ -548,7 +548,7 @@ static void run_second_tasks(ks_collector *c)
     if (ks_spool_control(c->spool, c->pool.control, &err))
         note_spool_failure(c, &err);
     account_lock(c, true);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     account_lock(c, false);
 }
 
@@ -566,11 +566,11 @@ static void update_cost_limit(ks_collector *c)
         return;
     c->next_budget_ns = now + BUDGET_INTERVAL_NS;
     account_lock(c, true);
-    ks_account_look(&c->account, control, false, &cost);
+    ks_account_read(&c->account, control, false, &cost);
     account_lock(c, false);
     if (!ks_budget_look(&c->budget, recording_ns(c), &cost, &c->account.tally))
         return;
-    ks_budget_shed(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
+    ks_cost_limit_throttle(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
     kf_shed_set(control, &shed);
     kb_log(KINETO_LOG_INFO, "budget: level %u: %s left out", c->budget.level,
            ks_levels[c->budget.level].what);
@@ -591,7 +591,7 @@ static void report_recording_cost(ks_collector *c, uint64_t lasted)
                          .budget = &c->budget,
                          .control = c->pool.control,
                          .lasted_ns = lasted};
-    ks_account_look(&c->account, c->pool.control, true, &said.cost);
+    ks_account_read(&c->account, c->pool.control, true, &said.cost);
     ks_cost_report(&said, note_cost_line, c, json);
     ks_collector_metadata(c, KS_COST_KEY, json);
     copy_dictionary(c, true);
@@ -642,7 +642,7 @@ uint64_t ks_collector_poll(ks_collector *c)
     uint32_t taken = 0;
     bool all = now >= c->next_scan_ns;
     sweep_windows(c, now);
-    if (c->options.on_demand && !ks_windows_look(c))
+    if (c->options.on_demand && !ks_windows_update(c))
         return ks_windows_idle(c);
     uint64_t cpu_ns = all ? kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (all) {

@@ -84,7 +84,7 @@ void ks_collector_clock(ks_collector *c);
 ks_thread_names *ks_thread_names_create(void);
 void ks_thread_names_destroy(ks_thread_names *n);
 /** What /proc/PID/task/TID/stat says of the owner of a chunk (pid << 32 | tid). threads: any. */
-void ks_thread_names_see(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat);
+void ks_thread_names_note(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat);
 /** Read the names of all threads that have chunks. threads: any. */
 void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool);
 /** The same, and write what is not written yet: a trace is built next. threads: any. */
@@ -95,11 +95,11 @@ kineto_status ks_windows_init(ks_collector *c, kineto_error *err);
 void ks_windows_free(ks_collector *c);
 kineto_status ks_windows_start(ks_collector *c, kineto_error *err);
 /** Before a pass: what is wanted now. False: nobody wants anything. */
-bool ks_windows_look(ks_collector *c);
+bool ks_windows_update(ks_collector *c);
 /** Is this chunk to be copied out? If not: keep it in the ring, or give it back when nobody can
  * want it any more. */
 bool ks_window_wants(const ks_collector *c, uint64_t last_ticks);
-void ks_window_leave(ks_collector *c, const ks_pending *p);
+void ks_window_skip_chunk(ks_collector *c, const ks_pending *p);
 /** Nothing is recorded, or only into the ring. @return nanoseconds until it is worth calling again.
  */
 uint64_t ks_windows_idle(ks_collector *c);

@@ -5,14 +5,14 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define SECOND      (1000 * MILLISECOND)
-#define LEAST_CPU   (2 * MILLISECOND) /* of the programs, to judge by */
+#define MIN_CPU   (2 * MILLISECOND) /* of the programs, to judge by */
 #define NEWEST      0.5               /* weight of the last look */
 #define MUCH        8.0               /* times the budget: two levels at once */
 #define TOO_MUCH    32.0              /* four */
 #define WORTH       0.25              /* of the budget: less cannot be saved by leaving out */
 #define ROOM        0.5               /* of the budget: so little it must be to leave out less */
 #define FIRST_HOLD  SECOND
-#define LONGEST_HOLD (64 * SECOND)
+#define MAX_HOLD (64 * SECOND)
 #define PROBE_NS    (150 * MILLISECOND) /* until it shows that a level was too low */
 #define BUSY_BYTES  (4 * KF_CHUNK_BYTES)
 
@@ -80,7 +80,7 @@ static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_c
     double own = (double)ks_cost_own(c) - (double)ks_cost_own(&b->last);
     bool busy = bytes - b->last_bytes >= BUSY_BYTES;
     return (interval){.program_ns = program,
-                  .own_ns = KB_MAX(own, KB_MAX(program / KS_LEAST_OWN, 1.0)),
+                  .own_ns = KB_MAX(own, KB_MAX(program / KS_MIN_OWN_SHARE, 1.0)),
                   .cost_ns = hooks + recorder,
                   .sheddable_ns = hooks - fixed + (busy ? recorder : 0),
                   .seconds_ns = (double)(now_ns - b->last_ns)};
@@ -111,7 +111,7 @@ static bool raise_level(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
     uint32_t level = b->level + (times > TOO_MUCH ? 4 : times > MUCH ? 2 : 1);
     bool was_tried = b->last_down_ns && now_ns - b->last_down_ns < 2 * SECOND;
     if (was_tried)
-        b->hold_ns = KB_MIN(2 * b->hold_ns, LONGEST_HOLD);
+        b->hold_ns = KB_MIN(2 * b->hold_ns, MAX_HOLD);
     b->last_down_ns = 0;
     level = KB_MIN(level, KS_LEVELS - 1);
     for (uint32_t i = b->level + 1; i < level; i++) /* stepped over: nothing better is known */
@@ -139,7 +139,7 @@ static bool lower_level(ks_budget *b, uint64_t now_ns, const ks_cost *cost, cons
 bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally)
 {
     interval l = measure_interval(b, now_ns, cost, tally->bytes);
-    if (l.program_ns < (double)LEAST_CPU || now_ns <= b->last_ns)
+    if (l.program_ns < (double)MIN_CPU || now_ns <= b->last_ns)
         return false;
     if (!b->hold_ns)
         b->hold_ns = FIRST_HOLD;
@@ -159,7 +159,7 @@ bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks
 }
 
 /* A site whose ranges take less than a range costs, divided by the budget, is beyond it by itself. */
-void ks_budget_shed(const ks_budget *b, uint32_t pair, kf_shed *out)
+void ks_cost_limit_throttle(const ks_budget *b, uint32_t pair, kf_shed *out)
 {
     const ks_level *level = &ks_levels[b->level];
     double ticks = level->shortness * (double)pair / KF_UNIT_PARTS * 1e6 / b->ppm;

@@ -80,7 +80,7 @@ static bool chunk_is_spent(const kf_descriptor *d, uint64_t claim, uint64_t from
            kb_load_relaxed(&d->last_ticks) < from;
 }
 
-bool ks_others_record(const kf_control *control)
+bool ks_has_foreign_windows(const kf_control *control)
 {
     uint32_t self = kb_os_pid();
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
@@ -94,7 +94,7 @@ void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
 {
     /* What is recorded from here on may be of a session that another process begins meanwhile. */
     uint64_t now = kb_ticks(pool->control->ticks_clock);
-    if (pool->control->external || ks_others_record(pool->control))
+    if (pool->control->external || ks_has_foreign_windows(pool->control))
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
         uint64_t claim = kf_chunk_claim_of(pool, i);
@@ -108,7 +108,7 @@ void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
 void ks_own_memory_release(const kf_pool *pool)
 {
     kf_control *control = pool->control;
-    if (control->external || control->collector_pid != kb_os_pid() || ks_others_record(control))
+    if (control->external || control->collector_pid != kb_os_pid() || ks_has_foreign_windows(control))
         return;
     kb_store_release(&control->chunk_limit, 0u);
     uint32_t count = ks_own_chunks_in_use(pool), high = 0;
@@ -136,7 +136,7 @@ static bool is_held_by_dead(uint64_t claim)
 
 /* Chunks of processes that are gone (a fork's children that called _exit) are full for good. Whose
  * the chunk is decides who may seal it. */
-void ks_chunks_of_the_dead(const kf_pool *pool)
+void ks_chunks_inherit_from_dead(const kf_pool *pool)
 {
     if (pool->control->external)
         return;

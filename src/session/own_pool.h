@@ -19,13 +19,13 @@ kineto_status ks_own_pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_
 /** Threads keep their chunks when the limit sinks: all that may hold records. */
 uint32_t ks_own_chunks_in_use(const kf_pool *pool);
 /** Are there windows of other processes (a fork's child may have sessions of its own)? Any time. */
-bool ks_others_record(const kf_control *control);
+bool ks_has_foreign_windows(const kf_control *control);
 /** Chunks that ended before `from` are free. */
 void ks_own_chunks_release(const kf_pool *pool, uint64_t from);
 /** Nobody is prepared any more: the memory goes back, the address space stays. */
 void ks_own_memory_release(const kf_pool *pool);
 /** Chunks of processes that are gone (a fork's children that called _exit) are full for good. */
-void ks_chunks_of_the_dead(const kf_pool *pool);
+void ks_chunks_inherit_from_dead(const kf_pool *pool);
 /** Windows changed: what may be overwritten now? */
 void ks_retention_update(kf_control *control);
 #endif

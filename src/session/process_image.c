@@ -131,7 +131,7 @@ bool ks_image_is_current(ks_image *it)
     return !has_other_file(it) && !hides_and_has_other_name(it);
 }
 
-bool ks_image_passed_by(const ks_image *it)
+bool ks_image_is_transient(const ks_image *it)
 {
     return it->replaced && it->last_ns - it->first_ns < BEGINNING_NS;
 }
@@ -387,7 +387,7 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
 
 /* ---- a look ---------------------------------------------------------------------------------------- */
 
-void ks_image_look(const ks_surroundings *s, ks_image *it)
+void ks_image_examine(const ks_surroundings *s, ks_image *it)
 {
     bool known = it->first_ns && (it->inode || it->why != KS_UNRECORDED_BRIEF);
     it->last_ns = kb_clock_ns(CLOCK_MONOTONIC);

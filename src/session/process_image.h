@@ -77,9 +77,9 @@ typedef struct ks_image {
 } ks_image;
 
 /** Did it go as soon as it came: a shell that becomes the program, say? */
-bool ks_image_passed_by(const ks_image *it);
+bool ks_image_is_transient(const ks_image *it);
 /** Is what runs in the process now still this image? What cannot be read counts as unchanged. */
 bool ks_image_is_current(ks_image *it);
 /** Look at the process again. The first look finds out what program it is, later ones what it loaded. */
-void ks_image_look(const ks_surroundings *s, ks_image *it);
+void ks_image_examine(const ks_surroundings *s, ks_image *it);
 #endif

@@ -255,7 +255,7 @@ static ks_cost_part recovered_cost(const kf_control *c)
         part.account.ns_per_tick =
             (double)part.said.lasted_ns / (double)(last->ticks - first->ticks);
     }
-    ks_account_timed(&part.account, c, &part.said.cost);
+    ks_account_read_timers(&part.account, c, &part.said.cost);
     return part;
 }
 

@@ -218,7 +218,7 @@ void ks_account_find_processes(ks_account *a, const kf_pool *pool)
     ks_pool_processes(pool, add_attached_process, a);
 }
 
-void ks_account_look_at_processes(ks_account *a)
+void ks_account_read_processes(ks_account *a)
 {
     for (size_t i = 0; i < a->processes.count; i++) {
         ks_cpu *p = &a->processes.data[i];
@@ -273,7 +273,7 @@ void ks_account_begin(ks_account *a, const kf_control *control)
         a->ticks_then[i] = kb_load_relaxed(&control->cost_ticks[i]);
         a->calls_then[i] = kb_load_relaxed(&control->cost_calls[i]);
     }
-    ks_account_look_at_processes(a);
+    ks_account_read_processes(a);
     for (size_t i = 0; i < a->processes.count; i++) /* what they took before is none of it */
         a->processes.data[i].begun_ns = a->processes.data[i].ns;
     a->then = spent_now(a);
@@ -314,7 +314,7 @@ void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost
     cost->estimated_ns = (uint64_t)(ticks * a->ns_per_tick);
 }
 
-void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out)
+void ks_account_read_timers(ks_account *a, const kf_control *control, ks_cost *out)
 {
     double other = 0, sources;
     for (uint32_t i = 0; i < KF_COST_COUNT; i++) {
@@ -328,7 +328,7 @@ void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out)
     out->fixed_ns = a->ticks[KF_COST_ATTACH] + (uint64_t)(sources * a->ns_per_tick);
 }
 
-void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cost *out)
+void ks_account_read(ks_account *a, const kf_control *control, bool over, ks_cost *out)
 {
     kb_clock_snapshot now;
     kb_clock_snapshot_take(control->ticks_clock, &now);
@@ -339,9 +339,9 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
     out->helpers_ns = elapsed_since(spent.helpers_ns, a->then.helpers_ns);
     out->recorder_ns = elapsed_since(spent.recorder_ns, a->then.recorder_ns);
     out->recorder_system_ns = elapsed_since(spent.recorder_system_ns, a->then.recorder_system_ns);
-    ks_account_timed(a, control, out);
+    ks_account_read_timers(a, control, out);
     ks_account_estimate(a, control, out);
-    ks_account_look_at_processes(a);
+    ks_account_read_processes(a);
     uint64_t children_ns = elapsed_since(spent.children_ns, a->then.children_ns);
     out->program_ns = a->by == KS_BY_PROGRAM ? programs_of_program(a, children_ns)
                                              : programs_of_recorder(a, children_ns, over);

@@ -43,11 +43,11 @@ static inline uint64_t ks_cost_hooks(const ks_cost *c)
 }
 /* What records take is an estimate, no more exact than a hundredth of a program's time: of one that does
  * little else it would leave anything, or nothing. */
-#define KS_LEAST_OWN 100
-/** What the program took without ours in it: one in KS_LEAST_OWN of its time at least. */
+#define KS_MIN_OWN_SHARE 100
+/** What the program took without ours in it: one in KS_MIN_OWN_SHARE of its time at least. */
 static inline uint64_t ks_cost_own(const ks_cost *c)
 {
-    uint64_t hooks = ks_cost_hooks(c), least = c->program_ns / KS_LEAST_OWN;
+    uint64_t hooks = ks_cost_hooks(c), least = c->program_ns / KS_MIN_OWN_SHARE;
     return c->program_ns > hooks + least ? c->program_ns - hooks : least;
 }
 /** Of that, in millionths. */
@@ -98,13 +98,13 @@ void ks_account_process(ks_account *a, uint32_t pid);
 /** All who have attached by now do. */
 void ks_account_find_processes(ks_account *a, const kf_pool *pool);
 /** Now and then, so that less is missed of those who end. */
-void ks_account_look_at_processes(ks_account *a);
+void ks_account_read_processes(ks_account *a);
 /** Processes of another account are those of this one, too, as they were looked at last. */
 void ks_account_join(ks_account *a, const ks_account *of);
 /** How it stands. `over`: the programs have ended, and were waited for. */
-void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cost *out);
+void ks_account_read(ks_account *a, const kf_control *control, bool over, ks_cost *out);
 /** Of that, only what was timed in the programs. */
-void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out);
+void ks_account_read_timers(ks_account *a, const kf_control *control, ks_cost *out);
 /** Of the last look, anew, after its tally has changed. */
 void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost *cost);
 
@@ -145,7 +145,7 @@ typedef struct ks_budget {
 /** Look again: cost since the beginning, `now_ns` since then. @return whether the level changed. */
 bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally);
 /** What is left out at its level. pair: kf_control.unit_costs[KF_UNIT_PAIR]. */
-void ks_budget_shed(const ks_budget *b, uint32_t pair, kf_shed *out);
+void ks_cost_limit_throttle(const ks_budget *b, uint32_t pair, kf_shed *out);
 void ks_budget_end(ks_budget *b, uint64_t now_ns);
 
 /* ---- cost_report.c: what is said of it ------------------------------------------------------------ */

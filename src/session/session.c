@@ -125,7 +125,7 @@ static void begin_account(kineto_session *s, const kf_pool *pool)
 static void take_account(kineto_session *s, const kf_pool *pool)
 {
     ks_account_find_processes(&s->account, pool);
-    ks_account_look(&s->account, pool->control, false, &s->cost);
+    ks_account_read(&s->account, pool->control, false, &s->cost);
     s->lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - s->account.begun_ns;
 }
 
@@ -143,7 +143,7 @@ static ks_cost_part make_session_cost(const kineto_session *s, const kt_build_op
 /* Is this the last session there is, and does it end? */
 static bool is_last_reader(const kineto_session *s, const kf_control *control)
 {
-    return s->extras.last && sessions == s && !s->next && !ks_others_record(control) &&
+    return s->extras.last && sessions == s && !s->next && !ks_has_foreign_windows(control) &&
            control->collector_pid == s->pid;
 }
 
@@ -537,7 +537,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     lock_sessions();
     s->pid = kb_os_pid();
     s->threads.count = s->pauses.count = 0;
-    ks_chunks_of_the_dead(kineto_rt_pool());
+    ks_chunks_inherit_from_dead(kineto_rt_pool());
     begin_account(s, kineto_rt_pool());
     s->start_ticks = take_clock_snapshot(control, &s->armed);
     s->end_ticks = s->over_ticks = 0;
@@ -641,7 +641,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
     s->slot = UINT32_MAX;
     ks_retention_update(control);
-    ks_chunks_of_the_dead(pool);
+    ks_chunks_inherit_from_dead(pool);
     chunks_release(pool);
     unlock_sessions();
     return status;
@@ -684,7 +684,7 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     kineto_rt_thread_names();
     lock_sessions();
     kineto_rt_modules_note(false);
-    ks_chunks_of_the_dead(kineto_rt_pool());
+    ks_chunks_inherit_from_dead(kineto_rt_pool());
     uint64_t now = snapshot_clock_now(kineto_rt_pool()->control);
     take_account(s, kineto_rt_pool());
     kineto_status status = build_unlocked(s, now, out, err);

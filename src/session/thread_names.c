@@ -100,7 +100,7 @@ static void update_thread_name(ks_thread_names *n, const kf_pool *pool, uint64_t
         write_name(t, pool);
 }
 
-void ks_thread_names_see(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat)
+void ks_thread_names_note(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat)
 {
     char name[KB_OS_THREAD_NAME_BYTES] = "";
     if (!n || !parse_stat_name(stat, name))
@@ -119,7 +119,7 @@ void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool)
             continue;
         snprintf(path, sizeof path, "/proc/%u/task/%u/stat", (uint32_t)(owner >> 32), (uint32_t)owner);
         if (kb_os_read_file(path, stat, sizeof stat))
-            ks_thread_names_see(n, pool, owner, stat);
+            ks_thread_names_note(n, pool, owner, stat);
     }
 }
 

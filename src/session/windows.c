@@ -15,7 +15,7 @@
 #define CROWDED      4u            /* of so many chunks one is in a thread's hands: sooner */
 #define YOUNG_NS     (100 * MILLISECOND)
 #define HAND_OVER_NS (3 * SECOND) /* sources that take longer are late */
-#define MOST_AGO_NS  1e18         /* the page may say anything */
+#define MAX_AGO_NS  1e18         /* the page may say anything */
 #define NOBODY       UINT64_MAX
 #define NO_SLOT      UINT32_MAX
 
@@ -69,7 +69,7 @@ static kineto_status ring_open(ks_collector *c, kineto_error *err)
     if (c->options.wants)
         kf_window_want(control, c->window, c->options.wants);
     kb_store_relaxed(&control->windows[c->window].keep_newest, 1u);
-    (void)ks_windows_look(c);
+    (void)ks_windows_update(c);
     return KINETO_OK;
 }
 
@@ -137,7 +137,7 @@ static uint64_t update_protection(const ks_collector *c, bool *ring)
     return from;
 }
 
-bool ks_windows_look(ks_collector *c)
+bool ks_windows_update(ks_collector *c)
 {
     uint64_t now = now_ticks(c), young = ticks_in(c, YOUNG_NS);
     lock_windows(c);
@@ -154,7 +154,7 @@ bool ks_window_wants(const ks_collector *c, uint64_t last_ticks)
 }
 
 /* Who just opens a window may want what was sealed a moment ago. */
-void ks_window_leave(ks_collector *c, const ks_pending *p)
+void ks_window_skip_chunk(ks_collector *c, const ks_pending *p)
 {
     if (!c->pass_ring && p->last_ticks < c->pass_young)
         (void)kf_chunk_free(&c->pool, p->chunk.index, p->claim);
@@ -280,7 +280,7 @@ static void open_window_account(ks_collector *c, ks_window *w)
 {
     lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     ks_account_join(&w->account, &c->account);
     ks_account_begin(&w->account, c->pool.control);
     unlock_windows(c);
@@ -374,9 +374,9 @@ static void take_window_cost(ks_collector *c, ks_window *w)
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
     lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     ks_account_join(&w->account, &c->account);
-    ks_account_look(&w->account, c->pool.control, false, &w->cost);
+    ks_account_read(&w->account, c->pool.control, false, &w->cost);
     unlock_windows(c);
     w->lasted_ns = now - w->account.begun_ns;
     w->budget = c->budget;
@@ -548,7 +548,7 @@ static void take_ring_cost(ks_collector *c, uint64_t now, ks_cost_part *part)
     memset(part, 0, sizeof *part);
     lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
-    ks_account_look(&c->account, c->pool.control, false, &part->said.cost);
+    ks_account_read(&c->account, c->pool.control, false, &part->said.cost);
     part->account = c->account;
     unlock_windows(c);
     memset(&part->account.tally, 0, sizeof part->account.tally);
@@ -603,7 +603,7 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
     kb_clock_snapshot_take(control->ticks_clock, &clock);
     for (uint32_t i = 0; i < KF_STEP_TIMES; i++) {
         double ago_ns = (double)(int64_t)(clock.ticks - ticks[i]) / c->ticks_per_ns;
-        bool possible = ago_ns > -MOST_AGO_NS && ago_ns < MOST_AGO_NS;
+        bool possible = ago_ns > -MAX_AGO_NS && ago_ns < MAX_AGO_NS;
         times_ns[i] = clock.realtime_ns - (possible ? (int64_t)ago_ns : 0);
     }
     return count;

@@ -2,6 +2,7 @@
 #ifndef CONTROL_FIXTURE_H
 #define CONTROL_FIXTURE_H
 
+#include "ondemand/listen/listeners.h"
 #include "ondemand/wire/control_wire.h"
 #include "controller_fixture.h"
 

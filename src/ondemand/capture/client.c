@@ -113,9 +113,9 @@ void ko_client_snapshot_start(void)
 static kineto_status export_snapshot(ko_request_source source, const char *path, uint64_t *bytes,
                                      kineto_error *err)
 {
-    ko_own_file own;
+    ko_staging_file own;
     kineto_error told = {0};
-    kineto_status status = ko_own_file_create(&own, path, err);
+    kineto_status status = ko_staging_file_create(&own, path, err);
     if (status != KINETO_OK)
         return status;
     status = client.memory_export(own.path, client.user, &told);
@@ -123,8 +123,8 @@ static kineto_status export_snapshot(ko_request_source source, const char *path,
         status = kb_fail(err, status, "the program's memory_export failed: %.200s",
                          told.message[0] ? told.message : kineto_status_text(status));
     else
-        status = ko_own_file_deliver(&own, source, path, bytes, err);
-    ko_own_file_remove(&own);
+        status = ko_staging_file_deliver(&own, source, path, bytes, err);
+    ko_staging_file_remove(&own);
     return status;
 }
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define SUFFIX      ".ckpool"
-#define MOST_NUMBER 9u /* others of this name */
+#define MAX_NUMBER 9u /* others of this name */
 #define FILE_MODE   0600
 #define PATH_FOLDER "/tmp" /* as in output_path.c */
 #define RUN_CHUNKS  256u   /* written at once */
@@ -103,7 +103,7 @@ static int create_crash_file(ko_crash_file *f)
     int directory = crash_directory_fd(f), fd = -1;
     const char *name = crash_file_name(f);
     kb_owned_close(&f->spare); /* some programs die because they have none left */
-    for (uint32_t i = 0; i <= MOST_NUMBER && fd < 0; i++) {
+    for (uint32_t i = 0; i <= MAX_NUMBER && fd < 0; i++) {
         char *at = f->path + f->number_at;
         if (i > 0) {
             *at++ = '.';

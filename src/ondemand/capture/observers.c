@@ -6,7 +6,7 @@
 #include <ckineto/control.h>
 #include <ckineto/record.h>
 
-enum { MOST_OBSERVERS = 8 };
+enum { MAX_OBSERVERS = 8 };
 
 /* A place is free if it has no observer and nobody is in a call to the one it had. */
 typedef struct observer {
@@ -14,7 +14,7 @@ typedef struct observer {
     void *user;
 } observer;
 
-static observer table[MOST_OBSERVERS];
+static observer table[MAX_OBSERVERS];
 
 #define KINETO_X(name, value)                                                                      \
     _Static_assert((int)KO_STAGE_##name == (value), "public stages are those of the controller");
@@ -27,7 +27,7 @@ const char *kineto_stage_name(kineto_stage stage) { return ko_stage_name((uint32
 
 static observer *find_free_observer(void)
 {
-    for (size_t i = 0; i < MOST_OBSERVERS; i++)
+    for (size_t i = 0; i < MAX_OBSERVERS; i++)
         if (!table[i].call && !ko_calls_any(&table[i]))
             return &table[i];
     return NULL;
@@ -44,12 +44,12 @@ kineto_status kineto_control_add_observer(kineto_stage_observer call, void *user
     ko_calls_unlock();
     return place ? KINETO_OK
                  : kb_fail(err, KINETO_E_LIMIT, "there are %d observers already: remove one",
-                           MOST_OBSERVERS);
+                           MAX_OBSERVERS);
 }
 
 static observer *find_observer(kineto_stage_observer call, const void *user)
 {
-    for (size_t i = 0; i < MOST_OBSERVERS; i++)
+    for (size_t i = 0; i < MAX_OBSERVERS; i++)
         if (table[i].call == call && table[i].user == user)
             return &table[i];
     return NULL;
@@ -88,7 +88,7 @@ void ko_observers_watch(void *context, const ko_stage_note *note)
 {
     (void)context;
     kineto_stage_event event = make_stage_event(note);
-    for (size_t i = 0; i < MOST_OBSERVERS; i++) {
+    for (size_t i = 0; i < MAX_OBSERVERS; i++) {
         ko_call call;
         ko_calls_lock();
         observer o = table[i];

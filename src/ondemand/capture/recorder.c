@@ -4,7 +4,7 @@
 #include "ondemand/output/output.h"
 
 #define QUOTED_BYTES (6 * 256 + 3) /* a JSON string of at most 255 bytes */
-#define MOST_HEADERS 3u
+#define MAX_HEADERS 3u
 
 /* Used with the controller's lock held, but for what says otherwise. */
 struct ko_recorder {
@@ -79,15 +79,15 @@ static void drop_recorder_window(void *context)
 
 /* What the trace says of where it comes from. */
 typedef struct headers {
-    char quoted[MOST_HEADERS][QUOTED_BYTES];
-    kt_build_header list[MOST_HEADERS];
+    char quoted[MAX_HEADERS][QUOTED_BYTES];
+    kt_build_header list[MAX_HEADERS];
     uint32_t count;
 } headers;
 
 static void add_trace_header(headers *h, const char *key, const char *text)
 {
     char cut[256];
-    if (!text[0] || h->count == MOST_HEADERS)
+    if (!text[0] || h->count == MAX_HEADERS)
         return;
     snprintf(cut, sizeof cut, "%s", text);
     *kb_json_escape(h->quoted[h->count], kb_string(cut), NULL) = 0;

@@ -27,11 +27,11 @@ static void count_recorder_dump(watchdog *w, kineto_status status, const kineto_
         w->dumps++;
     else
         kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
-    if (w->dumps == KO_DUMPS_MOST)
-        kb_log(KINETO_LOG_WARNING, "ring: %u dumps that nobody asked for: no more", KO_DUMPS_MOST);
+    if (w->dumps == KO_MAX_AUTOMATIC_DUMPS)
+        kb_log(KINETO_LOG_WARNING, "ring: %u dumps that nobody asked for: no more", KO_MAX_AUTOMATIC_DUMPS);
 }
 
-static bool may_dump_recorder(const watchdog *w) { return w->dumps < KO_DUMPS_MOST; }
+static bool may_dump_recorder(const watchdog *w) { return w->dumps < KO_MAX_AUTOMATIC_DUMPS; }
 
 /* Step number `n` lasted so long. */
 static void check_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_ns,

@@ -10,7 +10,7 @@
 #define NS_PER_S     1e9
 #define MIB          ((size_t)1 << 20)
 #define REASON_BYTES 256
-#define MOST_MIB     65536.0
+#define MAX_MIB     65536.0
 
 /* Guarded by the lock, which a fork's child may break. */
 static struct {
@@ -38,13 +38,13 @@ static bool parse_ring_number(const char *text, double least, double most, doubl
 
 static bool read_ring_seconds(const char *value, kineto_control_options *o)
 {
-    return parse_ring_number(value, 1e-3, KO_RING_MOST_SECONDS, &o->ring_seconds);
+    return parse_ring_number(value, 1e-3, KO_RING_MAX_SECONDS, &o->ring_seconds);
 }
 
 static bool read_ring_mib(const char *value, kineto_control_options *o)
 {
     double mib;
-    if (!parse_ring_number(value, 1, MOST_MIB, &mib))
+    if (!parse_ring_number(value, 1, MAX_MIB, &mib))
         return false;
     o->ring_bytes = (size_t)(mib * (double)MIB);
     return true;
@@ -76,7 +76,7 @@ static bool read_slow_step(const char *value, kineto_control_options *o)
 
 static bool read_hang_seconds(const char *value, kineto_control_options *o)
 {
-    return parse_ring_number(value, 1e-3, KO_RING_MOST_SECONDS, &o->dump_on_hang_seconds);
+    return parse_ring_number(value, 1e-3, KO_RING_MAX_SECONDS, &o->dump_on_hang_seconds);
 }
 
 static bool read_dump_limit(const char *value, kineto_control_options *o)
@@ -152,7 +152,7 @@ kineto_status ko_ring_parse(const char *text, kineto_control_options *options, k
 kineto_status ko_ring_check(const kineto_control_options *o, kineto_error *err)
 {
     bool wants_dumps = o->dump_on_crash || o->dump_on_slow_step > 0 || o->dump_on_hang_seconds > 0;
-    if (!(o->ring_seconds >= 0 && o->ring_seconds <= KO_RING_MOST_SECONDS))
+    if (!(o->ring_seconds >= 0 && o->ring_seconds <= KO_RING_MAX_SECONDS))
         return kb_fail(err, KINETO_E_ARGUMENT, "ring: %g seconds: at most a day", o->ring_seconds);
     if (o->ring_seconds == 0 && wants_dumps)
         return kb_fail(err, KINETO_E_ARGUMENT,
@@ -161,7 +161,7 @@ kineto_status ko_ring_check(const kineto_control_options *o, kineto_error *err)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "ring: dump_on_slow_step is %g: how many times the usual, 1 or more",
                        o->dump_on_slow_step);
-    if (!(o->dump_on_hang_seconds >= 0 && o->dump_on_hang_seconds <= KO_RING_MOST_SECONDS))
+    if (!(o->dump_on_hang_seconds >= 0 && o->dump_on_hang_seconds <= KO_RING_MAX_SECONDS))
         return kb_fail(err, KINETO_E_ARGUMENT, "ring: dump_on_hang_seconds is %g: at most a day",
                        o->dump_on_hang_seconds);
     return KINETO_OK;

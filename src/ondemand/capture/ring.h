@@ -10,8 +10,8 @@
 
 #define KO_RING_SECONDS      30.0 /* if only the ring is asked for */
 #define KO_RING_BYTES        ((size_t)64 << 20)
-#define KO_RING_MOST_SECONDS 86400.0
-#define KO_DUMPS_MOST        10u /* that nobody asked for, in the life of the process */
+#define KO_RING_MAX_SECONDS 86400.0
+#define KO_MAX_AUTOMATIC_DUMPS        10u /* that nobody asked for, in the life of the process */
 
 /* ---- ring.c --------------------------------------------------------------------------------------- */
 /** Read CKINETO_RING ("1",

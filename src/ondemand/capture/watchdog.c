@@ -251,7 +251,7 @@ ko_listener *ko_watchdog_create(const kineto_control_options *o, kineto_error *e
         kb_fail(err, KINETO_E_MEMORY, "no memory to watch the program's steps");
         return NULL;
     }
-    w->most = o->dump_limit ? o->dump_limit : KO_DUMPS_MOST;
+    w->most = o->dump_limit ? o->dump_limit : KO_MAX_AUTOMATIC_DUMPS;
     w->listener = (ko_listener){.name = "watchdog",
                                 .fd = -1,
                                 .wake_ns = UINT64_MAX,

@@ -58,11 +58,11 @@ kineto_status ko_controller_create(const ko_controller_options *options, const k
 
 void ko_controller_listen(ko_controller *c, ko_listener *listener)
 {
-    if (c->listener_count < KO_MOST_LISTENERS) {
+    if (c->listener_count < KO_MAX_LISTENERS) {
         c->listeners[c->listener_count++] = listener;
         return;
     }
-    kb_log(KINETO_LOG_ERROR, "more than %u listeners: %s does not listen", KO_MOST_LISTENERS,
+    kb_log(KINETO_LOG_ERROR, "more than %u listeners: %s does not listen", KO_MAX_LISTENERS,
            listener->name);
     listener->destroy(listener);
 }
@@ -128,7 +128,7 @@ static void send_machine_event(ko_controller *c, ko_ondemand_event what)
 {
     ko_steps_poll(c);
     ko_steps_replay(c);
-    (void)ko_event(c, what, ko_now_ns(), NULL, NULL);
+    (void)ko_apply_event(c, what, ko_now_ns(), NULL, NULL);
 }
 
 void ko_controller_cancel(ko_controller *c, const char *by)

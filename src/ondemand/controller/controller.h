@@ -98,24 +98,6 @@ struct ko_listener {
 };
 /** Give it a turn. threads: any. */
 void ko_listener_ring(ko_listener *l, ko_controller *c);
-/* dyno_listener.c: asks Dynolog. @param poll_interval_ns  0: 5 s */
-ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *err);
-/** In the name of another process (a recorder's program). Before the first turn. */
-void ko_dyno_listener_for(ko_listener *l, uint32_t pid);
-/* control_socket.c: this process' own socket, `ckineto trigger` talks to it. */
-ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err);
-/** Whom requests to it may name besides the process itself (a recorder's programs). Called in turns.
- *  @return how many pids were written. */
-typedef uint32_t ko_list_pids(void *context, uint32_t *pids, uint32_t room);
-void ko_control_socket_set_pids(ko_listener *l, ko_list_pids *list, void *context);
-/* trigger_signal.c: a signal asks for a trace by the configuration file's values. One per process.
- * @param signal  SIGUSR1 … */
-ko_listener *ko_signal_listener_create(int signal, kineto_error *err);
-/** "USR2", "SIGUSR2", "RTMIN+1" or "12". KINETO_E_ARGUMENT for others, and for signals that programs
- *  and the system need for themselves. */
-kineto_status ko_signal_parse(const char *text, int *signal, kineto_error *err);
-/* trigger_file.c: a file that is written or touched asks for what it says. */
-ko_listener *ko_file_listener_create(const char *path, kineto_error *err);
 
 /* ---- the controller -------------------------------------------------------------------------------- */
 typedef struct ko_controller_options {

@@ -4,7 +4,7 @@
 
 #define LATE_NS INT64_C(1000000) /* worth a word */
 
-void ko_say(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_ns,
+void ko_post_stage(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_ns,
             const char *text, const char *path, uint64_t bytes)
 {
     ko_stage_note note = {.ticket = of->ticket,
@@ -21,7 +21,7 @@ void ko_say(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_
 /* About the request under way. What the machine has to say is said once. */
 static void post_stage(ko_controller *c, ko_ondemand_answer *a, ko_stage stage, int64_t time_ns)
 {
-    ko_say(c, &c->current, stage, time_ns, a->reason, NULL, 0);
+    ko_post_stage(c, &c->current, stage, time_ns, a->reason, NULL, 0);
     a->reason[0] = '\0';
 }
 
@@ -147,7 +147,7 @@ static void fail_request(ko_controller *c, int64_t now_ns, const kineto_error *w
     ko_ondemand_answer a = ko_ondemand_step(&c->machine, KO_EVENT_FAILED, now_ns, NULL);
     drop_recording(c); /* whatever the machine knows to have begun */
     publish_machine_state(c, &a);
-    ko_say(c, &c->current, KO_STAGE_FAILED, ko_now_ns(), why->message, NULL, 0);
+    ko_post_stage(c, &c->current, KO_STAGE_FAILED, ko_now_ns(), why->message, NULL, 0);
     c->current.ticket = 0;
 }
 
@@ -188,13 +188,13 @@ static void begin_request(ko_controller *c, const ko_intake *in, ko_ondemand_ans
     else
         snprintf(text, sizeof text, "%s", a->reason);
     a->reason[0] = '\0';
-    ko_say(c, in, KO_STAGE_ACCEPTED, now_ns, text, in->path, 0);
+    ko_post_stage(c, in, KO_STAGE_ACCEPTED, now_ns, text, in->path, 0);
 }
 
 static void report_cancelled(ko_controller *c, ko_ondemand_event event, const ko_ondemand_answer *a)
 {
     const char *text = event == KO_EVENT_CANCEL ? c->by : a->reason;
-    ko_say(c, &c->current, KO_STAGE_CANCELLED, ko_now_ns(), text, NULL, 0);
+    ko_post_stage(c, &c->current, KO_STAGE_CANCELLED, ko_now_ns(), text, NULL, 0);
     c->current.ticket = 0;
 }
 
@@ -219,13 +219,13 @@ static void carry_out_and_report(ko_controller *c, ko_ondemand_event event, uint
 static kineto_status report_refused(ko_controller *c, const ko_intake *in, bool busy, int64_t now_ns,
                              ko_ondemand_answer *a, kineto_error *err)
 {
-    ko_say(c, in, KO_STAGE_REFUSED, now_ns, a->reason, NULL, 0);
+    ko_post_stage(c, in, KO_STAGE_REFUSED, now_ns, a->reason, NULL, 0);
     kineto_status status = kb_fail(err, busy ? KINETO_E_BUSY : KINETO_E_ARGUMENT, "%s", a->reason);
     a->reason[0] = '\0';
     return status;
 }
 
-kineto_status ko_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,
+kineto_status ko_apply_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,
                        const ko_intake *in, kineto_error *err)
 {
     ko_ondemand *m = &c->machine;
@@ -249,6 +249,6 @@ void ko_tick(ko_controller *c)
     int64_t now_ns = ko_now_ns();
     /* Steps that are not here yet must not find a machine that is ahead of them. */
     if (!c->by_iteration || now_ns >= c->wake_ns)
-        (void)ko_event(c, KO_EVENT_TICK, now_ns, NULL, NULL);
+        (void)ko_apply_event(c, KO_EVENT_TICK, now_ns, NULL, NULL);
     arm_if_due(c);
 }

@@ -17,8 +17,8 @@
 
 #include <time.h>
 
-#define KO_MOST_LISTENERS 8u
-#define KO_MOST_WATCHERS  16u
+#define KO_MAX_LISTENERS 8u
+#define KO_MAX_WATCHERS  16u
 #define KO_STEPS          64u /* times that are kept of steps nobody has seen yet */
 #define KO_NOTE_BYTES     512u
 #define KO_REASON_BYTES   256u
@@ -39,7 +39,7 @@ typedef struct ko_notes {
     struct {
         ko_watch *watch;
         void *context;
-    } watchers[KO_MOST_WATCHERS];
+    } watchers[KO_MAX_WATCHERS];
     bool delivering;
     uint64_t told; /* notes so far */
     pthread_t deliverer;
@@ -108,7 +108,7 @@ struct ko_controller {
     ko_controller_options options;
     char host[64];
     ko_driver driver;
-    ko_listener *listeners[KO_MOST_LISTENERS];
+    ko_listener *listeners[KO_MAX_LISTENERS];
     uint32_t listener_count;
 
     /* What turn waits with; the program may close it, and it is opened again then. */
@@ -162,13 +162,13 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns);
 /* ---- controller_act.c: threads: holds the lock ---------------------------------------------------- */
 /** Bring the machine an event, carry out what it answers. @param in  with KO_EVENT_REQUEST.
  *  @return with KO_EVENT_REQUEST, whether it was accepted; KINETO_OK else. */
-kineto_status ko_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,
+kineto_status ko_apply_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,
                        const ko_intake *in, kineto_error *err);
 /** What is due by the clock. */
 void ko_tick(ko_controller *c);
 /** When that is next; INT64_MAX: never. */
 int64_t ko_due_ns(const ko_controller *c);
 /** Queue a note. @param text, path  may be NULL. */
-void ko_say(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_ns,
+void ko_post_stage(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_ns,
             const char *text, const char *path, uint64_t bytes);
 #endif

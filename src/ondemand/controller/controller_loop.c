@@ -178,7 +178,7 @@ static void turn_ready_listeners(ko_controller *c, const struct pollfd *fds, boo
 
 void ko_controller_turn(ko_controller *c, int64_t wait_ns)
 {
-    struct pollfd fds[KO_MOST_LISTENERS + 2];
+    struct pollfd fds[KO_MAX_LISTENERS + 2];
     uint32_t n = c->listener_count;
     bool lost = reopen_if_lost(c);
     int64_t look_ns = kb_clock_ns(CLOCK_MONOTONIC) < c->look_until_ns ? SOON_NS : LOOK_NS;

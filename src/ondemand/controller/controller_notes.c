@@ -2,7 +2,7 @@
  * lock; one thread at a time hands them out, without it, so they come in order. */
 #include "ondemand/controller/controller_impl.h"
 
-#define MOST_WAITING 256u /* beyond that, refusals are not told */
+#define MAX_WAITING 256u /* beyond that, refusals are not told */
 
 const char *ko_stage_name(uint32_t stage)
 {
@@ -43,7 +43,7 @@ void ko_notes_put(ko_notes *n, const ko_stage_note *note)
     item->note.text = copy_note_text(item->text, sizeof item->text, note->text);
     item->note.path = copy_note_text(item->path, sizeof item->path, note->path);
     pthread_mutex_lock(&n->lock);
-    bool room = n->count < MOST_WAITING || note->stage != KO_STAGE_REFUSED;
+    bool room = n->count < MAX_WAITING || note->stage != KO_STAGE_REFUSED;
     if (room) {
         *n->last = item;
         n->last = &item->next;
@@ -69,7 +69,7 @@ static ko_note *pop_note(ko_notes *n)
 /* Tell those that watch now. Holds the lock but while they are called. */
 static void notify_watchers(ko_notes *n, const ko_stage_note *note)
 {
-    for (uint32_t i = 0; i < KO_MOST_WATCHERS; i++) {
+    for (uint32_t i = 0; i < KO_MAX_WATCHERS; i++) {
         ko_watch *watch = n->watchers[i].watch;
         void *context = n->watchers[i].context;
         if (!watch)
@@ -118,7 +118,7 @@ bool ko_controller_watch(ko_controller *c, ko_watch *watch, void *context)
     ko_notes *n = &c->notes;
     bool found = false;
     pthread_mutex_lock(&n->lock);
-    for (uint32_t i = 0; i < KO_MOST_WATCHERS && !found; i++) {
+    for (uint32_t i = 0; i < KO_MAX_WATCHERS && !found; i++) {
         found = !n->watchers[i].watch;
         if (found) {
             n->watchers[i].watch = watch;
@@ -134,7 +134,7 @@ void ko_controller_unwatch(ko_controller *c, ko_watch *watch, void *context)
 {
     ko_notes *n = &c->notes;
     pthread_mutex_lock(&n->lock);
-    for (uint32_t i = 0; i < KO_MOST_WATCHERS; i++)
+    for (uint32_t i = 0; i < KO_MAX_WATCHERS; i++)
         if (n->watchers[i].watch == watch && n->watchers[i].context == context)
             n->watchers[i].watch = NULL;
     /* Between notes the deliverer keeps the lock: it is at one now. */

@@ -66,7 +66,7 @@ static kineto_status read_request_text(ko_controller *c, ko_intake *in, kineto_s
 static kineto_status report_refusal(ko_controller *c, const ko_intake *in, kineto_status status,
                             const kineto_error *err)
 {
-    ko_say(c, in, KO_STAGE_REFUSED, ko_now_ns(), err->message, NULL, 0);
+    ko_post_stage(c, in, KO_STAGE_REFUSED, ko_now_ns(), err->message, NULL, 0);
     return status;
 }
 
@@ -77,7 +77,7 @@ static kineto_status offer_request(ko_controller *c, const ko_intake *in, kineto
         return report_refusal(c, in, kb_fail(err, KINETO_E_BUSY, "busy: it ends"), err);
     ko_steps_poll(c);
     ko_steps_replay(c);
-    return ko_event(c, KO_EVENT_REQUEST, ko_now_ns(), in, err);
+    return ko_apply_event(c, KO_EVENT_REQUEST, ko_now_ns(), in, err);
 }
 
 kineto_status ko_controller_request(ko_controller *c, kineto_string text, ko_request_source source,
@@ -153,7 +153,7 @@ static kineto_status start_dump_job(ko_controller *c, const ko_intake *in, kinet
         return status;
     c->dumping = true;
     c->dumps++;
-    ko_say(c, in, KO_STAGE_ACCEPTED, ko_now_ns(), NULL, in->path, 0);
+    ko_post_stage(c, in, KO_STAGE_ACCEPTED, ko_now_ns(), NULL, in->path, 0);
     return KINETO_OK;
 }
 

@@ -4,9 +4,9 @@
  * machine before he lets go, and looks again after he has. So none is lost, and none waits. */
 #include "ondemand/controller/controller_impl.h"
 
-#define MOST_AT_ONCE  256u /* steps that one thread replays for others */
-#define POLL_LEAST_NS INT64_C(1000000)
-#define POLL_MOST_NS  INT64_C(50000000)
+#define MAX_AT_ONCE  256u /* steps that one thread replays for others */
+#define POLL_MIN_NS INT64_C(1000000)
+#define POLL_MAX_NS  INT64_C(50000000)
 #define SAME_CLOCK_NS INT64_C(1000000000) /* steps that are further back: the clock was set */
 
 /* ---- times --------------------------------------------------------------------------------------- */
@@ -62,14 +62,14 @@ static void replay_step(ko_controller *c, int64_t begin_ns)
     if (begin_ns < c->ready_ns)
         (void)ko_ondemand_put_off(&c->machine);
     kb_store_relaxed(&c->seen, c->seen + 1);
-    (void)ko_event(c, KO_EVENT_STEP, begin_ns, NULL, NULL);
+    (void)ko_apply_event(c, KO_EVENT_STEP, begin_ns, NULL, NULL);
 }
 
 void ko_steps_replay(ko_controller *c)
 {
     if (c->driver.steps)
         return;
-    for (uint32_t i = 0; i < MOST_AT_ONCE; i++) {
+    for (uint32_t i = 0; i < MAX_AT_ONCE; i++) {
         uint64_t count = kb_load_acquire(&c->steps), n = c->seen;
         int64_t begin_ns;
         if (!c->by_iteration) {
@@ -144,11 +144,11 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
     if (!c->driver.steps || !c->by_iteration)
         return INT64_MAX;
     int64_t left = KB_MIN(KB_MAX(steps_until_action(&c->machine), 1), 1 << 20);
-    int64_t length_ns = KB_MIN(KB_MAX(c->step_length_ns, 0), POLL_MOST_NS);
+    int64_t length_ns = KB_MIN(KB_MAX(c->step_length_ns, 0), POLL_MAX_NS);
     int64_t ahead_ns = left * length_ns - kb_length_ns(c->last_step_ns, now_ns);
     /* Half-way there and again; and who does not come is looked for ever less often. */
     int64_t wait_ns = ahead_ns > 0 ? ahead_ns / 2 : -(ahead_ns / 16);
-    return now_ns + KB_MIN(KB_MAX(wait_ns, POLL_LEAST_NS), POLL_MOST_NS);
+    return now_ns + KB_MIN(KB_MAX(wait_ns, POLL_MIN_NS), POLL_MAX_NS);
 }
 
 /* ---- the lock ------------------------------------------------------------------------------------ */

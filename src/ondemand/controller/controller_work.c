@@ -28,7 +28,7 @@ static void finish_job(ko_controller *c, const ko_job *job, bool written)
     else
         c->driver.drop(c->driver.context);
     ko_steps_replay(c);
-    (void)ko_event(c, KO_EVENT_PROCESSED, ko_now_ns(), NULL, NULL);
+    (void)ko_apply_event(c, KO_EVENT_PROCESSED, ko_now_ns(), NULL, NULL);
 }
 
 static void *run_job(void *argument)
@@ -40,10 +40,10 @@ static void *run_job(void *argument)
     kineto_status status = run_driver_job(job, &bytes, &why);
     ko_controller_lock(c);
     if (status == KINETO_OK)
-        ko_say(c, &job->what, KO_STAGE_WRITTEN, ko_now_ns(), job->what.reason, job->what.path,
+        ko_post_stage(c, &job->what, KO_STAGE_WRITTEN, ko_now_ns(), job->what.reason, job->what.path,
                bytes);
     else
-        ko_say(c, &job->what, KO_STAGE_FAILED, ko_now_ns(), why.message, NULL, 0);
+        ko_post_stage(c, &job->what, KO_STAGE_FAILED, ko_now_ns(), why.message, NULL, 0);
     finish_job(c, job, status == KINETO_OK);
     ko_controller_unlock(c);
     ko_controller_wake(c);

@@ -152,12 +152,17 @@ kineto_status ko_dyno_rpc(ko_dyno_registry *r, const ko_dyno_caller *caller, kin
 /* ---- dyno_owner.c ---- */
 /** Does the socket with this address belong to another user than root and this one? It may belong to another
  *  process a moment later; what cannot be found out counts as no. */
-bool ko_dyno_owner_is_strange(const ko_dyno_address *a, uint32_t *user);
+bool ko_dyno_owner_is_foreign(const ko_dyno_address *a, uint32_t *user);
 
 /* ---- dyno_peer.c ---- */
 /** The user at the other end of a TCP connection within this machine. False: nobody knows, or it has
  * closed. */
 bool ko_dyno_peer_user(int fd, uint32_t *user);
+
+/* ---- dyno_bind_error.c ---- */
+/** A socket name is in use: fails with KINETO_E_BUSY, and the owner where it is visible.
+ *  @param shown  the name as /proc/net/unix shows it. */
+kineto_status ko_dyno_explain_bind_error(const char *shown, kineto_error *err);
 
 /* ---- dyno_daemon.c: both sockets of the daemon in one loop ----
  * Whom it serves: processes of its own user; run by root, those of everybody. Who may ask it over TCP:

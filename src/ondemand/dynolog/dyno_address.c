@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 /* As many processes as Kineto tells a daemon of. */
-#define MOST_ANCESTORS 11u
+#define MAX_ANCESTORS 11u
 
 static const size_t path_at = offsetof(struct sockaddr_un, sun_path);
 
@@ -99,6 +99,6 @@ uint32_t ko_dyno_ancestors(uint32_t pid, int32_t pids[KO_DYNO_MOST_PIDS])
     do {
         pids[count++] = (int32_t)pid;
         pid = kb_os_parent(pid);
-    } while (pid > 1 && count < MOST_ANCESTORS);
+    } while (pid > 1 && count < MAX_ANCESTORS);
     return count;
 }

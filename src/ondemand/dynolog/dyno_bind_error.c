@@ -1,6 +1,6 @@
 /* Who has a name that the daemon wants: the socket's number from /proc/net/unix, then the process
  * that holds a descriptor of it. */
-#include "ondemand/dynolog/dyno_connection.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ static const char *advice_for_owner(const char *name)
     return "end it, or serve another directory (--socket-dir)";
 }
 
-kineto_status ko_dyno_name_is_taken(const char *shown, kineto_error *err)
+kineto_status ko_dyno_explain_bind_error(const char *shown, kineto_error *err)
 {
     char name[64] = "";
     uint32_t pid = find_socket_owner(find_socket_inode(shown));

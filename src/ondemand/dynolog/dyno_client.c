@@ -25,10 +25,10 @@
 #define FULL_TRIES        3u /* after 10, 20 and 40 ms */
 #define LAST_ANSWER_NS    (30 * MILLISECOND)
 #define REFUSED_EVERY_NS  (60 * SECOND)
-#define MOST_AT_ONCE      32u /* datagrams; a queue usually holds 11 */
-#define MOST_NAMES        4u
+#define MAX_AT_ONCE      32u /* datagrams; a queue usually holds 11 */
+#define MAX_NAMES        4u
 #define BUFFER_BYTES      ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES)
-#define MOST_ASKING_BYTES (KO_DYNO_HEAD_BYTES + 16u + 4u * KO_DYNO_MOST_PIDS)
+#define MAX_ASKING_BYTES (KO_DYNO_HEAD_BYTES + 16u + 4u * KO_DYNO_MOST_PIDS)
 
 /* What was last said about the daemon: each change makes one line of log. */
 typedef enum daemon_state {
@@ -161,7 +161,7 @@ static bool prepare_datagram_socket(const ko_dyno_client *c, int fd)
 
 static kineto_status bind_client_socket(ko_dyno_client *c, int fd, kineto_error *err)
 {
-    for (uint32_t i = 0; i < MOST_NAMES; i++) {
+    for (uint32_t i = 0; i < MAX_NAMES; i++) {
         kineto_status status = choose_client_name(c, err);
         if (status != KINETO_OK)
             return status;
@@ -300,7 +300,7 @@ static bool receive_answers(ko_dyno_client *c, uint64_t now_ns, kineto_string *t
     received r;
     if (c->socket.fd < 0)
         return false;
-    for (uint32_t i = 0; i < MOST_AT_ONCE; i++) {
+    for (uint32_t i = 0; i < MAX_AT_ONCE; i++) {
         if (!receive_datagram(c, &r))
             return false;
         if (!check_answer(c, &r, now_ns, text))
@@ -337,7 +337,7 @@ static void plan_poll(ko_dyno_client *c, uint64_t now_ns, uint64_t interval_ns)
 
 static int send_request(ko_dyno_client *c, bool busy)
 {
-    char bytes[MOST_ASKING_BYTES];
+    char bytes[MAX_ASKING_BYTES];
     ko_dyno_message m = {.type = KO_DYNO_REQUEST,
                          .job = c->job,
                          .wants = busy ? KO_DYNO_WANTS_NOTHING : KO_DYNO_WANTS_ACTIVITIES,
@@ -366,7 +366,7 @@ static bool is_foreign_daemon(ko_dyno_client *c)
 {
     char text[32];
     uint32_t user;
-    if (!ko_dyno_owner_is_strange(&c->daemon, &user))
+    if (!ko_dyno_owner_is_foreign(&c->daemon, &user))
         return false;
     snprintf(text, sizeof text, "user %u", user);
     note_poll_failure(c, TOLD_STRANGE, text);

@@ -13,18 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_CONNECTIONS 256u
 #define BACKLOG          1024 /* connections; one that does not fit tries again after a second */
-#define MOST_AT_ONCE     128u /* datagrams, before the others have their turn */
+#define MAX_AT_ONCE     128u /* datagrams, before the others have their turn */
 #define SEND_BYTES       (32 << 20)
 #define SHORT_BYTES      1024u /* of an answer: an empty one, a count, a usual request */
-#define PATIENCE_NS      UINT64_C(5000000000) /* with a connection */
-#define CROWDED_NS       UINT64_C(20000000)   /* … while others wait for its place */
 #define TURN_NS          UINT64_C(10000000)   /* for connections, each time round */
 #define AGE_NS           UINT64_C(1000000000)
 #define COMPLAIN_NS      UINT64_C(10000000000)
-
-typedef ko_dyno_connection connection;
 
 /* Whoever may send what they like must not fill a log. */
 typedef struct complaint {
@@ -42,9 +37,7 @@ struct ko_dyno_daemon {
     uint16_t port;
     uint32_t user;
     ko_dyno_registry *registry;
-    connection connections[MOST_CONNECTIONS]; /* the oldest one first */
-    uint32_t count;
-    uint64_t deaf_until_ns; /* no descriptors were left for another connection */
+    ko_dyno_connections connections;
     uint64_t aged_ns;
     complaint ignored, refused; /* messages, questions */
     char *token;                /* NULL: none */
@@ -77,7 +70,7 @@ static kineto_status remove_stale_path(const ko_dyno_address *a, kineto_error *e
     if (!S_ISSOCK(st.st_mode))
         return kb_fail(err, KINETO_E_BUSY, "'%s' is there, and is no socket", path);
     if (is_address_in_use(a))
-        return ko_dyno_name_is_taken(path, err);
+        return ko_dyno_explain_bind_error(path, err);
     if (unlink(path) != 0 && errno != ENOENT)
         return kb_fail_os(err, errno, "cannot remove the socket '%s', which was left behind", path);
     return KINETO_OK;
@@ -109,7 +102,7 @@ static kineto_status bind_datagrams(ko_dyno_daemon *d, const ko_dyno_address *a,
     if (status != KINETO_OK)
         return status;
     if (bind(d->datagrams, (const struct sockaddr *)&a->address, a->size) != 0)
-        return errno == EADDRINUSE ? ko_dyno_name_is_taken(shown, err)
+        return errno == EADDRINUSE ? ko_dyno_explain_bind_error(shown, err)
                                    : kb_fail_os(err, errno, "cannot bind the socket %s", shown);
     if (d->directory)
         claim_socket_path(d, a);
@@ -343,33 +336,17 @@ static bool handle_datagram(ko_dyno_daemon *d, uint64_t now_ns)
 /* ---- RPC ---------------------------------------------------------------------------------------
  */
 
-static void drop_connection(ko_dyno_daemon *d, uint32_t i)
-{
-    connection *c = &d->connections[i];
-    ko_dyno_connection_close(c);
-    d->count--;
-    memmove(c, c + 1, (d->count - i) * sizeof *c);
-}
-
-/* False: it is over, and the next one is in its place. */
+/* False: the connection was closed, and index `i` now holds the next one. */
 static bool serve_connection(ko_dyno_daemon *d, uint32_t i, uint64_t now_ns)
 {
     kineto_error refused = {0};
-    bool goes_on = ko_dyno_connection_serve(&d->connections[i], d->registry, now_ns, &refused);
+    bool goes_on =
+        ko_dyno_connection_serve(&d->connections.items[i], d->registry, now_ns, &refused);
     if (refused.code)
         add_complaint(&d->refused, refused.message);
     if (!goes_on)
-        drop_connection(d, i);
+        ko_dyno_connections_drop(&d->connections, i);
     return goes_on;
-}
-
-/* When another connection may be taken. */
-static uint64_t room_at_ns(const ko_dyno_daemon *d)
-{
-    uint64_t room = 0;
-    if (d->count == MOST_CONNECTIONS)
-        room = d->connections[0].since_ns + CROWDED_NS;
-    return KB_MAX(room, d->deaf_until_ns);
 }
 
 /* Without a token it is the user that counts, whom the system knows as long as the other side is
@@ -387,67 +364,57 @@ static ko_dyno_caller caller_at(const ko_dyno_daemon *d, int fd)
     return c;
 }
 
-/* No descriptor is left: the oldest connection goes, as where all places are taken, once it has had its time.
- * @return whether to try again. */
-static bool make_connection_room(ko_dyno_daemon *d, uint64_t now_ns)
-{
-    if (d->count && now_ns >= d->connections[0].since_ns + CROWDED_NS) {
-        drop_connection(d, 0);
-        return true;
-    }
-    d->deaf_until_ns = now_ns + CROWDED_NS;
-    return false;
-}
-
+/* @return whether another connection may be pending. */
 static bool accept_one(ko_dyno_daemon *d, uint64_t now_ns)
 {
-    if (room_at_ns(d) > now_ns)
+    if (ko_dyno_connections_room_ns(&d->connections) > now_ns)
         return false;
     int fd = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-            return make_connection_room(d, now_ns);
+            return ko_dyno_connections_free_fd(&d->connections, now_ns);
         return errno == EINTR || errno == ECONNABORTED;
     }
-    if (d->count == MOST_CONNECTIONS)
-        drop_connection(d, 0);
-    uint32_t i = d->count++;
-    d->connections[i] = (connection){.fd = fd, .since_ns = now_ns, .caller = caller_at(d, fd)};
-    (void)serve_connection(d, i, now_ns);
+    ko_dyno_caller caller = caller_at(d, fd);
+    (void)serve_connection(d, ko_dyno_connections_add(&d->connections, fd, &caller, now_ns),
+                           now_ns);
     return true;
 }
 
 /* ---- the loop ----------------------------------------------------------------------------------
  */
 
-enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MOST_POLLED = CONNECTIONS + MOST_CONNECTIONS };
+enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MAX_POLLED = CONNECTIONS + KO_DYNO_MAX_CONNECTIONS };
 
 static nfds_t fill_poll_set(const ko_dyno_daemon *d, int stop, uint64_t now_ns, struct pollfd *polled)
 {
-    bool listens = room_at_ns(d) <= now_ns;
+    bool listens = ko_dyno_connections_room_ns(&d->connections) <= now_ns;
     polled[STOP] = (struct pollfd){.fd = stop, .events = POLLIN};
     polled[DATAGRAMS] = (struct pollfd){.fd = d->datagrams, .events = POLLIN};
     polled[LISTENER] = (struct pollfd){.fd = listens ? d->listener : -1, .events = POLLIN};
-    for (uint32_t i = 0; i < d->count; i++) {
-        const connection *c = &d->connections[i];
+    for (uint32_t i = 0; i < d->connections.count; i++) {
+        const ko_dyno_connection *c = &d->connections.items[i];
         polled[CONNECTIONS + i] =
             (struct pollfd){.fd = c->fd, .events = c->answer ? POLLOUT : POLLIN};
     }
-    return CONNECTIONS + d->count;
+    return CONNECTIONS + d->connections.count;
 }
 
-/* Milliseconds until somebody's patience ends, if that is before `wait_ms`. */
+/* The timeout for poll(2): until something is due, at most `wait_ms` (negative: no limit of the
+ * caller's). -1: wait for events only. Rounded up, so that the time has passed when poll returns. */
 static int poll_timeout_ms(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t now_ns)
 {
-    uint64_t room = room_at_ns(d), at = room > now_ns ? room : UINT64_MAX;
-    if (d->count)
-        at = KB_MIN(at, d->connections[0].since_ns + PATIENCE_NS);
-    int64_t ms = at <= now_ns ? 0 : INT32_MAX;
-    if (at > now_ns && at != UINT64_MAX)
-        ms = (int64_t)((at - now_ns + 999999) / 1000000);
+    uint64_t due_ns = ko_dyno_connections_due_ns(&d->connections, now_ns);
+    if (due_ns == UINT64_MAX && wait_ms < 0)
+        return -1;
+    int64_t ms = INT32_MAX;
+    if (due_ns <= now_ns)
+        ms = 0;
+    else if (due_ns != UINT64_MAX)
+        ms = (int64_t)((due_ns - now_ns + 999999) / 1000000);
     if (wait_ms >= 0)
         ms = KB_MIN(ms, wait_ms);
-    return at == UINT64_MAX && wait_ms < 0 ? -1 : (int)KB_MIN(ms, INT32_MAX);
+    return (int)KB_MIN(ms, INT32_MAX);
 }
 
 /* What is left when the time is up has its turn after the datagrams that came meanwhile. */
@@ -465,7 +432,7 @@ static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, ui
 static void serve_ready(ko_dyno_daemon *d, const struct pollfd *polled, nfds_t count, uint64_t now_ns)
 {
     if (polled[DATAGRAMS].revents)
-        for (uint32_t i = 0; i < MOST_AT_ONCE && handle_datagram(d, now_ns); i++)
+        for (uint32_t i = 0; i < MAX_AT_ONCE && handle_datagram(d, now_ns); i++)
             continue;
     serve_connections(d, polled + CONNECTIONS, (uint32_t)count - CONNECTIONS, now_ns);
     if (polled[LISTENER].revents)
@@ -485,9 +452,7 @@ static void log_complaint(complaint *c, const char *what, uint64_t now_ns)
 
 static void expire_and_report(ko_dyno_daemon *d, uint64_t now_ns)
 {
-    for (uint32_t i = d->count; i-- > 0;)
-        if (now_ns > d->connections[i].since_ns + PATIENCE_NS)
-            drop_connection(d, i);
+    ko_dyno_connections_expire(&d->connections, now_ns);
     if (now_ns - d->aged_ns >= AGE_NS) {
         ko_dyno_registry_age(d->registry, now_ns);
         d->aged_ns = now_ns;
@@ -498,7 +463,7 @@ static void expire_and_report(ko_dyno_daemon *d, uint64_t now_ns)
 
 kineto_status ko_dyno_daemon_run(ko_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err)
 {
-    struct pollfd polled[MOST_POLLED];
+    struct pollfd polled[MAX_POLLED];
     uint64_t before_ns = monotonic_now_ns();
     nfds_t count = fill_poll_set(d, stop, before_ns, polled);
     int n = poll(polled, count, poll_timeout_ms(d, wait_ms, before_ns));
@@ -524,8 +489,7 @@ void ko_dyno_daemon_destroy(ko_dyno_daemon *d)
 {
     if (!d)
         return;
-    while (d->count)
-        drop_connection(d, d->count - 1);
+    ko_dyno_connections_close(&d->connections);
     remove_path(d);
     if (d->datagrams >= 0)
         close(d->datagrams);

@@ -98,7 +98,7 @@ static bool is_overflow_user(uint32_t user)
            !strstr(text, "4294967295");
 }
 
-bool ko_dyno_owner_is_strange(const ko_dyno_address *a, uint32_t *user)
+bool ko_dyno_owner_is_foreign(const ko_dyno_address *a, uint32_t *user)
 {
     const struct sockaddr_un *address = &a->address;
     kineto_string name = {address->sun_path, a->size - offsetof(struct sockaddr_un, sun_path)};

@@ -4,13 +4,13 @@
 
 #include <time.h>
 
-#define MOST_PROCESSES           8192u
-#define MOST_OF_ONE_USER         2048u
-#define MOST_CONTEXTS            8192u
-#define MOST_TRIGGER_PIDS        4096u
-#define MOST_TEXT_BYTES          200000u /* of one: an answer has to fit into the buffer of a socket */
-#define MOST_WAITING             ((size_t)32 << 20) /* bytes of all that wait */
-#define MOST_WAITING_OF_ONE_USER ((size_t)8 << 20)
+#define MAX_PROCESSES           8192u
+#define MAX_OF_ONE_USER         2048u
+#define MAX_CONTEXTS            8192u
+#define MAX_TRIGGER_PIDS        4096u
+#define MAX_TEXT_BYTES          200000u /* of one: an answer has to fit into the buffer of a socket */
+#define MAX_WAITING             ((size_t)32 << 20) /* bytes of all that wait */
+#define MAX_WAITING_OF_ONE_USER ((size_t)8 << 20)
 #define SILENCE_NS               UINT64_C(60000000000)
 #define ID_BYTES                 64u /* what is put around a text */
 
@@ -176,9 +176,9 @@ static bool make_process_room(ko_dyno_registry *r, uint32_t user)
     size_t of_user = 0;
     for (size_t i = 0; i < r->all.count; i++)
         of_user += r->all.data[i]->user == user;
-    if (of_user >= MOST_OF_ONE_USER)
+    if (of_user >= MAX_OF_ONE_USER)
         return evict_idle_process(r, true, user);
-    return r->all.count < MOST_PROCESSES || evict_idle_process(r, false, 0);
+    return r->all.count < MAX_PROCESSES || evict_idle_process(r, false, 0);
 }
 
 static process *create_process(const process_key *key, int32_t leaf)
@@ -310,7 +310,7 @@ int32_t ko_dyno_registry_context(ko_dyno_registry *r, const ko_dyno_message *m, 
     if (known)
         return count;
     gpu_user fresh = {.job = m->job, .gpu = m->gpu, .pid = m->pid, .seen_ns = now_ns};
-    bool added = r->contexts.count < MOST_CONTEXTS && kb_vec_push(&r->contexts, fresh);
+    bool added = r->contexts.count < MAX_CONTEXTS && kb_vec_push(&r->contexts, fresh);
     return added ? count + 1 : -1;
 }
 
@@ -426,7 +426,7 @@ static void skip_users_over_limit(shares *all, gifts *g, ko_dyno_matches *out)
 {
     size_t kept = 0;
     for (size_t i = 0; i < g->count; i++) {
-        if (share_of(all, g->data[i].to->user)->bytes <= MOST_WAITING_OF_ONE_USER)
+        if (share_of(all, g->data[i].to->user)->bytes <= MAX_WAITING_OF_ONE_USER)
             g->data[kept++] = g->data[i];
         else
             out->busy++;
@@ -451,17 +451,17 @@ static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_by
     return kb_fail(err, KINETO_E_LIMIT,
                    "more than %zu MiB of configurations would wait for processes of user %u, "
                    "%zu of them in this request: ask for fewer, or when they have fetched theirs",
-                   MOST_WAITING_OF_ONE_USER >> 20, user, wanted);
+                   MAX_WAITING_OF_ONE_USER >> 20, user, wanted);
 }
 
 static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gifts *g,
                                  ko_dyno_matches *out, kineto_error *err)
 {
-    size_t room = MOST_WAITING - KB_MIN(r->waiting_bytes, MOST_WAITING);
+    size_t room = MAX_WAITING - KB_MIN(r->waiting_bytes, MAX_WAITING);
     if (g->count > room / (config.size + ID_BYTES))
         return kb_fail(err, KINETO_E_LIMIT,
                        "more than %zu MiB of configurations would wait for %zu processes",
-                       MOST_WAITING >> 20, g->count);
+                       MAX_WAITING >> 20, g->count);
     for (size_t i = 0; i < g->count; i++) {
         g->data[i].text = format_config_text(r, g->data[i].to, config);
         if (!g->data[i].text || !kb_vec_push(&out->triggered, g->data[i].to->leaf))
@@ -472,14 +472,14 @@ static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gift
 
 static kineto_status check_trigger(const ko_dyno_trigger *t, kineto_error *err)
 {
-    if (t->config.size > MOST_TEXT_BYTES)
+    if (t->config.size > MAX_TEXT_BYTES)
         return kb_fail(err, KINETO_E_LIMIT, "a configuration has at most %u bytes, not %zu",
-                       MOST_TEXT_BYTES, t->config.size);
+                       MAX_TEXT_BYTES, t->config.size);
     if (t->config.size && memchr(t->config.data, 0, t->config.size))
         return kb_fail(err, KINETO_E_ARGUMENT, "a configuration is text: no NUL in it");
-    if (t->pid_count > MOST_TRIGGER_PIDS)
+    if (t->pid_count > MAX_TRIGGER_PIDS)
         return kb_fail(err, KINETO_E_LIMIT, "at most %u pids in one trigger, not %u",
-                       MOST_TRIGGER_PIDS, t->pid_count);
+                       MAX_TRIGGER_PIDS, t->pid_count);
     return KINETO_OK;
 }
 

@@ -1,5 +1,5 @@
 /* Functions of dyno's RPC: the question as JSON, and what the answer says, read strictly. */
-#include "ondemand/dynolog/rpc_frame.h"
+#include "ondemand/dynolog/rpc_client.h"
 #include "ondemand/dynolog/dyno.h"
 #include "trace/bytes/json_text.h"
 

@@ -1,7 +1,7 @@
 /* Questions to a daemon over TCP: where it is, the secret that it asks for, and one frame each way
  * within a limit of time. What the other side sends is not believed: its length is bounded, and
  * memory follows what has come. */
-#include "ondemand/dynolog/rpc_frame.h"
+#include "ondemand/dynolog/rpc_client.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_ANSWER_BYTES ((size_t)16 << 20) /* a list of 8192 processes has about 6 MiB */
-#define LEAST_TOKEN       16u
+#define MAX_ANSWER_BYTES ((size_t)16 << 20) /* a list of 8192 processes has about 6 MiB */
+#define MIN_TOKEN       16u
 
 /* ---- where it is -------------------------------------------------------------------------------
  */
@@ -87,11 +87,11 @@ static kineto_status check_token_text(const char *path, const char *token, kinet
     size_t n = 0;
     while (isgraph((unsigned char)token[n]) && (unsigned char)token[n] < 0x80)
         n++;
-    if (token[n] || n < LEAST_TOKEN || n >= KO_RPC_TOKEN_BYTES)
+    if (token[n] || n < MIN_TOKEN || n >= KO_RPC_TOKEN_BYTES)
         return kb_fail(err, KINETO_E_FORMAT,
                        "'%s' has no token in its first line: %u to %u visible ASCII characters, "
                        "such as 'openssl rand -hex 32' prints",
-                       path, LEAST_TOKEN, KO_RPC_TOKEN_BYTES - 1);
+                       path, MIN_TOKEN, KO_RPC_TOKEN_BYTES - 1);
     return KINETO_OK;
 }
 
@@ -305,7 +305,7 @@ static kineto_status receive_frame(const exchange *x, char **out, size_t *bytes,
     kineto_status status = receive_all(x, (char *)&size, sizeof size, 0, err);
     if (status != KINETO_OK)
         return status;
-    if (size <= 0 || (size_t)size > MOST_ANSWER_BYTES)
+    if (size <= 0 || (size_t)size > MAX_ANSWER_BYTES)
         return kb_fail(err, KINETO_E_FORMAT, "%s, port %u is no such daemon: an answer of %d bytes",
                        daemon_host(x->daemon), daemon_port(x->daemon), size);
     *bytes = (size_t)size;
@@ -318,9 +318,9 @@ kineto_status ko_rpc_exchange(const ko_rpc_daemon *d, kineto_string question, ch
     exchange x = {.daemon = d, .fd = -1};
     *answer = NULL;
     *bytes = 0;
-    if (question.size > KO_RPC_MOST_BYTES)
+    if (question.size > KO_RPC_MAX_BYTES)
         return kb_fail(err, KINETO_E_LIMIT, "a question to a daemon has at most %u bytes, not %zu",
-                       KO_RPC_MOST_BYTES, question.size);
+                       KO_RPC_MAX_BYTES, question.size);
     kineto_status status = open_connection(&x, err);
     if (status == KINETO_OK)
         status = send_frame(&x, question, err);

@@ -74,4 +74,11 @@ kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_er
 /** "getTime": what its clock says, ns since 1970, never below 0; KINETO_E_UNSUPPORTED of Dynolog,
  *  which has none. */
 kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error *err);
+
+/* ---- rpc_client.c, for rpc_calls.c ------------------------------------------------------------- */
+#define KO_RPC_MAX_BYTES (1u << 20) /* of a request; a daemon refuses longer ones */
+/** Send one request over a connection of its own and wait for the reply.
+ *  @param answer  receives the JSON text, NUL-terminated, to be freed. */
+kineto_status ko_rpc_exchange(const ko_rpc_daemon *d, kineto_string question, char **answer,
+                              size_t *bytes, kineto_error *err);
 #endif

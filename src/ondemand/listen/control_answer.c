@@ -12,7 +12,7 @@ static void send_packet(ko_control_socket *s, uint32_t slot, const ko_packet *p)
     ko_connection_send(s, slot, p->data, p->bytes);
 }
 
-void ko_control_say(ko_control_socket *s, uint32_t slot, const char *verb, const char *text)
+void ko_control_reply_text(ko_control_socket *s, uint32_t slot, const char *verb, const char *text)
 {
     ko_packet p;
     ko_packet_begin(&p, verb);
@@ -51,7 +51,7 @@ static void format_note(ko_packet *p, const ko_stage_note *note)
             ko_packet_put(p, texts[i].key, texts[i].value);
 }
 
-void ko_control_hear(void *context, const ko_stage_note *note)
+void ko_control_queue_note(void *context, const ko_stage_note *note)
 {
     ko_control_socket *s = context;
     ko_packet p;
@@ -59,7 +59,7 @@ void ko_control_hear(void *context, const ko_stage_note *note)
         return;
     format_note(&p, note);
     pthread_mutex_lock(&s->lock);
-    bool kept = s->heard.count < KO_MOST_HEARD &&
+    bool kept = s->heard.count < KO_MAX_PENDING_NOTES &&
                 ko_queue_put(&s->heard, note->ticket, note->stage, p.data, p.bytes);
     if (kept)
         ko_wake_ring(&s->wake); /* with the lock: the bell may be taken from us, and made anew */
@@ -87,14 +87,14 @@ static void send_note_to_owner(ko_control_socket *s, uint32_t slot, const ko_que
     }
 }
 
-void ko_control_tell(ko_control_socket *s)
+void ko_control_deliver_notes(ko_control_socket *s)
 {
     pthread_mutex_lock(&s->lock);
     ko_queue heard = s->heard;
     s->heard = (ko_queue){0};
     pthread_mutex_unlock(&s->lock);
     for (ko_queued *note; (note = ko_queue_take(&heard)) != NULL; free(note))
-        for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
+        for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++)
             if (s->connections[i])
                 send_note_to_owner(s, i, note);
 }
@@ -169,7 +169,7 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     ko_connection *c = s->connections[slot];
     uint64_t ticket = 0;
     kineto_error err;
-    if (c->ticket_count == KO_MOST_TICKETS) {
+    if (c->ticket_count == KO_MAX_TICKETS) {
         refuse_packet(s, slot, KINETO_E_LIMIT, "too many requests of this connection have not ended yet");
         return;
     }
@@ -198,7 +198,7 @@ static void answer_cancel(ko_control_socket *s, uint32_t slot)
     (void)kb_os_process_name(pid, name, sizeof name);
     snprintf(by, sizeof by, "process %u (%s)", pid, name);
     ko_controller_cancel(s->controller, by);
-    ko_control_say(s, slot, "cancelled", "");
+    ko_control_reply_text(s, slot, "cancelled", "");
 }
 
 static void answer_view(ko_control_socket *s, uint32_t slot, const ko_packet_view *view)

@@ -73,7 +73,7 @@ void ko_connection_send(ko_control_socket *s, uint32_t slot, const void *data, s
     int why = c->queue.count > 0 ? EAGAIN : send_packet_now(c, data, bytes);
     if (why == 0)
         return;
-    c->broken = why != EAGAIN || c->queue.count >= KO_MOST_QUEUED ||
+    c->broken = why != EAGAIN || c->queue.count >= KO_MAX_QUEUED ||
                 !ko_queue_put(&c->queue, 0, 0, data, bytes) ||
                 (!c->polls_out && !poll_connection(s, slot, EPOLL_CTL_MOD, true));
 }

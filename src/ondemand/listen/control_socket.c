@@ -181,7 +181,7 @@ static void close_listening_socket(ko_control_socket *s)
 static void close_control_socket(ko_control_socket *s)
 {
     bool ours = epoll_knows_socket(s) || epoll_knows_bell(s);
-    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
+    for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++)
         ko_connection_close(s, i);
     close_listening_socket(s);
     ko_wake_close(&s->wake);
@@ -204,25 +204,25 @@ static void log_rejected_peer(ko_control_socket *s, uint64_t now_ns, const char 
 /* Who has waited longest without saying or waiting for anything. */
 static uint32_t oldest_idle(const ko_control_socket *s)
 {
-    uint32_t oldest = KO_MOST_CONNECTIONS;
-    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++) {
+    uint32_t oldest = KO_MAX_CONNECTIONS;
+    for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++) {
         const ko_connection *c = s->connections[i];
         if (c && c->ticket_count == 0 &&
-            (oldest == KO_MOST_CONNECTIONS || c->active_ns < s->connections[oldest]->active_ns))
+            (oldest == KO_MAX_CONNECTIONS || c->active_ns < s->connections[oldest]->active_ns))
             oldest = i;
     }
     return oldest;
 }
 
-/* KO_MOST_CONNECTIONS: all wait for their traces. */
+/* KO_MAX_CONNECTIONS: all wait for their traces. */
 static uint32_t find_connection_slot(ko_control_socket *s)
 {
-    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
+    for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++)
         if (!s->connections[i])
             return i;
     uint32_t slot = oldest_idle(s);
-    if (slot < KO_MOST_CONNECTIONS) {
-        ko_control_say(s, slot, "closed", "others want to connect, and this one said nothing");
+    if (slot < KO_MAX_CONNECTIONS) {
+        ko_control_reply_text(s, slot, "closed", "others want to connect, and this one said nothing");
         ko_connection_close(s, slot);
     }
     return slot;
@@ -258,7 +258,7 @@ static void admit_connection(ko_control_socket *s, int fd, uint64_t now_ns)
         return;
     }
     uint32_t slot = find_connection_slot(s);
-    ko_connection *c = slot < KO_MOST_CONNECTIONS ? calloc(1, sizeof *c) : NULL;
+    ko_connection *c = slot < KO_MAX_CONNECTIONS ? calloc(1, sizeof *c) : NULL;
     if (!c) {
         close_crowded(fd);
         return;
@@ -312,7 +312,7 @@ static void receive_packet(ko_control_socket *s, uint32_t slot, uint32_t events,
 static void serve_connection_event(ko_control_socket *s, const struct epoll_event *e, uint64_t now_ns)
 {
     uint32_t slot = (uint32_t)e->data.u64, generation = (uint32_t)(e->data.u64 >> 32);
-    ko_connection *c = slot < KO_MOST_CONNECTIONS ? s->connections[slot] : NULL;
+    ko_connection *c = slot < KO_MAX_CONNECTIONS ? s->connections[slot] : NULL;
     if (!c || c->generation != generation)
         return;
     if (!kb_owned_is_ours(&c->socket))
@@ -327,7 +327,7 @@ static void serve_connection_event(ko_control_socket *s, const struct epoll_even
 
 static void close_broken(ko_control_socket *s)
 {
-    for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
+    for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++)
         if (s->connections[i] && s->connections[i]->broken)
             ko_connection_close(s, i);
 }
@@ -385,7 +385,7 @@ static void watch_controller(ko_control_socket *s, ko_controller *c)
 {
     if (s->controller)
         return;
-    if (!ko_controller_watch(c, ko_control_hear, s))
+    if (!ko_controller_watch(c, ko_control_queue_note, s))
         kb_log(
             KINETO_LOG_WARNING,
             "on-demand tracing: control socket: there are too many who watch requests: those who "
@@ -405,7 +405,7 @@ static void plan_next_turn(ko_control_socket *s, uint64_t now_ns)
 static void turn_control_socket(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     ko_control_socket *s = (ko_control_socket *)l;
-    struct epoll_event events[KO_MOST_CONNECTIONS + 3];
+    struct epoll_event events[KO_MAX_CONNECTIONS + 3];
     bool crowd = false, changed = false;
     if (s->in_child)
         return;
@@ -429,7 +429,7 @@ static void turn_control_socket(ko_listener *l, ko_controller *c, uint64_t now_n
         else
             serve_connection_event(s, &events[i], now_ns);
     }
-    ko_control_tell(s);
+    ko_control_deliver_notes(s);
     close_broken(s);
     if (crowd)
         accept_connections(s, now_ns);
@@ -455,9 +455,9 @@ static void destroy_control_socket(ko_listener *l)
 {
     ko_control_socket *s = (ko_control_socket *)l;
     if (s->controller)
-        ko_controller_unwatch(s->controller, ko_control_hear, s);
+        ko_controller_unwatch(s->controller, ko_control_queue_note, s);
     if (!s->in_child)
-        ko_control_tell(s);
+        ko_control_deliver_notes(s);
     close_control_socket(s);
     ko_queue_free(&s->heard);
     pthread_mutex_destroy(&s->lock);

@@ -6,13 +6,14 @@
 #ifndef KO_CONTROL_SOCKET_IMPL_H
 #define KO_CONTROL_SOCKET_IMPL_H
 
-#include "ondemand/wire/control_wire.h"
+#include "ondemand/listen/listeners.h"
 #include "ondemand/support/wake.h"
+#include "ondemand/wire/control_wire.h"
 
-#define KO_MOST_CONNECTIONS 32u
-#define KO_MOST_QUEUED      64u  /* packets for one that does not read; then it is closed */
-#define KO_MOST_TICKETS     8u   /* requests of one connection that have not ended */
-#define KO_MOST_HEARD       512u /* notes between two turns */
+#define KO_MAX_CONNECTIONS 32u
+#define KO_MAX_QUEUED      64u  /* packets for one that does not read; then it is closed */
+#define KO_MAX_TICKETS     8u   /* requests of one connection that have not ended */
+#define KO_MAX_PENDING_NOTES       512u /* notes between two turns */
 
 /* A packet that waits. */
 typedef struct ko_queued {
@@ -32,7 +33,7 @@ typedef struct ko_connection {
     uint32_t generation; /* tells it from those that had its place before */
     uint32_t pid;        /* of the other side */
     uint64_t active_ns;  /* when it last said something */
-    uint64_t tickets[KO_MOST_TICKETS];
+    uint64_t tickets[KO_MAX_TICKETS];
     uint32_t ticket_count;
     ko_queue queue;
     bool polls_out, broken;
@@ -49,7 +50,7 @@ typedef struct ko_control_socket {
     int watch; /* of the socket's file: somebody may tidy up; -1: there is none */
     kb_owned socket;
     ko_wake wake;
-    ko_connection *connections[KO_MOST_CONNECTIONS];
+    ko_connection *connections[KO_MAX_CONNECTIONS];
     uint32_t generation;
     uint64_t deaf_until_ns; /* no descriptors are left for another connection */
     uint64_t retry_ns;      /* when the socket is opened again; 0: it is open */
@@ -81,9 +82,9 @@ void ko_connection_close(ko_control_socket *s, uint32_t slot);
 /** A packet of so many bytes has come into the buffer; more than fit: it was cut. */
 void ko_control_answer_packet(ko_control_socket *s, uint32_t slot, size_t bytes);
 /** "verb", with a text. */
-void ko_control_say(ko_control_socket *s, uint32_t slot, const char *verb, const char *text);
+void ko_control_reply_text(ko_control_socket *s, uint32_t slot, const char *verb, const char *text);
 /** Watches: keeps what connections want to hear. threads: any. */
-void ko_control_hear(void *context, const ko_stage_note *note);
+void ko_control_queue_note(void *context, const ko_stage_note *note);
 /** Give connections what was heard. */
-void ko_control_tell(ko_control_socket *s);
+void ko_control_deliver_notes(ko_control_socket *s);
 #endif

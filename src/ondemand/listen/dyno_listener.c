@@ -1,8 +1,8 @@
 /* Dynolog as a listener: asks it every few seconds whether somebody wants a trace. While one is
  * under way it is told to keep the next one. */
-#include "ondemand/controller/controller.h"
-#include "record/record.h"
 #include "ondemand/dynolog/dyno.h"
+#include "ondemand/listen/listeners.h"
+#include "record/record.h"
 
 #include <poll.h>
 

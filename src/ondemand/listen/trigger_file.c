@@ -2,7 +2,7 @@
  * request. Its directory is watched, not the file, which may be away; and the directories above, by
  * their own changes only, in case one of them is moved or made anew. Nothing is looked at again and
  * again. */
-#include "ondemand/controller/controller.h"
+#include "ondemand/listen/listeners.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_LEVELS    64u
+#define MAX_LEVELS    64u
 #define SETTLE_NS      UINT64_C(10000000)  /* what writes a file does several things to it */
-#define MOST_SETTLE_NS UINT64_C(100000000) /* … but not for ever */
+#define MAX_SETTLE_NS UINT64_C(100000000) /* … but not for ever */
 #define RETRY_NS       UINT64_C(10000000000)
 #define COMPLAIN_NS    UINT64_C(10000000000)
 #define READS_AT_ONCE  16u
@@ -37,8 +37,8 @@ typedef struct file_listener {
     ko_listener listener; /* first */
     char path[KO_REQUEST_PATH_BYTES];
     const char *name;                 /* its last part */
-    size_t level_bytes[MOST_LEVELS];  /* of the path of each directory on the way, "/" first */
-    int level_watches[MOST_LEVELS];   /* -1: none */
+    size_t level_bytes[MAX_LEVELS];  /* of the path of each directory on the way, "/" first */
+    int level_watches[MAX_LEVELS];   /* -1: none */
     uint32_t level_count, level_here; /* directories that are there */
     int epoll, inotify; /* one in the other: together they can be told from what is not ours */
     file_identity seen;
@@ -74,10 +74,10 @@ static kineto_status split_levels(file_listener *f, kineto_error *err)
     for (size_t i = 0; i < end; i++) {
         if (f->path[i] != '/' || (i > 0 && f->path[i - 1] == '/'))
             continue;
-        if (f->level_count == MOST_LEVELS)
+        if (f->level_count == MAX_LEVELS)
             return kb_fail(err, KINETO_E_LIMIT,
                            "the trigger file '%s' lies deeper than %u directories", f->path,
-                           MOST_LEVELS - 1);
+                           MAX_LEVELS - 1);
         f->level_watches[f->level_count] = -1;
         f->level_bytes[f->level_count++] = i == 0 ? 1 : i;
     }
@@ -153,7 +153,7 @@ static bool is_watched(const file_listener *f, int watch)
 /* @return 0, or why it cannot be watched. */
 static int watch_levels(file_listener *f)
 {
-    int before[MOST_LEVELS], why = 0;
+    int before[MAX_LEVELS], why = 0;
     memcpy(before, f->level_watches, sizeof before);
     for (uint32_t i = 0; i < f->level_count; i++)
         f->level_watches[i] = -1;
@@ -175,7 +175,7 @@ static void note_change(file_listener *f, uint64_t now_ns)
 {
     if (f->touched_ns == 0)
         f->touched_ns = now_ns;
-    f->due_ns = KB_MIN(now_ns + SETTLE_NS, f->touched_ns + MOST_SETTLE_NS);
+    f->due_ns = KB_MIN(now_ns + SETTLE_NS, f->touched_ns + MAX_SETTLE_NS);
 }
 
 /* Directories have changed: the file may be another one by now, of whose making nobody told us. */

@@ -1,6 +1,6 @@
 /* A signal asks for a trace, as the configuration file describes it. What the program does with the
  * same signal it does as before: its handler is called, too. */
-#include "ondemand/controller/controller.h"
+#include "ondemand/listen/listeners.h"
 #include "ondemand/support/wake.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <time.h>
 
-#define MOST_SIGNALS   65
+#define MAX_SIGNALS   65
 #define NAME_BYTES     16
 #define HANDLER_ROUNDS 1000 /* of 10 µs: a handler on another thread is in the midst of ringing */
 
@@ -105,7 +105,7 @@ kineto_status ko_signal_parse(const char *text, int *signal, kineto_error *err)
 static struct {
     struct sigaction before;
     bool installed; /* somebody may call our handler */
-} signals[MOST_SIGNALS];
+} signals[MAX_SIGNALS];
 static ko_wake bell;
 static int listened;     /* atomic: the signal that rings it; 0: none */
 static uint32_t ringing; /* atomic: handlers that are at it */

@@ -1,7 +1,7 @@
 /* Where traces go: what a path or URL means, who may name it, and the way there. */
 #include "ondemand/output/output_impl.h"
 #include "export/export.h"
-#include "ondemand/request/request_impl.h"
+#include "ondemand/request/request.h"
 
 #include <ckineto/control.h>
 
@@ -255,18 +255,18 @@ static kineto_status write_staged_trace(const kineto_trace *trace, const place *
                                     ko_request_source source, const char *format, uint64_t *bytes,
                                     kineto_error *err)
 {
-    ko_own_file own;
+    ko_staging_file own;
     kineto_export_options options = {
         .size = sizeof options, .format = format, .trace_name = p->rest};
     kineto_status status = check_output_file(p, source, err); /* before the work, as well as after it */
     if (status == KINETO_OK)
-        status = ko_own_file_create(&own, p->rest, err);
+        status = ko_staging_file_create(&own, p->rest, err);
     if (status != KINETO_OK)
         return status;
     status = kineto_export(trace, own.path, &options, NULL, err);
     if (status == KINETO_OK)
-        status = ko_own_file_deliver(&own, source, p->rest, bytes, err);
-    ko_own_file_remove(&own);
+        status = ko_staging_file_deliver(&own, source, p->rest, bytes, err);
+    ko_staging_file_remove(&own);
     return status;
 }
 

@@ -7,7 +7,7 @@
 
 /* Before a request is accepted: ko_output_path with its request gives the place (and is all that is
  * needed). Afterwards, with what that gave: ko_output_write, or for other things than traces
- * ko_output_open or a ko_own_file. */
+ * ko_output_open or a ko_staging_file. */
 
 /** Does it name a protocol ("exec:…", "s3://…")? An absolute path never does. */
 bool ko_output_is_url(const char *path);
@@ -43,16 +43,16 @@ kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink
 
 /* For writers that need a path: an empty file in a new directory that only this user can enter.
  * They write to `path`; what is there then goes where it should. */
-typedef struct ko_own_file {
+typedef struct ko_staging_file {
     char path[KO_REQUEST_PATH_BYTES];
     uint32_t directory_bytes; /* of the path; 0: there is none, or no more */
-} ko_own_file;
+} ko_staging_file;
 /** @param name  of the file in the end, or a path: its last part is the name here, for writers that
  *               look at endings. */
-kineto_status ko_own_file_create(ko_own_file *f, const char *name, kineto_error *err);
+kineto_status ko_staging_file_create(ko_staging_file *f, const char *name, kineto_error *err);
 /** Copy to where it should be, as by ko_output_open, byte by byte. @param bytes  may be NULL. */
-kineto_status ko_own_file_deliver(const ko_own_file *f, ko_request_source source, const char *path,
+kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_source source, const char *path,
                                   uint64_t *bytes, kineto_error *err);
 /** Remove file and directory, with all that is in it; once. */
-void ko_own_file_remove(ko_own_file *f);
+void ko_staging_file_remove(ko_staging_file *f);
 #endif

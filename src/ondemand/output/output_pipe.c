@@ -3,7 +3,7 @@
 #include "base/owned.h"
 #include "base/sink_impl.h"
 #include "ondemand/output/output_impl.h"
-#include "ondemand/request/request_impl.h"
+#include "ondemand/request/request.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include <ckineto/control.h>
 
-enum { MOST_OUTPUTS = 16 };
+enum { MAX_OUTPUTS = 16 };
 
 /* A place is free if it has no output and nobody is in a call to the one it had. */
 typedef struct registered {
@@ -14,7 +14,7 @@ typedef struct registered {
     bool from_requests;
 } registered;
 
-static registered table[MOST_OUTPUTS];
+static registered table[MAX_OUTPUTS];
 
 static bool is_protocol_char(char c)
 {
@@ -44,7 +44,7 @@ static bool is_builtin_protocol(const char *protocol)
 /* With the lock. NULL: nobody registered it. */
 static registered *find_output(const char *protocol)
 {
-    for (size_t i = 0; i < MOST_OUTPUTS; i++)
+    for (size_t i = 0; i < MAX_OUTPUTS; i++)
         if (table[i].output && strcmp(table[i].protocol, protocol) == 0)
             return &table[i];
     return NULL;
@@ -52,7 +52,7 @@ static registered *find_output(const char *protocol)
 
 static registered *find_free_output(void)
 {
-    for (size_t i = 0; i < MOST_OUTPUTS; i++)
+    for (size_t i = 0; i < MAX_OUTPUTS; i++)
         if (!table[i].output && !ko_calls_any(&table[i]))
             return &table[i];
     return NULL;
@@ -65,7 +65,7 @@ static kineto_status add_output(const registered *r, kineto_error *err)
         return kb_fail(err, KINETO_E_STATE, "the protocol '%s' is there already", r->protocol);
     registered *place = find_free_output();
     if (!place)
-        return kb_fail(err, KINETO_E_LIMIT, "there are %d protocols already", MOST_OUTPUTS);
+        return kb_fail(err, KINETO_E_LIMIT, "there are %d protocols already", MAX_OUTPUTS);
     *place = *r;
     return KINETO_OK;
 }

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static kineto_status create_staged_file(ko_own_file *f, const char *name, kineto_error *err)
+static kineto_status create_staged_file(ko_staging_file *f, const char *name, kineto_error *err)
 {
     size_t room = sizeof f->path - f->directory_bytes;
     int n = snprintf(f->path + f->directory_bytes, room, "/%s", name);
@@ -20,7 +20,7 @@ static kineto_status create_staged_file(ko_own_file *f, const char *name, kineto
     return KINETO_OK;
 }
 
-kineto_status ko_own_file_create(ko_own_file *f, const char *name, kineto_error *err)
+kineto_status ko_staging_file_create(ko_staging_file *f, const char *name, kineto_error *err)
 {
     const char *setting = kb_setting("TMPDIR"), *folder = setting ? setting : "/tmp";
     const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
@@ -33,11 +33,11 @@ kineto_status ko_own_file_create(ko_own_file *f, const char *name, kineto_error 
     f->directory_bytes = (uint32_t)n;
     kineto_status status = create_staged_file(f, last[0] ? last : "trace", err);
     if (status != KINETO_OK)
-        ko_own_file_remove(f);
+        ko_staging_file_remove(f);
     return status;
 }
 
-static kineto_status copy_to_sink(int fd, const ko_own_file *f, kb_sink *sink, kineto_error *err)
+static kineto_status copy_to_sink(int fd, const ko_staging_file *f, kb_sink *sink, kineto_error *err)
 {
     for (;;) {
         char *room = kb_sink_reserve(sink, KB_SINK_RESERVE_BYTES);
@@ -51,7 +51,7 @@ static kineto_status copy_to_sink(int fd, const ko_own_file *f, kb_sink *sink, k
     }
 }
 
-kineto_status ko_own_file_deliver(const ko_own_file *f, ko_request_source source, const char *path,
+kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_source source, const char *path,
                                   uint64_t *bytes, kineto_error *err)
 {
     kb_sink *sink;
@@ -86,7 +86,7 @@ static void remove_directory_entries(const char *directory)
     closedir(all);
 }
 
-void ko_own_file_remove(ko_own_file *f)
+void ko_staging_file_remove(ko_staging_file *f)
 {
     if (f->directory_bytes == 0)
         return;

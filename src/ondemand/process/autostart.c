@@ -16,6 +16,6 @@ __attribute__((constructor)) static void listen_from_environment(void)
 {
     int saved = errno;
     silence_log();
-    ko_life_environment();
+    ko_life_start_from_environment();
     errno = saved;
 }

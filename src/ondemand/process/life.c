@@ -81,7 +81,7 @@ static bool read_iteration(size_t i, ko_iteration *out)
 {
     uint64_t number = kb_load_acquire(&step_times[i].number);
     *out = (ko_iteration){.number = number - 1,
-                          .told_ns = kb_load_relaxed(&step_times[i].ns),
+                          .reported_ns = kb_load_relaxed(&step_times[i].ns),
                           .ticks = kb_load_relaxed(&step_times[i].ticks)};
     kb_fence_seqcst();
     return number > 0 && kb_load_relaxed(&step_times[i].number) == number;
@@ -107,8 +107,8 @@ bool ko_control_iteration_at(int64_t ns, ko_iteration *out)
     ko_iteration one;
     int64_t best_ns = ns - LATE_NS;
     for (size_t i = 0; i < KB_COUNT(step_times); i++)
-        if (read_iteration(i, &one) && one.told_ns <= ns && one.told_ns > best_ns) {
-            best_ns = one.told_ns;
+        if (read_iteration(i, &one) && one.reported_ns <= ns && one.reported_ns > best_ns) {
+            best_ns = one.reported_ns;
             *out = one;
         }
     return best_ns > ns - LATE_NS;
@@ -417,7 +417,7 @@ static void start_from_environment(void)
     free(s);
 }
 
-void ko_life_environment(void)
+void ko_life_start_from_environment(void)
 {
     pthread_mutex_lock(&life.lock);
     start_from_environment();

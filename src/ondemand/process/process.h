@@ -9,7 +9,7 @@
 #ifndef KO_CONTROL_H
 #define KO_CONTROL_H
 
-#include "ondemand/controller/controller.h"
+#include "ondemand/listen/listeners.h"
 #include <ckineto/control.h>
 
 /* ---- life.c ----------------------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ void ko_control_wake(void);
 /* An iteration of the program: when it began, and what the controller was told. */
 typedef struct ko_iteration {
     uint64_t number, ticks;
-    int64_t told_ns;
+    int64_t reported_ns;
 } ko_iteration;
 /** The iteration, of the last ones, that began last before this time. threads: any. */
 bool ko_control_iteration_at(int64_t ns, ko_iteration *out);
@@ -45,7 +45,7 @@ void ko_settings_own(ko_settings *s);
  *  @return KINETO_E_STATE if it listens already. threads: any. */
 kineto_status ko_life_start(const ko_settings *settings, bool lenient, kineto_error *err);
 /** What the environment says, once, and only if it says something. threads: any. */
-void ko_life_environment(void);
+void ko_life_start_from_environment(void);
 /** Make sure that there is a controller. threads: any. */
 kineto_status ko_life_ensure(kineto_error *err);
 void ko_life_stop(void);

@@ -15,7 +15,7 @@
 #define GROW_BYTES ((size_t)4 << 20)
 /* For records that are thrown away. */
 #define WARM_BYTES ((size_t)2 << 20)
-#define MOST_BYTES ((size_t)2 << 30)
+#define MAX_BYTES ((size_t)2 << 30)
 
 /* Used with the controller's lock held, but for what says otherwise. */
 typedef struct process {
@@ -97,7 +97,7 @@ static size_t window_buffer_bytes(const ko_request *r)
 {
     if (!is_key_given(r, "ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB") || r->max_buffer_bytes <= 0)
         return KS_BUFFER_BYTES;
-    return KB_MIN(KB_MAX((size_t)r->max_buffer_bytes, KS_BUFFER_BYTES), MOST_BYTES);
+    return KB_MIN(KB_MAX((size_t)r->max_buffer_bytes, KS_BUFFER_BYTES), MAX_BYTES);
 }
 
 static kineto_profiler_config make_profiler_config(const ko_request *r)
@@ -179,7 +179,7 @@ static uint64_t window_end_ticks(int64_t end_ns)
     ko_iteration after;
     bool is = self.first.ticks &&
               ko_control_iteration(self.first.number + self.iterations, &after) &&
-              after.told_ns <= end_ns;
+              after.reported_ns <= end_ns;
     return is ? after.ticks : 0;
 }
 

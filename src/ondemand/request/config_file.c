@@ -1,5 +1,5 @@
 /* The configuration file: read when it changed, by its time and in doubt by its text. */
-#include "ondemand/request/request_impl.h"
+#include "ondemand/request/request.h"
 
 #include <errno.h>
 #include <fcntl.h>

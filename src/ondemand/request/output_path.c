@@ -1,6 +1,6 @@
 /* Where a trace that was asked for is written. What another process asks for stays beneath one
  * directory: by its text, and by what the file system makes of it. */
-#include "ondemand/request/request_impl.h"
+#include "ondemand/request/request.h"
 
 #include <ckineto/export.h>
 

@@ -1,6 +1,6 @@
 /* Texts that ask for a trace, and configuration files: one reader for both, driven by the table of
  * keys. */
-#include "ondemand/request/request_impl.h"
+#include "ondemand/request/request.h"
 
 #include <stdarg.h>
 #include <stddef.h>

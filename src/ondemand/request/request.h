@@ -65,6 +65,9 @@ typedef struct ko_request_key {
     bool file_only; /* means nothing in a request */
 } ko_request_key;
 const ko_request_key *ko_request_keys(size_t *count);
+/** Copy text from outside for a message: valid UTF-8 without control characters, "…" where it is
+ *  truncated, NUL-terminated. @param size  of `out`, at least 8. */
+void ko_request_show(kineto_string text, char *out, size_t size);
 
 /* ---- config_file.c ---- */
 /** The configuration file of this process, read anew when it changed. */

@@ -1,7 +1,7 @@
 /* The other end of a control socket, for commands: connect to a process, say something, take what
  * comes. Nothing waits, but connecting for a moment. */
 #include "ondemand/wire/control_wire.h"
-#include "ondemand/request/request_impl.h"
+#include "ondemand/request/request.h"
 
 #include <dirent.h>
 #include <errno.h>
