@@ -31,27 +31,6 @@ static uint64_t collector_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- ledger and header entries ------------------------------------------------------------------- */
 
-void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
-                     bool is_loss, const char *detail, uint64_t ticks)
-{
-    kf_ledger_entry entry = {0, is_loss, count, ticks};
-    uint32_t sizes[3] = {(uint32_t)strlen(source), (uint32_t)strlen(reason),
-                         (uint32_t)strlen(detail)};
-    kf_part parts[] = {{&entry, sizeof entry}, {&sizes[0], sizeof sizes[0]},
-                       {source, sizes[0]},     {&sizes[1], sizeof sizes[1]},
-                       {reason, sizes[1]},     {&sizes[2], sizeof sizes[2]},
-                       {detail, sizes[2]}};
-    if (!kf_dictionary_add(pool, KF_ENTRY_LEDGER, parts, KB_COUNT(parts)))
-        kb_log(KINETO_LOG_WARNING, "%s: %s: %llu (%s)", source, reason, (unsigned long long)count,
-               detail);
-}
-
-void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
-                  bool is_loss, const char *detail)
-{
-    ks_pool_note_at(pool, source, reason, count, is_loss, detail, 0);
-}
-
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value)
 {
     ks_pool_metadata(&c->pool, key, json_value);

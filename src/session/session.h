@@ -6,13 +6,9 @@
 
 #include "base/base.h"
 #include "format/format.h"
+#include "session/defaults.h"
 #include "trace/trace.h"
 #include <ckineto/session.h>
-
-#define KS_PATH_BYTES       1024u
-#define KS_DICTIONARY_BYTES (4u << 20)
-#define KS_BUFFER_BYTES     (64u << 20)
-#define KS_CONFIG_BYTES     1024u
 
 /* ---- session.c: what the front end asks of a session beyond its options -------------------------- */
 typedef struct ks_extras {
@@ -138,12 +134,12 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
 /** NULL is fine. */
 void ks_pool_reader_destroy(ks_pool_reader *r);
 
-/* ---- pool_processes.c: who attached to a pool ---------------------------------------------------- */
+/* ---- pool_entries.c: entries of a pool's dictionary ---------------------------------------------------- */
 /** @param name  of its program, perhaps empty. @return whether to go on. */
 typedef bool ks_process_visit(void *context, const kf_process_entry *p, kineto_string name);
 void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *context);
 
-/* ---- process_rights.c: why a process does not show its program ---------------------------------- */
+/* ---- process_image.c: why a process does not show its program ---------------------------------- */
 typedef enum ks_rights {
     KS_RIGHTS_UNKNOWN,    /* it has ended, say */
     KS_RIGHTS_RAISED,     /* set-uid, set-gid or file capabilities */
