@@ -11,17 +11,17 @@
 #include <limits.h>
 #include <unistd.h>
 
-#define MAX_IMAGES      4096u
-#define MAX_LOOKS       512u /* files read in one sample: a bound on its cost */
-#define MAX_EXAMPLES    5u
+#define MAX_IMAGES    4096u
+#define MAX_LOOKS     512u /* files read in one sample: a bound on its cost */
+#define MAX_EXAMPLES  5u
 #define MIN_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
-#define SOURCE          KT_SOURCE_UNRECORDED
-#define NOT_LOOKED_AT   "more processes than are looked at"
+#define SOURCE        KT_SOURCE_UNRECORDED
+#define NOT_LOOKED_AT "more processes than are looked at"
 
 struct ks_children {
     uint32_t root;
     KB_VEC(ks_image) all;
-    kb_map by_pid; /* pid → index of its image now */
+    kb_map by_pid;   /* pid → index of its image now */
     uint64_t beyond; /* images for which there was no room */
     uint32_t looks, pass;
     ks_surroundings surroundings;
@@ -211,7 +211,7 @@ static ks_unrecorded unrecorded_reason(const attached *a, const ks_image *it)
     if (it->exec_id && kb_map_find(&a->execs, it->exec_id))
         return KS_UNRECORDED_UNUSED;
     return it->why == KS_UNRECORDED_UNUSED && it->has_recorder ? KS_UNRECORDED_NOT_ATTACHED
-                                                                : it->why;
+                                                               : it->why;
 }
 
 typedef struct group {
@@ -262,7 +262,8 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
             continue;
         ks_unrecorded why = unrecorded_reason(a, it);
         bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
-        add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name), it->pid);
+        add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name),
+                     it->pid);
     }
     for (uint32_t why = 0; why < KS_UNRECORDED_COUNT; why++)
         for (uint32_t kind = 0; kind < GROUPS; kind++)
@@ -286,8 +287,8 @@ void ks_pool_note_steps(const kf_pool *pool)
             add_to_group(&begun, kb_string(name), kb_load_relaxed(&s->pid));
     }
     if (begun.count)
-        ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended", begun.count, false,
-                     begun.examples);
+        ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended", begun.count,
+                     false, begun.examples);
 }
 
 /* Those that go on. Processes of the tree are in the pool's list, too. */
@@ -312,10 +313,11 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
     attached a = {0};
     running r = {0};
     if (!kb_os_proc_is_ours())
-        ks_pool_note_at(pool, SOURCE, "could not be looked at", 1, false,
-                        "/proc is not mounted, or belongs to another pid namespace: programs that were not "
-                        "recorded are not named, nor those that go on",
-                        ticks);
+        ks_pool_note_at(
+            pool, SOURCE, "could not be looked at", 1, false,
+            "/proc is not mounted, or belongs to another pid namespace: programs that were not "
+            "recorded are not named, nor those that go on",
+            ticks);
     ks_pool_processes(pool, note_attached_process, &a);
     report_unrecorded(c, pool, &a, ticks);
     free_attached(&a);
@@ -324,8 +326,8 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
     ks_pool_note_steps(pool);
     ks_pool_processes(pool, add_running, &r);
     if (r.group.count)
-        ks_pool_note(pool, KT_SOURCE_RUNNING, "still running when the recording ended", r.group.count,
-                     true, r.group.examples);
+        ks_pool_note(pool, KT_SOURCE_RUNNING, "still running when the recording ended",
+                     r.group.count, true, r.group.examples);
     kb_map_free(&r.known);
 }
 

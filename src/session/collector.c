@@ -21,7 +21,7 @@
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
 #define SCAN_SHARE         50u /* of CPU time one in so many goes into scans at most */
 #define BATCH              64u
-#define MAX_KEPT_NAME      180 /* bytes of the output's name in the spool's: the rest fits with it */
+#define MAX_KEPT_NAME 180 /* bytes of the output's name in the spool's: the rest fits with it */
 /* With a budget: how often it is looked at, how seldom chunks are while nothing happens. */
 #define BUDGET_INTERVAL_NS (20 * MILLISECOND)
 #define SPARING_NS         (100 * MILLISECOND)
@@ -129,7 +129,8 @@ static void account_lock(ks_collector *c, bool take)
 /* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing
  * lies beside a device or FIFO. The name cannot be guessed: in a directory that others write to, they
  * cannot take it first. */
-static kineto_status choose_spool_path(const char *output, char path[KS_PATH_BYTES], kineto_error *err)
+static kineto_status choose_spool_path(const char *output, char path[KS_PATH_BYTES],
+                                       kineto_error *err)
 {
     unsigned long long random = kb_os_random();
     const char *slash = strrchr(output, '/');
@@ -138,10 +139,11 @@ static kineto_status choose_spool_path(const char *output, char path[KS_PATH_BYT
     struct stat st;
     bool special = stat(output, &st) == 0 && !S_ISREG(st.st_mode);
     const char *elsewhere = kb_setting("TMPDIR");
-    int n = special ? snprintf(relative, sizeof relative, "%s/.ckspool-%u-%016llx",
-                               elsewhere ? elsewhere : "/tmp", kb_os_pid(), random)
-                    : snprintf(relative, sizeof relative, "%.*s.%.*s.ckspool-%u-%016llx", directory,
-                               output, MAX_KEPT_NAME, slash ? slash + 1 : output, kb_os_pid(), random);
+    int n = special
+                ? snprintf(relative, sizeof relative, "%s/.ckspool-%u-%016llx",
+                           elsewhere ? elsewhere : "/tmp", kb_os_pid(), random)
+                : snprintf(relative, sizeof relative, "%.*s.%.*s.ckspool-%u-%016llx", directory,
+                           output, MAX_KEPT_NAME, slash ? slash + 1 : output, kb_os_pid(), random);
     if (relative[0] != '/' && !getcwd(here, sizeof here))
         return kb_fail_os(err, errno, "cannot tell the current directory");
     int m = snprintf(path, KS_PATH_BYTES, "%s%s%s", here, here[0] ? "/" : "", relative);
@@ -234,8 +236,7 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
 
 void ks_collector_follow(ks_collector *c, uint32_t pid)
 {
-    c->children =
-        ks_children_create(pid, c->options.python_left_out, c->pool_path, c->pool.bytes);
+    c->children = ks_children_create(pid, c->options.python_left_out, c->pool_path, c->pool.bytes);
     if (c->children)
         ks_children_sample(c->children);
 }
@@ -391,7 +392,7 @@ static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64
         count_copied(c, &chunks[i], i < keep);
         if (i >= keep)
             count_lost_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
-                       chunks[i].count);
+                             chunks[i].count);
         (void)kf_chunk_free(&c->pool, chunks[i].index, claims[i]);
     }
     return true;
@@ -421,7 +422,7 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
  * the next pass. What the dead held is inherited, and full for good: from then on nobody else gets
  * it, however late it is copied. */
 static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
-                      uint32_t *words)
+                        uint32_t *words)
 {
     const kf_descriptor *d = &c->pool.descriptors[index];
     *claim = kf_chunk_claim_of(&c->pool, index);
@@ -533,7 +534,10 @@ static void run_second_tasks(ks_collector *c)
 
 /* ---- the budget ---------------------------------------------------------------------------------------- */
 
-static uint64_t recording_ns(const ks_collector *c) { return collector_now_ns() - c->account.begun_ns; }
+static uint64_t recording_ns(const ks_collector *c)
+{
+    return collector_now_ns() - c->account.begun_ns;
+}
 
 static void update_cost_limit(ks_collector *c)
 {
@@ -556,7 +560,7 @@ static void update_cost_limit(ks_collector *c)
 }
 
 static void note_cost_line(void *context, const char *source, const char *reason, uint64_t count,
-                      bool is_loss, const char *detail)
+                           bool is_loss, const char *detail)
 {
     ks_collector_note(context, source, reason, count, is_loss, detail);
 }

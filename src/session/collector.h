@@ -28,9 +28,9 @@ struct ks_window {
     uint64_t opened_ticks, closed_ticks;
     uint64_t from_ticks, until_ticks; /* when iterations began it and ended it; 0: by time */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* when it was opened: the pool's go on */
-    ks_account account; /* since it was opened */
-    ks_cost cost;       /* until it was stopped */
-    ks_budget budget;   /* then */
+    ks_account account;                                 /* since it was opened */
+    ks_cost cost;                                       /* until it was stopped */
+    ks_budget budget;                                   /* then */
     uint64_t lasted_ns;
 };
 
@@ -48,7 +48,7 @@ struct ks_collector {
     kb_map start_times; /* of attached processes, by pid */
     uint64_t interval_ns, next_scan_ns, next_sweep_ns, next_second_ns, spool_retry_ns;
     uint64_t kept_bytes, spool_failures;
-    uint64_t program_ns; /* CPU of the program alone, when it had ended; 0: not known */
+    uint64_t program_ns;        /* CPU of the program alone, when it had ended; 0: not known */
     uint32_t in_use;            /* chunks, at the last look */
     KB_VEC(ks_pending) pending; /* found by one pass */
     ks_children *children;
@@ -84,7 +84,8 @@ void ks_collector_clock(ks_collector *c);
 ks_thread_names *ks_thread_names_create(void);
 void ks_thread_names_destroy(ks_thread_names *n);
 /** What /proc/PID/task/TID/stat says of the owner of a chunk (pid << 32 | tid). threads: any. */
-void ks_thread_names_note(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat);
+void ks_thread_names_note(ks_thread_names *n, const kf_pool *pool, uint64_t owner,
+                          const char *stat);
 /** Read the names of all threads that have chunks. threads: any. */
 void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool);
 /** The same, and write what is not written yet: a trace is built next. threads: any. */

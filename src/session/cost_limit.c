@@ -5,14 +5,14 @@
 
 #define MILLISECOND UINT64_C(1000000)
 #define SECOND      (1000 * MILLISECOND)
-#define MIN_CPU   (2 * MILLISECOND) /* of the programs, to judge by */
+#define MIN_CPU     (2 * MILLISECOND) /* of the programs, to judge by */
 #define NEWEST      0.5               /* weight of the last look */
 #define MUCH        8.0               /* times the budget: two levels at once */
 #define TOO_MUCH    32.0              /* four */
 #define WORTH       0.25              /* of the budget: less cannot be saved by leaving out */
 #define ROOM        0.5               /* of the budget: so little it must be to leave out less */
 #define FIRST_HOLD  SECOND
-#define MAX_HOLD (64 * SECOND)
+#define MAX_HOLD    (64 * SECOND)
 #define PROBE_NS    (150 * MILLISECOND) /* until it shows that a level was too low */
 #define BUSY_BYTES  (4 * KF_CHUNK_BYTES)
 
@@ -71,7 +71,8 @@ typedef struct interval {
     double program_ns, own_ns, cost_ns, sheddable_ns, seconds_ns;
 } interval;
 
-static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_cost *c, uint64_t bytes)
+static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_cost *c,
+                                 uint64_t bytes)
 {
     double recorder = (double)(c->recorder_ns - b->last.recorder_ns);
     double hooks = (double)(ks_cost_hooks(c) - ks_cost_hooks(&b->last));
@@ -80,10 +81,10 @@ static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_c
     double own = (double)ks_cost_own(c) - (double)ks_cost_own(&b->last);
     bool busy = bytes - b->last_bytes >= BUSY_BYTES;
     return (interval){.program_ns = program,
-                  .own_ns = KB_MAX(own, KB_MAX(program / KS_MIN_OWN_SHARE, 1.0)),
-                  .cost_ns = hooks + recorder,
-                  .sheddable_ns = hooks - fixed + (busy ? recorder : 0),
-                  .seconds_ns = (double)(now_ns - b->last_ns)};
+                      .own_ns = KB_MAX(own, KB_MAX(program / KS_MIN_OWN_SHARE, 1.0)),
+                      .cost_ns = hooks + recorder,
+                      .sheddable_ns = hooks - fixed + (busy ? recorder : 0),
+                      .seconds_ns = (double)(now_ns - b->last_ns)};
 }
 
 static uint64_t tally_events(const ks_tally *t)

@@ -13,7 +13,8 @@ static void count_part_chunk(ks_cost_part *p, uint32_t index, const uint64_t *wo
     ks_tally_chunk(&p->account.tally, words, KB_MIN(size, KF_CHUNK_WORDS), &p->part);
 }
 
-static const uint64_t *get_part_chunk(void *context, uint32_t index, uint32_t *words, kineto_error *err)
+static const uint64_t *get_part_chunk(void *context, uint32_t index, uint32_t *words,
+                                      kineto_error *err)
 {
     ks_cost_part *p = context;
     const uint64_t *chunk = p->input.get(p->input.context, index, words, err);
@@ -36,7 +37,7 @@ static void release_part_chunk(void *context, uint32_t index)
 }
 
 static void add_cost_line(void *context, const char *source, const char *reason, uint64_t number,
-                     bool is_loss, const char *detail)
+                          bool is_loss, const char *detail)
 {
     kt_ledger_add(context, kb_string(source), kb_string(reason), number, is_loss,
                   kb_string(detail));

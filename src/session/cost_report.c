@@ -43,10 +43,11 @@ static void put_share(text *t, const ks_cost_said *s)
     if (!c->program_ns)
         append_format(t, "a share of a program whose CPU time is not known");
     else if (ks_cost_is_comparable(c, s->lasted_ns))
-        append_format(t, "%.2f %% of the %s that the program took by itself", ks_cost_share_ppm(c) / 1e4, own.s);
+        append_format(t, "%.2f %% of the %s that the program took by itself",
+                      ks_cost_share_ppm(c) / 1e4, own.s);
     else
-        append_format(t, "%.2f %% of one processor for %s; the program took %s by itself", percent_of_elapsed(s),
-            kb_duration((int64_t)s->lasted_ns).s, own.s);
+        append_format(t, "%.2f %% of one processor for %s; the program took %s by itself",
+                      percent_of_elapsed(s), kb_duration((int64_t)s->lasted_ns).s, own.s);
 }
 
 /* One short sentence: the parts of the sum are in the header. */
@@ -56,13 +57,15 @@ static void note_total_cost(const ks_cost_said *s, ks_cost_note *note, void *con
     text t = {detail, detail + sizeof detail};
     detail[0] = 0;
     if (s->account->by == KS_BY_NOBODY)
-        append_format(&t, "in the program's threads; what its recorder took died with the recorder");
+        append_format(&t,
+                      "in the program's threads; what its recorder took died with the recorder");
     else
         put_share(&t, s);
-    note(context, SELF_COST, "CPU time of recording [us]", recording_cost_ns(s) / 1000, false, detail);
+    note(context, SELF_COST, "CPU time of recording [us]", recording_cost_ns(s) / 1000, false,
+         detail);
     double seconds = (double)s->lasted_ns / NS_PER_S;
     kb_snprintf(detail, sizeof detail, "%.3f MB/s",
-             seconds > 0 ? (double)s->account->tally.bytes / 1e6 / seconds : 0.0);
+                seconds > 0 ? (double)s->account->tally.bytes / 1e6 / seconds : 0.0);
     note(context, SELF_COST, "bytes recorded", s->account->tally.bytes, false, detail);
 }
 
@@ -81,8 +84,8 @@ static uint64_t put_level_times(text *t, const ks_budget *b, uint32_t level)
             until_ns = b->periods[++i].until_ns;
         sum += until_ns - from_ns;
         if (count++ < SHOWN)
-            append_format(t, "%s%.2f to %.2f s", count == 1 ? "from " : ", ", (double)from_ns / NS_PER_S,
-                (double)until_ns / NS_PER_S);
+            append_format(t, "%s%.2f to %.2f s", count == 1 ? "from " : ", ",
+                          (double)from_ns / NS_PER_S, (double)until_ns / NS_PER_S);
     }
     if (count > SHOWN)
         append_format(t, ", and %u times more", count - SHOWN);
@@ -111,7 +114,7 @@ static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t le
 }
 
 static void note_level(const ks_account *a, const ks_budget *b, uint32_t level, ks_cost_note *note,
-                      void *context)
+                       void *context)
 {
     char reason[128], detail[512];
     text t = {detail, detail + sizeof detail};
@@ -125,15 +128,19 @@ static void note_level(const ks_account *a, const ks_budget *b, uint32_t level, 
     note(context, BUDGET, reason, level == KS_LEVELS - 1 ? 0 : out.count, out.is_loss, detail);
 }
 
-static bool is_limit_kept(const ks_budget *b, const ks_cost *c) { return ks_cost_share_ppm(c) <= b->ppm; }
+static bool is_limit_kept(const ks_budget *b, const ks_cost *c)
+{
+    return ks_cost_share_ppm(c) <= b->ppm;
+}
 
 static void note_cost_limit(const ks_account *a, const ks_budget *b, const ks_cost *c,
-                       ks_cost_note *note, void *context)
+                            ks_cost_note *note, void *context)
 {
     char detail[200];
-    kb_snprintf(detail, sizeof detail, "%s: %.2f %% of %.2f %%%s", is_limit_kept(b, c) ? "kept" : "NOT kept",
-             ks_cost_share_ppm(c) / 1e4, b->ppm / 1e4,
-             is_limit_kept(b, c) || b->period_count ? "" : "; leaving out more would not have helped");
+    kb_snprintf(
+        detail, sizeof detail, "%s: %.2f %% of %.2f %%%s",
+        is_limit_kept(b, c) ? "kept" : "NOT kept", ks_cost_share_ppm(c) / 1e4, b->ppm / 1e4,
+        is_limit_kept(b, c) || b->period_count ? "" : "; leaving out more would not have helped");
     note(context, BUDGET, "in millionths of the program's CPU time", (uint64_t)b->ppm, false,
          detail);
     for (uint32_t level = 1; level < KS_LEVELS; level++)
@@ -153,7 +160,8 @@ static void put_records(text *t, const ks_tally *tally)
                  {"steps", KF_RANGE}};
     append_format(t, ", \"records\": {");
     for (size_t i = 0; i < KB_COUNT(names); i++)
-        append_format(t, "%s\"%s\": %llu", i ? ", " : "", names[i].name, as_ull(tally->records[names[i].type]));
+        append_format(t, "%s\"%s\": %llu", i ? ", " : "", names[i].name,
+                      as_ull(tally->records[names[i].type]));
     append_format(t, "}");
 }
 
@@ -166,8 +174,9 @@ static void put_timed(text *t, const ks_account *a)
     };
     append_format(t, ", \"timed\": {");
     for (uint32_t i = 0; i < KF_COST_COUNT; i++)
-        append_format(t, "%s\"%s\": {\"calls\": %llu, \"ns\": %.0f}", i ? ", " : "", names[i], as_ull(a->calls[i]),
-            (double)a->ticks[i] * (i == KF_COST_ATTACH ? 1 : a->ns_per_tick));
+        append_format(t, "%s\"%s\": {\"calls\": %llu, \"ns\": %.0f}", i ? ", " : "", names[i],
+                      as_ull(a->calls[i]),
+                      (double)a->ticks[i] * (i == KF_COST_ATTACH ? 1 : a->ns_per_tick));
     append_format(t, "}");
 }
 
@@ -178,21 +187,22 @@ static void put_units(text *t, const ks_account *a, const kf_control *control)
     append_format(t, ", \"unit_ns\": {");
     for (uint32_t i = 0; i < KF_UNIT_COUNT; i++)
         append_format(t, "%s\"%s\": %.2f", i ? ", " : "", names[i],
-            (double)kb_load_relaxed(&control->unit_costs[i]) / KF_UNIT_PARTS * a->ns_per_tick);
+                      (double)kb_load_relaxed(&control->unit_costs[i]) / KF_UNIT_PARTS *
+                          a->ns_per_tick);
     append_format(t, "}");
 }
 
 static void put_budget(text *t, const ks_account *a, const ks_budget *b, const ks_cost *c)
 {
     append_format(t,
-        ", \"budget\": {\"percent\": %.4f, \"kept\": %s, \"ranges_left_out\": %llu, "
-        "\"events_left_out_about\": %.0f, \"kinds_left_out_ns\": %llu, \"levels\": [",
-        b->ppm / 1e4, is_limit_kept(b, c) ? "true" : "false", as_ull(a->tally.shed), b->left_out_events,
-        as_ull(b->closed_ns));
+                  ", \"budget\": {\"percent\": %.4f, \"kept\": %s, \"ranges_left_out\": %llu, "
+                  "\"events_left_out_about\": %.0f, \"kinds_left_out_ns\": %llu, \"levels\": [",
+                  b->ppm / 1e4, is_limit_kept(b, c) ? "true" : "false", as_ull(a->tally.shed),
+                  b->left_out_events, as_ull(b->closed_ns));
     for (uint32_t i = 0; i < b->period_count; i++)
         append_format(t, "%s{\"level\": %u, \"from_s\": %.3f, \"until_s\": %.3f}", i ? ", " : "",
-            b->periods[i].level, (double)b->periods[i].from_ns / NS_PER_S,
-            (double)b->periods[i].until_ns / NS_PER_S);
+                      b->periods[i].level, (double)b->periods[i].from_ns / NS_PER_S,
+                      (double)b->periods[i].until_ns / NS_PER_S);
     append_format(t, "]}");
 }
 
@@ -218,10 +228,11 @@ static void put_cpu(text *t, const ks_cost_said *s)
     put_known(t, "recorder_cpu_ns", known, c->recorder_ns);
     if (!inside)
         put_known(t, "recorder_system_ns", known, c->recorder_system_ns);
-    append_format(t, ", \"in_program_estimated_ns\": %llu, \"in_program_timed_ns\": %llu", as_ull(c->estimated_ns),
-        as_ull(c->measured_ns + c->fixed_ns));
+    append_format(t, ", \"in_program_estimated_ns\": %llu, \"in_program_timed_ns\": %llu",
+                  as_ull(c->estimated_ns), as_ull(c->measured_ns + c->fixed_ns));
     if (inside)
-        append_format(t,
+        append_format(
+            t,
             ", \"helper_threads_cpu_ns\": %llu, \"prepare_cpu_ns\": %llu, \"build_cpu_ns\": %llu",
             as_ull(c->helpers_ns), as_ull(s->prepare_ns), as_ull(s->build_ns));
 }
@@ -232,8 +243,9 @@ static void put_cost_header(const ks_cost_said *s, text *t)
     double seconds = (double)s->lasted_ns / NS_PER_S;
     append_format(t, "{");
     put_cpu(t, s);
-    append_format(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f", as_ull(tally->bytes),
-        seconds > 0 ? (double)tally->bytes / seconds : 0.0, seconds);
+    append_format(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f",
+                  as_ull(tally->bytes), seconds > 0 ? (double)tally->bytes / seconds : 0.0,
+                  seconds);
     put_records(t, tally);
     put_units(t, s->account, s->control);
     put_timed(t, s->account);

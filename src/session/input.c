@@ -34,7 +34,7 @@ struct ks_input_state {
     KB_VEC(uint64_t) memory; /* chunks copied from the pool */
     KB_VEC(full_chunk) full;
     uint64_t evicted_before, evicted_after; /* they were copied */
-    kb_map known;            /* index:32|serial:32 → place */
+    kb_map known;                           /* index:32|serial:32 → place */
     bool out_of_memory;
     uint64_t buffer[KF_CHUNK_WORDS];
     char path[KS_PATH_BYTES];
@@ -142,7 +142,8 @@ static void visit_chunk(state *s, const kf_pool *pool, uint32_t index)
 
 static int compare_newest_first(const void *left, const void *right)
 {
-    uint64_t a = ((const full_chunk *)left)->last_ticks, b = ((const full_chunk *)right)->last_ticks;
+    uint64_t a = ((const full_chunk *)left)->last_ticks,
+             b = ((const full_chunk *)right)->last_ticks;
     return (a < b) - (a > b);
 }
 
@@ -170,7 +171,8 @@ static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chun
 {
     uint64_t key = (uint64_t)full->index << 32 | full->serial, *at = kb_map_find(&s->known, key);
     ks_tally tally = {.chunks = 0};
-    if (!full->is_copied || !at || full->last_ticks < kb_load_relaxed(&pool->control->window_ticks) ||
+    if (!full->is_copied || !at ||
+        full->last_ticks < kb_load_relaxed(&pool->control->window_ticks) ||
         kb_load_relaxed(&pool->descriptors[full->index].serial) == full->serial)
         return 0;
     const chunk_place *p = &s->places.data[*at];
@@ -283,7 +285,8 @@ static kineto_status check_spool(const char *path, int fd, int *out, kf_spool_he
     else if (st.st_uid != geteuid())
         status = kb_fail(err, KINETO_E_PERMISSION, "'%s' belongs to another user", path);
     else
-        status = check_spool_header(path, header, read_spool_at(fd, header, sizeof *header, 0), err);
+        status =
+            check_spool_header(path, header, read_spool_at(fd, header, sizeof *header, 0), err);
     if (status == KINETO_OK)
         *out = fd;
     else
@@ -311,7 +314,7 @@ kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_
 
 /* Take one frame at `at`; false: not a frame, which is where the contents end. */
 static bool read_spool_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *control_serial,
-                       bool have_pool)
+                             bool have_pool)
 {
     state *s = in->state;
     uint64_t payload = at + sizeof *f;
@@ -330,7 +333,8 @@ static bool read_spool_frame(ks_input *in, const kf_frame *f, uint64_t at, uint3
         if (have_pool)
             return true;
         in->input.dictionary_words = KB_MAX(in->input.dictionary_words, f->first + words);
-        return read_spool_at(s->fd, s->dictionary + f->first, f->bytes, payload) == (ssize_t)f->bytes;
+        return read_spool_at(s->fd, s->dictionary + f->first, f->bytes, payload) ==
+               (ssize_t)f->bytes;
     }
     if (f->type != KF_FRAME_CONTROL)
         return f->type == KF_FRAME_FREE && f->bytes <= KF_CHUNK_BYTES;
@@ -342,8 +346,8 @@ static bool read_spool_frame(ks_input *in, const kf_frame *f, uint64_t at, uint3
     return read_spool_at(s->fd, in->control, f->bytes, payload) == (ssize_t)f->bytes;
 }
 
-static kineto_status check_same_recording(const char *path, const kf_spool_header *h, const kf_control *c,
-                                    kineto_error *err)
+static kineto_status check_same_recording(const char *path, const kf_spool_header *h,
+                                          const kf_control *c, kineto_error *err)
 {
     if (h->collector_pid == c->collector_pid &&
         h->collector_start_time == c->collector_start_time &&
@@ -353,8 +357,8 @@ static kineto_status check_same_recording(const char *path, const kf_spool_heade
 }
 
 /* The spool is open as s->fd. */
-static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header header, bool have_pool,
-                                kineto_error *err)
+static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header header,
+                                bool have_pool, kineto_error *err)
 {
     state *s = in->state;
     kf_frame frame;
@@ -418,7 +422,7 @@ static kf_control *create_control(void)
 
 /* The pool first. `written`: the spool in place of one that is opened by its path. */
 static kineto_status read_pool_and_spool(ks_input *in, const kf_pool *pool, const char *path,
-                              const ks_spool *written, kineto_error *err)
+                                         const ks_spool *written, kineto_error *err)
 {
     state *s = in->state;
     kf_spool_header header;
@@ -480,8 +484,9 @@ kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, 
 
 #define MAX_COPIES 3u
 
-kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written, const kf_pool *pool,
-                                 ks_input **out, uint64_t *now, kineto_error *err)
+kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written,
+                                 const kf_pool *pool, ks_input **out, uint64_t *now,
+                                 kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     *out = NULL;
@@ -502,9 +507,8 @@ uint64_t ks_input_spool_events(ks_input *input)
     ks_tally tally = {.chunks = 0};
     for (uint32_t i = 0; i < input->input.chunk_count; i++) {
         uint32_t words = 0;
-        const uint64_t *chunk = input->state->places.data[i].in_spool
-                                    ? get_chunk(input->state, i, &words, NULL)
-                                    : NULL;
+        const uint64_t *chunk =
+            input->state->places.data[i].in_spool ? get_chunk(input->state, i, &words, NULL) : NULL;
         if (chunk)
             ks_tally_chunk(&tally, chunk, words, NULL);
     }

@@ -108,7 +108,8 @@ void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
 void ks_own_memory_release(const kf_pool *pool)
 {
     kf_control *control = pool->control;
-    if (control->external || control->collector_pid != kb_os_pid() || ks_has_foreign_windows(control))
+    if (control->external || control->collector_pid != kb_os_pid() ||
+        ks_has_foreign_windows(control))
         return;
     kb_store_release(&control->chunk_limit, 0u);
     uint32_t count = ks_own_chunks_in_use(pool), high = 0;

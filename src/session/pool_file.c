@@ -38,7 +38,7 @@ bool ks_pool_file_name(const char *name)
 }
 
 static kineto_status create_pool_in(const char *directory, size_t bytes, char path[KS_PATH_BYTES],
-                               void **map, kineto_error *err)
+                                    void **map, kineto_error *err)
 {
     uint64_t random = kb_os_random();
     int n = snprintf(path, KS_PATH_BYTES, "%s/" NAME_PREFIX "%u-%u-%08x" NAME_SUFFIX, directory,

@@ -82,7 +82,8 @@ static uint32_t copy_sealed_chunk(uint64_t *to, const uint64_t *chunk, uint32_t 
 #endif
 }
 
-static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *words, kineto_error *err)
+static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *words,
+                                      kineto_error *err)
 {
     ks_pool_reader *r = context;
     const kf_descriptor *d = &r->pool->descriptors[index];

@@ -19,9 +19,9 @@
 #define OUR_MACHINE EM_NONE
 #endif
 
-#define ENVIRONMENT_BYTES (256u << 10) /* of it that is read */
-#define CAP_DAC_OVERRIDE  1u           /* opens files of others */
-#define BEGINNING_NS      UINT64_C(30000000) /* of a program: what is loaded with it is there then */
+#define ENVIRONMENT_BYTES (256u << 10)  /* of it that is read */
+#define CAP_DAC_OVERRIDE  1u            /* opens files of others */
+#define BEGINNING_NS UINT64_C(30000000) /* of a program: what is loaded with it is there then */
 
 const char *ks_unrecorded_text(ks_unrecorded why)
 {
@@ -173,7 +173,8 @@ static bool raises_privileges(const struct stat *st)
 /* ---- rights ---------------------------------------------------------------------------------------- */
 
 /* The numbers of a line, as many as there is room for. @return how many there are. */
-static uint32_t read_numbers(const char *status, const char *line, int base, uint64_t *out, uint32_t room)
+static uint32_t read_numbers(const char *status, const char *line, int base, uint64_t *out,
+                             uint32_t room)
 {
     const char *at = strstr(status, line);
     uint32_t count = 0;
@@ -267,7 +268,8 @@ static bool may_open_pool(const ks_surroundings *s, uint32_t pid)
     enum { OF_FILES = 3 }; /* Uid: real, effective, saved, of files */
     char path[64], text[4096];
     uint64_t user, capabilities;
-    if (!s->pool_inode || !kb_os_read_file(format_proc_path(pid, "status", path), text, sizeof text) ||
+    if (!s->pool_inode ||
+        !kb_os_read_file(format_proc_path(pid, "status", path), text, sizeof text) ||
         !status_number(text, "\nUid:", OF_FILES, 10, &user) || user == s->pool_owner)
         return true;
     return !status_number(text, "\nCapEff:", 0, 16, &capabilities) ||
@@ -278,7 +280,8 @@ static bool has_address_space(const ks_surroundings *s, uint32_t pid)
 {
     static const char line[] = "Max address space";
     char path[64], text[4096];
-    if (!s->pool_bytes || !kb_os_read_file(format_proc_path(pid, "limits", path), text, sizeof text))
+    if (!s->pool_bytes ||
+        !kb_os_read_file(format_proc_path(pid, "limits", path), text, sizeof text))
         return true;
     const char *at = strstr(text, line);
     char *end;

@@ -14,15 +14,17 @@
              "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without "   \
              "these, or install ckineto by pip and import it in the program")                      \
     X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")             \
-    X(OPENCL, "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "      \
-              "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")  \
+    X(OPENCL,                                                                                      \
+      "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
+      "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")        \
     X(STATIC, "statically linked: nothing can be loaded into it")                                  \
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid, set-gid or file capabilities)")               \
     X(NAMESPACE, "in another pid or mount namespace")                                              \
     X(INVISIBLE, "cannot see the recording's buffer: another root directory (chroot)")             \
     X(REFUSED, "may not open the recording's buffer: runs as another user than the recorder")      \
-    X(NO_MEMORY, "has no room for the recording's buffer: its address space is limited (ulimit -v)") \
+    X(NO_MEMORY,                                                                                   \
+      "has no room for the recording's buffer: its address space is limited (ulimit -v)")          \
     X(ENVIRONMENT, "was started without the recording's environment: CKINETO_SESSION is not set")  \
     X(OTHER_RECORDING, "belongs to another recording: CKINETO_SESSION names another buffer")       \
     X(OTHER_VERSION, "has a library of another version of ckineto, which cannot read the "         \
@@ -71,8 +73,8 @@ typedef struct ks_image {
     bool gone;                    /* the process has ended */
     dev_t device;                 /* of the program file, with its inode */
     ino_t inode;
-    uint64_t cpu_ns;              /* of the process, at the last look */
-    uint64_t next_search_ns;      /* CPU time at which its libraries are searched again */
+    uint64_t cpu_ns;         /* of the process, at the last look */
+    uint64_t next_search_ns; /* CPU time at which its libraries are searched again */
     char name[32];
 } ks_image;
 

@@ -48,7 +48,8 @@ static void describe_orphan(const kf_pool *pool, const char *pool_path, ks_orpha
     memset(o, 0, sizeof *o);
     copy_bounded_text(o->pool_path, sizeof o->pool_path, pool_path, sizeof o->pool_path - 1);
     copy_bounded_text(o->spool_path, sizeof o->spool_path, c->spool_path, sizeof c->spool_path - 1);
-    copy_bounded_text(o->output_path, sizeof o->output_path, c->output_path, sizeof c->output_path - 1);
+    copy_bounded_text(o->output_path, sizeof o->output_path, c->output_path,
+                      sizeof c->output_path - 1);
     ks_pool_processes(pool, note_first_program, o);
     o->recorder_pid = c->collector_pid;
     o->recorder_alive = is_this_boot(c->boot_id, sizeof c->boot_id) &&
@@ -130,7 +131,7 @@ static bool is_left_by_crash(const char *path)
 }
 
 static kineto_status open_pool_file(const char *path, kf_pool *pool, void **map, size_t *bytes,
-                               kineto_error *err)
+                                    kineto_error *err)
 {
     kineto_error why = {0};
     *map = is_left_by_crash(path) ? read_pool_file(path, bytes, &why)
@@ -277,8 +278,8 @@ static kt_build_note describe_missing_part(ks_input *input, const kf_pool *pool,
 }
 
 /* `why` something of it is missing, if anything is. */
-static kineto_status build_orphan_trace(const char *spool_path, const kf_pool *pool, const char *why,
-                           kineto_trace **out, kineto_error *err)
+static kineto_status build_orphan_trace(const char *spool_path, const kf_pool *pool,
+                                        const char *why, kineto_trace **out, kineto_error *err)
 {
     ks_input *input = NULL;
     kineto_status status = ks_input_open(spool_path, pool, &input, err);
@@ -335,7 +336,8 @@ static kineto_status recover_pool(const char *path, bool force, ks_orphan *what,
     }
     if (what->spool_path[0] && !is_spool_of_pool(what->spool_path, pool.control, &why))
         what->spool_path[0] = 0;
-    status = build_orphan_trace(what->spool_path[0] ? what->spool_path : NULL, &pool, why.message, out, err);
+    status = build_orphan_trace(what->spool_path[0] ? what->spool_path : NULL, &pool, why.message,
+                                out, err);
 done:
     kb_os_unmap(map, bytes);
     return status;

@@ -53,8 +53,8 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
 
 uint64_t ks_tally_events(const ks_tally *t)
 {
-    static const kf_type events[] = {KF_END,     KF_INSTANT, KF_ASYNC_BEGIN, KF_COUNTER,
-                                     KF_MEMORY,  KF_DEVICE,  KF_RANGE};
+    static const kf_type events[] = {KF_END,    KF_INSTANT, KF_ASYNC_BEGIN, KF_COUNTER,
+                                     KF_MEMORY, KF_DEVICE,  KF_RANGE};
     uint64_t sum = 0;
     for (size_t i = 0; i < KB_COUNT(events); i++)
         sum += t->records[events[i]];
@@ -83,7 +83,8 @@ static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t a
 }
 
 /* Not all records say when they were made: those are where the one before them is. */
-static bool is_record_in_part(const ks_part *part, const uint64_t *record, uint32_t words, bool before)
+static bool is_record_in_part(const ks_part *part, const uint64_t *record, uint32_t words,
+                              bool before)
 {
     static const bool tells[KF_TYPE_COUNT] = {
         [KF_KEYFRAME] = true,  [KF_BEGIN] = true,   [KF_INSTANT] = true, [KF_ASYNC_BEGIN] = true,
@@ -189,7 +190,8 @@ static uint64_t elapsed_since(uint64_t now, uint64_t then) { return now > then ?
 
 uint64_t ks_account_waited_ns(const ks_account *a, uint64_t program_ns)
 {
-    return elapsed_since(elapsed_since(usage_ns(RUSAGE_CHILDREN, NULL), a->then.children_ns), program_ns);
+    return elapsed_since(elapsed_since(usage_ns(RUSAGE_CHILDREN, NULL), a->then.children_ns),
+                         program_ns);
 }
 
 /* ---- processes ----------------------------------------------------------------------------------- */

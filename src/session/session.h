@@ -16,7 +16,7 @@ typedef struct ks_extras {
     bool counters;       /* of operators: between kineto_rt_counters_begin and _end */
     bool adjust_steps;   /* see kt_build_options */
     bool no_links;       /* none from forward to backward operators */
-    bool last;           /* it ends with the next stop: memory is given back while the trace grows */
+    bool last; /* it ends with the next stop: memory is given back while the trace grows */
     void (*post)(void *context, int64_t debug_handle, kt_build_post *post);
     void *post_context;
     const char *metadata[8]; /* keys that the header has, with the value 1 */
@@ -26,9 +26,10 @@ typedef struct ks_extras {
     const kt_build_note *notes; /* lines of the ledger */
     uint32_t note_count;
     int64_t from_ns, until_ns; /* cut the trace there, ns since 1970; 0: no limit */
-    uint64_t from_ticks, until_ticks; /* of these times, if they are known better; 0: they are not */
-    bool armed; /* what it records is worth nothing until ks_session_keep: it is overwritten */
-    bool grows; /* little memory at first, more with ks_sessions_grow */
+    uint64_t from_ticks,
+        until_ticks; /* of these times, if they are known better; 0: they are not */
+    bool armed;      /* what it records is worth nothing until ks_session_keep: it is overwritten */
+    bool grows;      /* little memory at first, more with ks_sessions_grow */
 } ks_extras;
 /** kineto_session_prepare with such. */
 kineto_status ks_session_prepare(const kineto_session_options *options, const ks_extras *extras,
@@ -73,8 +74,9 @@ kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, 
  *  and again if even that one was overwritten meanwhile.
  *  @param written  in place of spool_path, or NULL.
  *  @param now      ticks: the input ends there. Of what was written later it may have parts only. */
-kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written, const kf_pool *pool,
-                                 ks_input **out, uint64_t *now, kineto_error *err);
+kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written,
+                                 const kf_pool *pool, ks_input **out, uint64_t *now,
+                                 kineto_error *err);
 /** Events in the chunks that the spool holds, see KF_REASON_IN_SPOOL. Reads them all. */
 uint64_t ks_input_spool_events(ks_input *input);
 void ks_input_close(ks_input *input);
@@ -141,10 +143,10 @@ void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *conte
 
 /* ---- process_image.c: why a process does not show its program ---------------------------------- */
 typedef enum ks_rights {
-    KS_RIGHTS_UNKNOWN,    /* it has ended, say */
-    KS_RIGHTS_RAISED,     /* set-uid, set-gid or file capabilities */
+    KS_RIGHTS_UNKNOWN, /* it has ended, say */
+    KS_RIGHTS_RAISED,  /* set-uid, set-gid or file capabilities */
     KS_RIGHTS_OTHER_USER,
-    KS_RIGHTS_CLOSED      /* of this user: a program file without read permission, PR_SET_DUMPABLE */
+    KS_RIGHTS_CLOSED /* of this user: a program file without read permission, PR_SET_DUMPABLE */
 } ks_rights;
 ks_rights ks_process_rights(uint32_t pid);
 
@@ -185,14 +187,15 @@ typedef struct ks_collector_options {
     size_t buffer_bytes; /* 0: KS_BUFFER_BYTES */
     uint64_t keep_bytes; /* OLDEST and RING */
     ks_policy policy;
-    const char *output_path; /* the spool lies beside it */
+    const char *output_path;   /* the spool lies beside it */
     const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
-    uint32_t wants; /* of operators: KF_WANT_…; 0: KF_WANT_USUAL */
-    bool python_left_out; /* for the ledger: nothing attaches to Python programs */
+    uint32_t wants;            /* of operators: KF_WANT_…; 0: KF_WANT_USUAL */
+    bool python_left_out;      /* for the ledger: nothing attaches to Python programs */
     bool on_demand; /* nothing is recorded before a window is opened: see windows.c. The policy and
                        keep_bytes are for each window */
     double budget_ppm; /* of the programs' CPU time, to stay within: see self_cost.h; 0: none */
-    uint64_t ring_ns; /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
+    uint64_t
+        ring_ns; /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
 } ks_collector_options;
 
 typedef struct ks_collector_stats {

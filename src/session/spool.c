@@ -29,7 +29,7 @@ struct ks_spool {
 };
 
 static kineto_status write_vectors(ks_spool *s, struct iovec *iov, int count, uint64_t at,
-                               kineto_error *err)
+                                   kineto_error *err)
 {
     while (count > 0) {
         ssize_t n = pwritev(s->fd, iov, count, (off_t)at);
@@ -50,7 +50,7 @@ static kineto_status write_vectors(ks_spool *s, struct iovec *iov, int count, ui
 }
 
 static kineto_status write_spool_at(ks_spool *s, const void *data, size_t bytes, uint64_t at,
-                              kineto_error *err)
+                                    kineto_error *err)
 {
     struct iovec iov = {(void *)(uintptr_t)data, bytes};
     return write_vectors(s, &iov, 1, at, err);
@@ -72,7 +72,7 @@ static kineto_status append_to_spool(ks_spool *s, struct iovec *iov, int count, 
 }
 
 static kineto_status append_spool_frame(ks_spool *s, kf_frame frame, const void *payload,
-                                  kineto_error *err)
+                                        kineto_error *err)
 {
     struct iovec iov[2] = {{&frame, sizeof frame}, {(void *)(uintptr_t)payload, frame.bytes}};
     return append_to_spool(s, iov, 2, err);
@@ -81,7 +81,7 @@ static kineto_status append_spool_frame(ks_spool *s, kf_frame frame, const void 
 /* ---- making one -------------------------------------------------------------------------------- */
 
 static kineto_status write_spool_head(ks_spool *s, const kf_pool *pool, const char *pool_path,
-                                kineto_error *err)
+                                      kineto_error *err)
 {
     const kf_control *c = pool->control;
     kf_spool_header header = {.magic = KF_SPOOL_MAGIC,
@@ -230,8 +230,8 @@ static void report_eviction(ks_spool *s, uint64_t at, ks_spool_evict *evict, voi
         evict(context, s->scratch, (uint32_t)((size_t)n / 8));
 }
 
-static kineto_status write_ring_chunk(ks_spool *s, const ks_spool_chunk *chunk, ks_spool_evict *evict,
-                                void *context, kineto_error *err)
+static kineto_status write_ring_chunk(ks_spool *s, const ks_spool_chunk *chunk,
+                                      ks_spool_evict *evict, void *context, kineto_error *err)
 {
     if (s->ring_count < s->ring_chunks) {
         kineto_status status = write_slot(s, chunk, s->end, err);

@@ -89,7 +89,8 @@ static void write_name(seen_thread *t, const kf_pool *pool)
         (void)kf_dictionary_add(pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts));
 }
 
-static void update_thread_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *name)
+static void update_thread_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner,
+                               const char *name)
 {
     seen_thread *t = find_seen_thread(n, owner);
     if (!t || strcmp(t->name, name) == 0)
@@ -117,7 +118,8 @@ void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool)
         uint64_t claim = kf_chunk_claim_of(pool, i), owner = kf_claim_owner(claim);
         if (kf_claim_state(claim) != KF_CHUNK_LIVE || !owner)
             continue;
-        snprintf(path, sizeof path, "/proc/%u/task/%u/stat", (uint32_t)(owner >> 32), (uint32_t)owner);
+        snprintf(path, sizeof path, "/proc/%u/task/%u/stat", (uint32_t)(owner >> 32),
+                 (uint32_t)owner);
         if (kb_os_read_file(path, stat, sizeof stat))
             ks_thread_names_note(n, pool, owner, stat);
     }

@@ -15,7 +15,7 @@
 #define CROWDED      4u            /* of so many chunks one is in a thread's hands: sooner */
 #define YOUNG_NS     (100 * MILLISECOND)
 #define HAND_OVER_NS (3 * SECOND) /* sources that take longer are late */
-#define MAX_AGO_NS  1e18         /* the page may say anything */
+#define MAX_AGO_NS   1e18         /* the page may say anything */
 #define NOBODY       UINT64_MAX
 #define NO_SLOT      UINT32_MAX
 
@@ -420,7 +420,7 @@ void ks_window_release(ks_collector *c, ks_window *w)
 
 /* Of this window alone. What a ring in the buffer gives up never is what a window wants. */
 static void subtract_window_counters(const ks_collector *c, kf_control *control,
-                           const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
+                                     const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
 {
     bool all_kept = c->options.policy != KS_POLICY_RING && !of_ring;
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++) {
@@ -455,7 +455,8 @@ static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut
                               .said_until = now_ticks(c)};
 }
 
-static kt_build_options window_build_options(ks_collector *c, const ks_window *w, const ks_window_cut *cut)
+static kt_build_options window_build_options(ks_collector *c, const ks_window *w,
+                                             const ks_window_cut *cut)
 {
     kt_build_options o = common_options(c, cut);
     bool by_iteration = w->from_ticks != 0;
@@ -515,7 +516,8 @@ static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t
     double whole_ns = (double)whole_ticks / c->ticks_per_ns;
     double mib = (double)(c->pool.chunk_count * (uint64_t)KF_CHUNK_BYTES) / (double)MIB;
     snprintf(text->detail, sizeof text->detail,
-             "only the last %s of %s are whole: what was before had to make room in %.0f MiB; for all of it "
+             "only the last %s of %s are whole: what was before had to make room in %.0f MiB; for "
+             "all of it "
              "--ring-mb would have to be about %.0f",
              kb_duration((int64_t)whole_ns).s, kb_duration((int64_t)asked_ns).s, mib,
              mib * (double)asked_ticks / (double)KB_MAX(whole_ticks, 1u) + 1);

@@ -1,8 +1,8 @@
 /* A program that records something of its own for the time of a trace: what Kineto calls its
  * client. */
-#include "ondemand/support/callback_calls.h"
 #include "ondemand/capture/observers.h"
 #include "ondemand/output/output.h"
+#include "ondemand/support/callback_calls.h"
 
 #include <ckineto/control.h>
 

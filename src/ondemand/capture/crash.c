@@ -352,7 +352,8 @@ static void install_crash_handler(size_t i)
     if (sigaction(signals[i], &ours, &replaced) != 0)
         return;
     crash.installed[i] = true;
-    if (!is_crash_handler(&replaced)) /* another thread may have installed its own since we looked */
+    if (!is_crash_handler(
+            &replaced)) /* another thread may have installed its own since we looked */
         set_previous_action(i, &replaced);
 }
 

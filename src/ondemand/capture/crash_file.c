@@ -1,8 +1,8 @@
 /* The ring as a file, written by a process that is about to die: a pool with the same contents and
  * only the chunks that are in use, of which `ckineto recover` makes a trace. Async-signal-safe: no
  * heap, no lock, nothing that waits for another thread. */
-#include "ondemand/output/output.h"
 #include "ondemand/capture/ring.h"
+#include "ondemand/output/output.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define SUFFIX      ".ckpool"
-#define MAX_NUMBER 9u /* others of this name */
+#define MAX_NUMBER  9u /* others of this name */
 #define FILE_MODE   0600
 #define PATH_FOLDER "/tmp" /* as in output_path.c */
 #define RUN_CHUNKS  256u   /* written at once */
@@ -24,7 +24,7 @@
 /* The path that a trace would have: as asked for, or the usual one in the directory for requests.
  */
 static kineto_status find_trace_path(const kineto_control_options *o, ko_request_source *source,
-                                char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
+                                     char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     ko_request r;
     ko_request_init(&r);
@@ -39,7 +39,8 @@ static kineto_status find_trace_path(const kineto_control_options *o, ko_request
     return ko_request_output_path(&r, *source, kb_os_pid(), out, err);
 }
 
-static kineto_status open_crash_directory(ko_crash_file *f, ko_request_source source, kineto_error *err)
+static kineto_status open_crash_directory(ko_crash_file *f, ko_request_source source,
+                                          kineto_error *err)
 {
     const char *name;
     char parent[KO_REQUEST_PATH_BYTES];
@@ -165,7 +166,7 @@ static void write_chunks(output *out, const kf_pool *pool, const kf_control *hea
         while (end < count && end - first < RUN_CHUNKS && is_chunk_in_use(pool, end))
             end++;
         write_bytes_at(out, kf_pool_chunk(pool, first), (size_t)(end - first) * KF_CHUNK_BYTES,
-            header->chunks_offset + (uint64_t)first * KF_CHUNK_BYTES);
+                       header->chunks_offset + (uint64_t)first * KF_CHUNK_BYTES);
         first = KB_MAX(end, first + 1);
     }
 }
@@ -173,7 +174,7 @@ static void write_chunks(output *out, const kf_pool *pool, const kf_control *hea
 static void write_dictionary(output *out, const kf_pool *pool, const kf_control *header)
 {
     write_bytes_at(out, pool->dictionary, dictionary_words(pool) * sizeof *pool->dictionary,
-        header->dictionary_offset);
+                   header->dictionary_offset);
 }
 
 /* The head first: whatever becomes of the rest, what is there can be read. Names of threads come last, since
@@ -184,7 +185,7 @@ static void write_pool(output *out, const kf_pool *pool, const kf_control *heade
         out->os_error = errno;
     write_bytes_at(out, header, sizeof *header, 0);
     write_bytes_at(out, pool->descriptors, header->chunk_count * sizeof *pool->descriptors,
-        header->descriptors_offset);
+                   header->descriptors_offset);
     write_dictionary(out, pool, header);
     write_chunks(out, pool, header);
     kineto_rt_thread_names();

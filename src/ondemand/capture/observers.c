@@ -140,7 +140,8 @@ void ko_log_watch(void *context, const ko_stage_note *note)
         return;
     kineto_stage_event e = make_stage_event(note);
     kb_log(KINETO_LOG_STAGE, "on-demand tracing: request %llu%s: %s%s",
-           (unsigned long long)e.ticket, format_ids(&e).s, ko_stage_name(note->stage), format_detail(&e).s);
+           (unsigned long long)e.ticket, format_ids(&e).s, ko_stage_name(note->stage),
+           format_detail(&e).s);
 }
 
 /* ---- what must not happen, and did -------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include "ondemand/output/output.h"
 
 #define QUOTED_BYTES (6 * 256 + 3) /* a JSON string of at most 255 bytes */
-#define MAX_HEADERS 3u
+#define MAX_HEADERS  3u
 
 /* Used with the controller's lock held, but for what says otherwise. */
 struct ko_recorder {
@@ -21,7 +21,8 @@ static uint32_t wants_of_request(const ko_request *r)
     return KF_WANT_USUAL | (r->record_shapes ? KF_WANT_INPUTS : 0);
 }
 
-static kineto_status prepare_recorder_window(void *context, const ko_request *request, kineto_error *err)
+static kineto_status prepare_recorder_window(void *context, const ko_request *request,
+                                             kineto_error *err)
 {
     ko_recorder *r = context;
     uint64_t memory = request->profile_memory ? KINETO_KIND_BIT(KINETO_KIND_MEMORY) : 0;
@@ -34,7 +35,8 @@ static kineto_status prepare_recorder_window(void *context, const ko_request *re
     return ks_window_prepare(r->options.collector, &o, &r->window, err);
 }
 
-static kineto_status limit_recorder_window(void *context, int64_t from_step, int64_t until_step, kineto_error *err)
+static kineto_status limit_recorder_window(void *context, int64_t from_step, int64_t until_step,
+                                           kineto_error *err)
 {
     ko_recorder *r = context;
     int64_t times_ns[KF_STEP_TIMES];
@@ -57,7 +59,8 @@ static kineto_status arm_recorder_window(void *context, kineto_error *err)
     return ks_window_arm(r->options.collector, r->window, err);
 }
 
-static kineto_status stop_recorder_window(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
+static kineto_status stop_recorder_window(void *context, int64_t start_ns, int64_t end_ns,
+                                          kineto_error *err)
 {
     ko_recorder *r = context;
     if (!r->window)
@@ -103,7 +106,7 @@ static const kt_build_note less_than_asked = {
     false};
 
 static kineto_status save_trace(kineto_status status, kineto_trace *trace, ko_request_source source,
-                          const char *path, uint64_t *bytes, kineto_error *err)
+                                const char *path, uint64_t *bytes, kineto_error *err)
 {
     if (status == KINETO_OK)
         status = ko_output_write(trace, source, path, bytes, err);
@@ -111,8 +114,9 @@ static kineto_status save_trace(kineto_status status, kineto_trace *trace, ko_re
     return status;
 }
 
-static kineto_status write_recorder_trace(void *context, const ko_request *request, ko_request_source source,
-                                 const char *path, uint64_t *bytes, kineto_error *err)
+static kineto_status write_recorder_trace(void *context, const ko_request *request,
+                                          ko_request_source source, const char *path,
+                                          uint64_t *bytes, kineto_error *err)
 {
     ko_recorder *r = context;
     kineto_trace *trace = NULL;
@@ -136,7 +140,7 @@ static kineto_status write_recorder_trace(void *context, const ko_request *reque
 /* ---- the ring -------------------------------------------------------------------------------------- */
 
 static kineto_status dump_recorder_ring(void *context, ko_request_source source, const char *path,
-                          const char *reason, uint64_t *bytes, kineto_error *err)
+                                        const char *reason, uint64_t *bytes, kineto_error *err)
 {
     ko_recorder *r = context;
     kineto_trace *trace = NULL;

@@ -28,14 +28,14 @@ static void count_recorder_dump(watchdog *w, kineto_status status, const kineto_
     else
         kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
     if (w->dumps == KO_MAX_AUTOMATIC_DUMPS)
-        kb_log(KINETO_LOG_WARNING, "ring: %u dumps that nobody asked for: no more", KO_MAX_AUTOMATIC_DUMPS);
+        kb_log(KINETO_LOG_WARNING, "ring: %u dumps that nobody asked for: no more",
+               KO_MAX_AUTOMATIC_DUMPS);
 }
 
 static bool may_dump_recorder(const watchdog *w) { return w->dumps < KO_MAX_AUTOMATIC_DUMPS; }
 
 /* Step number `n` lasted so long. */
-static void check_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_ns,
-                         int64_t end_ns)
+static void check_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_ns, int64_t end_ns)
 {
     kineto_error why;
     uint64_t usual, ns = end_ns > begin_ns ? (uint64_t)(end_ns - begin_ns) : 0;
@@ -50,7 +50,7 @@ static void check_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_
 
 /* Those that are over since the last look, as far as their times are known. */
 static void check_steps(watchdog *w, ko_controller *c, uint64_t count,
-                          const int64_t times_ns[KF_STEP_TIMES])
+                        const int64_t times_ns[KF_STEP_TIMES])
 {
     uint64_t known = count > KF_STEP_TIMES ? count - KF_STEP_TIMES : 0;
     uint64_t from = KB_MAX(w->seen ? w->seen - 1 : 0, known);
@@ -110,7 +110,10 @@ ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kin
     w->slow_step = options->slow_step;
     w->hang_ns = (int64_t)options->hang_ns;
     w->pause_ns = (int64_t)options->ring_ns;
-    w->listener =
-        (ko_listener){.name = "watchdog", .fd = -1, .wake_ns = 0, .turn = turn_recorder_watchdog, .destroy = destroy_recorder_watchdog};
+    w->listener = (ko_listener){.name = "watchdog",
+                                .fd = -1,
+                                .wake_ns = 0,
+                                .turn = turn_recorder_watchdog,
+                                .destroy = destroy_recorder_watchdog};
     return &w->listener;
 }

@@ -10,7 +10,7 @@
 #define NS_PER_S     1e9
 #define MIB          ((size_t)1 << 20)
 #define REASON_BYTES 256
-#define MAX_MIB     65536.0
+#define MAX_MIB      65536.0
 
 /* Guarded by the lock, which a fork's child may break. */
 static struct {
@@ -179,7 +179,8 @@ static void prepare_eviction_counting(int64_t length_ns)
     nanosleep(&wait, NULL);
     kb_clock_snapshot_take(control->ticks_clock, &b);
     int64_t ns = KB_MAX(b.monotonic_raw_ns - a.monotonic_raw_ns, INT64_C(1));
-    kf_evicted_prepare(control, (uint64_t)((double)length_ns * (double)(b.ticks - a.ticks) / (double)ns));
+    kf_evicted_prepare(control,
+                       (uint64_t)((double)length_ns * (double)(b.ticks - a.ticks) / (double)ns));
 }
 
 static kineto_status start_ring_session(const kineto_control_options *o, kineto_error *err)

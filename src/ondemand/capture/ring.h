@@ -4,14 +4,14 @@
 #define KO_RING_H
 
 #include "base/owned.h"
-#include "ondemand/controller/controller.h"
 #include "format/format.h"
+#include "ondemand/controller/controller.h"
 #include <ckineto/control.h>
 
-#define KO_RING_SECONDS      30.0 /* if only the ring is asked for */
-#define KO_RING_BYTES        ((size_t)64 << 20)
-#define KO_RING_MAX_SECONDS 86400.0
-#define KO_MAX_AUTOMATIC_DUMPS        10u /* that nobody asked for, in the life of the process */
+#define KO_RING_SECONDS        30.0 /* if only the ring is asked for */
+#define KO_RING_BYTES          ((size_t)64 << 20)
+#define KO_RING_MAX_SECONDS    86400.0
+#define KO_MAX_AUTOMATIC_DUMPS 10u /* that nobody asked for, in the life of the process */
 
 /* ---- ring.c --------------------------------------------------------------------------------------- */
 /** Read CKINETO_RING ("1",

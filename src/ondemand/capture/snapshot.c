@@ -1,8 +1,8 @@
 /* Snapshots of memory (PROFILE_MEMORY): by the program's client if it takes them itself, else a
  * memory profile of the time that was asked for. */
 #include "ondemand/capture/observers.h"
-#include "ondemand/output/output.h"
 #include "ondemand/capture/ring.h"
+#include "ondemand/output/output.h"
 #include "profiler/profiler.h"
 
 /* Of the one under way: the controller has one at a time. */

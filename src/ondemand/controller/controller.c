@@ -18,7 +18,8 @@ static bool init_controller_locks(ko_controller *c)
     return false;
 }
 
-static void init_controller(ko_controller *c, const ko_controller_options *options, const ko_driver *driver)
+static void init_controller(ko_controller *c, const ko_controller_options *options,
+                            const ko_driver *driver)
 {
     c->options = *options;
     snprintf(c->host, sizeof c->host, "%s", options->host ? options->host : "process");

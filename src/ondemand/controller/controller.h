@@ -101,12 +101,12 @@ void ko_listener_ring(ko_listener *l, ko_controller *c);
 
 /* ---- the controller -------------------------------------------------------------------------------- */
 typedef struct ko_controller_options {
-    uint32_t pid;            /* whose traces: goes into their names */
-    const char *host;        /* what `status` calls it: "process", "recorder" */
-    bool ring;               /* the driver's dump may be asked for */
-    const char *dump_path;   /* of dumps that name none, PID and number go in; NULL: the usual one.
+    uint32_t pid;          /* whose traces: goes into their names */
+    const char *host;      /* what `status` calls it: "process", "recorder" */
+    bool ring;             /* the driver's dump may be asked for */
+    const char *dump_path; /* of dumps that name none, PID and number go in; NULL: the usual one.
                                 Borrowed until destroyed */
-    uint64_t iterations;     /* that the program began before */
+    uint64_t iterations;   /* that the program began before */
 } ko_controller_options;
 kineto_status ko_controller_create(const ko_controller_options *options, const ko_driver *driver,
                                    ko_controller **out, kineto_error *err);
@@ -139,8 +139,8 @@ bool ko_controller_can_accept(ko_controller *c, const char **why);
 typedef struct ko_controller_status {
     uint32_t pid, state; /* ko_ondemand_state */
     const char *host;
-    int64_t iteration; /* -1: the program never said step */
-    uint64_t ticket;   /* of what is under way; 0: nothing */
+    int64_t iteration;        /* -1: the program never said step */
+    uint64_t ticket;          /* of what is under way; 0: nothing */
     int64_t start_ns, end_ns; /* of its window; 0: not known yet */
     bool by_iteration, ring, preempted;
     uint64_t traces; /* written so far */

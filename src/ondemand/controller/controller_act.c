@@ -5,7 +5,7 @@
 #define LATE_NS INT64_C(1000000) /* worth a word */
 
 void ko_post_stage(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_ns,
-            const char *text, const char *path, uint64_t bytes)
+                   const char *text, const char *path, uint64_t bytes)
 {
     ko_stage_note note = {.ticket = of->ticket,
                           .stage = (uint32_t)stage,
@@ -28,7 +28,7 @@ static void post_stage(ko_controller *c, ko_ondemand_answer *a, ko_stage stage, 
 /* ---- the driver ---------------------------------------------------------------------------------- */
 
 static kineto_status prepare_driver(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
-                             kineto_error *err)
+                                    kineto_error *err)
 {
     const ko_ondemand *m = &c->machine;
     kineto_status status = c->driver.prepare(c->driver.context, &m->request, err);
@@ -70,7 +70,8 @@ static kineto_status start_window(ko_controller *c, ko_ondemand_answer *a, kinet
     return KINETO_OK;
 }
 
-static kineto_status start_driver_snapshot(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
+static kineto_status start_driver_snapshot(ko_controller *c, ko_ondemand_answer *a,
+                                           kineto_error *err)
 {
     kineto_status status = c->driver.snapshot_start(c->driver.context, &c->machine.request, err);
     if (status == KINETO_OK)
@@ -112,7 +113,7 @@ static void drop_recording(ko_controller *c)
 
 /* In the order of the actions. What follows one that failed is not done. */
 static kineto_status carry_out_actions(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
-                               kineto_error *err)
+                                       kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (a->actions & KO_ACT_PREPARE)
@@ -176,7 +177,8 @@ int64_t ko_due_ns(const ko_controller *c)
 /* ---- events -------------------------------------------------------------------------------------- */
 
 /* The machine took it; now it has a number, a path and what the text had besides. */
-static void begin_request(ko_controller *c, const ko_intake *in, ko_ondemand_answer *a, int64_t now_ns)
+static void begin_request(ko_controller *c, const ko_intake *in, ko_ondemand_answer *a,
+                          int64_t now_ns)
 {
     char text[KO_NOTE_BYTES] = "";
     c->current = *in;
@@ -203,8 +205,8 @@ static bool waits_to_be_written(uint32_t state)
     return state != KO_ONDEMAND_WAIT && state != KO_ONDEMAND_PROCESS;
 }
 
-static void carry_out_and_report(ko_controller *c, ko_ondemand_event event, uint32_t before, int64_t now_ns,
-                   ko_ondemand_answer *a)
+static void carry_out_and_report(ko_controller *c, ko_ondemand_event event, uint32_t before,
+                                 int64_t now_ns, ko_ondemand_answer *a)
 {
     kineto_error why;
     if (carry_out_actions(c, a, now_ns, &why) != KINETO_OK)
@@ -216,8 +218,8 @@ static void carry_out_and_report(ko_controller *c, ko_ondemand_event event, uint
     arm_if_due(c);
 }
 
-static kineto_status report_refused(ko_controller *c, const ko_intake *in, bool busy, int64_t now_ns,
-                             ko_ondemand_answer *a, kineto_error *err)
+static kineto_status report_refused(ko_controller *c, const ko_intake *in, bool busy,
+                                    int64_t now_ns, ko_ondemand_answer *a, kineto_error *err)
 {
     ko_post_stage(c, in, KO_STAGE_REFUSED, now_ns, a->reason, NULL, 0);
     kineto_status status = kb_fail(err, busy ? KINETO_E_BUSY : KINETO_E_ARGUMENT, "%s", a->reason);
@@ -226,7 +228,7 @@ static kineto_status report_refused(ko_controller *c, const ko_intake *in, bool 
 }
 
 kineto_status ko_apply_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,
-                       const ko_intake *in, kineto_error *err)
+                             const ko_intake *in, kineto_error *err)
 {
     ko_ondemand *m = &c->machine;
     kineto_status status = KINETO_OK;

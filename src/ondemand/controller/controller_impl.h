@@ -19,9 +19,9 @@
 
 #define KO_MAX_LISTENERS 8u
 #define KO_MAX_WATCHERS  16u
-#define KO_STEPS          64u /* times that are kept of steps nobody has seen yet */
-#define KO_NOTE_BYTES     512u
-#define KO_REASON_BYTES   256u
+#define KO_STEPS         64u /* times that are kept of steps nobody has seen yet */
+#define KO_NOTE_BYTES    512u
+#define KO_REASON_BYTES  256u
 
 /* ---- controller_notes.c -------------------------------------------------------------------------- */
 typedef struct ko_note {
@@ -163,12 +163,12 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns);
 /** Bring the machine an event, carry out what it answers. @param in  with KO_EVENT_REQUEST.
  *  @return with KO_EVENT_REQUEST, whether it was accepted; KINETO_OK else. */
 kineto_status ko_apply_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,
-                       const ko_intake *in, kineto_error *err);
+                             const ko_intake *in, kineto_error *err);
 /** What is due by the clock. */
 void ko_tick(ko_controller *c);
 /** When that is next; INT64_MAX: never. */
 int64_t ko_due_ns(const ko_controller *c);
 /** Queue a note. @param text, path  may be NULL. */
 void ko_post_stage(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_ns,
-            const char *text, const char *path, uint64_t bytes);
+                   const char *text, const char *path, uint64_t bytes);
 #endif

@@ -116,7 +116,8 @@ static bool reopen_if_lost(ko_controller *c)
 /* ---- until when ---------------------------------------------------------------------------------- */
 
 /* The longest that poll may wait, for what does not go by the clock of requests. */
-static int64_t limit_wait(const ko_controller *c, int64_t wait_ns, int64_t poll_at_ns, int64_t now_ns)
+static int64_t limit_wait(const ko_controller *c, int64_t wait_ns, int64_t poll_at_ns,
+                          int64_t now_ns)
 {
     uint64_t monotonic_ns = kb_clock_ns(CLOCK_MONOTONIC), next_ns = UINT64_MAX;
     int64_t wait = wait_ns;

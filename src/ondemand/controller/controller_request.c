@@ -21,7 +21,7 @@ void ko_request_load_file(ko_controller *c)
 }
 
 static kineto_status parse_request_text(ko_intake *in, kineto_string text, ko_request_source source,
-                           kineto_error *err)
+                                        kineto_error *err)
 {
     ko_request_init(&in->request);
     kineto_status status =
@@ -35,7 +35,7 @@ static kineto_status parse_request_text(ko_intake *in, kineto_string text, ko_re
 /* Who names the path answers for it. The usual place is a directory that anybody may write to: it
  * is handled as if anybody had named it. */
 static ko_request_source path_source(const ko_request *asked, const ko_request *base,
-                                        ko_request_source source)
+                                     ko_request_source source)
 {
     if (asked->log_file[0])
         return source;
@@ -44,7 +44,7 @@ static ko_request_source path_source(const ko_request *asked, const ko_request *
 
 /* The caller holds intake_lock. */
 static kineto_status read_request_text(ko_controller *c, ko_intake *in, kineto_string text,
-                               ko_request_source source, kineto_error *err)
+                                       ko_request_source source, kineto_error *err)
 {
     ko_request_load_file(c);
     kineto_status status = parse_request_text(in, text, source, err);
@@ -64,7 +64,7 @@ static kineto_status read_request_text(ko_controller *c, ko_intake *in, kineto_s
 /* ---- asking for a trace ---------------------------------------------------------------------------- */
 
 static kineto_status report_refusal(ko_controller *c, const ko_intake *in, kineto_status status,
-                            const kineto_error *err)
+                                    const kineto_error *err)
 {
     ko_post_stage(c, in, KO_STAGE_REFUSED, ko_now_ns(), err->message, NULL, 0);
     return status;
@@ -103,7 +103,8 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ko_req
 
 /* The path of the N-th dump: as the options say, else ckineto_ring_PID_N.json in the directory that
  * is for requests. */
-static kineto_status choose_dump_path(ko_controller *c, ko_intake *in, uint32_t number, kineto_error *err)
+static kineto_status choose_dump_path(ko_controller *c, ko_intake *in, uint32_t number,
+                                      kineto_error *err)
 {
     const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR"), *own = c->options.dump_path;
     ko_request *r = &in->request;
@@ -122,7 +123,7 @@ static kineto_status choose_dump_path(ko_controller *c, ko_intake *in, uint32_t 
 }
 
 static kineto_status read_dump_text(ko_controller *c, ko_intake *in, kineto_string text,
-                               ko_request_source source, uint32_t number, kineto_error *err)
+                                    ko_request_source source, uint32_t number, kineto_error *err)
 {
     if (!c->driver.dump || !c->options.ring)
         return kb_fail(err, KINETO_E_STATE,
@@ -158,7 +159,7 @@ static kineto_status start_dump_job(ko_controller *c, const ko_intake *in, kinet
 }
 
 static kineto_status request_dump(ko_controller *c, ko_intake *in, kineto_string text,
-                          ko_request_source source, kineto_error *err)
+                                  ko_request_source source, kineto_error *err)
 {
     pthread_mutex_lock(&c->intake_lock); /* until it has its number, which is in its path */
     kineto_status status = read_dump_text(c, in, text, source, (uint32_t)c->dumps + 1, err);
@@ -196,5 +197,6 @@ kineto_status ko_controller_dump_because(ko_controller *c, kineto_error *err, co
     ko_controller_lock(c);
     kineto_status status = check_dump_possible(c, err);
     ko_controller_unlock(c);
-    return status ? status : request_dump(c, &in, kb_string(""), KO_FROM_ARGUMENT, err ? err : &unused);
+    return status ? status
+                  : request_dump(c, &in, kb_string(""), KO_FROM_ARGUMENT, err ? err : &unused);
 }

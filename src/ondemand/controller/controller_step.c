@@ -4,9 +4,9 @@
  * machine before he lets go, and looks again after he has. So none is lost, and none waits. */
 #include "ondemand/controller/controller_impl.h"
 
-#define MAX_AT_ONCE  256u /* steps that one thread replays for others */
-#define POLL_MIN_NS INT64_C(1000000)
-#define POLL_MAX_NS  INT64_C(50000000)
+#define MAX_AT_ONCE   256u /* steps that one thread replays for others */
+#define POLL_MIN_NS   INT64_C(1000000)
+#define POLL_MAX_NS   INT64_C(50000000)
 #define SAME_CLOCK_NS INT64_C(1000000000) /* steps that are further back: the clock was set */
 
 /* ---- times --------------------------------------------------------------------------------------- */

@@ -40,8 +40,8 @@ static void *run_job(void *argument)
     kineto_status status = run_driver_job(job, &bytes, &why);
     ko_controller_lock(c);
     if (status == KINETO_OK)
-        ko_post_stage(c, &job->what, KO_STAGE_WRITTEN, ko_now_ns(), job->what.reason, job->what.path,
-               bytes);
+        ko_post_stage(c, &job->what, KO_STAGE_WRITTEN, ko_now_ns(), job->what.reason,
+                      job->what.path, bytes);
     else
         ko_post_stage(c, &job->what, KO_STAGE_FAILED, ko_now_ns(), why.message, NULL, 0);
     finish_job(c, job, status == KINETO_OK);

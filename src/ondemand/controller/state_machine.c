@@ -19,7 +19,10 @@ static int64_t add_saturated(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN) : sum;
 }
 
-static int64_t value_or_default(int64_t value, int64_t otherwise) { return value < 0 ? otherwise : value; }
+static int64_t value_or_default(int64_t value, int64_t otherwise)
+{
+    return value < 0 ? otherwise : value;
+}
 
 static int64_t request_duration_ns(const ko_request *r)
 {
@@ -41,7 +44,8 @@ static int64_t round_up_to_multiple(int64_t at, int64_t multiple)
 }
 
 /* One more sentence; what does not fit is cut. */
-static void append_reason(ko_ondemand_answer *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void append_reason(ko_ondemand_answer *a, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 static void append_reason(ko_ondemand_answer *a, const char *fmt, ...)
 {
     size_t used = strlen(a->reason), room = sizeof a->reason;
@@ -139,7 +143,7 @@ static void switch_to_time(ko_ondemand *m, ko_ondemand_answer *a)
     m->start_ns = add_saturated(m->end_ns, warm ? 0 : request_warmup_ns(&m->request));
     m->end_ns = add_saturated(m->start_ns, request_duration_ns(&m->request));
     append_reason(a, "the program made no step for %" PRId64 " s: traced by time instead",
-        KO_ONDEMAND_STALL_NS / INT64_C(1000000000));
+                  KO_ONDEMAND_STALL_NS / INT64_C(1000000000));
 }
 
 /* ---- time ---------------------------------------------------------------------------------------- */
@@ -172,7 +176,7 @@ static void stop_window_by_time(ko_ondemand *m, ko_ondemand_answer *a)
 {
     if (m->by_iteration)
         append_reason(a, "ended by its time, %" PRId64 " iterations before its end",
-            kb_length_ns(m->iteration, m->end_iteration));
+                      kb_length_ns(m->iteration, m->end_iteration));
     stop_window_at(m, m->end_ns, a);
 }
 
@@ -285,20 +289,22 @@ static void plan_by_time(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
     m->end_ns = add_saturated(m->start_ns, request_duration_ns(r));
     int64_t left = kb_length_ns(now, m->start_ns);
     if (r->start_time_ns > 0 && left < warmup)
-        append_reason(a, "late: warms up %s instead of %s", kb_duration(left).s, kb_duration(warmup).s);
+        append_reason(a, "late: warms up %s instead of %s", kb_duration(left).s,
+                      kb_duration(warmup).s);
 }
 
 /* The first iteration that can be recorded whole is the next one. */
 static int64_t first_iteration(const ko_ondemand *m, ko_ondemand_answer *a)
 {
     const ko_request *r = &m->request;
-    int64_t next = add_saturated(m->iteration, 1), warmup = value_or_default(r->warmup_iterations, 0);
+    int64_t next = add_saturated(m->iteration, 1),
+            warmup = value_or_default(r->warmup_iterations, 0);
     bool rounded = r->start_iteration_roundup > 1;
     if (r->start_iteration < next && !rounded) {
         int64_t at = add_saturated(next, warmup);
         if (r->start_iteration > 0)
-            append_reason(a, "late: iteration %" PRId64 " is past, begins at %" PRId64, r->start_iteration,
-                at);
+            append_reason(a, "late: iteration %" PRId64 " is past, begins at %" PRId64,
+                          r->start_iteration, at);
         return at;
     }
     /* Others round to the same multiple: better less warm-up than another multiple. */
@@ -360,7 +366,8 @@ static void take_request(ko_ondemand *m, const ko_request *r, int64_t now, ko_on
     m->window_start_ns = m->window_end_ns = 0;
     a->actions |= KO_ACT_ACCEPT;
     if (iterations && !steps)
-        append_reason(a, "the program never said step: traced for %s instead of %" PRId64 " iterations",
+        append_reason(
+            a, "the program never said step: traced for %s instead of %" PRId64 " iterations",
             kb_duration(request_duration_ns(r)).s, r->iterations);
     if (m->by_iteration)
         plan_iterations(m, now, a);
@@ -425,7 +432,7 @@ static void handle_failure(ko_ondemand *m, ko_ondemand_answer *a)
 }
 
 static void handle_event(ko_ondemand *m, ko_ondemand_event event, int64_t now,
-                       const ko_request *request, ko_ondemand_answer *a)
+                         const ko_request *request, ko_ondemand_answer *a)
 {
     switch (event) {
     case KO_EVENT_REQUEST:

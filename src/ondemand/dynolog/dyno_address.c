@@ -10,7 +10,8 @@ static const size_t path_at = offsetof(struct sockaddr_un, sun_path);
 
 static bool is_directory_given(const char *directory) { return directory && *directory; }
 
-static kineto_status make_abstract_address(const char *name, ko_dyno_address *out, kineto_error *err)
+static kineto_status make_abstract_address(const char *name, ko_dyno_address *out,
+                                           kineto_error *err)
 {
     size_t n = strlen(name);
     if (n + 2 > sizeof out->address.sun_path)
@@ -23,8 +24,8 @@ static kineto_status make_abstract_address(const char *name, ko_dyno_address *ou
 }
 
 /* As it is written, without tidying it up: Dynolog compares texts. */
-static kineto_status make_path_address(const char *name, const char *directory, ko_dyno_address *out,
-                                  kineto_error *err)
+static kineto_status make_path_address(const char *name, const char *directory,
+                                       ko_dyno_address *out, kineto_error *err)
 {
     size_t directory_bytes = strlen(directory), n = strlen(name);
     if (strchr(name, '/'))
@@ -50,7 +51,7 @@ kineto_status ko_dyno_address_of(const char *name, const char *directory, ko_dyn
     if (!*name)
         return kb_fail(err, KINETO_E_ARGUMENT, "a socket needs a name");
     return is_directory_given(directory) ? make_path_address(name, directory, out, err)
-                                    : make_abstract_address(name, out, err);
+                                         : make_abstract_address(name, out, err);
 }
 
 static bool copy_socket_name(kineto_string found, char name[KO_DYNO_NAME_BYTES + 1])
@@ -71,7 +72,8 @@ static bool name_of_abstract(kineto_string path, char name[KO_DYNO_NAME_BYTES + 
     return copy_socket_name((kineto_string){path.data + 1, path.size - 2}, name);
 }
 
-static bool name_of_path(kineto_string path, const char *directory, char name[KO_DYNO_NAME_BYTES + 1])
+static bool name_of_path(kineto_string path, const char *directory,
+                         char name[KO_DYNO_NAME_BYTES + 1])
 {
     size_t n = strlen(directory);
     while (n > 0 && directory[n - 1] == '/')
@@ -90,7 +92,8 @@ bool ko_dyno_address_name(const ko_dyno_address *a, const char *directory,
     if (a->size <= path_at || a->size > sizeof a->address || a->address.sun_family != AF_UNIX)
         return false;
     kineto_string path = {a->address.sun_path, a->size - path_at};
-    return is_directory_given(directory) ? name_of_path(path, directory, name) : name_of_abstract(path, name);
+    return is_directory_given(directory) ? name_of_path(path, directory, name)
+                                         : name_of_abstract(path, name);
 }
 
 uint32_t ko_dyno_ancestors(uint32_t pid, int32_t pids[KO_DYNO_MOST_PIDS])

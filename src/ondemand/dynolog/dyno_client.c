@@ -18,16 +18,16 @@
 #define MILLISECOND UINT64_C(1000000)
 #define SECOND      (1000 * MILLISECOND)
 
-#define MIN_INTERVAL_NS   (10 * MILLISECOND)
-#define MAX_INTERVAL_NS   (45 * SECOND) /* a daemon forgets who is silent for a minute */
-#define MAX_BACK_OFF_NS   (10 * SECOND) /* so long Kineto itself may take to find a new daemon */
-#define FULL_WAIT_NS      (10 * MILLISECOND)
-#define FULL_TRIES        3u /* after 10, 20 and 40 ms */
-#define LAST_ANSWER_NS    (30 * MILLISECOND)
-#define REFUSED_EVERY_NS  (60 * SECOND)
+#define MIN_INTERVAL_NS  (10 * MILLISECOND)
+#define MAX_INTERVAL_NS  (45 * SECOND) /* a daemon forgets who is silent for a minute */
+#define MAX_BACK_OFF_NS  (10 * SECOND) /* so long Kineto itself may take to find a new daemon */
+#define FULL_WAIT_NS     (10 * MILLISECOND)
+#define FULL_TRIES       3u /* after 10, 20 and 40 ms */
+#define LAST_ANSWER_NS   (30 * MILLISECOND)
+#define REFUSED_EVERY_NS (60 * SECOND)
 #define MAX_AT_ONCE      32u /* datagrams; a queue usually holds 11 */
 #define MAX_NAMES        4u
-#define BUFFER_BYTES      ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES)
+#define BUFFER_BYTES     ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES)
 #define MAX_ASKING_BYTES (KO_DYNO_HEAD_BYTES + 16u + 4u * KO_DYNO_MOST_PIDS)
 
 /* What was last said about the daemon: each change makes one line of log. */
@@ -57,7 +57,7 @@ struct ko_dyno_client {
     uint32_t failures;   /* polls in a row */
     bool awaits;         /* an answer */
     bool known;          /* it has answered before */
-    daemon_state state; /* as the log last reported it */
+    daemon_state state;  /* as the log last reported it */
     uint64_t refused, refused_said_ns;
     char *buffer;
 };
@@ -67,7 +67,8 @@ static kineto_string empty_text(void) { return (kineto_string){"", 0}; }
 /* ---- what the log says ---------------------------------------------------------------------------
  */
 
-static void report_daemon_state(ko_dyno_client *c, daemon_state what, kineto_log_level level, const char *detail)
+static void report_daemon_state(ko_dyno_client *c, daemon_state what, kineto_log_level level,
+                                const char *detail)
 {
     static const char *const texts[] = {
         [TOLD_NOTHING] = "",
@@ -182,8 +183,9 @@ static kineto_status open_client_socket(ko_dyno_client *c, kineto_error *err)
     if (!kb_owned_take(&c->socket, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a socket");
     int fd = c->socket.fd;
-    kineto_status status = prepare_datagram_socket(c, fd) ? bind_client_socket(c, fd, err)
-                                          : kb_fail_os(err, errno, "cannot prepare a socket");
+    kineto_status status = prepare_datagram_socket(c, fd)
+                               ? bind_client_socket(c, fd, err)
+                               : kb_fail_os(err, errno, "cannot prepare a socket");
     if (status == KINETO_OK && !identify_socket_file(c))
         status = kb_fail_os(err, errno, "cannot find the socket that was just opened");
     if (status != KINETO_OK)
@@ -358,7 +360,8 @@ static void note_poll_failure(ko_dyno_client *c, daemon_state what, const char *
 {
     c->failures += c->failures < UINT32_MAX;
     /* Who never saw a daemon will often do without. */
-    report_daemon_state(c, what, c->known || what != TOLD_ABSENT ? KINETO_LOG_WARNING : KINETO_LOG_INFO, detail);
+    report_daemon_state(
+        c, what, c->known || what != TOLD_ABSENT ? KINETO_LOG_WARNING : KINETO_LOG_INFO, detail);
 }
 
 /* Nothing is sent to another process that took the daemon's name. */

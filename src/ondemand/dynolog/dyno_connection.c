@@ -63,7 +63,7 @@ static progress read_frame_body(ko_dyno_connection *c)
 }
 
 static progress make_frame_answer(ko_dyno_connection *c, ko_dyno_registry *r, uint64_t now_ns,
-                            kineto_error *refused)
+                                  kineto_error *refused)
 {
     char *text = NULL;
     size_t bytes = 0;

@@ -13,13 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BACKLOG          1024 /* connections; one that does not fit tries again after a second */
-#define MAX_AT_ONCE     128u /* datagrams, before the others have their turn */
-#define SEND_BYTES       (32 << 20)
-#define SHORT_BYTES      1024u /* of an answer: an empty one, a count, a usual request */
-#define TURN_NS          UINT64_C(10000000)   /* for connections, each time round */
-#define AGE_NS           UINT64_C(1000000000)
-#define COMPLAIN_NS      UINT64_C(10000000000)
+#define BACKLOG     1024 /* connections; one that does not fit tries again after a second */
+#define MAX_AT_ONCE 128u /* datagrams, before the others have their turn */
+#define SEND_BYTES  (32 << 20)
+#define SHORT_BYTES 1024u              /* of an answer: an empty one, a count, a usual request */
+#define TURN_NS     UINT64_C(10000000) /* for connections, each time round */
+#define AGE_NS      UINT64_C(1000000000)
+#define COMPLAIN_NS UINT64_C(10000000000)
 
 /* Whoever may send what they like must not fill a log. */
 typedef struct complaint {
@@ -135,8 +135,8 @@ static uint16_t bound_port(int fd)
                                          : ((struct sockaddr_in *)&a)->sin_port);
 }
 
-static kineto_status listen_on_address(ko_dyno_daemon *d, const struct addrinfo *at, const char *host,
-                               uint16_t port, kineto_error *err)
+static kineto_status listen_on_address(ko_dyno_daemon *d, const struct addrinfo *at,
+                                       const char *host, uint16_t port, kineto_error *err)
 {
     const int on = 1;
     d->listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -164,7 +164,8 @@ static bool is_loopback_address(const struct sockaddr *a)
             (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == IN_LOOPBACKNET));
 }
 
-static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint16_t port, kineto_error *err)
+static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint16_t port,
+                                       kineto_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
@@ -185,7 +186,8 @@ static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint
     return status;
 }
 
-static kineto_status open_daemon(ko_dyno_daemon *d, const ko_dyno_daemon_options *o, kineto_error *err)
+static kineto_status open_daemon(ko_dyno_daemon *d, const ko_dyno_daemon_options *o,
+                                 kineto_error *err)
 {
     d->datagrams = d->listener = -1;
     d->user = (uint32_t)geteuid();
@@ -277,7 +279,7 @@ static void answer_context(ko_dyno_daemon *d, const ko_dyno_message *m, const ko
 }
 
 static void handle_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno_address *from,
-                         uint32_t user, uint64_t now_ns)
+                           uint32_t user, uint64_t now_ns)
 {
     char name[KO_DYNO_NAME_BYTES + 1];
     ko_dyno_message m;
@@ -386,7 +388,8 @@ static bool accept_one(ko_dyno_daemon *d, uint64_t now_ns)
 
 enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MAX_POLLED = CONNECTIONS + KO_DYNO_MAX_CONNECTIONS };
 
-static nfds_t fill_poll_set(const ko_dyno_daemon *d, int stop, uint64_t now_ns, struct pollfd *polled)
+static nfds_t fill_poll_set(const ko_dyno_daemon *d, int stop, uint64_t now_ns,
+                            struct pollfd *polled)
 {
     bool listens = ko_dyno_connections_room_ns(&d->connections) <= now_ns;
     polled[STOP] = (struct pollfd){.fd = stop, .events = POLLIN};
@@ -418,7 +421,10 @@ static int poll_timeout_ms(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t no
 }
 
 /* What is left when the time is up has its turn after the datagrams that came meanwhile. */
-static bool is_time_slice_over(uint64_t since_ns) { return monotonic_now_ns() - since_ns > TURN_NS; }
+static bool is_time_slice_over(uint64_t since_ns)
+{
+    return monotonic_now_ns() - since_ns > TURN_NS;
+}
 
 static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, uint32_t count,
                               uint64_t now_ns)
@@ -429,7 +435,8 @@ static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, ui
     }
 }
 
-static void serve_ready(ko_dyno_daemon *d, const struct pollfd *polled, nfds_t count, uint64_t now_ns)
+static void serve_ready(ko_dyno_daemon *d, const struct pollfd *polled, nfds_t count,
+                        uint64_t now_ns)
 {
     if (polled[DATAGRAMS].revents)
         for (uint32_t i = 0; i < MAX_AT_ONCE && handle_datagram(d, now_ns); i++)

@@ -54,7 +54,8 @@ static bool read_socket_owner(const struct nlmsghdr *head, kineto_string name, u
 }
 
 /* A part of the list. @return whether there may be more. */
-static bool read_socket_list(const char *part, size_t bytes, kineto_string name, uint32_t *user, bool *found)
+static bool read_socket_list(const char *part, size_t bytes, kineto_string name, uint32_t *user,
+                             bool *found)
 {
     const struct nlmsghdr *head = (const struct nlmsghdr *)part;
     for (size_t left = bytes; NLMSG_OK(head, left); head = NLMSG_NEXT(head, left)) {
@@ -91,9 +92,9 @@ static bool find_abstract_owner(kineto_string name, uint32_t *user)
 static bool is_overflow_user(uint32_t user)
 {
     char text[64];
-    uint32_t overflow =
-        kb_os_read_file("/proc/sys/kernel/overflowuid", text, sizeof text) ? (uint32_t)strtoul(text, NULL, 10)
-                                                                          : 65534;
+    uint32_t overflow = kb_os_read_file("/proc/sys/kernel/overflowuid", text, sizeof text)
+                            ? (uint32_t)strtoul(text, NULL, 10)
+                            : 65534;
     return user == overflow && kb_os_read_file("/proc/self/uid_map", text, sizeof text) &&
            !strstr(text, "4294967295");
 }

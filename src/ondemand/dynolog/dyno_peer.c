@@ -31,7 +31,7 @@ typedef struct owner {
 
 /* IPv4 in IPv6's clothes is what the other side knows as IPv4. */
 static bool split_address(const struct sockaddr_storage *a, sa_family_t *family, uint32_t out[4],
-                       uint16_t *port)
+                          uint16_t *port)
 {
     static const uint32_t no_address[4] = {0};
     const struct sockaddr_in *four = (const struct sockaddr_in *)a;
@@ -63,7 +63,8 @@ static bool read_connection_ends(int fd, ends *out)
     return getsockname(fd, (struct sockaddr *)&ours, &ours_size) == 0 &&
            getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) == 0 &&
            split_address(&ours, &family, out->remote, &out->remote_port) &&
-           split_address(&theirs, &out->family, out->local, &out->local_port) && family == out->family;
+           split_address(&theirs, &out->family, out->local, &out->local_port) &&
+           family == out->family;
 }
 
 /* ---- asking for the one socket -----------------------------------------------------------------
@@ -162,7 +163,8 @@ bool ko_dyno_peer_user(int fd, uint32_t *user)
 {
     ends e;
     owner o;
-    if (!read_connection_ends(fd, &e) || (!query_socket_owner(&e, &o) && !find_stable_owner_in_proc(&e, &o)))
+    if (!read_connection_ends(fd, &e) ||
+        (!query_socket_owner(&e, &o) && !find_stable_owner_in_proc(&e, &o)))
         return false;
     *user = o.user;
     return o.inode != 0 && o.state != STATE_LISTEN && o.state != STATE_SYN_SENT;

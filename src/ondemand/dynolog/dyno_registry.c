@@ -4,15 +4,15 @@
 
 #include <time.h>
 
-#define MAX_PROCESSES           8192u
-#define MAX_OF_ONE_USER         2048u
-#define MAX_CONTEXTS            8192u
-#define MAX_TRIGGER_PIDS        4096u
-#define MAX_TEXT_BYTES          200000u /* of one: an answer has to fit into the buffer of a socket */
-#define MAX_WAITING             ((size_t)32 << 20) /* bytes of all that wait */
+#define MAX_PROCESSES    8192u
+#define MAX_OF_ONE_USER  2048u
+#define MAX_CONTEXTS     8192u
+#define MAX_TRIGGER_PIDS 4096u
+#define MAX_TEXT_BYTES   200000u /* of one: an answer has to fit into the buffer of a socket */
+#define MAX_WAITING      ((size_t)32 << 20) /* bytes of all that wait */
 #define MAX_WAITING_OF_ONE_USER ((size_t)8 << 20)
-#define SILENCE_NS               UINT64_C(60000000000)
-#define ID_BYTES                 64u /* what is put around a text */
+#define SILENCE_NS              UINT64_C(60000000000)
+#define ID_BYTES                64u /* what is put around a text */
 
 typedef struct process {
     int64_t job;
@@ -228,7 +228,8 @@ void ko_dyno_registry_destroy(ko_dyno_registry *r)
 /* ---- processes that ask ------------------------------------------------------------------------
  */
 
-static process_key key_of_message(const ko_dyno_message *m, uint32_t user, int32_t pids[KO_DYNO_MOST_PIDS])
+static process_key key_of_message(const ko_dyno_message *m, uint32_t user,
+                                  int32_t pids[KO_DYNO_MOST_PIDS])
 {
     uint32_t count = KB_MIN(m->pid_count, KO_DYNO_MOST_PIDS);
     memcpy(pids, m->pids, count * sizeof *pids);
@@ -346,7 +347,10 @@ static void free_gifts(gifts *g)
     kb_vec_free(g);
 }
 
-static bool means_all_processes(pid_set s) { return s.count == 0 || (s.count == 1 && s.pids[0] == 0); }
+static bool means_all_processes(pid_set s)
+{
+    return s.count == 0 || (s.count == 1 && s.pids[0] == 0);
+}
 
 static bool matches_trigger(const process *p, const ko_dyno_trigger *t, pid_set wanted)
 {
@@ -374,7 +378,7 @@ static bool consider_process(process *p, int32_t limit, ko_dyno_matches *out, gi
 }
 
 static kineto_status select_processes(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
-                            ko_dyno_matches *out, gifts *g, kineto_error *err)
+                                      ko_dyno_matches *out, gifts *g, kineto_error *err)
 {
     for (size_t i = first_index_of_job(r, t->job); i < r->all.count; i++) {
         process *p = r->all.data[i];
@@ -435,7 +439,7 @@ static void skip_users_over_limit(shares *all, gifts *g, ko_dyno_matches *out)
 }
 
 static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_bytes, gifts *g,
-                               ko_dyno_matches *out, kineto_error *err)
+                                       ko_dyno_matches *out, kineto_error *err)
 {
     shares all = {0};
     size_t wanted = g->count;
@@ -483,8 +487,8 @@ static kineto_status check_trigger(const ko_dyno_trigger *t, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status trigger_processes(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
-                             ko_dyno_matches *out, kineto_error *err)
+static kineto_status trigger_processes(ko_dyno_registry *r, const ko_dyno_trigger *t,
+                                       pid_set wanted, ko_dyno_matches *out, kineto_error *err)
 {
     gifts g = {0};
     kineto_string config = t->config.size ? t->config : kb_string("");

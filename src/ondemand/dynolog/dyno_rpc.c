@@ -97,7 +97,7 @@ static kineto_status read_json_number(kineto_string raw, int64_t *out, kineto_er
 }
 
 static kineto_status read_optional_number(kineto_string raw, int64_t initial, int64_t *out,
-                                   kineto_error *err)
+                                          kineto_error *err)
 {
     *out = initial;
     return raw.size ? read_json_number(raw, out, err) : KINETO_OK;
@@ -277,7 +277,7 @@ typedef struct asked {
 } asked;
 
 static kineto_status reply_object(const asked *a, ko_dyno_fill *fill, const void *context,
-                           kineto_error *err)
+                                  kineto_error *err)
 {
     return ko_dyno_object(fill, context, a->answer, a->bytes, err);
 }

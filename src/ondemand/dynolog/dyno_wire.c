@@ -115,8 +115,8 @@ static bool decode_type(const char *at, ko_dyno_type *type)
     return false;
 }
 
-static bool read_message_head(const char *data, size_t size, ko_dyno_type *type, kineto_string *payload,
-                      const char **why)
+static bool read_message_head(const char *data, size_t size, ko_dyno_type *type,
+                              kineto_string *payload, const char **why)
 {
     uint64_t claimed;
     if (size == 0)

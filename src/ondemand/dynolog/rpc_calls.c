@@ -1,6 +1,6 @@
 /* Functions of dyno's RPC: the question as JSON, and what the answer says, read strictly. */
-#include "ondemand/dynolog/rpc_client.h"
 #include "ondemand/dynolog/dyno.h"
+#include "ondemand/dynolog/rpc_client.h"
 #include "trace/bytes/json_text.h"
 
 /* How our daemon begins what it says to those who may not ask. */
@@ -69,7 +69,8 @@ static kineto_status check_refusal(kineto_string answer, kineto_error *err)
 
 /* The answer is to be freed, and is an object. */
 static kineto_status call_daemon(const ko_rpc_daemon *d, const char *function, ko_dyno_fill *fill,
-                         const void *context, char **text, kineto_string *answer, kineto_error *err)
+                                 const void *context, char **text, kineto_string *answer,
+                                 kineto_error *err)
 {
     const question q = {d, function, fill, context};
     char *asked = NULL;
@@ -124,13 +125,16 @@ static void fill_trigger(kb_json *j, const void *context)
     kb_json_put_int(j, "process_limit", r->limit < 0 ? -1 : KB_MIN(r->limit, INT32_MAX));
 }
 
-static kineto_status read_trigger_result(kineto_string answer, ko_rpc_result *out, kineto_error *err)
+static kineto_status read_trigger_result(kineto_string answer, ko_rpc_result *out,
+                                         kineto_error *err)
 {
     kineto_string matched = find_answer_member(answer, "processesMatched");
     kineto_status status = read_answer_pids(matched, &out->matched, err);
     if (status == KINETO_OK)
-        status = read_answer_pids(find_answer_member(answer, "activityProfilersTriggered"), &out->triggered, err);
-    if (status == KINETO_OK && !kt_json_uint(find_answer_member(answer, "activityProfilersBusy"), &out->busy))
+        status = read_answer_pids(find_answer_member(answer, "activityProfilersTriggered"),
+                                  &out->triggered, err);
+    if (status == KINETO_OK &&
+        !kt_json_uint(find_answer_member(answer, "activityProfilersBusy"), &out->busy))
         status = fail_malformed("how many are busy is missing", err);
     return status;
 }
@@ -242,7 +246,8 @@ kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_er
     char *text;
     kineto_string answer;
     kineto_status status = call_daemon(d, "getVersion", NULL, NULL, &text, &answer, err);
-    kineto_string said = status == KINETO_OK ? find_answer_member(answer, "version") : (kineto_string){0};
+    kineto_string said =
+        status == KINETO_OK ? find_answer_member(answer, "version") : (kineto_string){0};
     if (status == KINETO_OK && !kt_json_is_string(said))
         status = fail_malformed("its version is missing", err);
     if (status == KINETO_OK) {
@@ -259,7 +264,8 @@ kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error
     kineto_string answer;
     kineto_status status = call_daemon(d, "getTime", NULL, NULL, &text, &answer, err);
     /* None before 1970: whoever takes another time from it need not fear an overflow. */
-    if (status == KINETO_OK && !read_bounded_int(find_answer_member(answer, "time_ns"), 0, INT64_MAX, time_ns))
+    if (status == KINETO_OK &&
+        !read_bounded_int(find_answer_member(answer, "time_ns"), 0, INT64_MAX, time_ns))
         status = fail_malformed("its time is missing, or none", err);
     free(text);
     return status;

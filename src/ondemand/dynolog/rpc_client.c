@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MAX_ANSWER_BYTES ((size_t)16 << 20) /* a list of 8192 processes has about 6 MiB */
-#define MIN_TOKEN       16u
+#define MIN_TOKEN        16u
 
 /* ---- where it is -------------------------------------------------------------------------------
  */
@@ -246,7 +246,7 @@ static kineto_status fail_closed(const exchange *x, size_t have, kineto_error *e
 }
 
 static kineto_status receive_all(const exchange *x, char *to, size_t size, size_t before,
-                             kineto_error *err)
+                                 kineto_error *err)
 {
     size_t have = 0;
     while (have < size) {

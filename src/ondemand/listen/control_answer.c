@@ -108,7 +108,8 @@ enum { MAX_PIDS = 64 };
 static uint32_t list_pids(const ko_control_socket *s, uint32_t pids[MAX_PIDS])
 {
     pids[0] = s->pid;
-    return 1 + (s->list ? KB_MIN(s->list(s->list_context, pids + 1, MAX_PIDS - 1), MAX_PIDS - 1u) : 0);
+    return 1 +
+           (s->list ? KB_MIN(s->list(s->list_context, pids + 1, MAX_PIDS - 1), MAX_PIDS - 1u) : 0);
 }
 
 static void put_pids(ko_packet *p, const uint32_t *pids, uint32_t count)
@@ -170,7 +171,8 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     uint64_t ticket = 0;
     kineto_error err;
     if (c->ticket_count == KO_MAX_TICKETS) {
-        refuse_packet(s, slot, KINETO_E_LIMIT, "too many requests of this connection have not ended yet");
+        refuse_packet(s, slot, KINETO_E_LIMIT,
+                      "too many requests of this connection have not ended yet");
         return;
     }
     (void)kb_add_acqrel(&s->wanted, 1u); /* its notes may come before its number is known here */
@@ -213,7 +215,7 @@ static void answer_view(ko_control_socket *s, uint32_t slot, const ko_packet_vie
         answer_cancel(s, slot);
     else
         refuse_packet(s, slot, KINETO_E_UNSUPPORTED,
-               "this version knows the verbs status, trace, dump and cancel");
+                      "this version knows the verbs status, trace, dump and cancel");
 }
 
 void ko_control_answer_packet(ko_control_socket *s, uint32_t slot, size_t bytes)

@@ -81,7 +81,8 @@ static bool epoll_knows_socket(const ko_control_socket *s)
 static bool epoll_knows_bell(const ko_control_socket *s)
 {
     int bell = ko_wake_fd(&s->wake);
-    return s->epoll >= 0 && bell >= 0 && set_epoll_events(s, EPOLL_CTL_MOD, bell, EVENT_OF_BELL, true);
+    return s->epoll >= 0 && bell >= 0 &&
+           set_epoll_events(s, EPOLL_CTL_MOD, bell, EVENT_OF_BELL, true);
 }
 
 static bool epoll_knows_watch(const ko_control_socket *s)
@@ -138,7 +139,8 @@ static kineto_status open_listening_socket(ko_control_socket *s, kineto_error *e
                        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a control socket");
     status = bind_and_listen(s, err);
-    if (status == KINETO_OK && !set_epoll_events(s, EPOLL_CTL_ADD, s->socket.fd, EVENT_OF_SOCKET, true))
+    if (status == KINETO_OK &&
+        !set_epoll_events(s, EPOLL_CTL_ADD, s->socket.fd, EVENT_OF_SOCKET, true))
         status = cannot_poll(errno, err);
     if (status == KINETO_OK)
         watch_socket_file(s);
@@ -193,7 +195,8 @@ static void close_control_socket(ko_control_socket *s)
 /* ---- connections -------------------------------------------------------------------------------
  */
 
-static void log_rejected_peer(ko_control_socket *s, uint64_t now_ns, const char *what, unsigned number)
+static void log_rejected_peer(ko_control_socket *s, uint64_t now_ns, const char *what,
+                              unsigned number)
 {
     if (s->complained_ns && now_ns - s->complained_ns < COMPLAIN_NS)
         return;
@@ -222,7 +225,8 @@ static uint32_t find_connection_slot(ko_control_socket *s)
             return i;
     uint32_t slot = oldest_idle(s);
     if (slot < KO_MAX_CONNECTIONS) {
-        ko_control_reply_text(s, slot, "closed", "others want to connect, and this one said nothing");
+        ko_control_reply_text(s, slot, "closed",
+                              "others want to connect, and this one said nothing");
         ko_connection_close(s, slot);
     }
     return slot;
@@ -309,7 +313,8 @@ static void receive_packet(ko_control_socket *s, uint32_t slot, uint32_t events,
     ko_control_answer_packet(s, slot, (size_t)n);
 }
 
-static void serve_connection_event(ko_control_socket *s, const struct epoll_event *e, uint64_t now_ns)
+static void serve_connection_event(ko_control_socket *s, const struct epoll_event *e,
+                                   uint64_t now_ns)
 {
     uint32_t slot = (uint32_t)e->data.u64, generation = (uint32_t)(e->data.u64 >> 32);
     ko_connection *c = slot < KO_MAX_CONNECTIONS ? s->connections[slot] : NULL;

@@ -10,10 +10,10 @@
 #include "ondemand/support/wake.h"
 #include "ondemand/wire/control_wire.h"
 
-#define KO_MAX_CONNECTIONS 32u
-#define KO_MAX_QUEUED      64u  /* packets for one that does not read; then it is closed */
-#define KO_MAX_TICKETS     8u   /* requests of one connection that have not ended */
-#define KO_MAX_PENDING_NOTES       512u /* notes between two turns */
+#define KO_MAX_CONNECTIONS   32u
+#define KO_MAX_QUEUED        64u  /* packets for one that does not read; then it is closed */
+#define KO_MAX_TICKETS       8u   /* requests of one connection that have not ended */
+#define KO_MAX_PENDING_NOTES 512u /* notes between two turns */
 
 /* A packet that waits. */
 typedef struct ko_queued {

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #define MAX_LEVELS    64u
-#define SETTLE_NS      UINT64_C(10000000)  /* what writes a file does several things to it */
+#define SETTLE_NS     UINT64_C(10000000)  /* what writes a file does several things to it */
 #define MAX_SETTLE_NS UINT64_C(100000000) /* … but not for ever */
-#define RETRY_NS       UINT64_C(10000000000)
-#define COMPLAIN_NS    UINT64_C(10000000000)
-#define READS_AT_ONCE  16u
+#define RETRY_NS      UINT64_C(10000000000)
+#define COMPLAIN_NS   UINT64_C(10000000000)
+#define READS_AT_ONCE 16u
 
 #define ABOVE_EVENTS   (IN_DELETE_SELF | IN_MOVE_SELF)
 #define MISSING_EVENTS (IN_CREATE | IN_MOVED_TO) /* of the directory that is next */
@@ -37,8 +37,8 @@ typedef struct file_listener {
     ko_listener listener; /* first */
     char path[KO_REQUEST_PATH_BYTES];
     const char *name;                 /* its last part */
-    size_t level_bytes[MAX_LEVELS];  /* of the path of each directory on the way, "/" first */
-    int level_watches[MAX_LEVELS];   /* -1: none */
+    size_t level_bytes[MAX_LEVELS];   /* of the path of each directory on the way, "/" first */
+    int level_watches[MAX_LEVELS];    /* -1: none */
     uint32_t level_count, level_here; /* directories that are there */
     int epoll, inotify; /* one in the other: together they can be told from what is not ours */
     file_identity seen;
@@ -90,10 +90,10 @@ static file_identity identify_trigger_file(const file_listener *f)
     if (lstat(f->path, &st) != 0)
         return (file_identity){.there = false};
     return (file_identity){.there = true,
-                  .device = st.st_dev,
-                  .inode = st.st_ino,
-                  .size = st.st_size,
-                  .changed = st.st_ctim};
+                           .device = st.st_dev,
+                           .inode = st.st_ino,
+                           .size = st.st_size,
+                           .changed = st.st_ctim};
 }
 
 static bool is_same_identity(const file_identity *a, const file_identity *b)
@@ -271,8 +271,8 @@ static kineto_status read_trigger_text(int fd, char *text, size_t *size, kineto_
 }
 
 /* Whoever asks, another process does. `away`: it is no longer there. */
-static kineto_status submit_trigger_file(const file_listener *f, ko_controller *c, uint64_t *ticket, bool *away,
-                         kineto_error *err)
+static kineto_status submit_trigger_file(const file_listener *f, ko_controller *c, uint64_t *ticket,
+                                         bool *away, kineto_error *err)
 {
     /* O_NONBLOCK: a pipe in its place must not hold us up. */
     int fd = open(f->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -422,7 +422,8 @@ static kineto_status prepare_trigger_file(file_listener *f, const char *path, ki
         status = open_watches(f, err);
     if (status != KINETO_OK)
         return status;
-    f->seen = identify_trigger_file(f); /* what is there asks for nothing, what comes from here on does */
+    f->seen =
+        identify_trigger_file(f); /* what is there asks for nothing, what comes from here on does */
     int why = watch_levels(f);
     file_identity now = identify_trigger_file(f);
     if (now.there && !is_same_identity(&now, &f->seen)) {

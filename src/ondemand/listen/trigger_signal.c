@@ -9,7 +9,7 @@
 #include <strings.h>
 #include <time.h>
 
-#define MAX_SIGNALS   65
+#define MAX_SIGNALS    65
 #define NAME_BYTES     16
 #define HANDLER_ROUNDS 1000 /* of 10 µs: a handler on another thread is in the midst of ringing */
 

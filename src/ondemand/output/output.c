@@ -1,6 +1,6 @@
 /* Where traces go: what a path or URL means, who may name it, and the way there. */
-#include "ondemand/output/output_impl.h"
 #include "export/export.h"
+#include "ondemand/output/output_impl.h"
 #include "ondemand/request/request.h"
 
 #include <ckineto/control.h>
@@ -119,7 +119,7 @@ static kineto_status check_output_kind(const place *p, ko_request_source source,
 
 /* What may not be named is not read any further. */
 static kineto_status resolve_output(const char *path, ko_request_source source, place *out,
-                           kineto_error *err)
+                                    kineto_error *err)
 {
     kineto_status status = read_output_kind(path, out, err);
     if (status == KINETO_OK)
@@ -151,7 +151,7 @@ kineto_status ko_output_check(ko_request_source source, const char *path, kineto
 }
 
 static kineto_status registered_path(const ko_request *r, const place *p, uint32_t pid,
-                              char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
+                                     char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     if (p->kind == TO_REGISTERED && r->memory_snapshot)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
@@ -185,7 +185,7 @@ kineto_status ko_output_path(const ko_request *r, ko_request_source source, uint
 
 /* Relative to the directory that was checked, which stays the same one until the file is there. */
 static kineto_status open_request_file(const char *path, kb_compression c, kb_sink **out,
-                                      kineto_error *err)
+                                       kineto_error *err)
 {
     enum { OWNER_ONLY = 0600 };
     int directory;
@@ -199,7 +199,7 @@ static kineto_status open_request_file(const char *path, kb_compression c, kb_si
 }
 
 static kineto_status open_output(const place *p, ko_request_source source, const char *path,
-                                kb_compression c, kb_sink **out, kineto_error *err)
+                                 kb_compression c, kb_sink **out, kineto_error *err)
 {
     switch (p->kind) {
     case TO_FILE:
@@ -239,8 +239,9 @@ kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink
 /* ---- traces ----------------------------------------------------------------------------------------- */
 
 /* What is written as bytes, one after the other. */
-static kineto_status write_trace_stream(const kineto_trace *trace, kb_sink *sink, const char *format,
-                                  const char *name, uint64_t *bytes, kineto_error *err)
+static kineto_status write_trace_stream(const kineto_trace *trace, kb_sink *sink,
+                                        const char *format, const char *name, uint64_t *bytes,
+                                        kineto_error *err)
 {
     kineto_export_options options = {.size = sizeof options, .format = format, .trace_name = name};
     kineto_status status = ke_export_to_sink(trace, sink, &options, NULL, err);
@@ -252,13 +253,14 @@ static kineto_status write_trace_stream(const kineto_trace *trace, kb_sink *sink
 
 /* What needs a file of its own is made where nobody else is, and copied. */
 static kineto_status write_staged_trace(const kineto_trace *trace, const place *p,
-                                    ko_request_source source, const char *format, uint64_t *bytes,
-                                    kineto_error *err)
+                                        ko_request_source source, const char *format,
+                                        uint64_t *bytes, kineto_error *err)
 {
     ko_staging_file own;
     kineto_export_options options = {
         .size = sizeof options, .format = format, .trace_name = p->rest};
-    kineto_status status = check_output_file(p, source, err); /* before the work, as well as after it */
+    kineto_status status =
+        check_output_file(p, source, err); /* before the work, as well as after it */
     if (status == KINETO_OK)
         status = ko_staging_file_create(&own, p->rest, err);
     if (status != KINETO_OK)
@@ -270,8 +272,8 @@ static kineto_status write_staged_trace(const kineto_trace *trace, const place *
     return status;
 }
 
-static kineto_status write_trace_file(const kineto_trace *trace, const place *p, ko_request_source source,
-                                uint64_t *bytes, kineto_error *err)
+static kineto_status write_trace_file(const kineto_trace *trace, const place *p,
+                                      ko_request_source source, uint64_t *bytes, kineto_error *err)
 {
     kb_compression c;
     bool needs_file;
@@ -283,8 +285,9 @@ static kineto_status write_trace_file(const kineto_trace *trace, const place *p,
     return status ? status : write_trace_stream(trace, sink, format, p->rest, bytes, err);
 }
 
-static kineto_status write_trace_pipe(const kineto_trace *trace, const place *p, ko_request_source source,
-                                const char *path, uint64_t *bytes, kineto_error *err)
+static kineto_status write_trace_pipe(const kineto_trace *trace, const place *p,
+                                      ko_request_source source, const char *path, uint64_t *bytes,
+                                      kineto_error *err)
 {
     kb_sink *sink;
     kineto_status status = open_output(p, source, path, KB_COMPRESS_NONE, &sink, err);

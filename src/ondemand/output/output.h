@@ -51,8 +51,8 @@ typedef struct ko_staging_file {
  *               look at endings. */
 kineto_status ko_staging_file_create(ko_staging_file *f, const char *name, kineto_error *err);
 /** Copy to where it should be, as by ko_output_open, byte by byte. @param bytes  may be NULL. */
-kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_source source, const char *path,
-                                  uint64_t *bytes, kineto_error *err);
+kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_source source,
+                                      const char *path, uint64_t *bytes, kineto_error *err);
 /** Remove file and directory, with all that is in it; once. */
 void ko_staging_file_remove(ko_staging_file *f);
 #endif

@@ -1,6 +1,6 @@
 /* Outputs that the program registered, by protocol. */
-#include "ondemand/support/callback_calls.h"
 #include "ondemand/output/output_impl.h"
+#include "ondemand/support/callback_calls.h"
 
 #include <ckineto/control.h>
 

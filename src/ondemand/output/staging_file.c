@@ -37,7 +37,8 @@ kineto_status ko_staging_file_create(ko_staging_file *f, const char *name, kinet
     return status;
 }
 
-static kineto_status copy_to_sink(int fd, const ko_staging_file *f, kb_sink *sink, kineto_error *err)
+static kineto_status copy_to_sink(int fd, const ko_staging_file *f, kb_sink *sink,
+                                  kineto_error *err)
 {
     for (;;) {
         char *room = kb_sink_reserve(sink, KB_SINK_RESERVE_BYTES);
@@ -51,8 +52,8 @@ static kineto_status copy_to_sink(int fd, const ko_staging_file *f, kb_sink *sin
     }
 }
 
-kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_source source, const char *path,
-                                  uint64_t *bytes, kineto_error *err)
+kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_source source,
+                                      const char *path, uint64_t *bytes, kineto_error *err)
 {
     kb_sink *sink;
     uint64_t written = 0;

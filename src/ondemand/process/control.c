@@ -1,6 +1,6 @@
 /* <ckineto/control.h>: what a program calls. */
-#include "ondemand/process/process.h"
 #include "ondemand/capture/ring.h"
+#include "ondemand/process/process.h"
 
 #include <time.h>
 
@@ -11,7 +11,8 @@ static bool path_fits(const char *text, size_t bytes) { return !text || strlen(t
 static kineto_status check_settings(const ko_settings *s, kineto_error *err)
 {
     const kineto_control_options *o = &s->options;
-    if (!path_fits(o->trigger_file, sizeof s->file) || !path_fits(o->dump_path, sizeof s->dump_path))
+    if (!path_fits(o->trigger_file, sizeof s->file) ||
+        !path_fits(o->dump_path, sizeof s->dump_path))
         return kb_fail(err, KINETO_E_ARGUMENT, "control options: a path is longer than %zu bytes",
                        sizeof s->file - 1);
     return ko_ring_check(o, err);
@@ -19,7 +20,7 @@ static kineto_status check_settings(const ko_settings *s, kineto_error *err)
 
 /* Of any version: what an older one does not have is zero, what a newer one has must be. */
 static kineto_status read_control_options(const kineto_control_options *in, ko_settings *s,
-                                  kineto_error *err)
+                                          kineto_error *err)
 {
     if (!in)
         return KINETO_OK;
@@ -55,7 +56,7 @@ bool kineto_control_running(void) { return ko_life_listens(); }
 kineto_status kineto_control_request(const char *config, uint64_t *ticket, kineto_error *err)
 {
     if (!config)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_request: config is NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_request: config must not be NULL");
     kineto_status status = ko_life_ensure(err);
     if (status)
         return status;

@@ -1,6 +1,6 @@
 /* What the environment and the configuration file say of whom this process listens to. */
-#include "ondemand/process/process.h"
 #include "ondemand/capture/ring.h"
+#include "ondemand/process/process.h"
 
 #include <sys/auxv.h>
 

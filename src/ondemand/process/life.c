@@ -1,9 +1,9 @@
 /* The controller of this process: begins, is turned by a thread, ends; and what a fork, or the end
  * of the program, does to it. */
 #include "base/alone.h"
-#include "ondemand/process/process.h"
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
+#include "ondemand/process/process.h"
 #include "profiler/profiler.h"
 #include "record/record.h"
 
@@ -21,7 +21,7 @@ static struct {
     ko_settings settings;
 } life = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static __thread uint32_t own_users;      /* of the users */
+static __thread uint32_t own_users; /* of the users */
 static __thread uint64_t this_step; /* in a step that finds nobody listening: its number + 1 */
 
 /* ---- using it ------------------------------------------------------------------------------------ */
@@ -202,7 +202,9 @@ static ko_listener *create_watchdog_listener(const ko_settings *s, kineto_error 
 
 /* NULL without an error: nobody asked for it. */
 typedef ko_listener *maker(const ko_settings *s, kineto_error *err);
-static maker *const makers[] = {create_socket_listener, create_daemon_listener, create_signal_listener, create_file_listener, create_watchdog_listener};
+static maker *const makers[] = {create_socket_listener, create_daemon_listener,
+                                create_signal_listener, create_file_listener,
+                                create_watchdog_listener};
 
 static kineto_status add_listeners(ko_controller *c, const ko_settings *s, bool lenient,
                                    kineto_error *err)
@@ -310,7 +312,7 @@ static void register_process_hooks(void)
 }
 
 static kineto_status create_controller(const ko_settings *s, bool lenient, ko_controller **out,
-                            kineto_error *err)
+                                       kineto_error *err)
 {
     ko_driver driver;
     bool ring = s->options.ring_seconds > 0;
@@ -432,8 +434,8 @@ kineto_status ko_life_ensure(kineto_error *err)
     start_from_environment();
     if (!life.controller) {
         ko_settings *nobody = calloc(1, sizeof *nobody);
-        status =
-            nobody ? start_control(nobody, false, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        status = nobody ? start_control(nobody, false, err)
+                        : kb_fail(err, KINETO_E_MEMORY, "out of memory");
         free(nobody);
     }
     pthread_mutex_unlock(&life.lock);

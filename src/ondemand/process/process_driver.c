@@ -2,10 +2,10 @@
  * threads, in state KINETO_ONDEMAND. Recording begins early and with little memory, so that nothing
  * keeps a window from beginning when it should; what lies outside is cut away. Traces are built on
  * the thread that writes them. */
-#include "ondemand/process/process.h"
 #include "ondemand/capture/observers.h"
-#include "ondemand/output/output.h"
 #include "ondemand/capture/ring.h"
+#include "ondemand/output/output.h"
+#include "ondemand/process/process.h"
 #include "profiler/profiler.h"
 
 #include <ckineto/host.h>
@@ -15,7 +15,7 @@
 #define GROW_BYTES ((size_t)4 << 20)
 /* For records that are thrown away. */
 #define WARM_BYTES ((size_t)2 << 20)
-#define MAX_BYTES ((size_t)2 << 30)
+#define MAX_BYTES  ((size_t)2 << 30)
 
 /* Used with the controller's lock held, but for what says otherwise. */
 typedef struct process {
@@ -124,7 +124,8 @@ static kineto_status start_recording(kineto_error *err)
 }
 
 /* By iteration, recording begins now: when the first one begins it would be a moment too late. */
-static kineto_status prepare_process_window(void *context, const ko_request *request, kineto_error *err)
+static kineto_status prepare_process_window(void *context, const ko_request *request,
+                                            kineto_error *err)
 {
     (void)context;
     kineto_profiler_config config = make_profiler_config(request);
@@ -183,7 +184,8 @@ static uint64_t window_end_ticks(int64_t end_ns)
     return is ? after.ticks : 0;
 }
 
-static kineto_status stop_process_window(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
+static kineto_status stop_process_window(void *context, int64_t start_ns, int64_t end_ns,
+                                         kineto_error *err)
 {
     (void)context;
     if (!self.window)
@@ -237,7 +239,8 @@ static void make_trace_texts(texts *t, const ko_request *request)
     if (request->trace_id[0])
         t->header[n++] = (kt_build_header){"trace_id", quote_json_id(request->trace_id, t->id)};
     if (request->group_id[0])
-        t->header[n++] = (kt_build_header){"group_trace_id", quote_json_id(request->group_id, t->group)};
+        t->header[n++] =
+            (kt_build_header){"group_trace_id", quote_json_id(request->group_id, t->group)};
     int64_t early_ns = kb_length_ns(self.armed_ns, self.start_ns);
     snprintf(t->note, sizeof t->note, "recording began %s %s; the trace is cut at the window",
              kb_duration(early_ns < 0 ? -early_ns : early_ns).s,
@@ -246,8 +249,9 @@ static void make_trace_texts(texts *t, const ko_request *request)
     t->all = (kp_window_texts){t->header, n, t->notes, 1};
 }
 
-static kineto_status write_process_trace(void *context, const ko_request *request, ko_request_source source,
-                                 const char *path, uint64_t *bytes, kineto_error *err)
+static kineto_status write_process_trace(void *context, const ko_request *request,
+                                         ko_request_source source, const char *path,
+                                         uint64_t *bytes, kineto_error *err)
 {
     (void)context;
     texts t;
@@ -267,7 +271,8 @@ static kineto_status write_process_trace(void *context, const ko_request *reques
 
 /* ---- snapshots of memory ------------------------------------------------------------------------- */
 
-static kineto_status start_process_snapshot(void *context, const ko_request *request, kineto_error *err)
+static kineto_status start_process_snapshot(void *context, const ko_request *request,
+                                            kineto_error *err)
 {
     (void)context;
     self.client_snapshot = ko_client_takes_snapshots();
@@ -279,8 +284,8 @@ static kineto_status start_process_snapshot(void *context, const ko_request *req
 
 /* Without the lock. */
 static kineto_status stop_process_snapshot(void *context, const ko_request *request,
-                                   ko_request_source source, const char *path, uint64_t *bytes,
-                                   kineto_error *err)
+                                           ko_request_source source, const char *path,
+                                           uint64_t *bytes, kineto_error *err)
 {
     (void)context;
     (void)request;

@@ -41,7 +41,7 @@ static bool is_same_config_file(const ko_config_file *a, const ko_config_file *b
 
 /* All of it into `text`, which has a byte more than may be. */
 static kineto_status read_config_file(const ko_config_file *f, int fd, char *text, size_t *size,
-                               kineto_error *err)
+                                      kineto_error *err)
 {
     *size = 0;
     while (*size <= KO_REQUEST_TEXT_BYTES) {
@@ -59,7 +59,7 @@ static kineto_status read_config_file(const ko_config_file *f, int fd, char *tex
 }
 
 static kineto_status parse_config_text(const ko_config_file *f, kineto_string text, ko_request *r,
-                           kineto_error *err)
+                                       kineto_error *err)
 {
     kb_text unknown;
     uint32_t count;
@@ -77,8 +77,9 @@ static kineto_status parse_config_text(const ko_config_file *f, kineto_string te
 }
 
 /* A text that is new and good replaces *r; a bad one is remembered, too, and reported once. */
-static kineto_status accept_config_text(ko_config_file *f, const ko_config_file *look, kineto_string text,
-                          ko_request *r, bool *changed, kineto_error *err)
+static kineto_status accept_config_text(ko_config_file *f, const ko_config_file *look,
+                                        kineto_string text, ko_request *r, bool *changed,
+                                        kineto_error *err)
 {
     uint64_t hash = kb_hash(text.data, text.size);
     bool same = f->changed_ns != -1 && f->text_hash == hash;
@@ -96,7 +97,7 @@ static kineto_status accept_config_text(ko_config_file *f, const ko_config_file 
 }
 
 static kineto_status load_config_fd(ko_config_file *f, int fd, ko_request *r, bool *changed,
-                               kineto_error *err)
+                                    kineto_error *err)
 {
     struct stat st;
     size_t size;

@@ -81,7 +81,8 @@ static kineto_status insert_pid(const wish *w, uint32_t pid, char out[KO_REQUEST
     if (n < 0 || n >= (int)KO_REQUEST_PATH_BYTES)
         return refuse_path(w, KINETO_E_ARGUMENT, "with the number of the process it is too long");
     if (strlen(strrchr(out, '/') ? strrchr(out, '/') + 1 : out) > NAME_MAX)
-        return refuse_path(w, KINETO_E_ARGUMENT, "the file's name is longer than %d bytes", NAME_MAX);
+        return refuse_path(w, KINETO_E_ARGUMENT, "the file's name is longer than %d bytes",
+                           NAME_MAX);
     return KINETO_OK;
 }
 
@@ -132,13 +133,14 @@ static kineto_status read_allowed_folder(wish *w)
 /* The path cut at the last slash, without parts that say nothing, relative to the allowed
  * directory: `parent` ("." if that is it) and `name`. */
 static kineto_status split_path(const wish *w, const char *path, char parent[KO_REQUEST_PATH_BYTES],
-                           const char **name)
+                                const char **name)
 {
     size_t used = 0;
     *name = strrchr(path, '/') + 1;
     for (kineto_string part; (part = next_path_part(&path)).size > 0;) {
         if (is_path_part(part, ".."))
-            return refuse_path(w, KINETO_E_PERMISSION, "'..' is not allowed in a path of a request");
+            return refuse_path(w, KINETO_E_PERMISSION,
+                               "'..' is not allowed in a path of a request");
         if (part.data == *name || is_path_part(part, "."))
             continue;
         if (used > 0)
@@ -227,7 +229,8 @@ static kineto_status check_target(const wish *w, int parent, const char *name)
 }
 
 /* The directory of the file, which may be put there. @param out  receives the descriptor. */
-static kineto_status open_target_directory(const wish *w, const char *parent, const char *name, int *out)
+static kineto_status open_target_directory(const wish *w, const char *parent, const char *name,
+                                           int *out)
 {
     /* Who runs the process chose this directory: links in it are meant. */
     int at = open(w->folder[0] ? w->folder : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -249,17 +252,18 @@ static kineto_status open_target_directory(const wish *w, const char *parent, co
 
 /* What split gives, of a path that lies beneath the allowed directory. */
 static kineto_status split_request_path(const wish *w, const char *path,
-                                   char parent[KO_REQUEST_PATH_BYTES], const char **name)
+                                        char parent[KO_REQUEST_PATH_BYTES], const char **name)
 {
     if (path[0] != '/')
-        return refuse_path(w, KINETO_E_PERMISSION,
-                      "a request needs an absolute path, beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
-                      w->folder);
+        return refuse_path(
+            w, KINETO_E_PERMISSION,
+            "a request needs an absolute path, beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
+            w->folder);
     const char *rest = strip_folder(w->folder, path);
     if (!rest)
         return refuse_path(w, KINETO_E_PERMISSION,
-                      "requests may write only beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
-                      w->folder);
+                           "requests may write only beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
+                           w->folder);
     const char *slash = strrchr(rest, '/');
     if (!slash || slash[1] == '\0' || strcmp(slash, "/.") == 0)
         return refuse_path(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
@@ -289,7 +293,7 @@ static kineto_status check_request_path(const wish *w, char out[KO_REQUEST_PATH_
 
 /* Names that nobody else writes to: Kineto's. */
 static kineto_status make_default_path(wish *w, bool snapshot, uint32_t pid,
-                                  char out[KO_REQUEST_PATH_BYTES])
+                                       char out[KO_REQUEST_PATH_BYTES])
 {
     int n = snprintf(out, KO_REQUEST_PATH_BYTES, "%s/%s_%u.%s", w->folder,
                      snapshot ? "memory_snapshot" : "libkineto_activities", pid,
@@ -301,7 +305,7 @@ static kineto_status make_default_path(wish *w, bool snapshot, uint32_t pid,
 }
 
 kineto_status ko_request_output_path(const ko_request *r, ko_request_source source, uint32_t pid,
-                             char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
+                                     char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     char made[KO_REQUEST_PATH_BYTES];
     wish w = {.path = r->log_file, .err = err};
@@ -320,7 +324,7 @@ kineto_status ko_request_output_path(const ko_request *r, ko_request_source sour
 }
 
 kineto_status ko_request_output_directory(const char *path, int *directory, const char **name,
-                                  kineto_error *err)
+                                          kineto_error *err)
 {
     char parent[KO_REQUEST_PATH_BYTES];
     wish w = {.path = path, .err = err};
@@ -337,7 +341,7 @@ kineto_status ko_request_output_directory(const char *path, int *directory, cons
 }
 
 kineto_status ko_request_output_url(const char *url, uint32_t pid, char out[KO_REQUEST_PATH_BYTES],
-                            kineto_error *err)
+                                    kineto_error *err)
 {
     wish w = {.path = url, .err = err};
     const char *slash = strrchr(url, '/'), *name = slash ? slash + 1 : url;

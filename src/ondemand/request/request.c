@@ -147,8 +147,8 @@ static kineto_status fail_value(const reader *in, uint32_t key, kineto_string va
 {
     char shown[80];
     ko_request_show(value, shown, sizeof shown);
-    return fail_line(in, KINETO_E_ARGUMENT, "%s wants %s, not '%s'", keys[key].name, keys[key].values,
-               shown);
+    return fail_line(in, KINETO_E_ARGUMENT, "%s wants %s, not '%s'", keys[key].name,
+                     keys[key].values, shown);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -208,7 +208,7 @@ static kineto_status store_kinds(const reader *in, uint32_t key, kineto_string v
     kineto_error why;
     if (value.size >= sizeof list)
         return fail_line(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name,
-                   sizeof list - 1);
+                         sizeof list - 1);
     memcpy(list, value.data, value.size);
     list[value.size] = '\0';
     in->r->kinds = 0;
@@ -226,7 +226,7 @@ static kineto_status store_text(const reader *in, uint32_t key, kineto_string va
     char *at = (char *)in->r + rows[key].offset;
     if (value.size >= rows[key].size)
         return fail_line(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name,
-                   rows[key].size - 1);
+                         rows[key].size - 1);
     memset(at, 0, rows[key].size);
     memcpy(at, value.data, value.size);
     return KINETO_OK;
@@ -271,15 +271,16 @@ static kineto_status store_custom(const reader *in, uint32_t key, kineto_string 
         value = kb_string(parse_bool(value) ? "true" : "false");
     if (put_custom_line(in->r->custom, keys[key].name, value))
         return KINETO_OK;
-    return fail_line(in, KINETO_E_LIMIT, "no room for %s: the keys for plug-ins have %u bytes together",
-               keys[key].name, KO_REQUEST_CUSTOM_BYTES);
+    return fail_line(in, KINETO_E_LIMIT,
+                     "no room for %s: the keys for plug-ins have %u bytes together", keys[key].name,
+                     KO_REQUEST_CUSTOM_BYTES);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* A value in quotes, without them into `out`; what is behind them may be a comment. */
-static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_string text, char *out,
-                             size_t size, kineto_string *value)
+static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_string text,
+                                       char *out, size_t size, kineto_string *value)
 {
     size_t used = 0, i = 1;
     for (; i < text.size && text.data[i] != '"'; i++) {
@@ -288,11 +289,12 @@ static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_st
             c = text.data[++i];
             if (c != '"' && c != '\\')
                 return fail_line(in, KINETO_E_ARGUMENT,
-                           "%s: in quotes a backslash is written \\\\ and a quote \\\"",
-                           keys[key].name);
+                                 "%s: in quotes a backslash is written \\\\ and a quote \\\"",
+                                 keys[key].name);
         }
         if (used == size)
-            return fail_line(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name, size);
+            return fail_line(in, KINETO_E_LIMIT, "%s is longer than %zu bytes", keys[key].name,
+                             size);
         out[used++] = c;
     }
     if (i >= text.size)
@@ -300,7 +302,7 @@ static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_st
     kineto_string behind = kb_string_trimmed((kineto_string){text.data + i + 1, text.size - i - 1});
     if (behind.size > 0 && behind.data[0] != '#')
         return fail_line(in, KINETO_E_ARGUMENT, "%s: there is something behind the closing quote",
-                   keys[key].name);
+                         keys[key].name);
     *value = (kineto_string){out, used};
     return KINETO_OK;
 }
@@ -427,7 +429,7 @@ static void layer_custom(ko_request *over, const ko_request *under)
         size_t name = strlen(keys[i].name) + 1;
         if (line.size > 0 && /* where both together are too long, the lower one gives way */
             !put_custom_line(over->custom, keys[i].name,
-                        (kineto_string){line.data + name, line.size - name - 1}))
+                             (kineto_string){line.data + name, line.size - name - 1}))
             kb_log(KINETO_LOG_WARNING, "no room for %s of the configuration file", keys[i].name);
     }
 }

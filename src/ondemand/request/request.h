@@ -95,16 +95,16 @@ size_t ko_request_output_pid_place(const char *name);
  * openat2 where there is one.
  *  @return KINETO_E_PERMISSION, KINETO_E_ARGUMENT, with the path and why. */
 kineto_status ko_request_output_path(const ko_request *r, ko_request_source source, uint32_t pid,
-                             char out[KO_REQUEST_PATH_BYTES], kineto_error *err);
+                                     char out[KO_REQUEST_PATH_BYTES], kineto_error *err);
 /** The directory of a path that ko_request_output_path gave for a request, checked again as it was then: what
  * is written relative to it stays there, whatever becomes of the path's other parts meanwhile.
  *  @param directory  receives a descriptor (O_PATH), to be closed.
  *  @param name       receives the file's name, the end of `path`.
  *  @return as ko_request_output_path. */
 kineto_status ko_request_output_directory(const char *path, int *directory, const char **name,
-                                  kineto_error *err);
+                                          kineto_error *err);
 /** A URL with the pid, put in as in a path, if it ends in the name of a file that says its format;
  * else as it is. */
 kineto_status ko_request_output_url(const char *url, uint32_t pid, char out[KO_REQUEST_PATH_BYTES],
-                            kineto_error *err);
+                                    kineto_error *err);
 #endif

@@ -17,7 +17,10 @@ static void reset_calls_in_child(void)
     pthread_cond_init(&over, NULL);
 }
 
-static void register_fork_handlers(void) { (void)pthread_atfork(lock_calls_before_fork, unlock_calls_in_parent, reset_calls_in_child); }
+static void register_fork_handlers(void)
+{
+    (void)pthread_atfork(lock_calls_before_fork, unlock_calls_in_parent, reset_calls_in_child);
+}
 
 void ko_calls_lock(void)
 {

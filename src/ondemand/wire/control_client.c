@@ -1,7 +1,7 @@
 /* The other end of a control socket, for commands: connect to a process, say something, take what
  * comes. Nothing waits, but connecting for a moment. */
-#include "ondemand/wire/control_wire.h"
 #include "ondemand/request/request.h"
+#include "ondemand/wire/control_wire.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -333,7 +333,8 @@ static bool is_listening(const struct sockaddr_un *at)
 
 typedef KB_VEC(uint32_t) pid_list;
 
-static kineto_status collect_listening_pids(DIR *all, const char *directory, pid_list *found, kineto_error *err)
+static kineto_status collect_listening_pids(DIR *all, const char *directory, pid_list *found,
+                                            kineto_error *err)
 {
     struct sockaddr_un at;
     for (struct dirent *e; (e = readdir(all));) {

@@ -67,7 +67,8 @@ static kineto_status check_socket_directory(const char *path, kineto_error *err)
 }
 
 /* The directory above ours and the name of ours in it. */
-static kineto_status choose_parent_directory(char above[KO_REQUEST_PATH_BYTES], char name[32], kineto_error *err)
+static kineto_status choose_parent_directory(char above[KO_REQUEST_PATH_BYTES], char name[32],
+                                             kineto_error *err)
 {
     const char *setting = kb_setting("XDG_RUNTIME_DIR");
     struct stat st;
@@ -105,8 +106,8 @@ static bool find_private_directory(const char *usual, char path[KO_REQUEST_PATH_
         if (strncmp(e->d_name, name, n) != 0 || e->d_name[n] != '-')
             continue;
         int bytes = snprintf(candidate, sizeof candidate, SHARED "/%s", e->d_name);
-        if (bytes < 0 || (size_t)bytes >= sizeof candidate || check_socket_directory(candidate, &why) ||
-            (found && strcmp(candidate, path) > 0))
+        if (bytes < 0 || (size_t)bytes >= sizeof candidate ||
+            check_socket_directory(candidate, &why) || (found && strcmp(candidate, path) > 0))
             continue;
         memcpy(path, candidate, sizeof candidate);
         found = true;
@@ -118,7 +119,7 @@ static bool find_private_directory(const char *usual, char path[KO_REQUEST_PATH_
 
 /* Another process of ours may do the same at this moment: the first one in the order of names counts. */
 static kineto_status make_private_directory(const char *usual, char path[KO_REQUEST_PATH_BYTES],
-                                  kineto_error *err)
+                                            kineto_error *err)
 {
     char mine[KO_REQUEST_PATH_BYTES];
     int n = snprintf(mine, sizeof mine, "%s-XXXXXX", usual);
@@ -132,7 +133,8 @@ static kineto_status make_private_directory(const char *usual, char path[KO_REQU
 }
 
 /* `path` is the usual one, and receives the one to use. */
-static kineto_status find_directory_in_tmp(bool make, char path[KO_REQUEST_PATH_BYTES], kineto_error *err)
+static kineto_status find_directory_in_tmp(bool make, char path[KO_REQUEST_PATH_BYTES],
+                                           kineto_error *err)
 {
     char usual[KO_REQUEST_PATH_BYTES];
     struct stat st;

@@ -59,13 +59,13 @@ uint32_t ko_control_peer_pid(const ko_control_peer *p);
 kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_string text,
                               kineto_error *err);
 typedef struct ko_control_answer {
-    char verb[24];                    /* "status", "accepted", a name of a stage … */
-    ko_controller_status status;      /* of "status"; its host points to the one below */
+    char verb[24];               /* "status", "accepted", a name of a stage … */
+    ko_controller_status status; /* of "status"; its host points to the one below */
     char process_name[64], version[24], state_name[24], trace_id[KO_REQUEST_ID_BYTES];
     char host[16], daemon_client[48]; /* the latter: what else answers a daemon there */
-    int32_t code; /* kineto_status of "refused" */
+    int32_t code;                     /* kineto_status of "refused" */
     uint32_t uid;
-    uint32_t pids[64], pid_count;     /* whom a request to it may name, itself first */
+    uint32_t pids[64], pid_count; /* whom a request to it may name, itself first */
     int64_t time_ns;
     uint64_t ticket, bytes;
     char path[KO_REQUEST_PATH_BYTES], text[512];
