@@ -1,10 +1,13 @@
-/* A recording that comes and goes: windows over the pool of an on-demand recorder, and its ring.
+/* Windows over the pool of an on-demand recorder, and its ring.
  *
- * While nobody wants anything the gate is closed, and nothing wakes. Of a window, first the sources
- * that need time to get ready are recorded (warm), then everything (slot). A chunk that ended
- * before all windows began is given back, or stays in the buffer as part of the ring, where writers
- * themselves take the oldest; all others are copied out as in any recording, until the window that
- * wants them has been built. Then the spool is emptied. */
+ * While no window is open the gate is closed and nothing wakes up. A window first records the sources
+ * that need time to get ready (warm), then all kinds (slot). A chunk that ended before all windows began
+ * is freed, or stays in the buffer as part of the ring, where writers reclaim the oldest themselves. All
+ * other chunks are copied out as in any recording, until the trace of the window that needs them has
+ * been built. When no window is left, the spool is truncated.
+ *
+ * Life of a ks_window: free → prepared (used, warm) → armed or limited (slot) → stopped → built →
+ * released. The polling thread takes it to "stopped"; build and release may run on another thread. */
 #include "session/collector.h"
 
 #include <time.h>
@@ -12,14 +15,14 @@
 #define MILLISECOND  UINT64_C(1000000)
 #define SECOND       (1000 * MILLISECOND)
 #define IDLE_SCAN_NS (10 * SECOND) /* for chunks of threads that died */
-#define CROWDED      4u            /* of so many chunks one is in a thread's hands: sooner */
+#define CROWDED      4u            /* one chunk in this many is held by a thread: scan sooner */
 #define YOUNG_NS     (100 * MILLISECOND)
 #define HAND_OVER_NS (3 * SECOND) /* sources that take longer are late */
-#define MAX_AGO_NS   1e18         /* the page may say anything */
-#define NOBODY       UINT64_MAX
+#define MAX_AGO_NS   1e18         /* the control page is untrusted */
+#define NEVER       UINT64_MAX
 #define NO_SLOT      UINT32_MAX
 
-/* What programs record themselves: needs no time to get ready. */
+/* Kinds that programs record themselves: these sources need no time to get ready. */
 #define HOST_KINDS                                                                                 \
     (KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) |          \
      KINETO_KIND_BIT(KINETO_KIND_CPU_INSTANT_EVENT) |                                              \
@@ -46,7 +49,8 @@ kineto_status ks_windows_init(ks_collector *c, kineto_error *err)
 
 void ks_windows_free(ks_collector *c) { (void)pthread_mutex_destroy(&c->lock); }
 
-/* The rate is needed to a thousandth at most: for what is near. */
+/* Measures the tick rate over 2 ms: exact to about a thousandth, which is enough for intervals of
+ * seconds. Absolute times come from clock snapshots. */
 static void find_rate(ks_collector *c)
 {
     const struct timespec wait = {0, 2000000};
@@ -97,11 +101,11 @@ bool ks_collector_has_recorded(const ks_collector *c)
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-/* Of programs that have sessions of their own in this pool; *newest: one is content with the ring.
- */
+/* From when on sessions that programs opened in this pool need chunks; NEVER: none does. *newest: one of
+ * them is a ring. */
 static uint64_t foreign_windows_from(const ks_collector *c, bool *newest)
 {
-    uint64_t from = NOBODY;
+    uint64_t from = NEVER;
     uint32_t self = kb_os_pid();
     *newest = false;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
@@ -116,7 +120,7 @@ static uint64_t foreign_windows_from(const ks_collector *c, bool *newest)
     return from;
 }
 
-/* With the lock. What ended before is nobody's. */
+/* With the lock: chunks that ended before this time are not needed by any window. */
 static uint64_t kept_from(const ks_collector *c, bool *newest)
 {
     uint64_t from = foreign_windows_from(c, newest);
@@ -126,13 +130,14 @@ static uint64_t kept_from(const ks_collector *c, bool *newest)
     return from;
 }
 
-/* With the lock: in a ring, writers take over what no window wants. @return what is wanted. */
+/* With the lock: publishes from when on chunks are protected. In a ring, writers reclaim older ones.
+ * @return that time; NEVER: no window needs any chunk. */
 static uint64_t update_protection(const ks_collector *c, bool *ring)
 {
     kf_control *control = c->pool.control;
     uint64_t from = kept_from(c, ring);
     *ring |= c->options.ring_ns != 0;
-    kb_store_relaxed(&control->ring_protect_ticks, from == NOBODY ? 0 : from);
+    kb_store_relaxed(&control->ring_protect_ticks, from == NEVER ? 0 : from);
     kb_store_relaxed(&control->full_policy, (uint32_t)(*ring ? KF_FULL_RING : KF_FULL_DROP));
     return from;
 }
@@ -144,16 +149,16 @@ bool ks_windows_update(ks_collector *c)
     c->pass_from = update_protection(c, &c->pass_ring);
     unlock_windows(c);
     c->pass_young = now > young ? now - young : 0;
-    c->spool_is_used |= c->pass_from != NOBODY;
-    return c->pass_from != NOBODY;
+    c->spool_is_used |= c->pass_from != NEVER;
+    return c->pass_from != NEVER;
 }
 
 bool ks_window_wants(const ks_collector *c, uint64_t last_ticks)
 {
-    return c->pass_from != NOBODY && last_ticks >= c->pass_from;
+    return c->pass_from != NEVER && last_ticks >= c->pass_from;
 }
 
-/* Who just opens a window may want what was sealed a moment ago. */
+/* Young chunks are kept: a session that is just being opened may need what was sealed a moment ago. */
 void ks_window_skip_chunk(ks_collector *c, const ks_pending *p)
 {
     if (!c->pass_ring && p->last_ticks < c->pass_young)
@@ -162,13 +167,14 @@ void ks_window_skip_chunk(ks_collector *c, const ks_pending *p)
 
 /* ---- while nothing happens ------------------------------------------------------------------- */
 
-/* What the windows before needed. A new one may begin before anything is idle. */
+/* Truncates the spool once no window and no reader needs it; also called when a window begins, which may
+ * happen before the collector was ever idle. */
 static void spool_empty(ks_collector *c)
 {
     kineto_error err;
     bool newest;
     lock_windows(c);
-    bool unread = c->readers == 0 && kept_from(c, &newest) == NOBODY;
+    bool unread = c->readers == 0 && kept_from(c, &newest) == NEVER;
     unlock_windows(c);
     if (!unread || !c->spool_is_used)
         return;
@@ -180,7 +186,8 @@ static void spool_empty(ks_collector *c)
     kb_store_relaxed(&c->pool.control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL], 0);
 }
 
-/* What is older than our ring wants is no loss. */
+/* Moves window_ticks forward: evicted chunks that are older than the ring's length are not counted as
+ * losses. */
 static void advance_ring(ks_collector *c)
 {
     uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
@@ -189,7 +196,7 @@ static void advance_ring(ks_collector *c)
     ks_collector_clock(c);
 }
 
-/* Chunks in the hands of threads, dead ones among them, are no room for others. */
+/* Chunks that are held by threads, possibly dead ones, are not available to others. */
 static bool is_crowded(const ks_collector *c)
 {
     uint32_t live = 0;
@@ -239,7 +246,7 @@ static ks_window *take_free_window(ks_collector *c)
     if (free_one) {
         memset(free_one, 0, sizeof *free_one);
         free_one->used = true;
-        free_one->kept_from = NOBODY;
+        free_one->kept_from = NEVER;
         free_one->warm = free_one->slot = NO_SLOT;
     }
     unlock_windows(c);
@@ -250,6 +257,7 @@ static void keep_window_from(ks_collector *c, ks_window *w, uint64_t ticks)
 {
     bool ring;
     lock_windows(c);
+    KB_ASSERT(w->used && ticks != NEVER);
     w->kept_from = ticks;
     (void)update_protection(c, &ring);
     unlock_windows(c);
@@ -258,6 +266,7 @@ static void keep_window_from(ks_collector *c, ks_window *w, uint64_t ticks)
 static kineto_status slot_open(ks_collector *c, const ks_window *w, uint64_t kinds, uint32_t *slot,
                                kineto_error *err)
 {
+    KB_ASSERT(w->used && *slot == NO_SLOT);
     *slot = kf_window_open(c->pool.control, kinds, now_ticks(c));
     if (*slot == NO_SLOT)
         return kb_fail(err, KINETO_E_LIMIT,
@@ -275,7 +284,7 @@ static void slot_close(ks_collector *c, uint32_t *slot)
     *slot = NO_SLOT;
 }
 
-/* While nothing is recorded nobody looks who attaches. */
+/* Brings the list of processes up to date first: it is not maintained while nothing is recorded. */
 static void open_window_account(ks_collector *c, ks_window *w)
 {
     lock_windows(c);
@@ -314,9 +323,10 @@ kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *option
     return status;
 }
 
-/* Iterations that never came are not waited for any more. */
+/* Opens a window that still waits for its first iteration. */
 static void limit_lift(ks_collector *c, const ks_window *w)
 {
+    KB_ASSERT(w->slot < KF_MAX_WINDOWS);
     kf_window *slot = &c->pool.control->windows[w->slot];
     uint32_t waiting = KF_STEPS_WAITING;
     if (kb_cas_acqrel(&slot->step_state, &waiting, (uint32_t)KF_STEPS_NONE))
@@ -334,7 +344,7 @@ kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err)
     return slot_open(c, w, w->kinds, &w->slot, err);
 }
 
-/* It is opened for no kind at all until its limits are there. */
+/* The window is opened with no kinds until its limits are set, so that nothing is recorded too early. */
 kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint64_t from,
                               uint64_t until, kineto_error *err)
 {
@@ -349,7 +359,7 @@ kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint6
     return KINETO_OK;
 }
 
-/* Lines of the ledger that are of this window: their time lies in it. */
+/* Adds ledger lines with the current time, which lies in this window. */
 static void note_window_problems(ks_collector *c)
 {
     char detail[512];
@@ -368,7 +378,7 @@ static void note_window_problems(ks_collector *c)
     }
 }
 
-/* Up to now. What it recorded is counted when its trace is built. */
+/* Takes CPU times up to now. Records are counted when the trace is built. */
 static void take_window_cost(ks_collector *c, ks_window *w)
 {
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
@@ -392,6 +402,7 @@ void ks_window_stop(ks_collector *c, ks_window *w)
             w->until_ticks = kb_load_acquire(&slot->until_ticks);
         }
     }
+    KB_ASSERT(w->used);
     slot_close(c, &w->slot);
     slot_close(c, &w->warm);
     ks_collector_clock(c);
@@ -409,16 +420,17 @@ void ks_window_release(ks_collector *c, ks_window *w)
     slot_close(c, &w->slot);
     slot_close(c, &w->warm);
     lock_windows(c);
+    KB_ASSERT(w->used && w >= c->windows && w < c->windows + KS_WINDOWS);
     ks_account_free(&w->account);
     w->used = false;
-    w->kept_from = NOBODY;
+    w->kept_from = NEVER;
     (void)update_protection(c, &ring);
     unlock_windows(c);
 }
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* Of this window alone. What a ring in the buffer gives up never is what a window wants. */
+/* Reduces the counters to those of this window. A ring in the buffer never evicts what a window needs. */
 static void subtract_window_counters(const ks_collector *c, kf_control *control,
                                      const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
 {
@@ -431,7 +443,8 @@ static void subtract_window_counters(const ks_collector *c, kf_control *control,
     }
 }
 
-/* Sources that deliver at the end of their session do so when somebody else goes on, too. */
+/* Has sources deliver what they hold: those that deliver at the end of their session must do so although
+ * another window goes on. */
 static void collect_from_sources(const ks_collector *c)
 {
     kf_control *control = c->pool.control;
@@ -477,6 +490,7 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
                               kineto_trace **out, kineto_error *err)
 {
     ks_input *input = NULL;
+    KB_ASSERT(w->used && w->slot == NO_SLOT && w->warm == NO_SLOT && w->closed_ticks);
     collect_from_sources(c);
     kt_build_options options = window_build_options(c, w, cut);
     kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);
@@ -498,11 +512,12 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
 static void count_reader(ks_collector *c, bool begins)
 {
     lock_windows(c);
+    KB_ASSERT(begins || c->readers > 0);
     c->readers += begins ? 1u : (uint32_t)-1;
     unlock_windows(c);
 }
 
-/* The line of a ring that is shorter than asked for, and its words. */
+/* The ledger line of a ring that is shorter than requested, with its text. */
 typedef struct short_ring {
     kt_build_note note;
     char detail[256];
@@ -524,7 +539,7 @@ static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t
     text->note = (kt_build_note){"ring", "shorter than asked for", text->detail, 1, false};
 }
 
-/* What was overwritten before its time makes the ring shorter; that it was, is said. */
+/* Chunks that were overwritten too early shorten the ring; a ledger line says so. */
 static void ring_options(ks_collector *c, kf_control *control, uint64_t now, short_ring *text,
                          kt_build_options *o)
 {
@@ -544,7 +559,7 @@ static void ring_options(ks_collector *c, kf_control *control, uint64_t now, sho
     o->note_count = 1;
 }
 
-/* Since the recording began: the ring goes on, and what it cost lately nobody has noted. */
+/* The cost since the recording began: the cost of the ring's last seconds alone is not known. */
 static void take_ring_cost(ks_collector *c, uint64_t now, ks_cost_part *part)
 {
     memset(part, 0, sizeof *part);
@@ -591,7 +606,7 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
 {
     kf_control *control = c->pool.control;
     uint64_t ticks[KF_STEP_TIMES], now = kb_clock_ns(CLOCK_MONOTONIC);
-    if (!c->step_pid || now >= c->next_steps_ns) { /* looking who is alive takes longer */
+    if (!c->step_pid || now >= c->next_steps_ns) { /* finding a living process is slow */
         const kf_steps *first = kf_steps_of(control, 0);
         c->step_pid = first ? kb_load_relaxed(&first->pid) : 0;
         c->next_steps_ns = now + SECOND;
