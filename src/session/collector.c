@@ -1,6 +1,10 @@
 /* The collector: owns the pool of a recording, copies full chunks out to the spool, takes the clock
- * snapshots, and builds the trace in the end. It never makes a recorded program wait: what it
- * cannot copy stays in the pool, and writers that find no room drop and count.
+ * snapshots, and builds the trace in the end. It never makes a recorded program wait: chunks that it
+ * cannot copy stay in the pool, and writers that find no free chunk drop events and count them.
+ *
+ * One thread polls it (ks_collector_poll, which returns when to call again). A chunk passes through
+ * these steps: a writer seals it, claim_chunk takes it, flush_pending writes it to the spool, and only
+ * then kf_chunk_free gives it back. On-demand windows and the ring are in windows.c.
  */
 #include "session/collector.h"
 
@@ -19,10 +23,10 @@
 #define MAX_INTERVAL_NS    (10 * MILLISECOND)
 #define SCAN_INTERVAL_NS   (100 * MILLISECOND)
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
-#define SCAN_SHARE         50u /* of CPU time one in so many goes into scans at most */
+#define SCAN_SHARE         50u /* full scans take at most 1/50 of the time */
 #define BATCH              64u
-#define MAX_KEPT_NAME 180 /* bytes of the output's name in the spool's: the rest fits with it */
-/* With a budget: how often it is looked at, how seldom chunks are while nothing happens. */
+#define MAX_KEPT_NAME 180 /* bytes of the output's name that go into the spool's: NAME_MAX holds the rest */
+/* With a cost limit: the interval of its evaluation, and longer intervals of polls and scans. */
 #define BUDGET_INTERVAL_NS (20 * MILLISECOND)
 #define SPARING_NS         (100 * MILLISECOND)
 #define SPARING_SCAN_NS    (500 * MILLISECOND)
@@ -42,11 +46,12 @@ void ks_collector_note(ks_collector *c, const char *source, const char *reason, 
     ks_pool_note(&c->pool, source, reason, count, is_loss, detail);
 }
 
-/* Counts events of a chunk that will not be in the trace, by source. */
+/* How to count the events of a chunk that will not be in the trace; they are added to the pool's
+ * counters, by source. */
 typedef struct loss_count {
     const kf_pool *pool;
     kf_reason reason;
-    bool at_end;   /* ranges count where they end: what is open is told again by the next chunk */
+    bool at_end;   /* ranges count where they end: open ones are repeated by the next chunk */
     uint32_t open; /* ranges, at this point of the chunk */
 } loss_count;
 
@@ -84,7 +89,7 @@ static void count_lost_record(loss_count *l, const uint64_t *record, uint32_t wo
         count_lost(l, KF_SOURCE_API, 1);
         break;
     case KF_SHED:
-        if (words > 2) /* it tells of a loss, and is lost itself */
+        if (words > 2) /* the lost record holds a count of losses itself */
             kb_add_relaxed(&l->pool->control->counters[KF_SOURCE_API][KF_REASON_SHED], record[2]);
         break;
     case KF_DEVICE:
@@ -95,6 +100,7 @@ static void count_lost_record(loss_count *l, const uint64_t *record, uint32_t wo
     }
 }
 
+/* Walks the records of a chunk; stops at the first that is malformed. */
 static void count_lost_chunk(loss_count l, const uint64_t *words, uint32_t count)
 {
     for (uint32_t at = 0; at < count;) {
@@ -106,7 +112,7 @@ static void count_lost_chunk(loss_count l, const uint64_t *words, uint32_t count
     }
 }
 
-/* A slot of the spool's ring gets another chunk. */
+/* ks_spool_evict: a slot of the spool's ring is about to be overwritten; its events are lost. */
 static void count_spool_evicted(void *context, const uint64_t *words, uint32_t count)
 {
     const kf_pool *pool = context;
@@ -117,14 +123,14 @@ static void count_spool_evicted(void *context, const uint64_t *words, uint32_t c
                    UINT64_C(0) - ks_tally_events(&tally));
 }
 
-/* Dumps of a ring look at it from threads of their own. */
+/* On demand, ring dumps read the account on other threads; else only the polling thread uses it. */
 static void account_lock(ks_collector *c, bool take)
 {
     if (c->options.on_demand)
         (void)(take ? pthread_mutex_lock(&c->lock) : pthread_mutex_unlock(&c->lock));
 }
 
-/* ---- making one ---------------------------------------------------------------------------------- */
+/* ---- creating and destroying ---------------------------------------------------------------------------------- */
 
 /* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing
  * lies beside a device or FIFO. The name cannot be guessed: in a directory that others write to, they
@@ -220,6 +226,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
 kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
 {
     ks_collector_clock(c);
+    KB_ASSERT(c->window == UINT32_MAX && !c->start_ticks);
     c->start_ticks = kb_ticks(c->pool.control->ticks_clock);
     c->budget.ppm = c->options.budget_ppm;
     ks_account_begin(&c->account, c->pool.control);
@@ -281,8 +288,9 @@ bool ks_collector_find_spool(ks_collector *c)
     return true;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------ */
+/* ---- the dictionary ------------------------------------------------------------------------------------------ */
 
+/* A process attached: for the cost account, the sampling of children, and recognising reused pids. */
 static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t words)
 {
     kf_process_entry p;
@@ -299,8 +307,9 @@ static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t wo
     account_lock(c, false);
 }
 
-/* Words of committed entries from `at`. An entry that stays uncommitted for a second belongs to
- * somebody who died or sleeps: it is stepped over, and all is written again at the end. */
+/* End of the committed entries from `at`, in words. An entry that stays uncommitted for a second belongs
+ * to a thread that died or sleeps: it is skipped, and the whole dictionary is written again at the end
+ * (`last`). */
 static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
 {
     const kf_pool *pool = &c->pool;
@@ -325,6 +334,7 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
     return at;
 }
 
+/* Copying out is suspended for a second; only the first failure is logged. */
 static void note_spool_failure(ks_collector *c, const kineto_error *err)
 {
     if (c->spool_failures++ == 0) {
@@ -340,6 +350,7 @@ static void copy_dictionary(ks_collector *c, bool last)
     kineto_error err;
     uint32_t from = last && c->dictionary_holes ? 1 : c->dictionary_at;
     uint32_t end = dictionary_end(c, from, last);
+    KB_ASSERT(from >= 1 && end >= from && end <= c->pool.dictionary_words);
     if (end == from)
         return;
     if (ks_spool_dictionary(c->spool, c->pool.dictionary, from, end - from, &err))
@@ -350,7 +361,8 @@ static void copy_dictionary(ks_collector *c, bool last)
 
 /* ---- chunks ----------------------------------------------------------------------------------------- */
 
-/* How many of these chunks may still be kept. Once one was not, none is: no holes. */
+/* How many of these chunks may still be kept (KS_POLICY_OLDEST). After the first that does not fit none is
+ * kept, so that the recording has no gaps. */
 static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uint32_t count)
 {
     uint32_t fit = 0;
@@ -364,7 +376,8 @@ static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uin
     return c->keep_is_full && fit > 0 ? fit - 1 : fit;
 }
 
-/* Counted before the pool's copy goes: at any moment a reader of the pool knows what to look for. */
+/* Called before the chunk is freed: at any moment IN_SPOOL tells a reader of the pool how many events
+ * the spool must hold (recover.c). */
 static void count_copied(ks_collector *c, const ks_spool_chunk *chunk, bool is_kept)
 {
     uint64_t before = ks_tally_events(&c->account.tally);
@@ -376,13 +389,14 @@ static void count_copied(ks_collector *c, const ks_spool_chunk *chunk, bool is_k
                    ks_tally_events(&c->account.tally) - before);
 }
 
-/* Write some chunks and give them back. Nothing is given back that was not written. */
+/* Writes chunks to the spool and frees them. A chunk that was not written is not freed. */
 static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64_t *claims,
                      uint32_t count)
 {
     kineto_error err;
     bool was_full = c->keep_is_full;
     uint32_t keep = count_to_keep(c, chunks, count);
+    KB_ASSERT(count <= BATCH && keep <= count);
     if (keep && ks_spool_chunks(c->spool, chunks, keep, count_spool_evicted, &c->pool, &err)) {
         c->keep_is_full = was_full;
         note_spool_failure(c, &err);
@@ -398,7 +412,7 @@ static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64
     return true;
 }
 
-/* The owner died if its thread is gone, or the process is another one by now. */
+/* The owner died if its thread is gone, is a zombie, or its pid belongs to another process now. */
 static bool owner_is_dead(const ks_collector *c, uint64_t owner)
 {
     uint32_t pid = (uint32_t)(owner >> 32), tid = (uint32_t)owner;
@@ -414,13 +428,14 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
         return true;
     const uint64_t *known = kb_map_find(&c->start_times, pid);
     uint64_t now = kb_os_start_time(pid);
-    return known && *known && now && *known != now; /* a fork may have found no time */
+    return known && *known && now && *known != now; /* 0: a fork's child could not read it */
 }
 
-/* Is this chunk the collector's now? Then *words is what to copy out, perhaps nothing, and *claim
- * as what it is given back. Its state is read once: a chunk that is sealed between two looks is for
- * the next pass. What the dead held is inherited, and full for good: from then on nobody else gets
- * it, however late it is copied. */
+/* Takes a chunk for copying: sealed ones, and with `look_for_dead` those whose owner died.
+ * *words: words to copy out, perhaps 0; *claim: the claim word with which it is freed later.
+ * The state is read once; a chunk that is sealed after that is for the next pass. A dead owner's chunk
+ * is inherited by compare-and-swap and sealed, so that no other process can take it, however late it is
+ * copied. @return whether the chunk is the collector's now. */
 static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
                         uint32_t *words)
 {
@@ -442,6 +457,7 @@ static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dea
     return true;
 }
 
+/* Queues a chunk for copying out, or leaves it to the ring. */
 static void collect_chunk(ks_collector *c, uint32_t index, bool look_for_dead)
 {
     uint32_t words = 0;
@@ -453,12 +469,13 @@ static void collect_chunk(ks_collector *c, uint32_t index, bool look_for_dead)
         return;
     }
     const kf_descriptor *d = &c->pool.descriptors[index];
+    KB_ASSERT(words <= KF_CHUNK_WORDS && kf_claim_state(claim) == KF_CHUNK_SEALED);
     ks_pending p = {{kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)},
                     kb_load_relaxed(&d->last_ticks),
                     claim};
     kb_fence_seqcst();
     if (kf_chunk_claim_of(&c->pool, index) != claim)
-        return; /* a writer of a ring took it meanwhile: what was read may be of two */
+        return; /* a ring writer reclaimed it meanwhile: the fields may be of two owners */
     if (c->options.on_demand && !ks_window_wants(c, p.last_ticks))
         ks_window_skip_chunk(c, &p);
     else
@@ -473,7 +490,7 @@ static int compare_pending_age(const void *left, const void *right)
     return a->chunk.index < b->chunk.index ? -1 : 1;
 }
 
-/* What is kept or thrown away first goes by time. */
+/* Copies out the pending chunks in batches; sorted by age where the policy keeps only some of them. */
 static bool flush_pending(ks_collector *c)
 {
     ks_spool_chunk batch[BATCH];
@@ -485,6 +502,7 @@ static bool flush_pending(ks_collector *c)
     for (size_t i = 0; i < c->pending.count && ok; i++) {
         claims[used] = c->pending.data[i].claim;
         batch[used++] = c->pending.data[i].chunk;
+        KB_ASSERT(used <= BATCH);
         if (used == BATCH || i + 1 == c->pending.count) {
             ok = copy_out(c, batch, claims, used);
             used = 0;
@@ -494,8 +512,8 @@ static bool flush_pending(ks_collector *c)
     return ok;
 }
 
-/* One pass over the chunks, lowest first, so that writers stay on few and warm pages. The map of
- * free chunks tells where to look; now and then every chunk is looked at, since it is a hint. */
+/* One pass over the chunks, lowest index first, so that writers reuse few and warm pages. The map of free
+ * chunks is only a hint: now and then (`all`) every chunk is visited. */
 bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
 {
     uint32_t in_use = 0, count = c->pool.chunk_count;
@@ -518,7 +536,7 @@ bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
     return flush_pending(c);
 }
 
-/* ---- the rhythm --------------------------------------------------------------------------------------- */
+/* ---- tasks of every second --------------------------------------------------------------------------------------- */
 
 static void run_second_tasks(ks_collector *c)
 {
@@ -532,13 +550,14 @@ static void run_second_tasks(ks_collector *c)
     account_lock(c, false);
 }
 
-/* ---- the budget ---------------------------------------------------------------------------------------- */
+/* ---- the cost limit ---------------------------------------------------------------------------------------- */
 
 static uint64_t recording_ns(const ks_collector *c)
 {
     return collector_now_ns() - c->account.begun_ns;
 }
 
+/* Measures the cost and, if the level changes, has writers throttle what the new level drops. */
 static void update_cost_limit(ks_collector *c)
 {
     kf_control *control = c->pool.control;
@@ -565,7 +584,7 @@ static void note_cost_line(void *context, const char *source, const char *reason
     ks_collector_note(context, source, reason, count, is_loss, detail);
 }
 
-/* When all chunks have been seen that are full. */
+/* Adds the cost to ledger and header, after all full chunks were counted. */
 static void report_recording_cost(ks_collector *c, uint64_t lasted)
 {
     ks_tally_rest(&c->account.tally, &c->pool);
@@ -580,8 +599,8 @@ static void report_recording_cost(ks_collector *c, uint64_t lasted)
     copy_dictionary(c, true);
 }
 
-/* While nothing happens: less seldom where little room is left. Chunks in the hands of threads are
- * no reason to hurry, there may be as many as the pool has. */
+/* The longest poll interval while nothing happens: shorter the fewer chunks are free. At least 1 ms,
+ * since idle threads may hold all chunks for a long time. */
 static uint64_t longest_interval(const ks_collector *c)
 {
     uint64_t most_ns = c->budget.ppm > 0 ? SPARING_NS : MAX_INTERVAL_NS;
@@ -589,7 +608,7 @@ static uint64_t longest_interval(const ks_collector *c)
     return KB_MAX(most_ns * room / count, MILLISECOND);
 }
 
-/* Often while the pool fills, seldom while nothing happens; with a budget, more seldom. */
+/* Adapts the poll interval: short while the pool fills, long while nothing happens. */
 static uint64_t next_interval(ks_collector *c, uint32_t taken)
 {
     bool crowded = c->in_use > c->pool.chunk_count / 8;
@@ -602,15 +621,15 @@ static uint64_t next_interval(ks_collector *c, uint32_t taken)
     return c->interval_ns;
 }
 
-/* Looking at processes and threads takes the longer, the more there are; it is done the less often.
- */
+/* A full scan takes longer the more processes and threads there are, so its interval grows with its
+ * duration. */
 static void schedule_scan(ks_collector *c, uint64_t now, uint64_t took_ns)
 {
     uint64_t least_ns = c->budget.ppm > 0 ? SPARING_SCAN_NS : SCAN_INTERVAL_NS;
     c->next_scan_ns = now + KB_MAX(least_ns, SCAN_SHARE * took_ns);
 }
 
-/* Sessions of programs that died want nothing any more: before it is asked what is wanted. */
+/* Closes windows of programs that died, before it is determined what windows need. */
 static void sweep_windows(ks_collector *c, uint64_t now)
 {
     if (now < c->next_sweep_ns)
@@ -666,14 +685,15 @@ static void note_collector_problems(ks_collector *c)
                                   ks_account_waited_ns(&c->account, c->program_ns));
 }
 
-/* A program may have written over what it shares with us: what the pool's readers rely on is put right. */
+/* A program may have overwritten the shared control page: restores the part that never changes, on which
+ * readers of the pool rely. */
 static void restore_head(ks_collector *c)
 {
     if (memcmp(c->head, c->pool.control, sizeof c->head) == 0)
         return;
     memcpy(c->pool.control, c->head, sizeof c->head);
     ks_collector_note(c, "recording", "the program wrote over the buffer's header", 1, true,
-                      "it was put right; what else was overwritten is unknown");
+                      "it was restored; what else was overwritten is unknown");
 }
 
 kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_error *err)
@@ -682,6 +702,7 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     kineto_error ignored;
     uint32_t taken = 0;
     *out = NULL;
+    KB_ASSERT(c->start_ticks && !c->end_ticks); /* started, finished once */
     restore_head(c);
     c->end_ticks = kb_ticks(c->pool.control->ticks_clock);
     uint64_t lasted = recording_ns(c);
@@ -694,7 +715,7 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     ks_thread_names_finish(c->thread_names, &c->pool);
     copy_dictionary(c, true);
     while (ks_collector_drain(c, true, &taken) && taken > c->pool.chunk_count / 2)
-        ; /* writers that go on must not keep the recorder here */
+        ; /* ends although writers may go on */
     report_recording_cost(c, lasted);
     (void)ks_spool_control(c->spool, c->pool.control, &ignored);
     kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);

@@ -1,19 +1,20 @@
-/* Staying within a budget: a level goes up while the recording costs more than it may, and down when
- * what is left of the budget pays for finding out whether it can. A pure function of what it is
- * told. */
+/* The cost limit of a recording (option --budget, docs/self-cost.md): a controller with levels, each of
+ * which drops more events. The level goes up while the recording costs more than the limit, and down
+ * when the remaining allowance covers the cost of trying the lower level. Pure functions of their
+ * arguments; collector.c measures the cost and publishes the level to writers. */
 #include "session/self_cost.h"
 
 #define MILLISECOND UINT64_C(1000000)
 #define SECOND      (1000 * MILLISECOND)
-#define MIN_CPU     (2 * MILLISECOND) /* of the programs, to judge by */
-#define NEWEST      0.5               /* weight of the last look */
-#define MUCH        8.0               /* times the budget: two levels at once */
-#define TOO_MUCH    32.0              /* four */
-#define WORTH       0.25              /* of the budget: less cannot be saved by leaving out */
-#define ROOM        0.5               /* of the budget: so little it must be to leave out less */
+#define MIN_CPU     (2 * MILLISECOND) /* of the programs: below that the share is noise */
+#define NEWEST      0.5               /* weight of the last measurement in the moving average */
+#define MUCH        8.0               /* times the limit: go up two levels at once */
+#define TOO_MUCH    32.0              /* times the limit: go up four levels */
+#define WORTH       0.25              /* share of the limit that dropping events must be able to save */
+#define ROOM        0.5               /* go down only below this share of the limit */
 #define FIRST_HOLD  SECOND
 #define MAX_HOLD    (64 * SECOND)
-#define PROBE_NS    (150 * MILLISECOND) /* until it shows that a level was too low */
+#define PROBE_NS    (150 * MILLISECOND) /* time it takes to detect that a level is too low */
 #define BUSY_BYTES  (4 * KF_CHUNK_BYTES)
 
 #define K(kind) KINETO_KIND_BIT(KINETO_KIND_##kind)
@@ -33,9 +34,10 @@ const ks_level ks_levels[KS_LEVELS] = {
     {"operators, instants and counters", HOST, DETAILS, 0, 0},
 };
 
-/* ---- what happened ------------------------------------------------------------------------------- */
+/* ---- periods ------------------------------------------------------------------------------- */
 
-/* When there are too many, the two oldest of them become one. */
+/* Ends the current period and begins one for the new level. When the table is full, the two oldest
+ * periods are merged. */
 static void add_period(ks_budget *b, uint64_t now_ns)
 {
     if (b->period_count && b->periods[b->period_count - 1].until_ns == 0)
@@ -48,11 +50,13 @@ static void add_period(ks_budget *b, uint64_t now_ns)
         memmove(&b->periods[1], &b->periods[2], (KS_PERIODS - 2) * sizeof *b->periods);
         b->period_count--;
     }
+    KB_ASSERT(b->period_count < KS_PERIODS);
     b->periods[b->period_count++] = (ks_period){b->level, now_ns, 0};
 }
 
 static void set_level(ks_budget *b, uint32_t level, uint64_t now_ns)
 {
+    KB_ASSERT(level < KS_LEVELS && level != b->level && now_ns >= b->since_ns);
     b->level = level;
     b->since_ns = now_ns;
     add_period(b, now_ns);
@@ -64,11 +68,13 @@ void ks_budget_end(ks_budget *b, uint64_t now_ns)
         b->periods[b->period_count - 1].until_ns = now_ns;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------- */
+/* ---- evaluating ------------------------------------------------------------------------------------- */
 
-/* What one look is about: what came since the last one. */
+/* What was measured since the last evaluation. */
 typedef struct interval {
-    double program_ns, own_ns, cost_ns, sheddable_ns, seconds_ns;
+    double program_ns, own_ns; /* CPU time of the programs; without the recorder's part in it */
+    double cost_ns, droppable_ns; /* of recording; the part that dropping events can reduce */
+    double elapsed_ns;
 } interval;
 
 static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_cost *c,
@@ -83,8 +89,8 @@ static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_c
     return (interval){.program_ns = program,
                       .own_ns = KB_MAX(own, KB_MAX(program / KS_MIN_OWN_SHARE, 1.0)),
                       .cost_ns = hooks + recorder,
-                      .sheddable_ns = hooks - fixed + (busy ? recorder : 0),
-                      .seconds_ns = (double)(now_ns - b->last_ns)};
+                      .droppable_ns = hooks - fixed + (busy ? recorder : 0),
+                      .elapsed_ns = (double)(now_ns - b->last_ns)};
 }
 
 static uint64_t tally_events(const ks_tally *t)
@@ -93,20 +99,20 @@ static uint64_t tally_events(const ks_tally *t)
            t->records[KF_MEMORY] + t->shed;
 }
 
-/* Kinds that the gate is closed for are not counted by anybody: what would have come, about. */
+/* Estimates the events of kinds whose gate is closed, which no program counts: from their rate before. */
 static void count_closed(ks_budget *b, const interval *l, double events)
 {
     if (ks_levels[b->level].kinds == 0) {
         b->events_per_ns = (b->events_per_ns + events / l->own_ns) / 2;
         return;
     }
-    b->closed_ns += (uint64_t)l->seconds_ns;
+    b->closed_ns += (uint64_t)l->elapsed_ns;
     b->left_out_events += KB_MAX(b->events_per_ns * l->own_ns - events, 0.0);
 }
 
-static bool raise_level(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
+static bool raise_level(ks_budget *b, uint64_t now_ns, double droppable_ppm)
 {
-    if (b->share_ppm <= b->ppm || sheddable_ppm < b->ppm * WORTH || b->level + 1 == KS_LEVELS)
+    if (b->share_ppm <= b->ppm || droppable_ppm < b->ppm * WORTH || b->level + 1 == KS_LEVELS)
         return false;
     double times = b->share_ppm / b->ppm;
     uint32_t level = b->level + (times > TOO_MUCH ? 4 : times > MUCH ? 2 : 1);
@@ -115,20 +121,20 @@ static bool raise_level(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
         b->hold_ns = KB_MIN(2 * b->hold_ns, MAX_HOLD);
     b->last_down_ns = 0;
     level = KB_MIN(level, KS_LEVELS - 1);
-    for (uint32_t i = b->level + 1; i < level; i++) /* stepped over: nothing better is known */
+    for (uint32_t i = b->level + 1; i < level; i++) /* skipped levels: assume the current cost */
         b->share_at[i] = KB_MAX(b->share_at[i], b->share_ppm);
     set_level(b, level, now_ns);
     return true;
 }
 
-/* What is left of the budget must pay for a level that costs what it did the last time. */
+/* The remaining allowance must cover the lower level, at the cost that it had last time, for PROBE_NS. */
 static bool lower_level(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const interval *l)
 {
     if (b->level == 0 || now_ns - b->since_ns < b->hold_ns || b->share_ppm > b->ppm * ROOM)
         return false;
     double left_ns = b->ppm * 1e-6 * (double)ks_cost_own(cost) -
                      (double)(ks_cost_hooks(cost) + cost->recorder_ns);
-    double own_rate = l->own_ns / l->seconds_ns;
+    double own_rate = l->own_ns / l->elapsed_ns;
     double probe_ns = b->share_at[b->level - 1] * 1e-6 * own_rate * (double)PROBE_NS;
     if (left_ns < probe_ns)
         return false;
@@ -149,8 +155,8 @@ bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks
     b->share_at[b->level] = b->share_ppm;
     count_closed(b, &l, (double)(tally_events(tally) - b->last_events));
     bool changed =
-        raise_level(b, now_ns, 1e6 * l.sheddable_ns / l.own_ns) || lower_level(b, now_ns, cost, &l);
-    if (changed) /* what is on its way still costs what it did */
+        raise_level(b, now_ns, 1e6 * l.droppable_ns / l.own_ns) || lower_level(b, now_ns, cost, &l);
+    if (changed) /* chunks under way still have the old cost */
         b->share_ppm = KB_MIN(b->share_ppm, b->ppm);
     b->last = *cost;
     b->last_ns = now_ns;
@@ -159,7 +165,8 @@ bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks
     return changed;
 }
 
-/* A site whose ranges take less than a range costs, divided by the budget, is beyond it by itself. */
+/* Ranges shorter than (cost of a range / limit) exceed the limit by themselves; `shortness` scales that
+ * threshold by level. */
 void ks_cost_limit_throttle(const ks_budget *b, uint32_t pair, kf_shed *out)
 {
     const ks_level *level = &ks_levels[b->level];

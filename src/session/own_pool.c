@@ -1,6 +1,7 @@
-/* The pool of a process without a collector: anonymous shared memory, made by the first session and
- * kept for the life of the process: address space for the largest buffer, memory only for what the
- * open sessions asked for. */
+/* The pool of a process without a collector: anonymous shared memory, created by the first session and
+ * kept for the life of the process. It reserves address space for the largest buffer, and memory only
+ * for the buffers of the open sessions (chunk_limit). Shared, so that children after a fork record into
+ * it as well. */
 #include "session/own_pool.h"
 #include "record/record.h"
 
@@ -13,7 +14,7 @@ static kineto_status create_own_pool(size_t buffer_bytes, kineto_error *err)
     size_t reserve = KB_MAX(buffer_bytes, RESERVE_BYTES);
     size_t bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
     void *map = kb_os_map_shared(bytes, NULL);
-    if (!map) { /* no room for that much address space: what is needed, then */
+    if (!map) { /* address space is limited: only what is needed */
         reserve = buffer_bytes;
         bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
         map = kb_os_map_shared(bytes, err);
@@ -46,6 +47,7 @@ kineto_status ks_own_pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_
                        "largest session first",
                        buffer_bytes, (size_t)pool->chunk_count * KF_CHUNK_BYTES);
     uint32_t have = kb_load_acquire(&control->chunk_limit);
+    KB_ASSERT(have <= pool->chunk_count);
     if (want > have) {
         kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
         if (want > kb_load_relaxed(&control->chunk_high))
@@ -92,7 +94,7 @@ bool ks_has_foreign_windows(const kf_control *control)
 
 void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
 {
-    /* What is recorded from here on may be of a session that another process begins meanwhile. */
+    /* Chunks that end later may belong to a session that another process begins meanwhile. */
     uint64_t now = kb_ticks(pool->control->ticks_clock);
     if (pool->control->external || ks_has_foreign_windows(pool->control))
         return;
@@ -103,8 +105,8 @@ void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
     }
 }
 
-/* Nobody is prepared any more: the memory goes back, the address space stays. Chunks that threads
- * still hold keep their pages. */
+/* Holds rows of free chunks, gives their pages back and releases them again. Chunks that threads still
+ * own keep their pages; chunk_high then covers exactly those. */
 void ks_own_memory_release(const kf_pool *pool)
 {
     kf_control *control = pool->control;
@@ -124,10 +126,11 @@ void ks_own_memory_release(const kf_pool *pool)
         if (i < count)
             high = i + 1;
     }
+    KB_ASSERT(high <= count);
     kb_store_release(&control->chunk_high, high);
 }
 
-/* Written in, or held while memory was given back. */
+/* Is it owned by a dead process: while writing, or held while its memory was being given back? */
 static bool is_held_by_dead(uint64_t claim)
 {
     uint32_t state = kf_claim_state(claim), pid = (uint32_t)(kf_claim_owner(claim) >> 32);
@@ -135,8 +138,7 @@ static bool is_held_by_dead(uint64_t claim)
            kf_owner_is_dead(pid, kb_os_start_time(pid));
 }
 
-/* Chunks of processes that are gone (a fork's children that called _exit) are full for good. Whose
- * the chunk is decides who may seal it. */
+/* kf_chunk_inherit decides by compare-and-swap which process seals the chunk, should several try. */
 void ks_chunks_inherit_from_dead(const kf_pool *pool)
 {
     if (pool->control->external)
@@ -153,8 +155,8 @@ void ks_chunks_inherit_from_dead(const kf_pool *pool)
     }
 }
 
-/* A flight recorder overwrites its oldest chunks, but none that a session which keeps the oldest
- * may want. Sessions of all processes that share the pool count. */
+/* A ring (retention NEWEST) overwrites its oldest chunks, but none that a session with retention OLDEST
+ * may need. Considers the windows of all processes that share the pool. */
 void ks_retention_update(kf_control *control)
 {
     uint64_t protect = 0, earliest = UINT64_MAX;

@@ -18,6 +18,7 @@ static bool visit_entry(const uint64_t *entry, uint64_t header, uint32_t words,
     kf_process_entry p;
     if (kf_entry_header_type(header) != KF_ENTRY_PROCESS || bytes < sizeof p)
         return true;
+    KB_ASSERT(words > 0);
     memcpy(&p, payload, sizeof p);
     return visit(context, &p, kf_entry_text(payload, bytes, &text_at));
 }

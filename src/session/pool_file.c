@@ -1,4 +1,5 @@
-/* Pool files: where they lie, what they are called, making one. */
+/* Pool files of recorders: directories, names ("ckineto-UID-PID-RANDOM.pool") and creation. `ckineto
+ * recover` finds the files of dead recorders by the same rules. */
 #include "session/session.h"
 
 #include <errno.h>
@@ -8,7 +9,8 @@
 #define NAME_PREFIX "ckineto-"
 #define NAME_SUFFIX ".pool"
 
-/* Memory first: pages of a disk file that are written all the time are flushed all the time. */
+/* File systems in memory come first: a mapped disk file that is written constantly would be flushed
+ * constantly. */
 bool ks_pool_directory(uint32_t n, char *buf, size_t size)
 {
     const char *found[4];

@@ -1,12 +1,13 @@
-/* Chunks of this process' own pool, for building a trace. Others may write meanwhile: what they may
- * change is copied, and reads as empty if it was overwritten. */
+/* Chunks of this process' own pool as decoder input, for building a trace. Threads may record meanwhile:
+ * chunks that they may change are copied, and read as empty if they were overwritten during the copy
+ * (the serial in the descriptor changes with the owner). */
 #include "session/session.h"
 
 #include <sys/mman.h>
 
-#define SPAN_MAX 64u /* the system does many at a time faster */
+#define SPAN_MAX 64u /* one madvise call for many chunks is faster */
 
-/* A row of our chunks whose memory can go back to the system. */
+/* Consecutive chunks, owned by the reader, whose memory can be given back to the system. */
 typedef struct span {
     uint32_t first, count;
     uint64_t last_ticks[SPAN_MAX];
@@ -14,8 +15,9 @@ typedef struct span {
 
 struct ks_pool_reader {
     const kf_pool *pool;
-    bool last;         /* nobody writes any more, or wants to read after us */
-    uint32_t *serials; /* of the chunks, + 1, as first seen */
+    bool last;         /* no thread writes any more, and there is no other reader */
+    uint32_t *serials; /* of the chunks, + 1, as first seen; 0: not read yet */
+    uint32_t chunks;
     span spent;
     uint64_t buffer[KF_CHUNK_WORDS];
 };
@@ -41,6 +43,7 @@ static void return_spent_chunks(ks_pool_reader *r)
     r->spent.count = 0;
 }
 
+/* kf_input.done: the decoder does not need this chunk again. */
 static void release_chunk(void *context, uint32_t index)
 {
     ks_pool_reader *r = context;
@@ -53,13 +56,14 @@ static void release_chunk(void *context, uint32_t index)
         return_spent_chunks(r);
     if (!s->count)
         s->first = index;
+    KB_ASSERT(s->count < SPAN_MAX && index == s->first + s->count);
     s->last_ticks[s->count++] = last_ticks;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. A
- * flight recorder overwrites full chunks: there, a copy is needed to see whether it did. */
+/* kf_input.peek: a sealed chunk in place, for scanning headers, which are checked again when the chunk
+ * is read. NULL in a ring, whose writers overwrite sealed chunks: there only a copy can be validated. */
 static const uint64_t *peek_pool_chunk(void *context, uint32_t index, uint32_t *words)
 {
     ks_pool_reader *r = context;
@@ -69,7 +73,7 @@ static const uint64_t *peek_pool_chunk(void *context, uint32_t index, uint32_t *
     return stays ? kf_pool_chunk(r->pool, index) : NULL;
 }
 
-/* Nobody writes into a chunk that is full. */
+/* No thread writes into a sealed chunk, so plain memcpy will do. */
 static uint32_t copy_sealed_chunk(uint64_t *to, const uint64_t *chunk, uint32_t used)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -82,6 +86,8 @@ static uint32_t copy_sealed_chunk(uint64_t *to, const uint64_t *chunk, uint32_t 
 #endif
 }
 
+/* kf_input.get: in place if nothing can change it, else a copy in r->buffer, valid until the next call.
+ * *words is 0 if the chunk is free or changed hands since it was first read. */
 static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *words,
                                       kineto_error *err)
 {
@@ -90,6 +96,7 @@ static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *w
     const uint64_t *chunk = kf_pool_chunk(r->pool, index);
     (void)err;
     *words = 0;
+    KB_ASSERT(index < r->chunks);
     uint32_t serial = kb_load_acquire(&d->serial);
     bool sealed = is_sealed(r, index);
     if (kf_chunk_state_of(d) == KF_CHUNK_FREE)
@@ -123,6 +130,7 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
     r->pool = pool;
     r->last = last;
     r->serials = serials;
+    r->chunks = chunks;
     *input = (kf_input){.dictionary = pool->dictionary,
                         .dictionary_words = KB_MIN(kb_load_acquire(&pool->control->dictionary_used),
                                                    pool->dictionary_words),

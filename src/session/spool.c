@@ -1,7 +1,9 @@
-/* The spool: a file that takes what leaves the pool. Written with pwrite only: a full disk is an
- * error here, never a signal. At any moment the file is a valid sequence of frames, also when the
- * writer is killed: a frame's header is written after its payload wherever that replaces old
- * contents, and what was half appended is cut off again.
+/* The spool: the file to which chunks of the pool are copied out (layout: format/format.h). One thread,
+ * the collector's, writes it; readers use pread.
+ *
+ * Written with pwrite only: a full disk is an error here, never a signal. At any moment the file is a
+ * valid sequence of frames, also when the writer is killed: where a frame replaces old contents, its
+ * header is written after its payload, and a partial append is truncated again.
  */
 #include "session/session.h"
 
@@ -18,16 +20,17 @@
 struct ks_spool {
     int fd;
     uint64_t end;           /* bytes that hold complete frames */
-    uint64_t head;          /* of them: what it began with */
+    uint64_t head;          /* of them: header and the two control pages */
     uint64_t control_at[2]; /* the two places of the control page */
     uint32_t control_serial;
     uint64_t ring_chunks; /* 0: grow */
     uint64_t *ring_at;    /* offset of each slot */
     uint64_t ring_count, ring_next;
-    uint64_t *scratch; /* one chunk: what is about to be overwritten */
+    uint64_t *scratch; /* one chunk: staging for a ring slot, old or new contents */
     char path[KS_PATH_BYTES];
 };
 
+/* pwritev until all is written. Modifies `iov`. */
 static kineto_status write_vectors(ks_spool *s, struct iovec *iov, int count, uint64_t at,
                                    kineto_error *err)
 {
@@ -56,7 +59,7 @@ static kineto_status write_spool_at(ks_spool *s, const void *data, size_t bytes,
     return write_vectors(s, &iov, 1, at, err);
 }
 
-/* Append, or leave the file as it was. */
+/* Appends all of it, or leaves the file as it was. */
 static kineto_status append_to_spool(ks_spool *s, struct iovec *iov, int count, kineto_error *err)
 {
     uint64_t bytes = 0;
@@ -78,7 +81,7 @@ static kineto_status append_spool_frame(ks_spool *s, kf_frame frame, const void 
     return append_to_spool(s, iov, 2, err);
 }
 
-/* ---- making one -------------------------------------------------------------------------------- */
+/* ---- creating and closing -------------------------------------------------------------------------------- */
 
 static kineto_status write_spool_head(ks_spool *s, const kf_pool *pool, const char *pool_path,
                                       kineto_error *err)
@@ -107,6 +110,7 @@ static kineto_status write_spool_head(ks_spool *s, const kf_pool *pool, const ch
 
 kineto_status ks_spool_reset(ks_spool *s, kineto_error *err)
 {
+    KB_ASSERT(s->head > 0 && s->head <= s->end);
     if (ftruncate(s->fd, (off_t)s->head) != 0)
         return kb_fail_os(err, errno, "cannot empty '%s'", s->path);
     s->end = s->head;
@@ -195,6 +199,7 @@ bool ks_spool_find(ks_spool *s, char path[KS_PATH_BYTES])
 static kineto_status append_chunks(ks_spool *s, const ks_spool_chunk *chunks, uint32_t count,
                                    kineto_error *err)
 {
+    KB_ASSERT(count <= MAX_BATCH);
     kf_frame frames[MAX_BATCH];
     struct iovec iov[2 * MAX_BATCH];
     for (uint32_t i = 0; i < count; i++) {
@@ -206,13 +211,15 @@ static kineto_status append_chunks(ks_spool *s, const ks_spool_chunk *chunks, ui
     return append_to_spool(s, iov, (int)(2 * count), err);
 }
 
-/* Write a slot of the ring at `at`; new or not, it is no chunk until its header says so. */
+/* Writes a ring slot at `at`. The slot is marked free first and becomes a chunk with its header, which
+ * is written last: readers never see a header with another chunk's payload. */
 static kineto_status write_slot(ks_spool *s, const ks_spool_chunk *chunk, uint64_t at,
                                 kineto_error *err)
 {
     kf_frame hole = {KF_FRAME_FREE, KF_CHUNK_BYTES, 0, 0};
     kf_frame frame = {KF_FRAME_CHUNK, KF_CHUNK_BYTES, chunk->index, chunk->serial};
     uint32_t bytes = chunk->count * 8u;
+    KB_ASSERT(bytes <= KF_CHUNK_BYTES && at >= s->head);
     memset(s->scratch, 0, KF_CHUNK_BYTES);
     memcpy(s->scratch, chunk->words, bytes);
     kineto_status status = write_spool_at(s, &hole, sizeof hole, at, err);
@@ -223,6 +230,7 @@ static kineto_status write_slot(ks_spool *s, const ks_spool_chunk *chunk, uint64
     return status;
 }
 
+/* Passes the words of a slot to `evict` before they are overwritten. */
 static void report_eviction(ks_spool *s, uint64_t at, ks_spool_evict *evict, void *context)
 {
     ssize_t n = pread(s->fd, s->scratch, KF_CHUNK_BYTES, (off_t)(at + sizeof(kf_frame)));
@@ -243,6 +251,7 @@ static kineto_status write_ring_chunk(ks_spool *s, const ks_spool_chunk *chunk,
         }
         return status;
     }
+    KB_ASSERT(s->ring_count == s->ring_chunks && s->ring_next < s->ring_chunks);
     uint64_t at = s->ring_at[s->ring_next];
     report_eviction(s, at, evict, context);
     s->ring_next = (s->ring_next + 1) % s->ring_chunks;
@@ -270,7 +279,8 @@ kineto_status ks_spool_dictionary(ks_spool *s, const uint64_t *dictionary, uint3
     return words ? append_spool_frame(s, frame, dictionary + first, err) : KINETO_OK;
 }
 
-/* The two places take turns, so that one is whole whatever happens. */
+/* The two places alternate, so that one of them is complete at any moment; the frame with the higher
+ * serial is the newer one. */
 kineto_status ks_spool_control(ks_spool *s, const kf_control *control, kineto_error *err)
 {
     uint64_t at = s->control_at[s->control_serial % 2];
