@@ -1,7 +1,7 @@
-/* The processes below the recorded one. Recording enters a program through interfaces that it loads
- * itself, so some processes can never be seen from inside: they are looked at from outside, from time to
- * time, and become lines of the ledger. A process is known by pid, start time and exec: one that attached,
- * and then became another program that could not, is a line of its own.
+/* The descendants of the recorded process. Recording enters a program through interfaces that the program
+ * loads itself, so some processes never attach: they are sampled from outside through /proc and become
+ * lines of the ledger. A process image is identified by pid, start time and exec: a process that attached,
+ * and then executed a program that could not, has a line of its own.
  */
 #include "session/process_image.h"
 #include "session/self_cost.h"
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #define MAX_IMAGES    4096u
-#define MAX_LOOKS     512u /* files read in one sample: a bound on its cost */
+#define MAX_READS     512u /* files read in one sample, to bound its cost */
 #define MAX_EXAMPLES  5u
-#define MIN_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
+#define MIN_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes about 1 ms */
 #define SOURCE        KT_SOURCE_UNRECORDED
 #define NOT_LOOKED_AT "more processes than are looked at"
 
@@ -22,8 +22,8 @@ struct ks_children {
     uint32_t root;
     KB_VEC(ks_image) all;
     kb_map by_pid;   /* pid → index of its image now */
-    uint64_t beyond; /* images for which there was no room */
-    uint32_t looks, pass;
+    uint64_t beyond; /* images that did not fit */
+    uint32_t reads, pass;
     ks_surroundings surroundings;
 };
 
@@ -50,7 +50,7 @@ void ks_children_destroy(ks_children *c)
 
 /* ---- the tree -------------------------------------------------------------------------------------- */
 
-/* The image that the process is now, made if it is new; NULL: there is none, or no room. */
+/* The current image of a process, added if it is new; NULL: the process is gone, or the table is full. */
 static ks_image *find_image(ks_children *c, uint32_t pid)
 {
     uint64_t start_time = kb_os_start_time(pid);
@@ -70,11 +70,12 @@ static ks_image *find_image(ks_children *c, uint32_t pid)
         c->beyond++;
         return NULL;
     }
+    KB_ASSERT(c->all.count <= MAX_IMAGES);
     *at = c->all.count - 1;
     return &c->all.data[*at];
 }
 
-/* False: it was looked at in this pass. */
+/* Examines a process. False: it was already examined in this pass. */
 static bool look_at_process(ks_children *c, uint32_t pid)
 {
     ks_image *it = find_image(c, pid);
@@ -89,11 +90,12 @@ static bool look_at_process(ks_children *c, uint32_t pid)
 
 typedef KB_VEC(uint32_t) pid_list;
 
+/* Appends the children of one thread (/proc/PID/task/TID/children) to the queue. */
 static void add_children_of(ks_children *c, uint32_t pid, const char *tid, pid_list *queue)
 {
     char path[300], text[4096];
     snprintf(path, sizeof path, "/proc/%u/task/%s/children", pid, tid);
-    c->looks++;
+    c->reads++;
     if (!kb_os_read_file(path, text, sizeof text))
         return;
     char *at = text, *end;
@@ -101,7 +103,7 @@ static void add_children_of(ks_children *c, uint32_t pid, const char *tid, pid_l
         unsigned long n = strtoul(at, &end, 10);
         if (end == at)
             return;
-        if (n > 0 && n <= INT_MAX && queue->count < MAX_LOOKS)
+        if (n > 0 && n <= INT_MAX && queue->count < MAX_READS)
             (void)kb_vec_push(queue, (uint32_t)n);
     }
 }
@@ -113,31 +115,33 @@ static void list_process_children(ks_children *c, uint32_t pid, pid_list *queue)
     DIR *tasks = opendir(path);
     if (!tasks)
         return;
-    for (struct dirent *d; c->looks < MAX_LOOKS && (d = readdir(tasks));)
+    for (struct dirent *d; c->reads < MAX_READS && (d = readdir(tasks));)
         if (d->d_name[0] != '.')
             add_children_of(c, pid, d->d_name, queue);
     closedir(tasks);
 }
 
+/* Breadth first; examines each process once per pass. */
 static void look_at_process_tree(ks_children *c, uint32_t root)
 {
     pid_list queue = {0};
     (void)kb_vec_push(&queue, root);
-    for (size_t i = 0; i < queue.count && c->looks < MAX_LOOKS; i++)
+    for (size_t i = 0; i < queue.count && c->reads < MAX_READS; i++)
         if (look_at_process(c, queue.data[i]))
             list_process_children(c, queue.data[i], &queue);
     kb_vec_free(&queue);
 }
 
-/* Below the root, and below those that were below it: a daemon's parent is another process by now. */
+/* Samples the descendants of the root, and those of processes seen earlier: a daemon has been reparented
+ * and is no longer below the root. */
 void ks_children_sample(ks_children *c)
 {
     if (!kb_os_proc_is_ours())
         return;
-    c->looks = 0;
+    c->reads = 0;
     c->pass++;
     look_at_process_tree(c, c->root);
-    for (size_t i = 0; i < c->all.count && c->looks < MAX_LOOKS; i++) {
+    for (size_t i = 0; i < c->all.count && c->reads < MAX_READS; i++) {
         ks_image *it = &c->all.data[i];
         if (it->replaced || it->gone || it->pass == c->pass)
             continue;
@@ -159,7 +163,7 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
     pid_list queue = {0};
     uint32_t count = 0;
     (void)kb_vec_push(&queue, root_pid);
-    for (size_t i = 0; i < queue.count && c.looks < MAX_LOOKS && count < room; i++) {
+    for (size_t i = 0; i < queue.count && c.reads < MAX_READS && count < room; i++) {
         pids[count++] = queue.data[i];
         list_process_children(&c, queue.data[i], &queue);
     }
@@ -167,9 +171,9 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
     return count;
 }
 
-/* ---- the account ------------------------------------------------------------------------------------ */
+/* ---- the report ------------------------------------------------------------------------------------ */
 
-/* Who attached, by what they are known by: pid and start time, the exec, and both. */
+/* Sets of attached processes, by three keys: pid and start time; exec; all three. */
 typedef struct attached {
     kb_map processes, execs, images;
 } attached;
@@ -196,7 +200,7 @@ static void free_attached(attached *a)
     kb_map_free(&a->images);
 }
 
-/* Without its exec's number: what the process was at any time. */
+/* Without a readable exec id, any image of the process that attached counts. */
 static bool did_attach(const attached *a, const ks_image *it)
 {
     return it->exec_id
@@ -204,8 +208,8 @@ static bool did_attach(const attached *a, const ks_image *it)
                : kb_map_find(&a->processes, image_key(it->pid, it->start_time, 0)) != NULL;
 }
 
-/* Why an image is not recorded. A fork's child attaches with its first record: one without has nothing to
- * tell, whatever stands against it. */
+/* Why an image is not recorded. A fork's child attaches with its first record: a child of an attached exec
+ * that did not attach has nothing to record, whatever else would prevent it. */
 static ks_unrecorded unrecorded_reason(const attached *a, const ks_image *it)
 {
     if (it->exec_id && kb_map_find(&a->execs, it->exec_id))
@@ -219,6 +223,7 @@ typedef struct group {
     char examples[256];
 } group;
 
+/* Counts a process; the first MAX_EXAMPLES are named. */
 static void add_to_group(group *g, kineto_string name, uint32_t pid)
 {
     size_t used = strlen(g->examples), size = sizeof g->examples - used;
@@ -229,10 +234,10 @@ static void add_to_group(group *g, kineto_string name, uint32_t pid)
         snprintf(g->examples + used, size, " …");
 }
 
-/* What has the recorder loaded would have recorded: its events are lost, however many they are. */
+/* Images that have the recorder loaded would have recorded: their events are lost (HAS_EVENTS). */
 enum { MAY_HAVE_EVENTS, HAS_EVENTS, GROUPS };
 
-/* Processes whose library cannot read the pool leave a line after its end: "PID NAME". */
+/* Processes with a library of another version append a line "PID NAME" after the end of the pool. */
 static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
 {
     char text[4096], *name;
@@ -250,6 +255,7 @@ static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
     }
 }
 
+/* One line per reason and group, with examples. */
 static void report_unrecorded(const ks_children *c, const kf_pool *pool, const attached *a,
                               uint64_t ticks)
 {
@@ -261,6 +267,7 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
         if (did_attach(a, it) || ks_image_is_transient(it) || kb_map_find(&others, it->pid))
             continue;
         ks_unrecorded why = unrecorded_reason(a, it);
+        KB_ASSERT(why < KS_UNRECORDED_COUNT);
         bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
         add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name),
                      it->pid);
@@ -291,7 +298,7 @@ void ks_pool_note_steps(const kf_pool *pool)
                      false, begun.examples);
 }
 
-/* Those that go on. Processes of the tree are in the pool's list, too. */
+/* Attached processes that still run; `known` removes duplicates of the pool's list. */
 typedef struct running {
     group group;
     kb_map known;
@@ -331,8 +338,8 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
     kb_map_free(&r.known);
 }
 
-/* What the kernel says of all who ended, without those that were seen: these may have gone on for a
- * moment after they were looked at last. */
+/* CPU time that the kernel counted for all ended children, less that of the ones that were sampled. An
+ * upper bound: sampled children may have run on for a moment after their last sample. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns)
 {
     uint64_t seen_ns = 0;

@@ -25,7 +25,8 @@
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
 #define SCAN_SHARE         50u /* full scans take at most 1/50 of the time */
 #define BATCH              64u
-#define MAX_KEPT_NAME 180 /* bytes of the output's name that go into the spool's: NAME_MAX holds the rest */
+#define MAX_KEPT_NAME                                                                              \
+    180 /* bytes of the output's name that go into the spool's: NAME_MAX holds the rest */
 /* With a cost limit: the interval of its evaluation, and longer intervals of polls and scans. */
 #define BUDGET_INTERVAL_NS (20 * MILLISECOND)
 #define SPARING_NS         (100 * MILLISECOND)
@@ -132,32 +133,45 @@ static void account_lock(ks_collector *c, bool take)
 
 /* ---- creating and destroying ---------------------------------------------------------------------------------- */
 
-/* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing
- * lies beside a device or FIFO. The name cannot be guessed: in a directory that others write to, they
- * cannot take it first. */
+/* The path as the user gave it, or relative to it. A device or FIFO has no directory that could hold
+ * files next to it: then a temporary directory takes the spool. @return snprintf's result. */
+static int format_spool_name(const char *output, char *out, size_t size)
+{
+    unsigned long long random = kb_os_random();
+    struct stat st;
+    if (stat(output, &st) == 0 && !S_ISREG(st.st_mode)) {
+        const char *folder = kb_setting("TMPDIR");
+        return snprintf(out, size, "%s/.ckspool-%u-%016llx", folder ? folder : "/tmp", kb_os_pid(),
+                        random);
+    }
+    const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output;
+    return snprintf(out, size, "%.*s.%.*s.ckspool-%u-%016llx", (int)(name - output), output,
+                    MAX_KEPT_NAME, name, kb_os_pid(), random);
+}
+
+/* A hidden file in the directory of the output: its file system will have to hold the trace anyway.
+ * The name is random, so that no other user can create it first in a shared directory. The path is
+ * absolute, since programs may change their directory. */
 static kineto_status choose_spool_path(const char *output, char path[KS_PATH_BYTES],
                                        kineto_error *err)
 {
-    unsigned long long random = kb_os_random();
-    const char *slash = strrchr(output, '/');
-    int directory = slash ? (int)(slash - output + 1) : 0;
-    char relative[KS_PATH_BYTES], here[KS_PATH_BYTES] = "";
-    struct stat st;
-    bool special = stat(output, &st) == 0 && !S_ISREG(st.st_mode);
-    const char *elsewhere = kb_setting("TMPDIR");
-    int n = special
-                ? snprintf(relative, sizeof relative, "%s/.ckspool-%u-%016llx",
-                           elsewhere ? elsewhere : "/tmp", kb_os_pid(), random)
-                : snprintf(relative, sizeof relative, "%.*s.%.*s.ckspool-%u-%016llx", directory,
-                           output, MAX_KEPT_NAME, slash ? slash + 1 : output, kb_os_pid(), random);
-    if (relative[0] != '/' && !getcwd(here, sizeof here))
-        return kb_fail_os(err, errno, "cannot tell the current directory");
-    int m = snprintf(path, KS_PATH_BYTES, "%s%s%s", here, here[0] ? "/" : "", relative);
-    if (n < 0 || m < 0 || (size_t)n >= sizeof relative || (size_t)m >= KS_PATH_BYTES)
+    char name[KS_PATH_BYTES], here[KS_PATH_BYTES];
+    int bytes = format_spool_name(output, name, sizeof name);
+    if (bytes < 0 || (size_t)bytes >= sizeof name)
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s': the path is too long", output);
+    if (name[0] == '/') {
+        memcpy(path, name, (size_t)bytes + 1);
+        return KINETO_OK;
+    }
+    if (!getcwd(here, sizeof here))
+        return kb_fail_os(err, errno, "cannot find the current directory");
+    bytes = snprintf(path, KS_PATH_BYTES, "%s/%s", here, name);
+    if (bytes < 0 || (size_t)bytes >= KS_PATH_BYTES)
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s': the path is too long", output);
     return KINETO_OK;
 }
 
+/* Fills the control page before any program can attach: programs trust these fields. */
 static void fill_control(ks_collector *c)
 {
     kf_control *control = c->pool.control;
@@ -376,8 +390,8 @@ static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uin
     return c->keep_is_full && fit > 0 ? fit - 1 : fit;
 }
 
-/* Called before the chunk is freed: at any moment IN_SPOOL tells a reader of the pool how many events
- * the spool must hold (recover.c). */
+/* Called before the chunk is freed: at any moment IN_SPOOL is the number of events that
+ * the spool must hold, which recover.c relies on. */
 static void count_copied(ks_collector *c, const ks_spool_chunk *chunk, bool is_kept)
 {
     uint64_t before = ks_tally_events(&c->account.tally);
@@ -482,6 +496,7 @@ static void collect_chunk(ks_collector *c, uint32_t index, bool look_for_dead)
         (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
 }
 
+/* qsort: oldest first; ties by index, so that the order is reproducible. */
 static int compare_pending_age(const void *left, const void *right)
 {
     const ks_pending *a = left, *b = right;
@@ -538,6 +553,7 @@ bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
 
 /* ---- tasks of every second --------------------------------------------------------------------------------------- */
 
+/* A clock snapshot, the spool's current path, the control page in the spool, CPU times. */
 static void run_second_tasks(ks_collector *c)
 {
     kineto_error err;
@@ -589,12 +605,12 @@ static void report_recording_cost(ks_collector *c, uint64_t lasted)
 {
     ks_tally_rest(&c->account.tally, &c->pool);
     char json[KS_COST_JSON_BYTES];
-    ks_cost_said said = {.account = &c->account,
-                         .budget = &c->budget,
-                         .control = c->pool.control,
-                         .lasted_ns = lasted};
-    ks_account_read(&c->account, c->pool.control, true, &said.cost);
-    ks_cost_report(&said, note_cost_line, c, json);
+    ks_cost_said summary = {.account = &c->account,
+                            .budget = &c->budget,
+                            .control = c->pool.control,
+                            .lasted_ns = lasted};
+    ks_account_read(&c->account, c->pool.control, true, &summary.cost);
+    ks_cost_report(&summary, note_cost_line, c, json);
     ks_collector_metadata(c, KS_COST_KEY, json);
     copy_dictionary(c, true);
 }
@@ -668,6 +684,7 @@ uint64_t ks_collector_poll(ks_collector *c)
 
 /* ---- the end ------------------------------------------------------------------------------------------ */
 
+/* Ledger lines about the recording as a whole: failed copies, processes that did not attach. */
 static void note_collector_problems(ks_collector *c)
 {
     char detail[512];

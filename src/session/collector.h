@@ -20,13 +20,15 @@ typedef struct ks_thread_names ks_thread_names;
 typedef struct ks_pending {
     ks_spool_chunk chunk;
     uint64_t last_ticks;
-    uint64_t claim; /* claim word with which it is freed; fails if a ring writer has reclaimed the chunk */
+    uint64_t
+        claim; /* claim word with which it is freed; fails if a ring writer has reclaimed the chunk */
 } ks_pending;
 
 /* One window of an on-demand collector, from when devices get ready until its trace is built. */
 struct ks_window {
     bool used;
-    uint32_t warm, slot; /* windows of the control page: of devices, of all kinds; UINT32_MAX: none */
+    uint32_t warm,
+        slot; /* windows of the control page: of devices, of all kinds; UINT32_MAX: none */
     uint64_t kinds;
     uint32_t wants;
     uint64_t kept_from; /* ticks; UINT64_MAX: nothing is kept yet */
@@ -73,7 +75,7 @@ struct ks_collector {
     bool over; /* the program has ended */
 
     uint64_t pass_from, pass_young; /* ticks, of this pass: see ks_window_wants */
-    bool pass_ring; /* some ring is open: chunks stay until writers reclaim them */
+    bool pass_ring;                 /* some ring is open: chunks stay until writers reclaim them */
     double ticks_per_ns;
     bool spool_is_used;
     uint32_t step_pid; /* whose iterations count */

@@ -10,8 +10,8 @@
 #define NEWEST      0.5               /* weight of the last measurement in the moving average */
 #define MUCH        8.0               /* times the limit: go up two levels at once */
 #define TOO_MUCH    32.0              /* times the limit: go up four levels */
-#define WORTH       0.25              /* share of the limit that dropping events must be able to save */
-#define ROOM        0.5               /* go down only below this share of the limit */
+#define WORTH       0.25 /* share of the limit that dropping events must be able to save */
+#define ROOM        0.5  /* go down only below this share of the limit */
 #define FIRST_HOLD  SECOND
 #define MAX_HOLD    (64 * SECOND)
 #define PROBE_NS    (150 * MILLISECOND) /* time it takes to detect that a level is too low */
@@ -72,7 +72,7 @@ void ks_budget_end(ks_budget *b, uint64_t now_ns)
 
 /* What was measured since the last evaluation. */
 typedef struct interval {
-    double program_ns, own_ns; /* CPU time of the programs; without the recorder's part in it */
+    double program_ns, own_ns;    /* CPU time of the programs; without the recorder's part in it */
     double cost_ns, droppable_ns; /* of recording; the part that dropping events can reduce */
     double elapsed_ns;
 } interval;

@@ -1,10 +1,12 @@
-/* What a part of a recording cost, said in its trace: chunks are counted as the decoder reads them,
- * and the account that was taken at the end of the part goes into ledger and header. */
+/* The cost of a part of a recording (a window, a snapshot), reported in its trace. A wrapper around the
+ * decoder's input counts chunks as they are read; the account that was taken at the end of the part is
+ * then completed with the counts and added to ledger and header. */
 #include "session/self_cost.h"
 
 #include <time.h>
 
-/* The decoder looks at all chunks first, in their order. */
+/* Counts each chunk once: the decoder's first pass visits all chunks in order, later reads are out of
+ * order and have index < next. */
 static void count_part_chunk(ks_cost_part *p, uint32_t index, const uint64_t *words, uint32_t size)
 {
     if (index != p->next || !words)
@@ -43,22 +45,24 @@ static void add_cost_line(void *context, const char *source, const char *reason,
                   kb_string(detail));
 }
 
+/* kt_build_options.sign: the trace is about to be completed. */
 static void write_part_cost(void *context, kt_builder *b)
 {
     ks_cost_part *p = context;
     char json[KS_COST_JSON_BYTES];
-    p->said.account = &p->account;
-    p->said.build_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - p->cpu_ns;
-    ks_account_estimate(&p->account, p->said.control, &p->said.cost);
-    ks_cost_report(&p->said, add_cost_line, b, json);
+    p->summary.account = &p->account;
+    p->summary.build_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - p->cpu_ns;
+    ks_account_estimate(&p->account, p->summary.control, &p->summary.cost);
+    ks_cost_report(&p->summary, add_cost_line, b, json);
     kt_metadata(b, kb_string(KS_COST_KEY), kb_string(json));
 }
 
 void ks_cost_part_attach(ks_cost_part *p, const kf_control *control, kf_input *input,
                          kt_build_options *options)
 {
+    KB_ASSERT(input->get && p->next == 0);
     p->input = *input;
-    p->said.control = control;
+    p->summary.control = control;
     p->cpu_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     input->context = p;
     input->get = get_part_chunk;

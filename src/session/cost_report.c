@@ -1,4 +1,6 @@
-/* What a recording says of its own cost, and of what it left out to stay within its budget. */
+/* The report of a recording's own cost, and of what the cost limit dropped: lines of the ledger, and a JSON
+ * object in the header (key ckineto_self_cost). docs/self-cost.md documents both; keys and sources of lines
+ * are stable. */
 #include "session/self_cost.h"
 
 #include <stdarg.h>
@@ -20,6 +22,7 @@ __attribute__((format(printf, 2, 3))) static void append_format(text *t, const c
     va_end(args);
     if (n > 0)
         t->at += KB_MIN(n, t->end - t->at - 1);
+    KB_ASSERT(t->at < t->end);
 }
 
 static unsigned long long as_ull(uint64_t n) { return n; }
@@ -50,7 +53,7 @@ static void put_share(text *t, const ks_cost_said *s)
                       percent_of_elapsed(s), kb_duration((int64_t)s->lasted_ns).s, own.s);
 }
 
-/* One short sentence: the parts of the sum are in the header. */
+/* One line with the sum; its parts are in the header. */
 static void note_total_cost(const ks_cost_said *s, ks_cost_note *note, void *context)
 {
     char detail[200];
@@ -69,7 +72,8 @@ static void note_total_cost(const ks_cost_said *s, ks_cost_note *note, void *con
     note(context, SELF_COST, "bytes recorded", s->account->tally.bytes, false, detail);
 }
 
-/* When this level, or one beyond it, was in force. @return for how long in all. */
+/* Appends the times at which this level or a higher one was in force, adjacent periods merged.
+ * @return their total duration. */
 static uint64_t put_level_times(text *t, const ks_budget *b, uint32_t level)
 {
     uint64_t sum = 0;
@@ -98,7 +102,8 @@ typedef struct left_out {
     const char *unit;
 } left_out;
 
-/* Of what was left out: how much. Ranges of sites are a loss in the program's own lines. */
+/* How much a level dropped. Ranges dropped by sites are not a loss here: the program's own ledger lines
+ * count them. */
 static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t level)
 {
     const ks_tally *t = &a->tally;
@@ -206,7 +211,7 @@ static void put_budget(text *t, const ks_account *a, const ks_budget *b, const k
     append_format(t, "]}");
 }
 
-/* What is not known is null. */
+/* A JSON number, or null if it is not known. */
 static void put_known(text *t, const char *key, bool known, uint64_t ns)
 {
     if (known)
@@ -254,12 +259,12 @@ static void put_cost_header(const ks_cost_said *s, text *t)
     append_format(t, "}");
 }
 
-void ks_cost_report(const ks_cost_said *said, ks_cost_note *note, void *context,
+void ks_cost_report(const ks_cost_said *summary, ks_cost_note *note, void *context,
                     char json[KS_COST_JSON_BYTES])
 {
     text t = {json, json + KS_COST_JSON_BYTES};
-    note_total_cost(said, note, context);
-    if (said->budget && said->budget->ppm > 0)
-        note_cost_limit(said->account, said->budget, &said->cost, note, context);
-    put_cost_header(said, &t);
+    note_total_cost(summary, note, context);
+    if (summary->budget && summary->budget->ppm > 0)
+        note_cost_limit(summary->account, summary->budget, &summary->cost, note, context);
+    put_cost_header(summary, &t);
 }

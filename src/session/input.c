@@ -1,7 +1,7 @@
-/* What was recorded, as the decoder takes it: the frames of a spool, and the chunks that are still
- * in the pool. Both are untrusted. The spool is read with pread, never mapped: it may shrink under
- * a reader. The pool is copied first and the spool read afterwards, so that a chunk on its way
- * from one to the other is seen at least once; the copy with more words wins.
+/* A recording as input of the decoder: the frames of a spool, and the chunks that are still in the
+ * pool. Both are untrusted. The spool is read with pread, never mapped: it may be truncated under a
+ * reader. The pool is copied first and the spool read afterwards, so that a chunk on its way from
+ * one to the other is seen at least once; of two copies, the one with more words is used.
  */
 #include "session/self_cost.h"
 #include "session/session.h"
@@ -16,7 +16,7 @@
 typedef struct chunk_place {
     uint64_t at; /* in the spool: byte offset; in memory: word offset */
     uint32_t words;
-    bool in_memory, in_spool; /* the words are there; it is in the spool, as well or only */
+    bool in_memory, in_spool; /* where its words are: copied from the pool, in the spool, or both */
 } chunk_place;
 
 /* A full chunk of the pool, as it was found. */
@@ -33,7 +33,7 @@ struct ks_input_state {
     KB_VEC(chunk_place) places;
     KB_VEC(uint64_t) memory; /* chunks copied from the pool */
     KB_VEC(full_chunk) full;
-    uint64_t evicted_before, evicted_after; /* they were copied */
+    uint64_t evicted_before, evicted_after; /* evicted events before and after copying `full` */
     kb_map known;                           /* index:32|serial:32 → place */
     bool out_of_memory;
     uint64_t buffer[KF_CHUNK_WORDS];
@@ -41,6 +41,7 @@ struct ks_input_state {
 };
 typedef struct ks_input_state state;
 
+/* A chunk is identified by index and serial. The longer copy of the same chunk wins. */
 static void add_chunk_place(state *s, uint32_t index, uint32_t serial, chunk_place place)
 {
     bool created = false;
@@ -58,9 +59,9 @@ static void add_chunk_place(state *s, uint32_t index, uint32_t serial, chunk_pla
 
 /* ---- from the pool ------------------------------------------------------------------------------ */
 
-/* What others may be writing is read here and in the next function only. Whether the words belong
- * together is found out afterwards, by the serial of the chunk; the thread sanitizer cannot know
- * that. */
+/* Memory that other threads may be writing is read only here and in the next function. Whether the
+ * words belong together is validated afterwards by the serial of the chunk, which the thread
+ * sanitizer cannot know. */
 #if defined(__SANITIZE_THREAD__)
 #define READS_SHARED __attribute__((no_sanitize("thread")))
 #else
@@ -91,7 +92,7 @@ READS_SHARED void ks_words_copy(void *to, const void *from, size_t bytes)
         out[i] = kb_load_relaxed(&in[i]);
 }
 
-/* Of a full chunk, to which no thread writes until it is given up: then its serial changes. */
+/* Copies a sealed chunk. No thread writes to it until it is freed, which changes its serial. */
 static uint32_t copy_full(uint64_t *to, const uint64_t *chunk, uint32_t used)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -104,7 +105,7 @@ static uint32_t copy_full(uint64_t *to, const uint64_t *chunk, uint32_t used)
 #endif
 }
 
-/* False: it was given up meanwhile. */
+/* Copies a chunk into s->memory. False: it was freed or reclaimed meanwhile. */
 static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t serial, bool is_full)
 {
     const kf_descriptor *d = &pool->descriptors[index];
@@ -120,14 +121,15 @@ static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t s
     kb_fence_seqcst();
     if (kb_load_acquire(&d->serial) != serial)
         return false;
+    KB_ASSERT(words <= KF_CHUNK_WORDS);
     s->memory.count = at + words;
     if (words)
         add_chunk_place(s, index, serial, (chunk_place){at, words, true, false});
     return true;
 }
 
-/* What threads write to is copied at once, what is full is only listed: writers of a ring take over the
- * oldest first, so that the newest can wait least. */
+/* Chunks in use by threads are copied at once, sealed ones are listed first: copy_listed copies them
+ * newest first, since ring writers reclaim the oldest. */
 static void visit_chunk(state *s, const kf_pool *pool, uint32_t index)
 {
     const kf_descriptor *d = &pool->descriptors[index];
@@ -147,7 +149,7 @@ static int compare_newest_first(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-/* Those that were given up before they could be copied stay in the list. */
+/* Chunks that were reclaimed before they could be copied stay in the list with is_copied false. */
 static void copy_listed(state *s, const kf_pool *pool)
 {
     if (s->full.count)
@@ -157,7 +159,7 @@ static void copy_listed(state *s, const kf_pool *pool)
             copy_chunk(s, pool, s->full.data[i].index, s->full.data[i].serial, true);
 }
 
-/* Events that writers of a ring have overwritten in all, as they count them. */
+/* All events that ring writers have overwritten so far, by their own counters. */
 static uint64_t sum_evicted_events(const kf_control *c)
 {
     uint64_t sum = 0;
@@ -166,7 +168,8 @@ static uint64_t sum_evicted_events(const kf_control *c)
     return sum;
 }
 
-/* Events of a chunk that was given up after it had been copied: counted by its writer, but not lost here. */
+/* Events of a chunk that was reclaimed after it had been copied: the writer counted them as evicted, but
+ * this copy still has them. */
 static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chunk *full)
 {
     uint64_t key = (uint64_t)full->index << 32 | full->serial, *at = kb_map_find(&s->known, key);
@@ -181,8 +184,9 @@ static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chun
     return ks_tally_events(&tally);
 }
 
-/* The copy of the control page is from before the full chunks were copied. Those of them that are neither
- * here nor in the spool are lost to this reader: from when on it is whole, and how many events that were. */
+/* Accounts for sealed chunks that were reclaimed while the others were copied. The copy of the control
+ * page is older than that, so it is corrected: chunks that are neither in the copy nor in the spool move
+ * forgotten_ticks (the input is complete from then on) and count as evicted events. */
 static void settle_lapped(ks_input *in, const kf_pool *pool, uint64_t evicted_since)
 {
     state *s = in->state;
@@ -200,7 +204,8 @@ static void settle_lapped(ks_input *in, const kf_pool *pool, uint64_t evicted_si
     in->control->counters[KF_SOURCE_API][KF_REASON_EVICTED] += in->lapped;
 }
 
-/* Entries in order; one that is not committed yet keeps its length and loses its contents. */
+/* Copies the entries in order. One that is not committed yet keeps its length, its contents stay zero.
+ * @return words copied. */
 static uint32_t copy_dictionary(uint64_t *to, const kf_pool *pool)
 {
     uint32_t at = 1;
@@ -230,14 +235,14 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
     s->evicted_before = sum_evicted_events(in->control);
     copy_listed(s, pool);
     s->evicted_after = sum_evicted_events(pool->control);
-    /* After the chunks: what they refer to is there by now. */
+    /* After the chunks: every entry that they refer to was written before. */
     in->input.dictionary_words = copy_dictionary(s->dictionary, pool);
     return KINETO_OK;
 }
 
 /* ---- from the spool ------------------------------------------------------------------------------ */
 
-/* Bytes read, short only at the end of the file; negative errno. */
+/* @return bytes read, fewer only at the end of the file; or a negative errno. */
 static ssize_t read_spool_at(int fd, void *data, size_t bytes, uint64_t at)
 {
     size_t done = 0;
@@ -272,7 +277,7 @@ static kineto_status check_spool_header(const char *path, const kf_spool_header 
     return KINETO_OK;
 }
 
-/* Takes the descriptor. */
+/* Takes over `fd`: it is closed on failure. */
 static kineto_status check_spool(const char *path, int fd, int *out, kf_spool_header *header,
                                  kineto_error *err)
 {
@@ -312,7 +317,7 @@ kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_
     return status;
 }
 
-/* Take one frame at `at`; false: not a frame, which is where the contents end. */
+/* Reads one frame at `at`. False: it is malformed, so the contents end here. */
 static bool read_spool_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *control_serial,
                              bool have_pool)
 {
@@ -346,6 +351,7 @@ static bool read_spool_frame(ks_input *in, const kf_frame *f, uint64_t at, uint3
     return read_spool_at(s->fd, in->control, f->bytes, payload) == (ssize_t)f->bytes;
 }
 
+/* Recorder and boot identify a recording. */
 static kineto_status check_same_recording(const char *path, const kf_spool_header *h,
                                           const kf_control *c, kineto_error *err)
 {
@@ -390,12 +396,14 @@ static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header 
 
 /* ---- as the decoder's input ----------------------------------------------------------------------- */
 
+/* kf_input.get: the words of chunk `index` of this input (an index into places, not of the pool). From the
+ * spool they are in s->buffer, valid until the next call. */
 static const uint64_t *get_chunk(void *context, uint32_t index, uint32_t *words, kineto_error *err)
 {
     state *s = context;
     *words = 0;
     if (index >= s->places.count) {
-        kb_fail(err, KINETO_E_ARGUMENT, "there is no chunk %u", index);
+        kb_fail(err, KINETO_E_ARGUMENT, "no chunk with index %u", index);
         return NULL;
     }
     const chunk_place *p = &s->places.data[index];
@@ -411,7 +419,7 @@ static const uint64_t *get_chunk(void *context, uint32_t index, uint32_t *words,
     return s->buffer;
 }
 
-/* It is aligned to cache lines, which calloc does not promise. */
+/* kf_control needs the alignment of a cache line, which calloc does not guarantee. */
 static kf_control *create_control(void)
 {
     kf_control *c = aligned_alloc(_Alignof(kf_control), sizeof *c);
@@ -420,7 +428,7 @@ static kf_control *create_control(void)
     return c;
 }
 
-/* The pool first. `written`: the spool in place of one that is opened by its path. */
+/* Reads the pool first, then the spool. `written`: an open spool, used instead of opening `path`. */
 static kineto_status read_pool_and_spool(ks_input *in, const kf_pool *pool, const char *path,
                                          const ks_spool *written, kineto_error *err)
 {
@@ -482,7 +490,7 @@ kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, 
     return open_input(pool, ks_spool_path(spool), spool, out, err);
 }
 
-#define MAX_COPIES 3u
+#define MAX_COPIES 3u /* attempts to copy a ring that is overwritten faster than it can be copied */
 
 kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written,
                                  const kf_pool *pool, ks_input **out, uint64_t *now,

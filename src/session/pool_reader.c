@@ -15,7 +15,7 @@ typedef struct span {
 
 struct ks_pool_reader {
     const kf_pool *pool;
-    bool last;         /* no thread writes any more, and there is no other reader */
+    bool last;         /* no thread writes any more, and no other process reads */
     uint32_t *serials; /* of the chunks, + 1, as first seen; 0: not read yet */
     uint32_t chunks;
     span spent;

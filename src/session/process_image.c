@@ -1,5 +1,6 @@
-/* What a program image is, and what keeps it from attaching: read from /proc, since a process that cannot
- * map the recording's buffer can leave no word in it. */
+/* Program images: identity, and obstacles to attaching. All of it is read from /proc, since a process that
+ * cannot map the recording's buffer cannot leave a message in it. Files of /proc may vanish at any moment;
+ * unreadable ones never count as an obstacle. */
 #include "session/process_image.h"
 #include "session/self_cost.h"
 
@@ -19,9 +20,9 @@
 #define OUR_MACHINE EM_NONE
 #endif
 
-#define ENVIRONMENT_BYTES (256u << 10)  /* of it that is read */
-#define CAP_DAC_OVERRIDE  1u            /* opens files of others */
-#define BEGINNING_NS UINT64_C(30000000) /* of a program: what is loaded with it is there then */
+#define ENVIRONMENT_BYTES (256u << 10)       /* bytes of an environment that are read */
+#define CAP_DAC_OVERRIDE  1u                 /* may open files of other users */
+#define BEGINNING_NS      UINT64_C(30000000) /* a program has loaded its linked libraries by then */
 
 const char *ks_unrecorded_text(ks_unrecorded why)
 {
@@ -30,6 +31,7 @@ const char *ks_unrecorded_text(ks_unrecorded why)
         KS_UNRECORDED_MAP(X)
 #undef X
     };
+    KB_ASSERT(why < KS_UNRECORDED_COUNT);
     return texts[why];
 }
 
@@ -62,10 +64,10 @@ void ks_surroundings_init(ks_surroundings *s, const char *pool_path, uint64_t po
     s->pool_owner = st.st_uid;
 }
 
-/* ---- which image it is --------------------------------------------------------------------------- */
+/* ---- identity --------------------------------------------------------------------------- */
 
-/* The auxiliary vector: where 16 random bytes of the image lie, and whether its privileges were raised.
- * 0: it cannot be read, or is that of another word size. */
+/* Reads the auxiliary vector: the address of the image's 16 random bytes (AT_RANDOM), and whether its
+ * privileges were raised (AT_SECURE). 0: it cannot be read, or has another word size. */
 static uint64_t read_auxiliary(uint32_t pid, bool *secure)
 {
     char path[64];
@@ -83,7 +85,7 @@ static uint64_t read_auxiliary(uint32_t pid, bool *secure)
     return at;
 }
 
-/* As kb_os_exec_id of the process itself; 0: its memory cannot be read. */
+/* Equals kb_os_exec_id within the process; 0: its memory cannot be read. */
 static uint64_t exec_id_at(uint32_t pid, uint64_t address)
 {
     uint8_t bytes[16];
@@ -99,7 +101,7 @@ static uint64_t find_exec_id(ks_image *it)
     return exec_id_at(it->pid, it->random_at);
 }
 
-/* Another program file is another image; the same one may be, too. */
+/* A different program file proves a different image; the same file proves nothing. */
 static bool has_other_file(const ks_image *it)
 {
     char path[64];
@@ -108,7 +110,7 @@ static bool has_other_file(const ks_image *it)
            (st.st_dev != it->device || st.st_ino != it->inode);
 }
 
-/* A program of raised privileges shows its name, and nothing else. */
+/* A program with raised privileges hides everything but its name. */
 static bool hides_and_has_other_name(const ks_image *it)
 {
     char path[64], name[sizeof it->name];
@@ -136,7 +138,7 @@ bool ks_image_is_transient(const ks_image *it)
     return it->replaced && it->last_ns - it->first_ns < BEGINNING_NS;
 }
 
-/* ---- what kind of program it is ------------------------------------------------------------------ */
+/* ---- kind of program ------------------------------------------------------------------ */
 
 static bool has_interpreter(int fd, const Elf64_Ehdr *h)
 {
@@ -144,13 +146,14 @@ static bool has_interpreter(int fd, const Elf64_Ehdr *h)
     for (uint32_t i = 0; i < h->e_phnum; i++) {
         off_t at = (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize);
         if (pread(fd, &p, sizeof p, at) != (ssize_t)sizeof p)
-            return true; /* odd, but no proof */
+            return true; /* unreadable: assume a dynamic program */
         if (p.p_type == PT_INTERP)
             return true;
     }
     return false;
 }
 
+/* From the ELF header: UNUSED if nothing in it prevents recording. */
 static ks_unrecorded classify_file(int fd)
 {
     Elf64_Ehdr h;
@@ -172,7 +175,7 @@ static bool raises_privileges(const struct stat *st)
 
 /* ---- rights ---------------------------------------------------------------------------------------- */
 
-/* The numbers of a line, as many as there is room for. @return how many there are. */
+/* Reads up to `room` numbers of a line of /proc/PID/status. @return how many were read. */
 static uint32_t read_numbers(const char *status, const char *line, int base, uint64_t *out,
                              uint32_t room)
 {
@@ -198,7 +201,8 @@ static bool all_same(const uint64_t *numbers, uint32_t count)
     return true;
 }
 
-/* Real, effective, saved and of files: set-uid and set-gid leave the real one. */
+/* The four ids are real, effective, saved and file system: set-uid and set-gid change all but the real
+ * one. */
 ks_rights ks_process_rights(uint32_t pid)
 {
     enum { IDS = 4 };
@@ -225,7 +229,7 @@ static ks_unrecorded reason_of_rights(uint32_t pid)
                                         : KS_UNRECORDED_HIDDEN;
 }
 
-/* ---- what keeps it from attaching ---------------------------------------------------------------- */
+/* ---- obstacles to attaching ---------------------------------------------------------------- */
 
 static bool has_other_namespace(uint32_t pid, const char *which, const char *ours)
 {
@@ -234,7 +238,7 @@ static bool has_other_namespace(uint32_t pid, const char *which, const char *our
     return its[0] && strcmp(its, ours) != 0;
 }
 
-/* By the process's own root directory. What cannot be found out counts as visible. */
+/* Looks up the pool through the process' own root directory. Unknown counts as visible. */
 static bool sees_pool(const ks_surroundings *s, uint32_t pid)
 {
     char path[KS_PATH_BYTES + 64];
@@ -263,6 +267,7 @@ static bool status_number(const char *text, const char *line, int column, int ba
     return true;
 }
 
+/* May it open the pool file: as its owner, or with CAP_DAC_OVERRIDE? */
 static bool may_open_pool(const ks_surroundings *s, uint32_t pid)
 {
     enum { OF_FILES = 3 }; /* Uid: real, effective, saved, of files */
@@ -276,6 +281,7 @@ static bool may_open_pool(const ks_surroundings *s, uint32_t pid)
            (capabilities >> CAP_DAC_OVERRIDE & 1);
 }
 
+/* Does RLIMIT_AS leave room to map the pool? */
 static bool has_address_space(const ks_surroundings *s, uint32_t pid)
 {
     static const char line[] = "Max address space";
@@ -296,7 +302,7 @@ static bool has_address_space(const ks_surroundings *s, uint32_t pid)
     return pages * kb_os_page_bytes() + s->pool_bytes <= limit;
 }
 
-/* Programs may write over their environment to change their title: only what still looks like one counts. */
+/* Programs may overwrite their environment to change their title: valid only if every string has a '='. */
 static bool is_environment(const char *text, size_t size)
 {
     for (size_t at = 0; at < size; at += strlen(text + at) + 1)
@@ -305,6 +311,7 @@ static bool is_environment(const char *text, size_t size)
     return true;
 }
 
+/* `text` holds NUL-terminated strings, `size` bytes of them. */
 static ks_unrecorded classify_environment(const ks_surroundings *s, const char *text, size_t size)
 {
     static const char name[] = "CKINETO_SESSION=";
@@ -338,7 +345,7 @@ static ks_unrecorded look_at_environment(const ks_surroundings *s, uint32_t pid)
     return why;
 }
 
-/* What stops a program that could record, in the order in which it would fail. */
+/* What prevents a suitable program from attaching, in the order in which attaching would fail. */
 static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
 {
     bool visible = sees_pool(s, pid);
@@ -355,7 +362,7 @@ static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
     return has_address_space(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
 }
 
-/* ---- all of that --------------------------------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------------------------------- */
 
 static void look_at_program(const ks_surroundings *s, ks_image *it)
 {
@@ -379,7 +386,7 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
         it->why = find_obstacle(s, it->pid);
 }
 
-/* ---- what it has loaded -------------------------------------------------------------------------- */
+/* ---- loaded libraries -------------------------------------------------------------------------- */
 
 typedef struct loaded {
     bool torch, opencl, recorder;
@@ -400,8 +407,8 @@ static loaded search_libraries(uint32_t pid)
     return found;
 }
 
-/* Libraries are loaded late, and maps are long: searched when the program has had time to begin, when it has
- * taken this much CPU time, and each time that doubled. */
+/* Libraries may be loaded late, and reading maps is slow: they are searched once the program has had time
+ * to begin, when it has used this much CPU time, and each time that its CPU time has doubled. */
 #define FIRST_SEARCH_NS UINT64_C(20000000)
 
 static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded *found)
@@ -425,7 +432,7 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
     if (!has_worked && (it->was_searched || !has_begun))
         return;
     if (!it->was_searched && it->why == KS_UNRECORDED_ENVIRONMENT)
-        look_at_program(s, it); /* in the middle of an exec there is none */
+        look_at_program(s, it); /* it may have been examined in the middle of an exec */
     loaded found = search_libraries(it->pid);
     it->was_searched = true;
     it->has_recorder |= found.recorder;
@@ -434,7 +441,7 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
     take_libraries(s, it, &found);
 }
 
-/* ---- a look ---------------------------------------------------------------------------------------- */
+/* ---- examining ---------------------------------------------------------------------------------------- */
 
 void ks_image_examine(const ks_surroundings *s, ks_image *it)
 {

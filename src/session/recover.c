@@ -1,5 +1,6 @@
-/* Recovery: finding the pools of recorders that died, and turning what they hold into traces. All
- * of it may have been written by anyone; it goes through the same checks as a live recording.
+/* Recovery (`ckineto recover`): finds the pools of recorders that died, and builds traces from pool and
+ * spool. The files are untrusted and pass the same checks as a live recording. A pool or spool may be
+ * missing; what is missing becomes a line of the ledger.
  */
 #include "session/self_cost.h"
 #include "session/session.h"
@@ -18,7 +19,7 @@ static void copy_bounded_text(char *to, size_t size, const char *from, size_t fr
 
 /* ---- one pool ----------------------------------------------------------------------------------- */
 
-/* The program, or its wrapper. */
+/* ks_process_visit: the first process that attached is the program, or its wrapper. Stops there. */
 static bool note_first_program(void *context, const kf_process_entry *p, kineto_string name)
 {
     ks_orphan *o = context;
@@ -32,6 +33,7 @@ static bool is_this_boot(const uint8_t *boot_id, size_t size)
     return kb_os_is_this_boot((const char *)boot_id, size);
 }
 
+/* Adds the disk space of a file to the orphan; *newest: its modification time, if later. */
 static void add_file_size(ks_orphan *o, const char *path, int64_t *newest)
 {
     struct stat st;
@@ -41,6 +43,7 @@ static void add_file_size(ks_orphan *o, const char *path, int64_t *newest)
     *newest = KB_MAX(*newest, (int64_t)st.st_mtim.tv_sec);
 }
 
+/* Fills in what the control page and the files tell about a recording. */
 static void describe_orphan(const kf_pool *pool, const char *pool_path, ks_orphan *o)
 {
     const kf_control *c = pool->control;
@@ -59,7 +62,7 @@ static void describe_orphan(const kf_pool *pool, const char *pool_path, ks_orpha
     o->age_seconds = KB_MAX((int64_t)time(NULL) - newest, 0);
 }
 
-/* Part of the data of a file, from `at` on, into memory of `bytes`. False: errno says why. */
+/* Reads bytes [at, end) of a file to the same offsets of `map`. False: errno is set. */
 static bool read_file_range(int fd, char *map, off_t at, off_t end)
 {
     while (at < end) {
@@ -73,7 +76,7 @@ static bool read_file_range(int fd, char *map, off_t at, off_t end)
     return true;
 }
 
-/* Only what was written: the rest of a sparse file reads as zeros, which the map is. */
+/* Reads only the data of a sparse file: its holes read as zeros, which the map already holds. */
 static bool read_sparse_file(int fd, char *map, off_t bytes)
 {
     off_t at = 0, end;
@@ -109,8 +112,8 @@ static void *load_pool_file(int fd, const char *path, size_t *bytes, kineto_erro
     return map;
 }
 
-/* What a program left when it crashed is read rather than mapped: to look at a hole of it may need
- * room that a full file system does not have. */
+/* The file of a crashed program is read, not mapped: touching a hole through a mapping may need disk
+ * space, which a full file system does not have. */
 static void *read_pool_file(const char *path, size_t *bytes, kineto_error *err)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -163,7 +166,7 @@ static kineto_status inspect_pool_file(const char *pool_path, ks_orphan *out, ki
     return KINETO_OK;
 }
 
-/* A pool whose header was overwritten says nothing of itself; its name holds the recorder's pid. */
+/* A pool with an overwritten header cannot be read; its file name still holds the recorder's pid. */
 static void describe_broken(const char *pool_path, const char *name, const kineto_error *why,
                             ks_orphan *o)
 {
@@ -205,8 +208,8 @@ void ks_orphans_each(ks_orphan_visit *visit, void *context)
 
 /* ---- building ------------------------------------------------------------------------------------- */
 
-/* The recorder's own windows: those that are open, together; else one that it closed, which keeps
- * its times but not its kinds. */
+/* The window to recover: the union of the recorder's own open windows; else one that it closed, which
+ * keeps its times but not its kinds. */
 static kt_build_options recovered_window(const kf_control *c)
 {
     kt_build_options options = {.kinds = KINETO_KINDS_ALL, .clip_open = true};
@@ -231,8 +234,8 @@ static kt_build_options recovered_window(const kf_control *c)
     return options;
 }
 
-/* A recorder that died in its first second left one reading of the clocks; the same boot has the
- * same clocks, so one more now gives their rate. */
+/* A recorder that died in its first second left only one clock snapshot. On the same boot the clocks are
+ * the same, so a second snapshot now gives their rate. */
 static void complete_snapshots(kf_control *c)
 {
     kb_clock_snapshot snapshot;
@@ -244,7 +247,7 @@ static void complete_snapshots(kf_control *c)
     kf_snapshot_add(c, &snapshot);
 }
 
-/* The clock snapshots are what is left of how long it took. */
+/* CPU times are lost; the duration comes from the clock snapshots. */
 static ks_cost_part recovered_cost(const kf_control *c)
 {
     ks_cost_part part = {.account = {.by = KS_BY_NOBODY, .ns_per_tick = 1},
@@ -252,16 +255,16 @@ static ks_cost_part recovered_cost(const kf_control *c)
     uint32_t count = KB_MIN(c->snapshot_count, KF_MAX_SNAPSHOTS);
     const kb_clock_snapshot *first = &c->snapshots[0], *last = &c->snapshots[count ? count - 1 : 0];
     if (count && last->monotonic_raw_ns > first->monotonic_raw_ns && last->ticks > first->ticks) {
-        part.said.lasted_ns = (uint64_t)(last->monotonic_raw_ns - first->monotonic_raw_ns);
+        part.summary.lasted_ns = (uint64_t)(last->monotonic_raw_ns - first->monotonic_raw_ns);
         part.account.ns_per_tick =
-            (double)part.said.lasted_ns / (double)(last->ticks - first->ticks);
+            (double)part.summary.lasted_ns / (double)(last->ticks - first->ticks);
     }
-    ks_account_read_timers(&part.account, c, &part.said.cost);
+    ks_account_read_timers(&part.account, c, &part.summary.cost);
     return part;
 }
 
-/* What is missing of the recording itself: all or a part of its spool, by the pool's count of events that
- * were copied out; or its pool, of which nothing is known. */
+/* The ledger line for missing parts: all or part of the spool, by the pool's count of events that were
+ * copied out; or the pool, whose contents are unknown. count 0: nothing is missing. */
 static kt_build_note describe_missing_part(ks_input *input, const kf_pool *pool, const char *why)
 {
     kt_build_note note = {.source = "recording", .detail = why, .is_loss = true};
@@ -277,7 +280,7 @@ static kt_build_note describe_missing_part(ks_input *input, const kf_pool *pool,
     return note;
 }
 
-/* `why` something of it is missing, if anything is. */
+/* @param why  the reason, should a part of the recording be missing. */
 static kineto_status build_orphan_trace(const char *spool_path, const kf_pool *pool,
                                         const char *why, kineto_trace **out, kineto_error *err)
 {
@@ -300,7 +303,7 @@ static kineto_status build_orphan_trace(const char *spool_path, const kf_pool *p
     return status;
 }
 
-/* The path comes from the pool: only a spool of the same recording is touched. */
+/* The path comes from the untrusted pool: only a spool of the same recording is used. */
 static bool is_spool_of_pool(const char *path, const kf_control *c, kineto_error *why)
 {
     kf_spool_header h;
@@ -343,7 +346,7 @@ done:
     return status;
 }
 
-/* Is the pool that a spool names there, and of the same recording? */
+/* Does the pool that the spool names exist, and belong to the same recording? */
 static bool has_matching_pool(const char *spool_path, const kf_spool_header *h)
 {
     kf_pool pool;

@@ -1,6 +1,6 @@
-/* The account of a recording's own cost. Records are counted in the chunks that are copied out, and
- * each is taken for what it took the program when it attached; what is slow was timed there; CPU
- * time is the kernel's. */
+/* The account of a recording's own cost. Records are counted in the chunks that are copied out and
+ * multiplied by the cost of one record, which each program measures when it attaches. Slow operations are
+ * timed in the programs. CPU times are the kernel's. */
 #include "session/self_cost.h"
 #include "session/session.h"
 
@@ -18,7 +18,7 @@ static uint32_t least_words(uint32_t type)
     return least[type] ? least[type] : 2;
 }
 
-/* Parts of an operator: KF_FUNCTION_…, in the first word behind its ids and its name. */
+/* KF_FUNCTION_… bits of an operator: in the first word after its ids and its name. */
 static uint32_t operator_parts(const uint64_t *record, uint32_t words)
 {
     uint32_t props = kf_header_aux(record[0]) >> 8, at = 2;
@@ -61,8 +61,8 @@ uint64_t ks_tally_events(const ks_tally *t)
     return sum;
 }
 
-/* What nearly all records are: ranges without more. Branches that always go the same way do not
- * wait for what was read. @return words that were passed. */
+/* Fast path: nearly all records are ranges without arguments. Predictable branches do not wait for the
+ * memory that was read. @return index of the first word that is not part of such a range. */
 static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t at, uint32_t count)
 {
     const uint64_t mask = kf_header(63, 1023, 0xff00, 0), plain = kf_header(KF_BEGIN, 2, 0, 0);
@@ -82,20 +82,21 @@ static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t a
     return at;
 }
 
-/* Not all records say when they were made: those are where the one before them is. */
+/* Records without a time of their own are in the part if the record before them is. */
 static bool is_record_in_part(const ks_part *part, const uint64_t *record, uint32_t words,
                               bool before)
 {
-    static const bool tells[KF_TYPE_COUNT] = {
+    static const bool has_time[KF_TYPE_COUNT] = {
         [KF_KEYFRAME] = true,  [KF_BEGIN] = true,   [KF_INSTANT] = true, [KF_ASYNC_BEGIN] = true,
         [KF_ASYNC_END] = true, [KF_COUNTER] = true, [KF_MEMORY] = true,
     };
     uint32_t type = kf_header_type(record[0]);
-    if (words < 2 || type >= KF_TYPE_COUNT || !tells[type])
+    if (words < 2 || type >= KF_TYPE_COUNT || !has_time[type])
         return before;
     return record[1] >= part->from_ticks && record[1] <= part->until_ticks;
 }
 
+/* Only records whose time lies in the part; stops at a malformed record. */
 static void tally_part(ks_tally *t, const uint64_t *words, uint32_t count, const ks_part *part)
 {
     uint32_t counted = 0;
@@ -158,10 +159,10 @@ static uint64_t timeval_ns(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
-static uint64_t usage_ns(int who, uint64_t *system_ns)
+static uint64_t usage_ns(int target, uint64_t *system_ns)
 {
     struct rusage r;
-    bool known = getrusage(who, &r) == 0;
+    bool known = getrusage(target, &r) == 0;
     if (system_ns)
         *system_ns = known ? timeval_ns(r.ru_stime) : 0;
     return known ? timeval_ns(r.ru_utime) + timeval_ns(r.ru_stime) : 0;
@@ -173,6 +174,7 @@ uint64_t ks_process_cpu_ns(uint32_t pid)
     return pid && clock_getcpuclockid((pid_t)pid, &clock) == 0 ? kb_clock_ns(clock) : 0;
 }
 
+/* CPU times now, as far as this side of the recording can know them. */
 static ks_spent spent_now(const ks_account *a)
 {
     ks_spent s = {0};
@@ -196,6 +198,7 @@ uint64_t ks_account_waited_ns(const ks_account *a, uint64_t program_ns)
 
 /* ---- processes ----------------------------------------------------------------------------------- */
 
+/* Adds the process if it is new; NULL: out of memory. */
 static ks_cpu *find_account_process(ks_account *a, uint32_t pid)
 {
     for (size_t i = 0; i < a->processes.count; i++)
@@ -242,7 +245,7 @@ void ks_account_join(ks_account *a, const ks_account *of)
     }
 }
 
-/* A recorder knows those who have ended by its last look at them. */
+/* For a recorder: ended processes count with their last known CPU time. */
 static uint64_t programs_of_recorder(const ks_account *a, uint64_t children_ns, bool over)
 {
     uint64_t sum = 0;
@@ -251,7 +254,7 @@ static uint64_t programs_of_recorder(const ks_account *a, uint64_t children_ns, 
     return over ? KB_MAX(sum, children_ns) : sum;
 }
 
-/* A program knows those who have ended as what it waited for, all of their life. */
+/* For a program: ended children count as the CPU time that it waited for, over all of their life. */
 static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
 {
     uint64_t sum = children_ns, before = 0;
@@ -276,13 +279,14 @@ void ks_account_begin(ks_account *a, const kf_control *control)
         a->calls_then[i] = kb_load_relaxed(&control->cost_calls[i]);
     }
     ks_account_read_processes(a);
-    for (size_t i = 0; i < a->processes.count; i++) /* what they took before is none of it */
+    for (size_t i = 0; i < a->processes.count; i++) /* CPU time from before does not count */
         a->processes.data[i].begun_ns = a->processes.data[i].ns;
     a->then = spent_now(a);
 }
 
 void ks_account_free(ks_account *a) { kb_vec_free(&a->processes); }
 
+/* Ticks that the counted records took in the programs' threads. */
 static double ticks_of_records(const ks_tally *t, const kf_control *control)
 {
     static const uint8_t single[] = {KF_INSTANT, KF_ASYNC_BEGIN, KF_ASYNC_END, KF_COUNTER,
@@ -300,7 +304,7 @@ static double ticks_of_records(const ks_tally *t, const kf_control *control)
     return ticks + (double)t->shed * units[KF_UNIT_MUTED];
 }
 
-/* Chunks that were never copied out, since the ring was overwritten, had been full as well. */
+/* Chunks of a ring that were overwritten before they were counted: assumed to have been full. */
 static double ticks_unseen(const ks_account *a, const kf_control *control)
 {
     uint64_t claimed = a->calls[KF_COST_CHUNK], seen = a->tally.chunks;
@@ -312,6 +316,7 @@ static double ticks_unseen(const ks_account *a, const kf_control *control)
 
 void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost *cost)
 {
+    KB_ASSERT(a->ns_per_tick >= 0);
     double ticks = ticks_of_records(&a->tally, control) + ticks_unseen(a, control);
     cost->estimated_ns = (uint64_t)(ticks * a->ns_per_tick);
 }

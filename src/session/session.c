@@ -144,7 +144,7 @@ static ks_cost_part make_session_cost(const kineto_session *s, const kt_build_op
     return (ks_cost_part){
         .account = s->account,
         .part = {options->start_ticks, options->end_ticks},
-        .said = {.cost = s->cost, .lasted_ns = s->lasted_ns, .prepare_ns = s->prepare_ns}};
+        .summary = {.cost = s->cost, .lasted_ns = s->lasted_ns, .prepare_ns = s->prepare_ns}};
 }
 
 /* ---- reading what was recorded --------------------------------------------------------------- */

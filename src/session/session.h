@@ -18,7 +18,7 @@ typedef struct ks_extras {
     bool counters;       /* of operators: between kineto_rt_counters_begin and _end */
     bool adjust_steps;   /* see kt_build_options */
     bool no_links;       /* do not link forward to backward operators */
-    bool last; /* the next stop is final: memory is given back while the trace grows */
+    bool last;           /* the next stop is final: memory is given back while the trace grows */
     void (*post)(void *context, int64_t debug_handle, kt_build_post *post);
     void *post_context;
     const char *metadata[8]; /* keys that the header has, with the value 1 */
@@ -27,11 +27,10 @@ typedef struct ks_extras {
     uint32_t header_count;
     const kt_build_note *notes; /* lines of the ledger */
     uint32_t note_count;
-    int64_t from_ns, until_ns; /* cut the trace there, ns since 1970; 0: no limit */
-    uint64_t from_ticks,
-        until_ticks; /* the same limits where ticks are known; 0: they are not */
-    bool armed;      /* records may be overwritten until ks_session_keep */
-    bool grows;      /* little memory at first, more with ks_sessions_grow */
+    int64_t from_ns, until_ns;        /* cut the trace there, ns since 1970; 0: no limit */
+    uint64_t from_ticks, until_ticks; /* the same limits where ticks are known; 0: they are not */
+    bool armed;                       /* records may be overwritten until ks_session_keep */
+    bool grows;                       /* little memory at first, more with ks_sessions_grow */
 } ks_extras;
 /** kineto_session_prepare with these extras, which are copied; what they point to is borrowed until
  *  the trace is built. */
@@ -62,7 +61,7 @@ typedef struct ks_input {
     /* A copy of the control page: the pool's if there is one. forgotten_ticks and EVICTED describe
      * the chunks that were copied from the pool. */
     kf_control *control;
-    uint64_t lapped;     /* of EVICTED: events that were overwritten while the pool was copied */
+    uint64_t lapped; /* of EVICTED: events that were overwritten while the pool was copied */
     struct ks_input_state *state;
 } ks_input;
 
@@ -199,9 +198,10 @@ typedef struct ks_collector_options {
     const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
     uint32_t wants;            /* of operators: KF_WANT_…; 0: KF_WANT_USUAL */
     bool python_left_out;      /* for the ledger: nothing attaches to Python programs */
-    bool on_demand; /* records only while a window is open: see windows.c. The policy and
+    bool on_demand;            /* records only while a window is open: see windows.c. The policy and
                        keep_bytes are for each window */
-    double budget_ppm; /* cost limit in millionths of the programs' CPU time, see self_cost.h; 0: none */
+    double
+        budget_ppm; /* cost limit in millionths of the programs' CPU time, see self_cost.h; 0: none */
     uint64_t
         ring_ns; /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
 } ks_collector_options;

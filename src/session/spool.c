@@ -118,6 +118,7 @@ kineto_status ks_spool_reset(ks_spool *s, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Allocates the index of ring slots. False: out of memory. */
 static bool ring_prepare(ks_spool *s, uint64_t ring_chunks)
 {
     s->ring_chunks = ring_chunks;
@@ -172,6 +173,7 @@ uint64_t ks_spool_bytes(const ks_spool *s) { return s->end; }
 int ks_spool_descriptor(const ks_spool *s) { return s->fd; }
 const char *ks_spool_path(const ks_spool *s) { return s->path; }
 
+/* Is the file at this path the one that is open? */
 static bool is_spool_at(const ks_spool *s, const char *path)
 {
     struct stat ours, there;

@@ -1,15 +1,15 @@
-/* Names that threads have in the system, read from outside while they are recorded.
+/* Names of recorded threads, read from outside through /proc.
  *
- * A thread that ends writes its name itself (record/thread_names.c); of those that run on, and of processes
- * that are killed, what /proc had at the last reading counts. It costs nothing more than looking whether the
- * thread is still there: the same file holds both. The first few names of a thread are written when they
- * are seen, so that a recovered recording has them; later ones at the end of the recording or window. */
+ * A thread that ends writes its name itself (record/thread_names.c). For threads that run on, and for
+ * killed processes, the last name that was read counts. Reading it is free where the collector checks
+ * whether the thread is alive: the same file holds both. The first few names of a thread are written when
+ * they are seen, so that a recovered recording has them; later ones at the end of the recording or window. */
 #include "session/collector.h"
 
 #include <pthread.h>
 
 #define MAX_THREADS 65536u
-#define SOON_WRITES 4u /* so many names of a thread are written when they are seen */
+#define SOON_WRITES 4u /* names of a thread that are written as soon as they are seen */
 
 typedef struct seen_thread {
     uint64_t owner; /* pid << 32 | tid */
@@ -19,7 +19,7 @@ typedef struct seen_thread {
 } seen_thread;
 
 struct ks_thread_names {
-    pthread_mutex_t lock; /* windows look from threads of their own */
+    pthread_mutex_t lock; /* traces of windows are built on other threads */
     KB_VEC(seen_thread) all;
     kb_map by_owner; /* owner → index */
 };
@@ -44,7 +44,7 @@ void ks_thread_names_destroy(ks_thread_names *n)
     free(n);
 }
 
-/* "PID (NAME) S …": the name may hold anything. */
+/* Parses "PID (NAME) S …"; the name may contain any character, also parentheses. */
 static bool parse_stat_name(const char *stat, char name[KB_OS_THREAD_NAME_BYTES])
 {
     const char *begin = strchr(stat, '('), *end = strrchr(stat, ')');
@@ -56,6 +56,7 @@ static bool parse_stat_name(const char *stat, char name[KB_OS_THREAD_NAME_BYTES]
     return true;
 }
 
+/* Called with the lock. Adds the thread if it is new; NULL: the table is full. */
 static seen_thread *find_seen_thread(ks_thread_names *n, uint64_t owner)
 {
     const uint64_t *known = kb_map_find(&n->by_owner, owner);
@@ -68,7 +69,7 @@ static seen_thread *find_seen_thread(ks_thread_names *n, uint64_t owner)
     return &n->all.data[n->all.count - 1];
 }
 
-/* A thread begins with the name of the one that made it: what the first one has names no other. */
+/* A new thread inherits the name of its creator: the name of the main thread says nothing about others. */
 static bool is_inherited_name(uint64_t owner, const char *name)
 {
     char first[KB_OS_THREAD_NAME_BYTES];
@@ -77,14 +78,16 @@ static bool is_inherited_name(uint64_t owner, const char *name)
            strcmp(first, name) == 0;
 }
 
+/* Called with the lock. */
 static void write_name(seen_thread *t, const kf_pool *pool)
 {
     kf_thread_entry entry = {(uint32_t)(t->owner >> 32), (uint32_t)t->owner};
     uint32_t size = (uint32_t)strlen(t->name);
     kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {t->name, size}};
+    KB_ASSERT(t->is_news);
     t->is_news = false;
     t->writes++;
-    /* Names are the first to go when room for texts runs short. */
+    /* When the dictionary gets full, thread names are the first to be omitted. */
     if (kb_load_relaxed(&pool->control->dictionary_used) < pool->dictionary_words / 4 * 3)
         (void)kf_dictionary_add(pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts));
 }

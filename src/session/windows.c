@@ -19,7 +19,7 @@
 #define YOUNG_NS     (100 * MILLISECOND)
 #define HAND_OVER_NS (3 * SECOND) /* sources that take longer are late */
 #define MAX_AGO_NS   1e18         /* the control page is untrusted */
-#define NEVER       UINT64_MAX
+#define NEVER        UINT64_MAX
 #define NO_SLOT      UINT32_MAX
 
 /* Kinds that programs record themselves: these sources need no time to get ready. */
@@ -500,7 +500,7 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
     ks_cost_part part = {
         .account = w->account,
         .part = {w->opened_ticks, w->closed_ticks},
-        .said = {.budget = &w->budget, .cost = w->cost, .lasted_ns = w->lasted_ns}};
+        .summary = {.budget = &w->budget, .cost = w->cost, .lasted_ns = w->lasted_ns}};
     ks_cost_part_attach(&part, input->control, &input->input, &options);
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
@@ -565,12 +565,12 @@ static void take_ring_cost(ks_collector *c, uint64_t now, ks_cost_part *part)
     memset(part, 0, sizeof *part);
     lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
-    ks_account_read(&c->account, c->pool.control, false, &part->said.cost);
+    ks_account_read(&c->account, c->pool.control, false, &part->summary.cost);
     part->account = c->account;
     unlock_windows(c);
     memset(&part->account.tally, 0, sizeof part->account.tally);
     part->part = (ks_part){c->first_ticks, now};
-    part->said.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
+    part->summary.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
 }
 
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
