@@ -1,4 +1,6 @@
-/* Where traces go: what a path or URL means, who may name it, and the way there. */
+/* Destinations of traces: parses a path or URL, checks whether its source may use it, opens it and writes.
+ * Requests of other processes may only use files below the allowed directory, and registered protocols
+ * that permit requests. */
 #include "export/export.h"
 #include "ondemand/output/output_impl.h"
 #include "ondemand/request/request.h"
@@ -19,7 +21,7 @@ typedef struct place {
     char protocol[KO_PROTOCOL_BYTES]; /* in lower case; "" of a path */
 } place;
 
-/* ---- what is named ----------------------------------------------------------------------------- */
+/* ---- parsing ----------------------------------------------------------------------------- */
 
 static char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
@@ -80,7 +82,7 @@ static kineto_status read_output_kind(const char *path, place *out, kineto_error
     size_t n = protocol_bytes(path);
     *out = (place){.kind = TO_FILE, .rest = path, .fd = -1};
     if (n >= sizeof out->protocol)
-        return refuse_output(path, err, "there is no protocol of such a name");
+        return refuse_output(path, err, "unknown protocol");
     for (size_t i = 0; i < n; i++)
         out->protocol[i] = lower_ascii(path[i]);
     if (n == 0)
@@ -104,7 +106,7 @@ static kineto_status read_url_rest(const char *path, place *p, kineto_error *err
     return p->kind == TO_FILE && p->protocol[0] ? read_file_url(path, p, err) : KINETO_OK;
 }
 
-/* ---- who may ------------------------------------------------------------------------------------ */
+/* ---- permissions ------------------------------------------------------------------------------------ */
 
 static kineto_status check_output_kind(const place *p, ko_request_source source, kineto_error *err)
 {
@@ -117,7 +119,7 @@ static kineto_status check_output_kind(const place *p, ko_request_source source,
                    source == KO_FROM_REQUEST ? "requests" : "configuration files");
 }
 
-/* What may not be named is not read any further. */
+/* Parses a destination. Permissions are checked before the rest of the URL is read. */
 static kineto_status resolve_output(const char *path, ko_request_source source, place *out,
                                     kineto_error *err)
 {
@@ -155,7 +157,7 @@ static kineto_status registered_path(const ko_request *r, const place *p, uint32
 {
     if (p->kind == TO_REGISTERED && r->memory_snapshot)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "the protocol '%s' takes traces; a memory snapshot needs a file",
+                       "protocol '%s' supports traces only; a memory snapshot needs a file",
                        p->protocol);
     if (p->kind == TO_REGISTERED)
         return ko_request_output_url(r->log_file, pid, out, err);
@@ -181,9 +183,9 @@ kineto_status ko_output_path(const ko_request *r, ko_request_source source, uint
     return ko_request_output_path(&plain, source, pid, out, err);
 }
 
-/* ---- the way there -------------------------------------------------------------------------------- */
+/* ---- opening -------------------------------------------------------------------------------- */
 
-/* Relative to the directory that was checked, which stays the same one until the file is there. */
+/* Opened relative to the checked directory, which stays the same one even if the path is changed meanwhile. */
 static kineto_status open_request_file(const char *path, kb_compression c, kb_sink **out,
                                        kineto_error *err)
 {
@@ -210,7 +212,7 @@ static kineto_status open_output(const place *p, ko_request_source source, const
     case TO_COMMAND:
         return ko_pipe_to_command(p->rest, path, out, err);
     default:
-        return kb_fail(err, KINETO_E_UNSUPPORTED, "the protocol '%s' takes traces, nothing else",
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "protocol '%s' supports traces only",
                        p->protocol);
     }
 }
@@ -238,7 +240,7 @@ kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink
 
 /* ---- traces ----------------------------------------------------------------------------------------- */
 
-/* What is written as bytes, one after the other. */
+/* Formats that are written sequentially. Takes the sink. */
 static kineto_status write_trace_stream(const kineto_trace *trace, kb_sink *sink,
                                         const char *format, const char *name, uint64_t *bytes,
                                         kineto_error *err)
@@ -251,7 +253,7 @@ static kineto_status write_trace_stream(const kineto_trace *trace, kb_sink *sink
     return status;
 }
 
-/* What needs a file of its own is made where nobody else is, and copied. */
+/* Formats that need a seekable file (databases): written to a staging file, then copied. */
 static kineto_status write_staged_trace(const kineto_trace *trace, const place *p,
                                         ko_request_source source, const char *format,
                                         uint64_t *bytes, kineto_error *err)
@@ -260,7 +262,7 @@ static kineto_status write_staged_trace(const kineto_trace *trace, const place *
     kineto_export_options options = {
         .size = sizeof options, .format = format, .trace_name = p->rest};
     kineto_status status =
-        check_output_file(p, source, err); /* before the work, as well as after it */
+        check_output_file(p, source, err); /* fail before the work; delivering checks again */
     if (status == KINETO_OK)
         status = ko_staging_file_create(&own, p->rest, err);
     if (status != KINETO_OK)
@@ -318,9 +320,9 @@ kineto_status kineto_output_save(const kineto_trace *trace, const char *path_or_
 {
     place p;
     if (!trace || !path_or_url)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and where it goes are needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_output_save: trace and path_or_url must not be NULL");
     kineto_status status = resolve_output(path_or_url, KO_FROM_ARGUMENT, &p, err);
-    if (status == KINETO_OK && p.kind == TO_FILE) /* whose ending must be one that is known */
+    if (status == KINETO_OK && p.kind == TO_FILE) /* its extension must be known */
         return kineto_trace_save(trace, p.rest, err);
     return status ? status : ko_output_write(trace, KO_FROM_ARGUMENT, path_or_url, NULL, err);
 }

@@ -1,13 +1,13 @@
-/* Where traces of requests go: files that are opened safely, and other protocols. */
+/* Destinations of requested traces: files that are opened safely, descriptors, commands, and protocols that
+ * the program registered. All functions may be called by any thread. */
 #ifndef KO_OUTPUT_H
 #define KO_OUTPUT_H
 
 #include "ondemand/request/request.h"
 #include <ckineto/trace.h>
 
-/* Before a request is accepted: ko_output_path with its request gives the place (and is all that is
- * needed). Afterwards, with what that gave: ko_output_write, or for other things than traces
- * ko_output_open or a ko_staging_file. */
+/* Order of use: before a request is accepted, ko_output_path checks and resolves its destination. Later that
+ * result goes to ko_output_write, or for anything but traces to ko_output_open or a ko_staging_file. */
 
 /** Does it name a protocol ("exec:…", "s3://…")? An absolute path never does. */
 bool ko_output_is_url(const char *path);
@@ -17,9 +17,9 @@ bool ko_output_is_url(const char *path);
  *  @return KINETO_E_PERMISSION, KINETO_E_ARGUMENT, with the path and why. */
 kineto_status ko_output_path(const ko_request *r, ko_request_source source, uint32_t pid,
                              char out[KO_REQUEST_PATH_BYTES], kineto_error *err);
-/** May whoever asks write there? Changes nothing. threads: any.
+/** May this source write to `path`? Changes nothing. threads: any.
  *  @return KINETO_E_PERMISSION for what requests must not name ("exec:", "fd:", which configuration
- *          files must not, either; protocols that are not for requests, or that nobody registered;
+ *          files must not, either; protocols that are not for requests, or not registered;
  *          paths elsewhere than beneath the allowed directory); KINETO_E_ARGUMENT for what cannot be. */
 kineto_status ko_output_check(ko_request_source source, const char *path, kineto_error *err);
 
@@ -29,28 +29,28 @@ kineto_status ko_output_check(ko_request_source source, const char *path, kineto
  *  @param source  KO_FROM_REQUEST: only files beneath the allowed directory (output_path.c), opened
  *                 relative to it without following any link: O_EXCL and 0600 for the temporary one,
  *                 renamed when complete; and registered protocols that allow requests.
- *  @param bytes   receives how many were written, after compression; 0 by registered protocols,
- *                 which do not tell; may be NULL.
+ *  @param bytes   receives how many were written, after compression; 0 for registered protocols,
+ *                 which do not report it; may be NULL.
  *  @return KINETO_E_PERMISSION, KINETO_E_ARGUMENT, and what writing met, with the path. */
 kineto_status ko_output_write(const kineto_trace *trace, ko_request_source source, const char *path,
                               uint64_t *bytes, kineto_error *err);
 
-/** The same for bytes that somebody else makes (memory snapshots): a sink, to be closed. What is not
- *  closed but aborted appears nowhere. Compressed if the name says so.
+/** The same for bytes of the caller's (memory snapshots): a sink, to be closed. If it is aborted instead,
+ *  no file appears. Compressed if the extension says so.
  *  @return KINETO_E_UNSUPPORTED for registered protocols: they take traces. */
 kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink **out,
                              kineto_error *err);
 
-/* For writers that need a path: an empty file in a new directory that only this user can enter.
- * They write to `path`; what is there then goes where it should. */
+/* A staging file, for writers that need a path: an empty file in a new directory that only this user can
+ * enter. They write to `path`; ko_staging_file_deliver copies the result to its destination. */
 typedef struct ko_staging_file {
     char path[KO_REQUEST_PATH_BYTES];
-    uint32_t directory_bytes; /* of the path; 0: there is none, or no more */
+    uint32_t directory_bytes; /* of the path; 0: not created, or removed */
 } ko_staging_file;
-/** @param name  of the file in the end, or a path: its last part is the name here, for writers that
- *               look at endings. */
+/** @param name  the final name or path: its last component is used, for writers that choose a format by the
+ *               extension. */
 kineto_status ko_staging_file_create(ko_staging_file *f, const char *name, kineto_error *err);
-/** Copy to where it should be, as by ko_output_open, byte by byte. @param bytes  may be NULL. */
+/** Copy it unchanged to its destination, opened as by ko_output_open. @param bytes  may be NULL. */
 kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_source source,
                                       const char *path, uint64_t *bytes, kineto_error *err);
 /** Remove file and directory, with all that is in it; once. */

@@ -1,5 +1,6 @@
-/* Outputs that somebody else reads: a descriptor of the program's, or the standard input of a
- * command. Neither may hold up the process for ever, nor reach it with a signal. */
+/* Outputs to a reader: a descriptor of the program ("fd:N"), or the standard input of a command
+ * ("exec:COMMAND"). Neither may block the process forever, nor send it a signal: all writes have a timeout
+ * (CKINETO_EXEC_TIMEOUT) and are made without SIGPIPE. */
 #include "base/owned.h"
 #include "base/sink_impl.h"
 #include "ondemand/output/output_impl.h"
@@ -25,26 +26,27 @@
 #define SECOND_MS      1000
 #define LONGEST_S      86400
 #define USUAL_S        60
-#define REAP_MS        5000  /* a process that was killed is gone by then, or hangs in the kernel */
-#define PIECE_BYTES    4096u /* a pipe or socket that is ready takes so much without blocking */
+#define REAP_MS        5000  /* a killed process has ended by then, or hangs in the kernel */
+#define PIECE_BYTES    4096u /* a pipe or socket that is writable accepts this much without blocking */
 #define FIRST_SLEEP_NS 1000000
 #define LAST_SLEEP_NS  50000000
 
 typedef struct pipe_end {
     int fd;
     pid_t pid;  /* of the command; 0: none, or it has ended */
-    bool whole; /* takes any number of bytes without blocking longer than it says */
+    bool whole; /* accepts writes of any size: a regular file, or non-blocking */
     int timeout_ms;
     char shown[160];
 } pipe_end;
 
 /* ---- forks of the program --------------------------------------------------------------------------- */
 
-/* A child has our end of a command's input, too: as long as it lived, the input would not end. */
-static kb_owned inputs[16]; /* at the same time; a child may keep more than those */
+/* A fork's child inherits our end of a command's input: it must close it, or the command would not see the
+ * end of its input while the child lives. */
+static kb_owned inputs[16]; /* beyond 16 at once, children keep some open */
 static pthread_mutex_t inputs_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Whoever held the lock is not here. */
+/* The thread that held the lock does not exist in the child. */
 static void close_inputs_in_child(void)
 {
     pthread_mutex_init(&inputs_lock, NULL);
@@ -72,7 +74,7 @@ static void remember_input(int fd)
     pthread_mutex_unlock(&inputs_lock);
 }
 
-/* Before it is closed: its number may be another file's at once. */
+/* Called before it is closed: its number may be reused at once. */
 static void forget_input(int fd)
 {
     pthread_mutex_lock(&inputs_lock);
@@ -82,11 +84,12 @@ static void forget_input(int fd)
     pthread_mutex_unlock(&inputs_lock);
 }
 
-/* ---- the command's end ---------------------------------------------------------------------------- */
+/* ---- the end of a command ---------------------------------------------------------------------------- */
 
-/* Is it over? Its status, if the program did not take it. */
+/* Has the command ended? *known: *status is valid; false if the program itself reaped the process. */
 static bool has_command_ended(pipe_end *p, int *status, bool *known)
 {
+    KB_ASSERT(p->pid > 0);
     pid_t got;
     do
         got = waitpid(p->pid, status, WNOHANG);
@@ -104,7 +107,7 @@ static int64_t remaining_ms(uint64_t until_ns)
     return now_ns >= until_ns ? 0 : (int64_t)((until_ns - now_ns) / 1000000 + 1);
 }
 
-/* Wait for the descriptor of the process, or, where kernels have none, a little. */
+/* Waits on the pidfd, or sleeps a little on kernels without pidfd. */
 static void wait_for_exit(int process, uint64_t until_ns, long *sleep_ns)
 {
     if (process >= 0) {
@@ -117,7 +120,7 @@ static void wait_for_exit(int process, uint64_t until_ns, long *sleep_ns)
     *sleep_ns = KB_MIN(*sleep_ns * 2, LAST_SLEEP_NS);
 }
 
-/* False: it has not ended within the time. */
+/* False: it did not end within the time limit. */
 static bool wait_for_command(pipe_end *p, int limit_ms, int *status, bool *known)
 {
     uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)limit_ms * 1000000u;
@@ -131,7 +134,7 @@ static bool wait_for_command(pipe_end *p, int limit_ms, int *status, bool *known
     return ended;
 }
 
-/* As long as nobody has waited for it, its number is nobody else's. */
+/* Kills the process group. WNOWAIT first: as long as the process is not reaped, its pid is not reused. */
 static void kill_command(pipe_end *p)
 {
     siginfo_t info;
@@ -176,8 +179,8 @@ static kineto_status wait_for_room(pipe_end *p, kineto_error *err)
     }
 }
 
-/* What its status says. `known`: the program did not take it, as it does when it waits for all
- * children or ignores SIGCHLD. */
+/* The result of a command that ended. The status is not known if the program reaped it, by waiting for all
+ * children or ignoring SIGCHLD. */
 static kineto_status check_exit_status(const pipe_end *p, int status, bool known, kineto_error *err)
 {
     if (!known)
@@ -190,7 +193,7 @@ static kineto_status check_exit_status(const pipe_end *p, int status, bool known
     return KINETO_OK;
 }
 
-/* A command that closed its input is probably about to end, and says better why. */
+/* After EPIPE a command is usually about to end: its exit status is the better explanation. */
 static kineto_status report_write_error(pipe_end *p, int os_error, kineto_error *err)
 {
     int end_status;
@@ -223,7 +226,7 @@ static kineto_status write_to_pipe(void *target, const char *data, size_t bytes,
     return KINETO_OK;
 }
 
-/* Its end of input; then it has its time to end. */
+/* kb_target_ops: closes the command's input and waits for it to end. */
 static kineto_status finish_command(void *target, kineto_error *err)
 {
     pipe_end *p = target;
@@ -246,7 +249,8 @@ static kineto_status finish_fd(void *target, kineto_error *err)
     return KINETO_OK;
 }
 
-/* A command must not take half a trace for a whole one: it is killed before its input ends. */
+/* kb_target_ops: aborted. The command is killed before its input is closed, so that it cannot take half a
+ * trace for a whole one. */
 static void drop_pipe(void *target)
 {
     pipe_end *p = target;
@@ -319,14 +323,14 @@ static kineto_status open_command_pipe(int ends[2], const pipe_end *p, kineto_er
     return KINETO_OK;
 }
 
-/* Our settings are for this process: what it runs is not to be traced, nor to listen. */
+/* Variables that control this library: the command must not be traced, nor listen for requests. */
 static bool is_library_variable(const char *variable)
 {
     return strncmp(variable, "CKINETO_", strlen("CKINETO_")) == 0 ||
            strncmp(variable, "KINETO_USE_DAEMON=", strlen("KINETO_USE_DAEMON=")) == 0;
 }
 
-/* Borrows the texts. NULL: out of memory. */
+/* An array to be freed, whose strings are borrowed. NULL: out of memory. */
 static char **make_command_environment(void)
 {
     size_t count = 0, kept = 0;
@@ -339,7 +343,7 @@ static char **make_command_environment(void)
     return all;
 }
 
-/* Files that the program opened without O_CLOEXEC are none of the command's business. */
+/* Closes files in the command that the program opened without O_CLOEXEC. @return 0 or an errno. */
 static int add_close_actions(posix_spawn_file_actions_t *actions)
 {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
@@ -358,7 +362,7 @@ static int add_close_actions(posix_spawn_file_actions_t *actions)
 #endif
 }
 
-/* A group of its own, so that what it begins can be killed with it; signals as in a new program. */
+/* A process group of its own, so that its children can be killed with it; default signal handling. */
 static int set_spawn_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t usual, none;
@@ -415,8 +419,9 @@ static kineto_status start_command(pipe_end *p, const char *command, kineto_erro
     }
     if (ends[0] >= 0)
         close(ends[0]);
+    KB_ASSERT(p->fd < 0);
     p->fd = ends[1];
-    p->whole = true; /* it is our own end, and does not block */
+    p->whole = true; /* our own end of the pipe is non-blocking */
     return status;
 }
 

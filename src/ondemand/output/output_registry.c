@@ -1,4 +1,5 @@
-/* Outputs that the program registered, by protocol. */
+/* Outputs that the program registered, by protocol (kineto_output_register). The table is guarded by the lock
+ * of callback_calls.h, which is released while an output runs. */
 #include "ondemand/output/output_impl.h"
 #include "ondemand/support/callback_calls.h"
 
@@ -6,7 +7,7 @@
 
 enum { MAX_OUTPUTS = 16 };
 
-/* A place is free if it has no output and nobody is in a call to the one it had. */
+/* A slot is free if it has no output, and no call to its former output is in progress. */
 typedef struct registered {
     char protocol[KO_PROTOCOL_BYTES]; /* lower case */
     kineto_output output;
@@ -21,7 +22,7 @@ static bool is_protocol_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
 }
 
-/* In lower case; false if it is none. */
+/* Converts to lower case; false: not a valid name. */
 static bool normalize_protocol(const char *text, char out[KO_PROTOCOL_BYTES])
 {
     size_t n = 0;
@@ -41,7 +42,7 @@ static bool is_builtin_protocol(const char *protocol)
            strcmp(protocol, "exec") == 0;
 }
 
-/* With the lock. NULL: nobody registered it. */
+/* With the lock. NULL: not registered. */
 static registered *find_output(const char *protocol)
 {
     for (size_t i = 0; i < MAX_OUTPUTS; i++)
@@ -62,10 +63,10 @@ static registered *find_free_output(void)
 static kineto_status add_output(const registered *r, kineto_error *err)
 {
     if (is_builtin_protocol(r->protocol) || find_output(r->protocol))
-        return kb_fail(err, KINETO_E_STATE, "the protocol '%s' is there already", r->protocol);
+        return kb_fail(err, KINETO_E_STATE, "protocol '%s' is already registered", r->protocol);
     registered *place = find_free_output();
     if (!place)
-        return kb_fail(err, KINETO_E_LIMIT, "there are %d protocols already", MAX_OUTPUTS);
+        return kb_fail(err, KINETO_E_LIMIT, "%d protocols are registered already; unregister one", MAX_OUTPUTS);
     *place = *r;
     return KINETO_OK;
 }
@@ -75,10 +76,10 @@ kineto_status kineto_output_register(const char *protocol, kineto_output output,
 {
     registered r = {.output = output, .user = user, .from_requests = from_requests};
     if (!protocol || !output)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a protocol and its output are needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_output_register: protocol and output must not be NULL");
     if (!normalize_protocol(protocol, r.protocol))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%.64s' is no protocol: up to %u letters, digits, '+', '-' and '.'",
+                       "invalid protocol '%.64s'; it has up to %u letters, digits, '+', '-' and '.'",
                        protocol, KO_PROTOCOL_BYTES - 1);
     ko_calls_lock();
     kineto_status status = add_output(&r, err);
@@ -94,6 +95,7 @@ void kineto_output_unregister(const char *protocol)
     ko_calls_lock();
     registered *place = find_output(name);
     if (place) {
+        KB_ASSERT(place->output);
         place->output = NULL;
         ko_calls_wait(place);
     }
@@ -118,20 +120,20 @@ kineto_status ko_registry_check(const char *protocol, ko_request_source source, 
                    protocol, protocol);
 }
 
-/* What it did not say. */
-static void complete_output_error(kineto_error *told, kineto_status status, const char *protocol)
+/* Fills in what the output's error lacks. */
+static void complete_output_error(kineto_error *failure, kineto_status status, const char *protocol)
 {
-    told->message[sizeof told->message - 1] = '\0';
-    if (!told->message[0])
-        kb_fail(told, status, "the output '%s' failed: %s", protocol, kineto_status_text(status));
-    told->code = status;
+    failure->message[sizeof failure->message - 1] = '\0';
+    if (!failure->message[0])
+        kb_fail(failure, status, "the output '%s' failed: %s", protocol, kineto_status_text(status));
+    failure->code = status;
 }
 
 kineto_status ko_registry_write(const char *protocol, const kineto_trace *trace, const char *url,
                                 kineto_error *err)
 {
     ko_call call;
-    kineto_error told = {0};
+    kineto_error failure = {0};
     ko_calls_lock();
     const registered *place = find_output(protocol);
     registered r = place ? *place : (registered){.output = NULL};
@@ -140,11 +142,11 @@ kineto_status ko_registry_write(const char *protocol, const kineto_trace *trace,
     ko_calls_unlock();
     if (!place)
         return ko_registry_check(protocol, KO_FROM_ARGUMENT, err);
-    kineto_status status = r.output(trace, url, r.user, &told);
+    kineto_status status = r.output(trace, url, r.user, &failure);
     ko_calls_end(&call);
     if (status != KINETO_OK)
-        complete_output_error(&told, status, protocol);
+        complete_output_error(&failure, status, protocol);
     if (status != KINETO_OK && err)
-        *err = told;
+        *err = failure;
     return status;
 }

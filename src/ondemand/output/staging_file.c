@@ -1,5 +1,5 @@
-/* A file of our own, for writers that need a path (databases, the program's exporters): in a
- * directory that only this user can enter, so that nobody can put a link in its way. */
+/* Staging files, for writers that need a path (databases, the program's exporters): in a new directory that
+ * only this user can enter, so that no other user can replace the file with a link. */
 #include "ondemand/output/output_impl.h"
 
 #include <dirent.h>
@@ -44,7 +44,7 @@ static kineto_status copy_to_sink(int fd, const ko_staging_file *f, kb_sink *sin
         char *room = kb_sink_reserve(sink, KB_SINK_RESERVE_BYTES);
         ssize_t n = read(fd, room, KB_SINK_RESERVE_BYTES);
         if (n == 0 || kb_sink_failed(sink))
-            return KINETO_OK; /* closing it says why */
+            return KINETO_OK; /* closing the sink reports the error */
         if (n < 0 && errno != EINTR)
             return kb_fail_os(err, errno, "cannot read '%s'", f->path);
         if (n > 0)
@@ -76,7 +76,7 @@ kineto_status ko_staging_file_deliver(const ko_staging_file *f, ko_request_sourc
     return status;
 }
 
-/* What a writer left beside its file, too. */
+/* Also removes files that a writer left next to its file. */
 static void remove_directory_entries(const char *directory)
 {
     DIR *all = opendir(directory);
@@ -91,6 +91,7 @@ void ko_staging_file_remove(ko_staging_file *f)
 {
     if (f->directory_bytes == 0)
         return;
+    KB_ASSERT(f->directory_bytes < sizeof f->path);
     f->path[f->directory_bytes] = '\0';
     remove_directory_entries(f->path);
     (void)rmdir(f->path);

@@ -1,4 +1,5 @@
-/* The configuration file: read when it changed, by its time and in doubt by its text. */
+/* The configuration file (KINETO_CONFIG, else /etc/libkineto.conf): parsed again when it changed, which is
+ * decided by its stat data, and by a hash of its text if those may not show a change. */
 #include "ondemand/request/request.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include <unistd.h>
 
 #define DEFAULT_PATH "/etc/libkineto.conf"
-#define YOUNG_NS     INT64_C(2000000000) /* some file systems count seconds */
+#define YOUNG_NS     INT64_C(2000000000) /* some file systems have time stamps in whole seconds */
 
 void ko_config_file_init(ko_config_file *f)
 {
@@ -18,20 +19,20 @@ void ko_config_file_init(ko_config_file *f)
     if (!path)
         path = DEFAULT_PATH;
     size_t size = strlen(path);
-    if (size < sizeof f->path) /* else it stays empty, and loading says so */
+    if (size < sizeof f->path) /* else it stays empty, and ko_config_file_load fails */
         memcpy(f->path, path, size);
 }
 
-/* What is known of a file without reading it. */
+/* The identity of a file's contents, from its stat data. */
 static ko_config_file identify_config_file(const ko_config_file *f, const struct stat *st)
 {
-    ko_config_file look = *f;
-    look.changed_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-    look.size = (uint64_t)st->st_size;
-    look.inode = (uint64_t)st->st_ino;
+    ko_config_file identity = *f;
+    identity.changed_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+    identity.size = (uint64_t)st->st_size;
+    identity.inode = (uint64_t)st->st_ino;
     int64_t now_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
-    look.young = look.changed_ns > now_ns - YOUNG_NS;
-    return look;
+    identity.young = identity.changed_ns > now_ns - YOUNG_NS;
+    return identity;
 }
 
 static bool is_same_config_file(const ko_config_file *a, const ko_config_file *b)
@@ -39,7 +40,7 @@ static bool is_same_config_file(const ko_config_file *a, const ko_config_file *b
     return a->changed_ns == b->changed_ns && a->size == b->size && a->inode == b->inode;
 }
 
-/* All of it into `text`, which has a byte more than may be. */
+/* Reads the whole file. `text` has room for one byte more than allowed, to detect longer files. */
 static kineto_status read_config_file(const ko_config_file *f, int fd, char *text, size_t *size,
                                       kineto_error *err)
 {
@@ -76,14 +77,15 @@ static kineto_status parse_config_text(const ko_config_file *f, kineto_string te
     return status;
 }
 
-/* A text that is new and good replaces *r; a bad one is remembered, too, and reported once. */
-static kineto_status accept_config_text(ko_config_file *f, const ko_config_file *look,
+/* A changed and valid text replaces *r. An invalid one is remembered as well, so that it is reported only
+ * once. */
+static kineto_status accept_config_text(ko_config_file *f, const ko_config_file *identity,
                                         kineto_string text, ko_request *r, bool *changed,
                                         kineto_error *err)
 {
     uint64_t hash = kb_hash(text.data, text.size);
     bool same = f->changed_ns != -1 && f->text_hash == hash;
-    *f = *look;
+    *f = *identity;
     f->text_hash = hash;
     if (same)
         return KINETO_OK;
@@ -102,18 +104,18 @@ static kineto_status load_config_fd(ko_config_file *f, int fd, ko_request *r, bo
     struct stat st;
     size_t size;
     if (fstat(fd, &st) != 0)
-        return kb_fail_os(err, errno, "cannot look at '%s'", f->path);
+        return kb_fail_os(err, errno, "cannot examine '%s'", f->path);
     if (!S_ISREG(st.st_mode))
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a regular file", f->path);
-    ko_config_file look = identify_config_file(f, &st);
-    if (f->changed_ns != -1 && !f->young && is_same_config_file(f, &look))
+    ko_config_file identity = identify_config_file(f, &st);
+    if (f->changed_ns != -1 && !f->young && is_same_config_file(f, &identity))
         return KINETO_OK;
     char *text = malloc(KO_REQUEST_TEXT_BYTES + 1);
     if (!text)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to read '%s'", f->path);
     kineto_status status = read_config_file(f, fd, text, &size, err);
     if (status == KINETO_OK)
-        status = accept_config_text(f, &look, (kineto_string){text, size}, r, changed, err);
+        status = accept_config_text(f, &identity, (kineto_string){text, size}, r, changed, err);
     free(text);
     return status;
 }
@@ -125,7 +127,7 @@ kineto_status ko_config_file_load(ko_config_file *f, ko_request *r, bool *change
     if (f->path[0] == '\0')
         return kb_fail(err, KINETO_E_ARGUMENT, "the path in KINETO_CONFIG is longer than %u bytes",
                        KO_REQUEST_PATH_BYTES - 1);
-    /* O_NONBLOCK: a pipe in its place must not hold us up. */
+    /* O_NONBLOCK: opening a FIFO in its place must not block. */
     int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd >= 0) {
         kineto_status status = load_config_fd(f, fd, r, changed, err);

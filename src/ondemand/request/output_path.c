@@ -1,5 +1,6 @@
-/* Where a trace that was asked for is written. What another process asks for stays beneath one
- * directory: by its text, and by what the file system makes of it. */
+/* The path of a requested trace: the pid is inserted into its name, and a path from another process is
+ * confined to one directory (KINETO_ONDEMAND_TRACE_DIR), both by its text and by the file system: no
+ * "..", no symbolic links, opened with openat2 or component by component. */
 #include "ondemand/request/request.h"
 
 #include <ckineto/export.h>
@@ -17,9 +18,9 @@
 #endif
 
 typedef struct wish {
-    const char *path;                   /* that is asked for, or a default */
+    const char *path;                   /* as requested, or a default */
     char shown[160];                    /* the same for messages */
-    char folder[KO_REQUEST_PATH_BYTES]; /* that requests may write beneath: no slash at its end, ""
+    char folder[KO_REQUEST_PATH_BYTES]; /* that requests may write below: no slash at its end, ""
                                            is the root */
     kineto_error *err;
 } wish;
@@ -37,7 +38,7 @@ static kineto_status refuse_path(const wish *w, kineto_status code, const char *
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Bytes of a name without the ending that says its format, all of them if none does. */
+/* Bytes of a name before the extension of its format; all of them if it has none. */
 static size_t name_stem_bytes(const char *name)
 {
     static const char snapshot[] = ".pickle";
@@ -57,8 +58,8 @@ static size_t name_stem_bytes(const char *name)
     return size - best;
 }
 
-/* Where Kineto puts the number: so tools that predict names of files find them. Names that say
- * another format, which Kineto does not know, go on saying it. */
+/* Where Kineto inserts the pid, so that tools that predict file names find them; but always before the
+ * extension of a format, also of one that Kineto does not know. */
 size_t ko_request_output_pid_place(const char *name)
 {
     const char *at = strstr(name, ".pt.trace.json");
@@ -69,7 +70,7 @@ size_t ko_request_output_pid_place(const char *name)
     return at ? KB_MIN((size_t)(at - name), stem) : stem;
 }
 
-/* The path with "_PID" in its last part. */
+/* Inserts "_PID" into the last component. */
 static kineto_status insert_pid(const wish *w, uint32_t pid, char out[KO_REQUEST_PATH_BYTES])
 {
     const char *slash = strrchr(w->path, '/'), *name = slash ? slash + 1 : w->path;
@@ -88,7 +89,7 @@ static kineto_status insert_pid(const wish *w, uint32_t pid, char out[KO_REQUEST
 
 /* ---- the text of the path -------------------------------------------------------------------- */
 
-/* The next part, without slashes; moves *path behind it. Empty at the end. */
+/* The next component, without slashes; advances *path past it. Empty at the end. */
 static kineto_string next_path_part(const char **path)
 {
     const char *begin = *path + strspn(*path, "/");
@@ -102,7 +103,7 @@ static bool is_path_part(kineto_string part, const char *text)
     return kb_string_equal(part, kb_string(text));
 }
 
-/* What is left of the path behind the allowed directory; NULL: it is elsewhere. */
+/* The rest of the path below the allowed directory; NULL: it is not below it. */
 static const char *strip_folder(const char *folder, const char *path)
 {
     for (;;) {
@@ -120,7 +121,7 @@ static kineto_status read_allowed_folder(wish *w)
     const char *folder = setting ? setting : "/tmp";
     size_t size = strlen(folder);
     if (folder[0] != '/')
-        return refuse_path(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is no absolute path");
+        return refuse_path(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is not an absolute path");
     while (size > 0 && folder[size - 1] == '/')
         size--;
     if (size >= sizeof w->folder)
@@ -130,8 +131,8 @@ static kineto_status read_allowed_folder(wish *w)
     return KINETO_OK;
 }
 
-/* The path cut at the last slash, without parts that say nothing, relative to the allowed
- * directory: `parent` ("." if that is it) and `name`. */
+/* Splits a path relative to the allowed directory into `parent`, normalised ("." for the directory itself),
+ * and `name`, its last component. `parent` never gets longer than the path. */
 static kineto_status split_path(const wish *w, const char *path, char parent[KO_REQUEST_PATH_BYTES],
                                 const char **name)
 {
@@ -145,6 +146,7 @@ static kineto_status split_path(const wish *w, const char *path, char parent[KO_
             continue;
         if (used > 0)
             parent[used++] = '/';
+        KB_ASSERT(used + part.size < KO_REQUEST_PATH_BYTES);
         memcpy(parent + used, part.data, part.size);
         used += part.size;
     }
@@ -154,9 +156,10 @@ static kineto_status split_path(const wish *w, const char *path, char parent[KO_
     return KINETO_OK;
 }
 
-/* ---- what the file system makes of it -------------------------------------------------------- */
+/* ---- checks in the file system -------------------------------------------------------- */
 
-/* Part by part, for kernels without openat2 and where it is forbidden. */
+/* Component by component, for kernels without openat2 and sandboxes that forbid it.
+ * @return a descriptor (O_PATH), or -1 with errno; ELOOP for a symbolic link. */
 static int open_path_stepwise(int at, const char *parent)
 {
     int fd = openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -169,7 +172,7 @@ static int open_path_stepwise(int at, const char *parent)
             next = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             os_error = errno;
         }
-        struct stat st; /* with O_DIRECTORY a link is "not a directory": tell them apart */
+        struct stat st; /* with O_DIRECTORY a link gives ENOTDIR, too: distinguish it */
         if (next < 0 && os_error == ENOTDIR && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISLNK(st.st_mode))
             os_error = ELOOP;
@@ -195,7 +198,7 @@ static kineto_status refuse_parent_directory(const wish *w, int os_error)
     switch (os_error) {
     case ELOOP:
     case EXDEV:
-        return refuse_path(w, KINETO_E_PERMISSION, "there is a symbolic link on the way to it");
+        return refuse_path(w, KINETO_E_PERMISSION, "a directory of the path is a symbolic link");
     case ENOENT:
     case ENOTDIR:
         return refuse_path(w, KINETO_E_ARGUMENT, "its directory does not exist: make it first");
@@ -208,7 +211,7 @@ static kineto_status refuse_parent_directory(const wish *w, int os_error)
     }
 }
 
-/* Nothing may be in the file's place but a file of this user's, which is replaced. */
+/* The target may be missing, or a regular file of this user, which will be replaced. */
 static kineto_status check_target(const wish *w, int parent, const char *name)
 {
     struct stat st;
@@ -216,23 +219,23 @@ static kineto_status check_target(const wish *w, int parent, const char *name)
         return refuse_path(w, KINETO_E_PERMISSION, "this process may not write into its directory");
     if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT ? KINETO_OK
-                               : kb_fail_os(w->err, errno, "cannot look at '%s'", w->shown);
+                               : kb_fail_os(w->err, errno, "cannot examine '%s'", w->shown);
     if (S_ISDIR(st.st_mode))
         return refuse_path(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
     if (S_ISLNK(st.st_mode))
-        return refuse_path(w, KINETO_E_PERMISSION, "there is a symbolic link in its place");
+        return refuse_path(w, KINETO_E_PERMISSION, "the file is a symbolic link");
     if (!S_ISREG(st.st_mode))
-        return refuse_path(w, KINETO_E_PERMISSION, "what is in its place is no regular file");
+        return refuse_path(w, KINETO_E_PERMISSION, "not a regular file");
     if (st.st_uid != geteuid())
-        return refuse_path(w, KINETO_E_PERMISSION, "the file in its place belongs to another user");
+        return refuse_path(w, KINETO_E_PERMISSION, "the file belongs to another user");
     return KINETO_OK;
 }
 
-/* The directory of the file, which may be put there. @param out  receives the descriptor. */
+/* Opens the directory of the file and checks the target. @param out  receives the descriptor. */
 static kineto_status open_target_directory(const wish *w, const char *parent, const char *name,
                                            int *out)
 {
-    /* Who runs the process chose this directory: links in it are meant. */
+    /* The user of this process chose this directory: symbolic links in its own path are allowed. */
     int at = open(w->folder[0] ? w->folder : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return kb_fail_os(w->err, errno, "cannot open '%s', where requests may write",
@@ -243,6 +246,7 @@ static kineto_status open_target_directory(const wish *w, const char *parent, co
     if (fd < 0)
         return refuse_parent_directory(w, os_error);
     kineto_status status = check_target(w, fd, name);
+    KB_ASSERT(fd >= 0);
     if (status == KINETO_OK)
         *out = fd;
     else
@@ -250,7 +254,7 @@ static kineto_status open_target_directory(const wish *w, const char *parent, co
     return status;
 }
 
-/* What split gives, of a path that lies beneath the allowed directory. */
+/* Splits an absolute path from a request; refuses paths outside the allowed directory. */
 static kineto_status split_request_path(const wish *w, const char *path,
                                         char parent[KO_REQUEST_PATH_BYTES], const char **name)
 {
@@ -270,7 +274,7 @@ static kineto_status split_request_path(const wish *w, const char *path,
     return split_path(w, rest, parent, name);
 }
 
-/* `out` has the path with its pid; in the end it has it without parts that say nothing. */
+/* `out` holds the path with its pid; on success it is normalised. */
 static kineto_status check_request_path(const wish *w, char out[KO_REQUEST_PATH_BYTES])
 {
     char parent[KO_REQUEST_PATH_BYTES], path[KO_REQUEST_PATH_BYTES];
@@ -291,7 +295,7 @@ static kineto_status check_request_path(const wish *w, char out[KO_REQUEST_PATH_
                : refuse_path(w, KINETO_E_ARGUMENT, "the path is too long");
 }
 
-/* Names that nobody else writes to: Kineto's. */
+/* Kineto's default names, made unique by the pid. */
 static kineto_status make_default_path(wish *w, bool snapshot, uint32_t pid,
                                        char out[KO_REQUEST_PATH_BYTES])
 {

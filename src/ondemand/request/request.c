@@ -1,5 +1,6 @@
-/* Texts that ask for a trace, and configuration files: one reader for both, driven by the table of
- * keys. */
+/* The parser of requests and configuration files, driven by the table of keys (request_keys.def), and the
+ * rules for merging and completing requests. Input is untrusted: messages show it through
+ * ko_request_show only. */
 #include "ondemand/request/request.h"
 
 #include <stdarg.h>
@@ -58,7 +59,7 @@ _Static_assert(KEY_COUNT <= 64, "`given` has a bit for each key");
 #define ITERATION_KEYS                                                                             \
     (BIT(ACTIVITIES_ITERATIONS) | BIT(PROFILE_START_ITERATION) |                                   \
      BIT(PROFILE_START_ITERATION_ROUNDUP))
-/* Who says one of these wants a trace, whatever ACTIVITIES_ENABLED is. */
+/* Each of these keys requests a trace, whatever ACTIVITIES_ENABLED is. */
 #define ASKING_KEYS                                                                                \
     (BIT(ACTIVITIES_DURATION_SECS) | BIT(ACTIVITIES_DURATION_MSECS) | BIT(ACTIVITIES_ITERATIONS) | \
      BIT(ACTIVITIES_LOG_FILE))
@@ -69,7 +70,7 @@ const ko_request_key *ko_request_keys(size_t *count)
     return keys;
 }
 
-#define SHORTEST_KEY 13u
+#define SHORTEST_KEY 13u /* bytes of the shortest name in the table */
 
 /* Row of a key or of its older name; KEY_COUNT: unknown. */
 static uint32_t find_key(kineto_string name)
@@ -153,7 +154,7 @@ static kineto_status fail_value(const reader *in, uint32_t key, kineto_string va
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* 1, 0, or -1: it is neither. */
+/* 1, 0, or -1: not a boolean. Words alternate false and true. */
 static int parse_bool(kineto_string s)
 {
     static const char *const words[] = {"n", "y", "no", "yes", "f", "t", "false", "true", "0", "1"};
@@ -163,7 +164,7 @@ static int parse_bool(kineto_string s)
     return -1;
 }
 
-/* A decimal number from 0 to `most`, with a sign if need be; -1: it is none. */
+/* A decimal number from 0 to `most`, optionally signed; -1: not one. */
 static int64_t parse_decimal(kineto_string s, int64_t most)
 {
     int64_t value = 0;
@@ -191,6 +192,7 @@ static int64_t parse_number_value(uint32_t key, kineto_string value)
     return row->read == POSITIVE && number == 0 ? -1 : number;
 }
 
+/* Writes to the member of the row, in its type; only int64_t members are scaled. */
 static void store_number(ko_request *r, const key_row *row, int64_t number)
 {
     void *at = (char *)r + row->offset;
@@ -234,7 +236,7 @@ static kineto_status store_text(const reader *in, uint32_t key, kineto_string va
 
 /* ---- keys for plug-ins: lines ---------------------------------------------------------------- */
 
-/* The line of a key, with its end; empty: there is none. */
+/* The line of a key in `custom`, with its newline; empty: not there. */
 static kineto_string find_custom_line(const char *custom, const char *name)
 {
     size_t size = strlen(name);
@@ -247,7 +249,7 @@ static kineto_string find_custom_line(const char *custom, const char *name)
     return (kineto_string){custom + strlen(custom), 0};
 }
 
-/* In place of the key's old line; false: there is no room. */
+/* Replaces the key's line, or appends one; false: it does not fit. */
 static bool put_custom_line(char *custom, const char *name, kineto_string value)
 {
     kineto_string old = find_custom_line(custom, name);
@@ -256,6 +258,7 @@ static bool put_custom_line(char *custom, const char *name, kineto_string value)
         return false;
     char *hole = custom + (old.data - custom), *end = custom + strlen(custom);
     memmove(hole, hole + old.size, (size_t)(end - hole) - old.size + 1);
+    KB_ASSERT(used + size < KO_REQUEST_CUSTOM_BYTES);
     memset(custom + used, 0, KO_REQUEST_CUSTOM_BYTES - used);
     size_t name_bytes = strlen(name);
     memcpy(custom + used, name, name_bytes);
@@ -278,7 +281,7 @@ static kineto_status store_custom(const reader *in, uint32_t key, kineto_string 
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-/* A value in quotes, without them into `out`; what is behind them may be a comment. */
+/* Copies a quoted value without its quotes to `out`; only a comment may follow it. */
 static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_string text,
                                        char *out, size_t size, kineto_string *value)
 {
@@ -299,9 +302,9 @@ static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_st
     }
     if (i >= text.size)
         return fail_line(in, KINETO_E_ARGUMENT, "%s: the closing quote is missing", keys[key].name);
-    kineto_string behind = kb_string_trimmed((kineto_string){text.data + i + 1, text.size - i - 1});
-    if (behind.size > 0 && behind.data[0] != '#')
-        return fail_line(in, KINETO_E_ARGUMENT, "%s: there is something behind the closing quote",
+    kineto_string tail = kb_string_trimmed((kineto_string){text.data + i + 1, text.size - i - 1});
+    if (tail.size > 0 && tail.data[0] != '#')
+        return fail_line(in, KINETO_E_ARGUMENT, "%s: unexpected text after the closing quote",
                          keys[key].name);
     *value = (kineto_string){out, used};
     return KINETO_OK;
@@ -309,6 +312,7 @@ static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_st
 
 static kineto_status store_value(reader *in, uint32_t key, kineto_string value)
 {
+    KB_ASSERT(key < KEY_COUNT);
     const key_row *row = &rows[key];
     int64_t number = 0;
     in->given |= UINT64_C(1) << key;
@@ -350,7 +354,7 @@ static kineto_status parse_request_line(reader *in, kineto_string line)
                               : fail_line(in, KINETO_E_ARGUMENT, "'%s' is not KEY=VALUE", shown);
     }
     if (name.size == 0)
-        return fail_line(in, KINETO_E_ARGUMENT, "there is no key before '='");
+        return fail_line(in, KINETO_E_ARGUMENT, "no key before '='");
     uint32_t key = find_key(name);
     if (key == KEY_COUNT || (keys[key].file_only && in->source == KO_FROM_REQUEST)) {
         count_unknown(in, name);
@@ -377,7 +381,7 @@ static kineto_status parse_request_lines(reader *in, kineto_string text)
         size_t size = end ? (size_t)(end - line) : rest;
         in->line++;
         if (memchr(line, '\0', size))
-            return fail_line(in, KINETO_E_ARGUMENT, "there is a NUL byte in it: this is no text");
+            return fail_line(in, KINETO_E_ARGUMENT, "NUL byte: not a text");
         kineto_status status = parse_request_line(in, (kineto_string){line, size});
         if (status != KINETO_OK)
             return status;
@@ -409,9 +413,9 @@ kineto_status ko_request_parse(ko_request *r, kineto_string text, ko_request_sou
     return KINETO_OK;
 }
 
-/* ---- what holds in the end ------------------------------------------------------------------- */
+/* ---- merging and completing ------------------------------------------------------------------- */
 
-/* Who asks for a time does not want a file's iterations, and the other way round. */
+/* Keys of the lower layer that contradict the upper one: time and iterations exclude each other. */
 static uint64_t keys_overridden_by(uint64_t given)
 {
     if (given & ITERATION_KEYS)
@@ -427,7 +431,7 @@ static void layer_custom(ko_request *over, const ko_request *under)
             continue;
         kineto_string line = find_custom_line(under->custom, keys[i].name);
         size_t name = strlen(keys[i].name) + 1;
-        if (line.size > 0 && /* where both together are too long, the lower one gives way */
+        if (line.size > 0 && /* if both together are too long, the lower layer's line is dropped */
             !put_custom_line(over->custom, keys[i].name,
                              (kineto_string){line.data + name, line.size - name - 1}))
             kb_log(KINETO_LOG_WARNING, "no room for %s of the configuration file", keys[i].name);
@@ -437,7 +441,7 @@ static void layer_custom(ko_request *over, const ko_request *under)
 void ko_request_layer(ko_request *over, const ko_request *under)
 {
     uint64_t taken = under->given & ~over->given & ~keys_overridden_by(over->given);
-    for (uint32_t i = 0; i < KEY_COUNT; i++) { /* keys of the same member */
+    for (uint32_t i = 0; i < KEY_COUNT; i++) { /* a member that the upper layer set by another key, as SECS and MSECS */
         for (uint32_t j = 0; j < KEY_COUNT && rows[i].offset != offsetof(ko_request, custom); j++)
             if (rows[i].offset == rows[j].offset && over->given >> j & 1)
                 taken &= ~(UINT64_C(1) << i);
@@ -477,7 +481,7 @@ static kineto_status check_start(const ko_request *r, int64_t now_ns, kineto_err
     return KINETO_OK;
 }
 
-/* What was said must agree. */
+/* Contradictions within the request. */
 static kineto_status check_request(const ko_request *r, int64_t now_ns, kineto_error *err)
 {
     bool by_iteration = r->iterations > 0;
@@ -518,5 +522,7 @@ kineto_status ko_request_complete(ko_request *r, int64_t now_ns, kineto_error *e
     put_default(&r->poll_interval_ns, INT64_C(5000000000));
     if (r->kinds == 0)
         r->kinds = KINETO_KINDS_DEFAULT;
+    KB_ASSERT(r->iterations > 0 || r->duration_ns > 0 || r->memory_snapshot);
+    KB_ASSERT(!(r->iterations > 0 && r->start_time_ns));
     return KINETO_OK;
 }

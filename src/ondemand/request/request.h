@@ -1,6 +1,7 @@
-/* A request for a trace from outside: the text that dyno, unitrace or `ckineto trigger` sends, and
- * what configuration files say, read by one table of keys (request_keys.def).
- * docs/on-demand-config.md is that table. */
+/* Requests for traces: the text that dyno, unitrace or `ckineto trigger` sends, and configuration files.
+ * Both are parsed with one table of keys (request_keys.def), which docs/on-demand-config.md is generated
+ * from. Also the configuration file (config_file.c) and the paths that requests may write to
+ * (output_path.c). Nothing here has global state; all functions may be called by any thread. */
 #ifndef KO_REQUEST_H
 #define KO_REQUEST_H
 
@@ -11,7 +12,7 @@
 #define KO_REQUEST_CUSTOM_BYTES 1024u
 #define KO_REQUEST_TEXT_BYTES   (1u << 20) /* longer texts are refused */
 
-/* Numbers that were not given are -1, texts empty; ko_request_complete puts in what holds then. */
+/* Numbers that were not given are -1, texts empty; ko_request_complete fills in the defaults. */
 typedef struct ko_request {
     bool enabled;   /* ACTIVITIES_ENABLED; on as soon as a key asks for a trace */
     uint64_t kinds; /* ACTIVITY_TYPES; mask of KINETO_KIND_BIT; 0: the usual */
@@ -35,25 +36,25 @@ typedef struct ko_request {
     uint64_t given;           /* bits of keys, by their row in the table */
 } ko_request;
 
-/** Where a text comes from: what it may say. */
+/** Where a text comes from, which determines what it may contain. */
 typedef enum ko_request_source {
     KO_FROM_FILE = 0,    /* KINETO_CONFIG, /etc/libkineto.conf */
     KO_FROM_REQUEST = 1, /* another process: log files only where they are allowed */
     KO_FROM_ARGUMENT = 2 /* the program itself, or a command line */
 } ko_request_source;
 
-/** Everything not given. */
+/** No key given. */
 void ko_request_init(ko_request *r);
-/** Read a text over what `r` has: keys that it gives replace those. All or nothing: on failure `r`
- * is as it was. Unknown keys are no mistake: they are counted, the first one is named in *unknown.
+/** Parse a text into `r`: its keys replace those of `r`. All or nothing: on failure `r` is unchanged.
+ * Unknown keys are allowed: they are counted, and the first one is named in *unknown.
  *  Lines are KEY=VALUE; # begins a comment; a value in double quotes may hold =, # and spaces, with
  * \" and \\ in it. Without quotes a value may hold =, too, where libkineto would refuse the line.
  *  @return KINETO_E_ARGUMENT with the number of the line, the key and what it wants instead;
  *          KINETO_E_LIMIT for texts that are too long. */
 kineto_status ko_request_parse(ko_request *r, kineto_string text, ko_request_source source,
                                kb_text *unknown, uint32_t *unknown_count, kineto_error *err);
-/** What holds for keys that nobody gave, and what contradicts itself: durations, iterations, times
- *  that are long past (more than 10 s before now_ns).
+/** Check for contradictions (durations, iterations, start times more than 10 s before now_ns) and fill in
+ *  the defaults of keys that were not given.
  *  @param now_ns  ns since 1970. */
 kineto_status ko_request_complete(ko_request *r, int64_t now_ns, kineto_error *err);
 /** Precedence: a request over a file, an argument over both. */
@@ -76,17 +77,18 @@ typedef struct ko_config_file {
     int64_t changed_ns;               /* when it was written, -1: it was not there */
     uint64_t size, inode;
     uint64_t text_hash;
-    bool young; /* just written when it was read: its time may not tell of the next change */
+    /* Modified just before it was read: with a coarse time stamp, the next change may not show. */
+    bool young;
 } ko_config_file;
 void ko_config_file_init(ko_config_file *f);
-/** @param changed  receives whether it is another text than last time; `r` then has what it says,
- * or is as after ko_request_init if the file is gone.
- *  @return what reading met, or ko_request_parse, with the path; what held before goes on. */
+/** @param changed  receives whether the text differs from last time; `r` then holds its keys, or is as
+ *                  after ko_request_init if the file is gone.
+ *  @return errors of reading and of ko_request_parse, with the path; `r` is unchanged then. */
 kineto_status ko_config_file_load(ko_config_file *f, ko_request *r, bool *changed,
                                   kineto_error *err);
 
 /* ---- output_path.c: where a request may write ---- */
-/** Bytes of a file's name (without directories) before which the number of a process is put. */
+/** Offset in a file's name (without directories) at which the pid is inserted. */
 size_t ko_request_output_pid_place(const char *name);
 /** The path of this process' trace: what was asked for, with its pid put in as Kineto does (before
  * the first ".pt.trace.json", else the first ".json", else before the ending that says its format, else

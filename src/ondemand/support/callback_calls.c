@@ -1,4 +1,5 @@
-/* Calls into the program that go on now. */
+/* The list of callback calls in progress, guarded by one lock that all tables of callbacks share. The
+ * lock is taken around forks, so that the list is consistent in the child, which then drops it. */
 #include "ondemand/support/callback_calls.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -9,7 +10,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void lock_calls_before_fork(void) { pthread_mutex_lock(&lock); }
 static void unlock_calls_in_parent(void) { pthread_mutex_unlock(&lock); }
 
-/* Threads that were calling are not here. One that forked in a call is: its end finds nothing. */
+/* The other threads that were calling do not exist in the child. If the forking thread itself was in a
+ * call, its ko_calls_end finds nothing to remove. */
 static void reset_calls_in_child(void)
 {
     running = NULL;
@@ -30,9 +32,10 @@ void ko_calls_lock(void)
 
 void ko_calls_unlock(void) { pthread_mutex_unlock(&lock); }
 
-void ko_calls_begin(ko_call *call, const void *whom)
+void ko_calls_begin(ko_call *call, const void *slot)
 {
-    *call = (ko_call){whom, pthread_self(), running};
+    KB_ASSERT(slot);
+    *call = (ko_call){slot, pthread_self(), running};
     running = call;
 }
 
@@ -48,18 +51,18 @@ void ko_calls_end(ko_call *call)
     ko_calls_unlock();
 }
 
-static bool is_being_called(const void *whom, bool by_others)
+static bool is_being_called(const void *slot, bool by_others)
 {
     for (const ko_call *call = running; call; call = call->next)
-        if (call->whom == whom && !(by_others && pthread_equal(call->thread, pthread_self())))
+        if (call->slot == slot && !(by_others && pthread_equal(call->thread, pthread_self())))
             return true;
     return false;
 }
 
-bool ko_calls_any(const void *whom) { return is_being_called(whom, false); }
+bool ko_calls_any(const void *slot) { return is_being_called(slot, false); }
 
-void ko_calls_wait(const void *whom)
+void ko_calls_wait(const void *slot)
 {
-    while (is_being_called(whom, true))
+    while (is_being_called(slot, true))
         pthread_cond_wait(&over, &lock);
 }

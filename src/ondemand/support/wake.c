@@ -1,4 +1,4 @@
-/* Waking a thread through a pair of sockets. */
+/* Wakes a polling thread through a pair of connected sockets: one byte per wake-up. */
 #include "ondemand/support/wake.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ kineto_status ko_wake_open(ko_wake *w, kineto_error *err)
 
 int ko_wake_fd(const ko_wake *w) { return kb_load_acquire(&w->reads.fd); }
 
-/* One that is full is readable as it is. */
+/* A full buffer needs no further byte: it is readable already. */
 void ko_wake_ring(const ko_wake *w)
 {
     int saved = errno;
