@@ -1,4 +1,4 @@
-/* The controller itself: made, asked, ended. */
+/* The controller object: creation, destruction, external events, status queries. */
 #include "ondemand/controller/controller_impl.h"
 
 /* ---- its life ------------------------------------------------------------------------------------ */
@@ -75,7 +75,7 @@ static void destroy_listeners(ko_controller *c)
     c->listener_count = 0;
 }
 
-/* What they have to tell their other sides still. */
+/* A last turn, in which listeners report final stages to their peers. */
 static void turn_listeners_finally(ko_controller *c)
 {
     for (uint32_t i = 0; i < c->listener_count; i++)
@@ -93,6 +93,7 @@ void ko_controller_destroy(ko_controller *c)
     ko_jobs_join(c, true);
     turn_listeners_finally(c);
     ko_jobs_join(c, true);
+    KB_ASSERT(!c->jobs && c->machine.state == KO_ONDEMAND_WAIT);
     destroy_listeners(c);
     ko_notes_deliver(&c->notes);
     ko_notes_free(&c->notes);
@@ -102,7 +103,8 @@ void ko_controller_destroy(ko_controller *c)
     free(c);
 }
 
-/* Threads of the parent are not here; what they held is held for ever. */
+/* The parent's other threads do not exist in the child; locks that they held stay locked forever, so data
+ * is freed only if its lock can be taken. */
 void ko_controller_forked(ko_controller *c)
 {
     if (!c)
@@ -124,7 +126,7 @@ void ko_controller_forked(ko_controller *c)
 
 /* ---- events ---------------------------------------------------------------------------------------- */
 
-/* The steps before it come first. */
+/* Steps that happened before the event are given to the machine first. */
 static void send_machine_event(ko_controller *c, ko_ondemand_event what)
 {
     ko_steps_poll(c);
@@ -160,7 +162,7 @@ bool ko_controller_can_accept(ko_controller *c, const char **why)
     if (can && c->closing) {
         can = false;
         if (why)
-            *why = "busy: it ends";
+            *why = "busy: shutting down";
     }
     ko_controller_unlock(c);
     return can;

@@ -1,8 +1,8 @@
-/* Events go into the machine; what it answers is done here, by the driver, and told to watchers.
- * The caller holds the lock. */
+/* Feeds events to the machine, has the driver carry out its actions, and queues notes for watchers. The
+ * caller holds the controller's lock. */
 #include "ondemand/controller/controller_impl.h"
 
-#define LATE_NS INT64_C(1000000) /* worth a word */
+#define LATE_NS INT64_C(1000000) /* later than this is reported */
 
 void ko_post_stage(ko_controller *c, const ko_intake *of, ko_stage stage, int64_t time_ns,
                    const char *text, const char *path, uint64_t bytes)
@@ -18,7 +18,7 @@ void ko_post_stage(ko_controller *c, const ko_intake *of, ko_stage stage, int64_
     ko_notes_put(&c->notes, &note);
 }
 
-/* About the request under way. What the machine has to say is said once. */
+/* Queues a note about the request under way. The machine's reason is reported only once. */
 static void post_stage(ko_controller *c, ko_ondemand_answer *a, ko_stage stage, int64_t time_ns)
 {
     ko_post_stage(c, &c->current, stage, time_ns, a->reason, NULL, 0);
@@ -42,6 +42,7 @@ static kineto_status prepare_driver(ko_controller *c, ko_ondemand_answer *a, int
 
 static kineto_status arm_driver(ko_controller *c, kineto_error *err)
 {
+    KB_ASSERT(c->machine.state != KO_ONDEMAND_WAIT);
     kineto_status status = c->armed ? KINETO_OK : c->driver.arm(c->driver.context, err);
     if (status == KINETO_OK)
         c->armed = true;
@@ -92,6 +93,7 @@ static kineto_status stop_window(ko_controller *c, ko_ondemand_answer *a, kineto
 
 static kineto_status write_on_thread(ko_controller *c, ko_job_kind kind, kineto_error *err)
 {
+    KB_ASSERT(c->machine.state == KO_ONDEMAND_PROCESS && c->current.ticket);
     ko_intake what = c->current;
     what.request = c->machine.request;
     return ko_job_start(c, kind, &what, err);
@@ -111,7 +113,7 @@ static void drop_recording(ko_controller *c)
 
 /* ---- answers ------------------------------------------------------------------------------------- */
 
-/* In the order of the actions. What follows one that failed is not done. */
+/* In the order of the KO_ACT_… bits. After a failed action the others are skipped. */
 static kineto_status carry_out_actions(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
                                        kineto_error *err)
 {
@@ -133,7 +135,7 @@ static kineto_status carry_out_actions(ko_controller *c, ko_ondemand_answer *a, 
     return status;
 }
 
-/* What others look at without asking the machine. */
+/* Publishes what other threads read without the lock. */
 static void publish_machine_state(ko_controller *c, const ko_ondemand_answer *a)
 {
     const ko_ondemand *m = &c->machine;
@@ -146,13 +148,13 @@ static void publish_machine_state(ko_controller *c, const ko_ondemand_answer *a)
 static void fail_request(ko_controller *c, int64_t now_ns, const kineto_error *why)
 {
     ko_ondemand_answer a = ko_ondemand_step(&c->machine, KO_EVENT_FAILED, now_ns, NULL);
-    drop_recording(c); /* whatever the machine knows to have begun */
+    drop_recording(c); /* also what the machine does not know to have begun */
     publish_machine_state(c, &a);
     ko_post_stage(c, &c->current, KO_STAGE_FAILED, ko_now_ns(), why->message, NULL, 0);
     c->current.ticket = 0;
 }
 
-/* By time, devices record a little earlier than the window. */
+/* Is arming still ahead? By time, sources are armed a little before the window. */
 static bool arm_is_ahead(const ko_controller *c)
 {
     return c->machine.state == KO_ONDEMAND_WARMUP && !c->machine.by_iteration && !c->armed;
@@ -176,11 +178,12 @@ int64_t ko_due_ns(const ko_controller *c)
 
 /* ---- events -------------------------------------------------------------------------------------- */
 
-/* The machine took it; now it has a number, a path and what the text had besides. */
+/* The machine accepted a request, which becomes the current one. */
 static void begin_request(ko_controller *c, const ko_intake *in, ko_ondemand_answer *a,
                           int64_t now_ns)
 {
     char text[KO_NOTE_BYTES] = "";
+    KB_ASSERT(!c->current.ticket && !c->armed);
     c->current = *in;
     c->armed = false;
     c->ready_ns = INT64_MIN;

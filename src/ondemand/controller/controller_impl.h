@@ -1,10 +1,10 @@
-/* The controller's parts. One lock is around the machine and what the driver is called for. Whoever
- * gives it back first replays the program's steps that came meanwhile, and delivers the notes for
- * watchers afterwards: so nothing waits for a thread that is not running.
+/* Internals of the controller. One lock guards the machine and calls of the driver. Before a thread releases
+ * it, it replays the steps of the program that arrived meanwhile; afterwards it delivers the notes for
+ * watchers. So no step and no note waits for a particular thread to run.
  *
- *     controller.c           the object, and short questions to it
+ *     controller.c           the object, and queries
  *     controller_request.c   texts become requests
- *     controller_act.c       events go into the machine, its answers to the driver
+ *     controller_act.c       events to the machine, its actions to the driver
  *     controller_step.c      the program's steps; the lock
  *     controller_work.c      threads that write
  *     controller_notes.c     watchers
@@ -19,7 +19,7 @@
 
 #define KO_MAX_LISTENERS 8u
 #define KO_MAX_WATCHERS  16u
-#define KO_STEPS         64u /* times that are kept of steps nobody has seen yet */
+#define KO_STEPS         64u /* capacity for times of steps that the machine has not seen */
 #define KO_NOTE_BYTES    512u
 #define KO_REASON_BYTES  256u
 
@@ -41,16 +41,16 @@ typedef struct ko_notes {
         void *context;
     } watchers[KO_MAX_WATCHERS];
     bool delivering;
-    uint64_t told; /* notes so far */
+    uint64_t delivered; /* number of notes so far */
     pthread_t deliverer;
 } ko_notes;
 
 bool ko_notes_init(ko_notes *n);
-/** Copies. Notes that a request is refused give way if nobody listens fast enough. */
+/** Queue a copy. Refusals are dropped while too many notes are waiting. */
 void ko_notes_put(ko_notes *n, const ko_stage_note *note);
-/** Everything that waits, in order, unless another thread is at it. */
+/** Deliver all waiting notes in order, unless another thread is doing so. */
 void ko_notes_deliver(ko_notes *n);
-/** Frees those that wait. */
+/** Free the waiting notes. */
 void ko_notes_forget(ko_notes *n);
 void ko_notes_free(ko_notes *n);
 
@@ -58,16 +58,15 @@ void ko_notes_free(ko_notes *n);
 /* A text on its way to a request. */
 typedef struct ko_intake {
     ko_request request;
-    ko_request_source source; /* of the path: what it may name */
+    ko_request_source source; /* of the path: determines its permissions */
     char path[KO_REQUEST_PATH_BYTES];
     uint64_t ticket;
     uint32_t unknown_count;
     kb_text unknown;
-    char reason[KO_REASON_BYTES]; /* of a dump that nobody asked for */
+    char reason[KO_REASON_BYTES]; /* of an automatic dump */
 } ko_intake;
 
-/** Read the configuration file if it changed. threads: holds intake_lock, or nobody else is there.
- */
+/** Read the configuration file if it changed. threads: holds intake_lock, or is the only one. */
 void ko_request_load_file(ko_controller *c);
 
 /* ---- controller_work.c --------------------------------------------------------------------------- */
@@ -99,9 +98,9 @@ typedef struct ko_step_slot {
 } ko_step_slot;
 
 struct ko_controller {
-    /* Of threads that step. */
+    /* Lock-free part: written by threads that step, see controller_step.c. */
     uint64_t steps;    /* atomic: how many began */
-    bool by_iteration; /* atomic: somebody waits for them */
+    bool by_iteration; /* atomic: the machine needs each step */
     ko_step_slot slots[KO_STEPS];
 
     /* Set once. */
@@ -112,13 +111,13 @@ struct ko_controller {
     uint32_t listener_count;
 
     /* What turn waits with; the program may close it, and it is opened again then. */
-    pthread_mutex_t wake_lock; /* whoever wakes, and whoever opens it again */
+    pthread_mutex_t wake_lock; /* between waking threads and the owner reopening it */
     ko_wake wake;
-    int timer_fd;               /* owner, as what follows */
+    int timer_fd;               /* used by the owner only, down to `blind` */
     struct timespec timer_mark; /* by which it is known */
     int64_t timer_ns;           /* what it is set to */
-    uint64_t look_until_ns;     /* it was closed just now */
-    bool blind;                 /* it could not be opened again, which was said */
+    uint64_t look_until_ns;     /* check often until then: it was closed recently */
+    bool blind;                 /* it could not be reopened, which was logged */
 
     /* Texts become requests one after the other. */
     pthread_mutex_t intake_lock;
@@ -133,8 +132,8 @@ struct ko_controller {
     int64_t ready_ns;  /* when the driver was prepared */
     bool closing;      /* no more requests */
     ko_intake current; /* of the one under way; its request is the machine's */
-    const char *by;    /* who cancels, while that is taken in */
-    uint64_t seen;     /* steps that the machine knows; written under the lock, read by any */
+    const char *by;    /* origin of the cancel event that is being applied */
+    uint64_t seen;     /* steps given to the machine; written under the lock, read by any thread */
     int64_t step_length_ns, last_step_ns; /* where the driver counts steps */
     uint64_t last_ticket, traces, dumps;
     uint32_t preemptions;
@@ -150,21 +149,21 @@ static inline int64_t ko_now_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTI
 
 /* ---- controller_step.c: the lock and the steps ---------------------------------------------------- */
 void ko_controller_lock(ko_controller *c);
-/** Replays steps, makes turn wait no longer than it should, gives the lock back, delivers notes. */
+/** Replays steps, wakes the owner if it would wait too long, releases the lock, delivers notes. */
 void ko_controller_unlock(ko_controller *c);
 /** Give the machine the steps that it has not seen. threads: holds the lock. */
 void ko_steps_replay(ko_controller *c);
-/** The same where the driver counts them: asks it. */
+/** The same where the driver counts steps: queries it. */
 void ko_steps_poll(ko_controller *c);
-/** When the driver has to be asked again; INT64_MAX: not before something else happens. */
+/** When to query the driver's steps again; INT64_MAX: only after another event. */
 int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns);
 
 /* ---- controller_act.c: threads: holds the lock ---------------------------------------------------- */
-/** Bring the machine an event, carry out what it answers. @param in  with KO_EVENT_REQUEST.
+/** Feed the machine an event and carry out its actions. @param in  with KO_EVENT_REQUEST.
  *  @return with KO_EVENT_REQUEST, whether it was accepted; KINETO_OK else. */
 kineto_status ko_apply_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,
                              const ko_intake *in, kineto_error *err);
-/** What is due by the clock. */
+/** Handle what is due by the clock. */
 void ko_tick(ko_controller *c);
 /** When that is next; INT64_MAX: never. */
 int64_t ko_due_ns(const ko_controller *c);

@@ -1,8 +1,10 @@
-/* Waiting. One descriptor is set to the time at which something is due, by the clock that requests
- * count in, and is ready, too, when somebody sets that clock. Where nothing is due and nobody asks,
- * nothing runs. Programs may close what is waited with: whoever sleeps then is woken by the end of
- * the other socket of the pair, and opens all of it again. If something else has that number before
- * the kernel looks, it is not woken: so nobody sleeps longer than 10 s. */
+/* The waiting part of the controller, on the owner's thread. A timerfd on CLOCK_REALTIME, the clock of
+ * requests, fires when something is due, and also when that clock is set. If nothing is due and no listener
+ * is ready, nothing runs.
+ *
+ * Programs may close any descriptor. If they close ours, poll reports the hang-up of the socket pair, and
+ * all descriptors are opened again. If another file gets the number first, poll does not notice: therefore
+ * no wait is longer than 10 s. */
 #include "ondemand/controller/controller_impl.h"
 
 #include <errno.h>
@@ -11,7 +13,7 @@
 #include <unistd.h>
 
 #define SECOND  INT64_C(1000000000)
-#define LOOK_NS INT64_C(10000000000) /* is it still ours? */
+#define LOOK_NS INT64_C(10000000000) /* interval of the check whether descriptors are still ours */
 #define SOON_NS INT64_C(100000000)   /* the same, while the program closes and opens descriptors */
 #define DECADES (INT64_C(1) << 30)   /* in seconds */
 
@@ -29,8 +31,8 @@ void ko_controller_wake(ko_controller *c)
 
 /* ---- the timer ----------------------------------------------------------------------------------- */
 
-/* Timers have no identity that can be asked for: ours is to go off again after decades and so many
- * nanoseconds. */
+/* A timerfd has no identity that could be queried. Ours is recognised by its interval: decades, plus an
+ * unusual number of nanoseconds. */
 static bool is_own_timer(const ko_controller *c)
 {
     struct itimerspec is;
@@ -41,7 +43,7 @@ static bool is_own_timer(const ko_controller *c)
 
 static bool program_timer(const ko_controller *c, int flags, int64_t at_ns)
 {
-    /* 0 would switch it off. What is long past is as ready as what is just past. */
+    /* 0 would disarm it; any time in the past fires at once. */
     struct itimerspec when = {.it_value = timespec_of(at_ns == INT64_MAX ? 0 : KB_MAX(at_ns, 1)),
                               .it_interval = c->timer_mark};
     return timerfd_settime(c->timer_fd, flags, &when, NULL) == 0;
@@ -56,7 +58,7 @@ static void set_timer_due(ko_controller *c, int64_t at_ns)
     c->timer_ns = at_ns;
 }
 
-/* Takes what is there, so that it is not ready any more: it is off then. */
+/* Reads the expirations, so that poll does not report them again. The timer is disarmed afterwards. */
 static void empty_timer(ko_controller *c)
 {
     uint64_t count;
@@ -95,8 +97,8 @@ void ko_waiting_close(ko_controller *c)
     c->timer_fd = -1;
 }
 
-/* Has the program closed it? Then listeners have to look, too, and for a second this is not relied
- * on: what is open anew may be next. */
+/* Reopens the descriptors if the program has closed them. @return whether it did: then listeners must check
+ * theirs, too, and for a second checks are frequent, since a program that closes descriptors may go on. */
 static bool reopen_if_lost(ko_controller *c)
 {
     kineto_error err;
@@ -113,9 +115,9 @@ static bool reopen_if_lost(ko_controller *c)
     return true;
 }
 
-/* ---- until when ---------------------------------------------------------------------------------- */
+/* ---- limits of a wait ---------------------------------------------------------------------------------- */
 
-/* The longest that poll may wait, for what does not go by the clock of requests. */
+/* Limits wait_ns by what the timer does not cover: listeners (CLOCK_MONOTONIC) and polling of steps. */
 static int64_t limit_wait(const ko_controller *c, int64_t wait_ns, int64_t poll_at_ns,
                           int64_t now_ns)
 {
@@ -132,7 +134,7 @@ static int64_t limit_wait(const ko_controller *c, int64_t wait_ns, int64_t poll_
     return wait;
 }
 
-/* Everything that is due is done; says until when nothing is. */
+/* Handles what is due, then sets the timer. @return the maximum wait in ns. */
 static int64_t plan_wait(ko_controller *c, int64_t wait_ns)
 {
     ko_controller_lock(c);
@@ -140,7 +142,7 @@ static int64_t plan_wait(ko_controller *c, int64_t wait_ns)
     ko_tick(c);
     int64_t due_ns = ko_due_ns(c), now_ns = ko_now_ns();
     int64_t wait = limit_wait(c, wait_ns, ko_steps_poll_ns(c, now_ns), now_ns);
-    c->planned_ns = due_ns; /* whoever makes it earlier wakes this thread */
+    c->planned_ns = due_ns; /* a thread that makes it earlier wakes this one */
     set_timer_due(c, due_ns);
     ko_controller_unlock(c);
     return wait;
@@ -190,7 +192,7 @@ void ko_controller_turn(ko_controller *c, int64_t wait_ns)
     fds[n] = (struct pollfd){.fd = ko_wake_fd(&c->wake), .events = POLLIN};
     fds[n + 1] = (struct pollfd){.fd = c->timer_fd, .events = POLLIN};
     if (ppoll(fds, n + 2, &limit, NULL) < 0)
-        memset(fds, 0, sizeof fds); /* a signal: the host may want to look at something */
+        memset(fds, 0, sizeof fds); /* interrupted by a signal: return to the host */
     if (fds[n].revents)
         (void)ko_wake_take(&c->wake);
     if (fds[n + 1].revents)

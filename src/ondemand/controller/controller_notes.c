@@ -1,8 +1,8 @@
-/* Watchers: who hears what becomes of requests. Notes are queued by whoever holds the controller's
- * lock; one thread at a time hands them out, without it, so they come in order. */
+/* Watchers, which are notified of the stages of requests. Notes are queued by threads that hold the
+ * controller's lock; one thread at a time delivers them, without that lock, so they arrive in order. */
 #include "ondemand/controller/controller_impl.h"
 
-#define MAX_WAITING 256u /* beyond that, refusals are not told */
+#define MAX_WAITING 256u /* beyond that, refusals are dropped */
 
 const char *ko_stage_name(uint32_t stage)
 {
@@ -32,7 +32,7 @@ void ko_notes_put(ko_notes *n, const ko_stage_note *note)
 {
     ko_note *item = malloc(sizeof *item);
     if (!item) {
-        kb_log(KINETO_LOG_WARNING, "no memory to tell that request %llu is '%s'",
+        kb_log(KINETO_LOG_WARNING, "out of memory: watchers are not notified that request %llu is '%s'",
                (unsigned long long)note->ticket, ko_stage_name(note->stage));
         return;
     }
@@ -62,11 +62,12 @@ static ko_note *pop_note(ko_notes *n)
     n->first = item->next;
     if (!n->first)
         n->last = &n->first;
+    KB_ASSERT(n->count > 0);
     n->count--;
     return item;
 }
 
-/* Tell those that watch now. Holds the lock but while they are called. */
+/* Calls all watchers. The lock is held on entry and return, and released during each call. */
 static void notify_watchers(ko_notes *n, const ko_stage_note *note)
 {
     for (uint32_t i = 0; i < KO_MAX_WATCHERS; i++) {
@@ -83,7 +84,7 @@ static void notify_watchers(ko_notes *n, const ko_stage_note *note)
 void ko_notes_deliver(ko_notes *n)
 {
     pthread_mutex_lock(&n->lock);
-    if (n->delivering) { /* whoever is at it will see ours */
+    if (n->delivering) { /* the thread that delivers will take our notes, too */
         pthread_mutex_unlock(&n->lock);
         return;
     }
@@ -92,9 +93,10 @@ void ko_notes_deliver(ko_notes *n)
     for (ko_note *item; (item = pop_note(n)) != NULL;) {
         notify_watchers(n, &item->note);
         free(item);
-        n->told++;
+        n->delivered++;
         pthread_cond_broadcast(&n->heard);
     }
+    KB_ASSERT(n->delivering && !n->first && !n->count);
     n->delivering = false;
     pthread_cond_broadcast(&n->heard);
     pthread_mutex_unlock(&n->lock);
@@ -129,7 +131,7 @@ bool ko_controller_watch(ko_controller *c, ko_watch *watch, void *context)
     return found;
 }
 
-/* When it returns, the watcher is not being called, unless it is the one who calls this. */
+/* If a note is being delivered, waits until it is, unless the watcher itself calls this. */
 void ko_controller_unwatch(ko_controller *c, ko_watch *watch, void *context)
 {
     ko_notes *n = &c->notes;
@@ -137,9 +139,9 @@ void ko_controller_unwatch(ko_controller *c, ko_watch *watch, void *context)
     for (uint32_t i = 0; i < KO_MAX_WATCHERS; i++)
         if (n->watchers[i].watch == watch && n->watchers[i].context == context)
             n->watchers[i].watch = NULL;
-    /* Between notes the deliverer keeps the lock: it is at one now. */
-    uint64_t told = n->told;
-    while (n->delivering && n->told == told && !pthread_equal(n->deliverer, pthread_self()))
+    /* Between notes the delivering thread keeps the lock: since we hold it, it is within one now. */
+    uint64_t delivered = n->delivered;
+    while (n->delivering && n->delivered == delivered && !pthread_equal(n->deliverer, pthread_self()))
         pthread_cond_wait(&n->heard, &n->lock);
     pthread_mutex_unlock(&n->lock);
 }

@@ -1,5 +1,5 @@
-/* Texts become requests: read over what the configuration file says, with the place of their trace,
- * before anything changes. */
+/* From text to request: parsed, merged over the configuration file, with its destination resolved. All
+ * checks are made before anything changes. */
 #include "ondemand/controller/controller_impl.h"
 #include "ondemand/output/output.h"
 
@@ -9,13 +9,13 @@
 
 /* ---- reading ------------------------------------------------------------------------------------- */
 
-/* A file with a mistake is told once, and does not keep anybody from asking. */
+/* A mistake in the file is logged once, and does not prevent requests. */
 void ko_request_load_file(ko_controller *c)
 {
     kineto_error why;
     bool changed;
     if (ko_config_file_load(&c->file, &c->base, &changed, &why) != KINETO_OK)
-        kb_log(KINETO_LOG_WARNING, "configuration file: %s; what held before goes on", why.message);
+        kb_log(KINETO_LOG_WARNING, "configuration file: %s; the previous values remain in effect", why.message);
     else if (changed)
         kb_log(KINETO_LOG_INFO, "configuration file '%s' was read", c->file.path);
 }
@@ -32,8 +32,8 @@ static kineto_status parse_request_text(ko_intake *in, kineto_string text, ko_re
     return status;
 }
 
-/* Who names the path answers for it. The usual place is a directory that anybody may write to: it
- * is handled as if anybody had named it. */
+/* The permissions of a path are those of its source. The default path lies in a directory that all users may
+ * write to, so it is checked like a path from a request. */
 static ko_request_source path_source(const ko_request *asked, const ko_request *base,
                                      ko_request_source source)
 {
@@ -55,13 +55,13 @@ static kineto_status read_request_text(ko_controller *c, ko_intake *in, kineto_s
     status = ko_request_complete(&in->request, ko_now_ns(), err);
     if (status == KINETO_OK && in->request.memory_snapshot && !c->driver.snapshot_start)
         status = kb_fail(err, KINETO_E_ARGUMENT,
-                         "PROFILE_MEMORY: there are no snapshots of memory of this %s", c->host);
+                         "PROFILE_MEMORY: memory snapshots are not available in this %s", c->host);
     if (status == KINETO_OK)
         status = ko_output_path(&in->request, in->source, c->options.pid, in->path, err);
     return status;
 }
 
-/* ---- asking for a trace ---------------------------------------------------------------------------- */
+/* ---- traces ---------------------------------------------------------------------------- */
 
 static kineto_status report_refusal(ko_controller *c, const ko_intake *in, kineto_status status,
                                     const kineto_error *err)
@@ -70,11 +70,11 @@ static kineto_status report_refusal(ko_controller *c, const ko_intake *in, kinet
     return status;
 }
 
-/* The machine decides. */
+/* Gives the request to the machine, which accepts or refuses it. */
 static kineto_status offer_request(ko_controller *c, const ko_intake *in, kineto_error *err)
 {
     if (c->closing)
-        return report_refusal(c, in, kb_fail(err, KINETO_E_BUSY, "busy: it ends"), err);
+        return report_refusal(c, in, kb_fail(err, KINETO_E_BUSY, "busy: shutting down"), err);
     ko_steps_poll(c);
     ko_steps_replay(c);
     return ko_apply_event(c, KO_EVENT_REQUEST, ko_now_ns(), in, err);
@@ -99,10 +99,10 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ko_req
     return status;
 }
 
-/* ---- asking for what the ring holds -------------------------------------------------------------- */
+/* ---- dumps of the ring -------------------------------------------------------------- */
 
-/* The path of the N-th dump: as the options say, else ckineto_ring_PID_N.json in the directory that
- * is for requests. */
+/* The default path of the N-th dump: from the options, else ckineto_ring_PID_N.json in the directory for
+ * requests. */
 static kineto_status choose_dump_path(ko_controller *c, ko_intake *in, uint32_t number,
                                       kineto_error *err)
 {
@@ -118,7 +118,7 @@ static kineto_status choose_dump_path(ko_controller *c, ko_intake *in, uint32_t 
     if (status != KINETO_OK)
         return status;
     memcpy(r->log_file, in->path, sizeof r->log_file);
-    /* What puts a number in before the name's end does not mind whose it is. */
+    /* The same function that inserts the pid inserts the number of the dump. */
     return ko_output_path(r, in->source, number, in->path, err);
 }
 
@@ -127,7 +127,7 @@ static kineto_status read_dump_text(ko_controller *c, ko_intake *in, kineto_stri
 {
     if (!c->driver.dump || !c->options.ring)
         return kb_fail(err, KINETO_E_STATE,
-                       "there is no ring to be written: switch it on with CKINETO_RING");
+                       "no ring to write; switch it on with CKINETO_RING");
     kineto_status status = parse_request_text(in, text, source, err);
     if (status != KINETO_OK)
         return status;
@@ -141,7 +141,7 @@ static kineto_status check_dump_possible(const ko_controller *c, kineto_error *e
 {
     if (c->closing || c->dumping)
         return kb_fail(err, KINETO_E_BUSY,
-                       c->closing ? "busy: it ends" : "busy: the ring is being written");
+                       c->closing ? "busy: shutting down" : "busy: the ring is being written");
     return KINETO_OK;
 }
 
@@ -152,6 +152,7 @@ static kineto_status start_dump_job(ko_controller *c, const ko_intake *in, kinet
         status = ko_job_start(c, KO_JOB_DUMP, in, err);
     if (status != KINETO_OK)
         return status;
+    KB_ASSERT(!c->dumping && !c->closing);
     c->dumping = true;
     c->dumps++;
     ko_post_stage(c, in, KO_STAGE_ACCEPTED, ko_now_ns(), NULL, in->path, 0);
@@ -161,7 +162,7 @@ static kineto_status start_dump_job(ko_controller *c, const ko_intake *in, kinet
 static kineto_status request_dump(ko_controller *c, ko_intake *in, kineto_string text,
                                   ko_request_source source, kineto_error *err)
 {
-    pthread_mutex_lock(&c->intake_lock); /* until it has its number, which is in its path */
+    pthread_mutex_lock(&c->intake_lock); /* until the dump has its number, which is part of its path */
     kineto_status status = read_dump_text(c, in, text, source, (uint32_t)c->dumps + 1, err);
     ko_controller_lock(c);
     in->ticket = ++c->last_ticket;
@@ -193,7 +194,7 @@ kineto_status ko_controller_dump_because(ko_controller *c, kineto_error *err, co
     va_start(args, fmt);
     vsnprintf(in.reason, sizeof in.reason, fmt, args);
     va_end(args);
-    /* Who tries again and again does not tell everybody each time. */
+    /* Checked first without a note: a watchdog may retry often. */
     ko_controller_lock(c);
     kineto_status status = check_dump_possible(c, err);
     ko_controller_unlock(c);

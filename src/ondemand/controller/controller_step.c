@@ -1,17 +1,22 @@
-/* The program's steps, and the lock that they must not wait for. A step leaves its time where the
- * machine finds it. If a request goes by iteration, the step tries the lock: if it has it, the
- * machine gets all steps that it does not know; if somebody else has it, he gives them to the
- * machine before he lets go, and looks again after he has. So none is lost, and none waits. */
+/* The program's steps, and the controller's lock, for which a step must never wait.
+ *
+ * A step stores its time in a slot. If a request goes by iteration, it then tries the lock. If it gets the
+ * lock, it gives the machine all steps that the machine has not seen. If another thread holds the lock, that
+ * thread does so before it releases it, and checks again afterwards. Both sides have a full fence between
+ * their write (slot; unlock) and their read (try lock; slots), so at least one of them sees the other: no
+ * step is lost, and none waits.
+ *
+ * A slot is a seqlock: number is 0 while it is written, then step + 1. */
 #include "ondemand/controller/controller_impl.h"
 
-#define MAX_AT_ONCE   256u /* steps that one thread replays for others */
+#define MAX_AT_ONCE   256u /* steps that one thread replays for others, to bound its delay */
 #define POLL_MIN_NS   INT64_C(1000000)
 #define POLL_MAX_NS   INT64_C(50000000)
-#define SAME_CLOCK_NS INT64_C(1000000000) /* steps that are further back: the clock was set */
+#define SAME_CLOCK_NS INT64_C(1000000000) /* a step that is further back means that the clock was set */
 
 /* ---- times --------------------------------------------------------------------------------------- */
 
-/* Of step n, from 0. False: it is not there (yet, or any more). */
+/* The time of step n, counted from 0. False: not written yet, or overwritten. */
 static bool read_step_slot(ko_controller *c, uint64_t n, int64_t *begin_ns)
 {
     ko_step_slot *slot = &c->slots[n % KO_STEPS];
@@ -25,11 +30,11 @@ static void write_step_slot(ko_controller *c, uint64_t n, int64_t begin_ns)
 {
     ko_step_slot *slot = &c->slots[n % KO_STEPS];
     kb_store_relaxed(&slot->number, 0);
-    kb_store_release(&slot->begin_ns, begin_ns); /* whoever reads it finds no old number */
+    kb_store_release(&slot->begin_ns, begin_ns); /* a reader that sees this time does not see the old number */
     kb_store_release(&slot->number, n + 1);
 }
 
-/* Of a step that is too long ago: the oldest one after it that is known. */
+/* For a step whose slot was overwritten: the oldest known time of a later step. */
 static int64_t oldest_known_step_time(ko_controller *c, uint64_t n, uint64_t count)
 {
     int64_t begin_ns;
@@ -42,7 +47,7 @@ static int64_t oldest_known_step_time(ko_controller *c, uint64_t n, uint64_t cou
 
 /* ---- replay -------------------------------------------------------------------------------------- */
 
-/* Nobody waits for iterations: they only count. */
+/* No request goes by iteration: steps are only counted. */
 static void skip_steps(ko_controller *c, uint64_t count)
 {
     kb_store_relaxed(&c->seen, count);
@@ -50,9 +55,8 @@ static void skip_steps(ko_controller *c, uint64_t count)
         c->machine.iteration = (int64_t)(count - 1);
 }
 
-/* Two threads that step may be a little out of order, and a step may have looked at the clock
- * before something else that was quicker. The machine must not take that for a clock that was set.
- */
+/* Steps of two threads may be slightly out of order, and a step may have read the clock before another event
+ * that was applied first. The machine must not mistake that for a clock that was set back. */
 static void replay_step(ko_controller *c, int64_t begin_ns)
 {
     int64_t last_ns = c->machine.last_ns;
@@ -61,6 +65,7 @@ static void replay_step(ko_controller *c, int64_t begin_ns)
         begin_ns = last_ns;
     if (begin_ns < c->ready_ns)
         (void)ko_ondemand_put_off(&c->machine);
+    KB_ASSERT(c->driver.steps || c->seen < kb_load_relaxed(&c->steps));
     kb_store_relaxed(&c->seen, c->seen + 1);
     (void)ko_apply_event(c, KO_EVENT_STEP, begin_ns, NULL, NULL);
 }
@@ -79,7 +84,7 @@ void ko_steps_replay(ko_controller *c)
         if (n >= count)
             return;
         if (!read_step_slot(c, n, &begin_ns)) {
-            if (count - n <= KO_STEPS) /* whoever is writing it will come by */
+            if (count - n <= KO_STEPS) /* the step that is writing it will call this, too */
                 return;
             begin_ns = oldest_known_step_time(c, n, count);
         }
@@ -87,7 +92,7 @@ void ko_steps_replay(ko_controller *c)
     }
 }
 
-/* Is there one that the machine could be given? */
+/* Is there a step that could be given to the machine? */
 static bool has_unseen_step(ko_controller *c)
 {
     uint64_t n = kb_load_relaxed(&c->seen), count = kb_load_acquire(&c->steps);
@@ -97,9 +102,9 @@ static bool has_unseen_step(ko_controller *c)
     return count - n > KO_STEPS || read_step_slot(c, n, &begin_ns);
 }
 
-/* ---- steps that somebody else counts ------------------------------------------------------------- */
+/* ---- steps that the driver counts ------------------------------------------------------------- */
 
-/* How long they last, of those whose times are known. */
+/* The average length of the steps whose times are known. */
 static void estimate_step_length(ko_controller *c, uint64_t count, const int64_t *times_ns)
 {
     uint64_t known = KB_MIN(count, KO_STEPS);
@@ -129,7 +134,7 @@ void ko_steps_poll(ko_controller *c)
         skip_steps(c, count);
 }
 
-/* Steps until the machine has something to do. */
+/* Steps until the machine has an action due. */
 static int64_t steps_until_action(const ko_ondemand *m)
 {
     int64_t lead = KB_MAX(m->request.warmup_iterations, 1);
@@ -146,7 +151,7 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
     int64_t left = KB_MIN(KB_MAX(steps_until_action(&c->machine), 1), 1 << 20);
     int64_t length_ns = KB_MIN(KB_MAX(c->step_length_ns, 0), POLL_MAX_NS);
     int64_t ahead_ns = left * length_ns - kb_length_ns(c->last_step_ns, now_ns);
-    /* Half-way there and again; and who does not come is looked for ever less often. */
+    /* Poll halfway to the expected time; if it has passed, ever less often. */
     int64_t wait_ns = ahead_ns > 0 ? ahead_ns / 2 : -(ahead_ns / 16);
     return now_ns + KB_MIN(KB_MAX(wait_ns, POLL_MIN_NS), POLL_MAX_NS);
 }
@@ -155,7 +160,7 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
 
 void ko_controller_lock(ko_controller *c) { pthread_mutex_lock(&c->lock); }
 
-/* Gives the lock back. True: a step came when it could not be told any more. */
+/* Releases the lock. True: a step arrived after the last replay. */
 static bool release_lock(ko_controller *c)
 {
     ko_steps_replay(c);
@@ -173,12 +178,12 @@ void ko_controller_unlock(ko_controller *c)
     bool more = release_lock(c);
     for (uint32_t i = 0; more && i < 4; i++) {
         if (pthread_mutex_trylock(&c->lock) != 0) {
-            more = false; /* whoever has it will see the step */
+            more = false; /* the thread that has it will see the step */
             break;
         }
         more = release_lock(c);
     }
-    if (more) /* the program steps faster than this: not on its time */
+    if (more) /* steps arrive faster than they are replayed: leave the rest to the owner's thread */
         ko_controller_wake(c);
     ko_notes_deliver(&c->notes);
 }

@@ -1,5 +1,5 @@
-/* What takes time (building a trace and writing it, dumps of the ring) happens on threads that live
- * as long as it takes. Meanwhile requests are answered. */
+/* Jobs: building and writing a trace, finishing a snapshot, dumping the ring. Each runs on a thread of its
+ * own, so that requests are answered meanwhile. A job stays in the controller's list until it is joined. */
 #include "ondemand/controller/controller_impl.h"
 
 static kineto_status run_driver_job(ko_job *job, uint64_t *bytes, kineto_error *err)
@@ -16,9 +16,10 @@ static kineto_status run_driver_job(ko_job *job, uint64_t *bytes, kineto_error *
     }
 }
 
-/* The machine goes on, whatever became of it. */
+/* The machine goes on whether or not the job succeeded. */
 static void finish_job(ko_controller *c, const ko_job *job, bool written)
 {
+    KB_ASSERT(job->kind == KO_JOB_DUMP ? c->dumping : c->machine.state == KO_ONDEMAND_PROCESS);
     if (job->kind == KO_JOB_DUMP) {
         c->dumping = false;
         return;
@@ -47,7 +48,7 @@ static void *run_job(void *argument)
     finish_job(c, job, status == KINETO_OK);
     ko_controller_unlock(c);
     ko_controller_wake(c);
-    kb_store_release(&job->done, true); /* the last touch: whoever sees it waits for the thread */
+    kb_store_release(&job->done, true); /* the last access: afterwards the job may be joined and freed */
     return NULL;
 }
 

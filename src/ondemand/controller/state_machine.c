@@ -1,18 +1,18 @@
-/* On-demand tracing: what follows from a request, the time and the program's steps. The table of
- * docs/on-demand.md is this file. Every call first goes on to what is due by the clock, then takes
- * its event: a late call gives the same windows as one in time. */
+/* The state machine of on-demand tracing; docs/on-demand.md has the same as a table. Every call first passes
+ * all transitions that are due by the clock, and then handles its event: a late call gives the same windows
+ * as one in time. Pure: no clock, no allocation, no locks. */
 #include "ondemand/controller/state_machine.h"
 
 #include <inttypes.h>
 
-/* What holds where a request says nothing (docs/on-demand-config.md). */
+/* Defaults of keys that a request does not give (docs/on-demand-config.md). */
 #define USUAL_DURATION_NS INT64_C(500000000)
 #define USUAL_WARMUP_NS   INT64_C(5000000000)
 #define USUAL_SNAPSHOT_NS INT64_C(1000000000)
 
 /* ---- numbers and texts ------------------------------------------------------------------------- */
 
-/* Times may be anything; sums stop at what a number holds. */
+/* Times come from requests and may have any value: sums saturate. */
 static int64_t add_saturated(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -43,7 +43,7 @@ static int64_t round_up_to_multiple(int64_t at, int64_t multiple)
     return add_saturated(at, multiple - at % multiple);
 }
 
-/* One more sentence; what does not fit is cut. */
+/* Appends a clause to the reason; truncated to what fits. */
 static void append_reason(ko_ondemand_answer *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 static void append_reason(ko_ondemand_answer *a, const char *fmt, ...)
@@ -72,20 +72,21 @@ const char *ko_ondemand_state_name(uint32_t state)
     return state < KB_COUNT(names) ? names[state] : "unknown";
 }
 
-/* ---- from state to state ----------------------------------------------------------------------- */
+/* ---- transitions ----------------------------------------------------------------------- */
 
 static void prepare_window(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {
+    KB_ASSERT(m->state == KO_ONDEMAND_PENDING);
     m->state = KO_ONDEMAND_WARMUP;
     a->actions |= KO_ACT_PREPARE;
     if (m->by_iteration)
         return;
-    /* Nothing was recorded before now, whatever was asked for. */
+    /* Nothing was recorded before now, whatever start was requested. */
     m->start_ns = KB_MAX(m->start_ns, now);
     m->end_ns = add_saturated(m->start_ns, request_duration_ns(&m->request));
 }
 
-/* How long a window may last. By iteration, without a duration, each step gives it more time. */
+/* The maximum length of a window. By iteration without a duration, each step extends it. */
 static int64_t longest_window_ns(const ko_ondemand *m)
 {
     bool unbounded = m->by_iteration && m->request.duration_ns < 0;
@@ -95,6 +96,8 @@ static int64_t longest_window_ns(const ko_ondemand *m)
 static void open_window(ko_ondemand *m, ko_ondemand_state state, uint32_t action, int64_t from,
                         int64_t now, ko_ondemand_answer *a)
 {
+    KB_ASSERT(state == KO_ONDEMAND_COLLECT ? m->state == KO_ONDEMAND_WARMUP
+                                           : m->state == KO_ONDEMAND_PENDING);
     m->state = state;
     m->window_start_ns = m->start_ns = from;
     m->end_ns = add_saturated(from, longest_window_ns(m));
@@ -108,24 +111,26 @@ static void start_window_at(ko_ondemand *m, int64_t from, int64_t now, ko_ondema
     open_window(m, KO_ONDEMAND_COLLECT, KO_ACT_START, from, now, a);
 }
 
-/* There is nothing to warm up. */
+/* Snapshots have no warm-up. */
 static void start_snapshot_window(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {
     open_window(m, KO_ONDEMAND_SNAPSHOT, KO_ACT_SNAPSHOT_START, KB_MAX(m->start_ns, now), now, a);
 }
 
-/* The window ends, and what is in it is written. */
+/* The window ends at `at`, and its trace is to be written. */
 static void stop_window_at(ko_ondemand *m, int64_t at, ko_ondemand_answer *a)
 {
+    KB_ASSERT(m->state == KO_ONDEMAND_COLLECT || m->state == KO_ONDEMAND_SNAPSHOT);
     bool snapshot = m->state == KO_ONDEMAND_SNAPSHOT;
     m->window_end_ns = at;
     m->state = KO_ONDEMAND_PROCESS;
     a->actions |= snapshot ? KO_ACT_SNAPSHOT_STOP : KO_ACT_STOP | KO_ACT_WRITE;
 }
 
-/* Nothing of it remains. What this very answer was going to begin does not begin. */
+/* Drops the request without a trace. Actions of this same answer that would begin it are removed. */
 static void drop_request(ko_ondemand *m, ko_ondemand_answer *a)
 {
+    KB_ASSERT(m->state != KO_ONDEMAND_WAIT);
     const uint32_t first = KO_ACT_PREPARE | KO_ACT_SNAPSHOT_START;
     bool begun = m->state != KO_ONDEMAND_PENDING && (a->actions & first) == 0;
     a->actions &= ~(first | KO_ACT_START | KO_ACT_STOP | KO_ACT_WRITE | KO_ACT_SNAPSHOT_STOP);
@@ -134,11 +139,12 @@ static void drop_request(ko_ondemand *m, ko_ondemand_answer *a)
     m->state = KO_ONDEMAND_WAIT;
 }
 
-/* The program stopped stepping before its window: what it does instead is what people will want to
- * see. */
+/* The program stopped stepping before the window began: it is traced by time instead, which shows what it is
+ * doing. */
 static void switch_to_time(ko_ondemand *m, ko_ondemand_answer *a)
 {
     bool warm = m->state == KO_ONDEMAND_WARMUP;
+    KB_ASSERT(m->by_iteration && (warm || m->state == KO_ONDEMAND_PENDING));
     m->by_iteration = false;
     m->start_ns = add_saturated(m->end_ns, warm ? 0 : request_warmup_ns(&m->request));
     m->end_ns = add_saturated(m->start_ns, request_duration_ns(&m->request));
@@ -148,7 +154,7 @@ static void switch_to_time(ko_ondemand *m, ko_ondemand_answer *a)
 
 /* ---- time ---------------------------------------------------------------------------------------- */
 
-/* When a pending request by time has something to do. */
+/* When a pending request by time must be prepared. */
 static int64_t prepare_time(const ko_ondemand *m)
 {
     if (m->request.memory_snapshot)
@@ -156,7 +162,7 @@ static int64_t prepare_time(const ko_ondemand *m)
     return add_saturated(m->start_ns, -KB_MAX(request_warmup_ns(&m->request), KO_ONDEMAND_ARM_NS));
 }
 
-/* When time alone moves it on. */
+/* When the clock alone causes the next transition; INT64_MAX: never. */
 static int64_t next_due_ns(const ko_ondemand *m)
 {
     switch (m->state) {
@@ -180,7 +186,7 @@ static void stop_window_by_time(ko_ondemand *m, ko_ondemand_answer *a)
     stop_window_at(m, m->end_ns, a);
 }
 
-/* One transition that is due. False: none is. */
+/* Passes one transition that is due. False: none is. */
 static bool pass_due_transition(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {
     if (m->state == KO_ONDEMAND_WAIT || m->state == KO_ONDEMAND_PROCESS || now < next_due_ns(m))
@@ -204,8 +210,8 @@ static void pass_all_due(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
         ;
 }
 
-/* The clock was set back before the window: a start time that was asked for stays that of the
- * clock, all else is so long after the request. */
+/* The clock was set back before the window. A requested start time refers to the clock and stays; all other
+ * times are relative to the request and move along. */
 static void shift_back(ko_ondemand *m, int64_t by)
 {
     if (!m->by_iteration && m->request.start_time_ns > 0)
@@ -214,8 +220,7 @@ static void shift_back(ko_ondemand *m, int64_t by)
     m->end_ns = add_saturated(m->end_ns, -by);
 }
 
-/* The time to go by. Within a window it does not go backwards, so that the window has its length.
- */
+/* The machine's time. Within a window it never goes backwards, so that the window keeps its length. */
 static int64_t machine_time(ko_ondemand *m, int64_t now)
 {
     bool inside = m->state == KO_ONDEMAND_COLLECT || m->state == KO_ONDEMAND_SNAPSHOT;
@@ -258,7 +263,8 @@ bool ko_ondemand_can_accept(const ko_ondemand *m, const char **why)
     return !reason;
 }
 
-/* Iterations alone mean the next ones; with a start time they need a start iteration, too. */
+/* Is it a request by iteration? Iterations alone mean the next ones; together with a start time they count
+ * only if a start iteration is given as well. */
 static bool wants_iterations(const ko_request *r)
 {
     bool has_start = r->start_iteration >= 0 || r->start_iteration_roundup > 0;
@@ -293,7 +299,7 @@ static void plan_by_time(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
                       kb_duration(warmup).s);
 }
 
-/* The first iteration that can be recorded whole is the next one. */
+/* The first iteration of the window: the earliest that can be recorded whole is the next one. */
 static int64_t first_iteration(const ko_ondemand *m, ko_ondemand_answer *a)
 {
     const ko_request *r = &m->request;
@@ -307,7 +313,7 @@ static int64_t first_iteration(const ko_ondemand *m, ko_ondemand_answer *a)
                           r->start_iteration, at);
         return at;
     }
-    /* Others round to the same multiple: better less warm-up than another multiple. */
+    /* Other processes round to the same multiple: less warm-up is better than a different multiple. */
     int64_t at = round_up_to_multiple(KB_MAX(r->start_iteration, next), r->start_iteration_roundup);
     int64_t left = kb_length_ns(next, at);
     if (left < warmup)
@@ -315,8 +321,7 @@ static int64_t first_iteration(const ko_ondemand *m, ko_ondemand_answer *a)
     return at;
 }
 
-/* Getting ready takes time that would be that of the first iteration: one iteration before at the
- * latest. */
+/* Preparing takes time, which must not fall into the first iteration: at least one iteration earlier. */
 static bool warms_up_now(const ko_ondemand *m)
 {
     int64_t lead = KB_MAX(value_or_default(m->request.warmup_iterations, 0), 1);
@@ -355,11 +360,12 @@ static void take_request(ko_ondemand *m, const ko_request *r, int64_t now, ko_on
         return;
     }
     if (!r->enabled && !r->memory_snapshot) {
-        refuse_request(a, "it asks for no trace (ACTIVITIES_ENABLED)");
+        refuse_request(a, "it requests no trace (ACTIVITIES_ENABLED)");
         return;
     }
     if (!(iterations && steps) && !start_time_fits(r, now, a))
         return;
+    KB_ASSERT(m->state == KO_ONDEMAND_WAIT && !m->preempted);
     m->request = *r;
     m->by_iteration = iterations && steps;
     m->state = KO_ONDEMAND_PENDING;
@@ -367,7 +373,7 @@ static void take_request(ko_ondemand *m, const ko_request *r, int64_t now, ko_on
     a->actions |= KO_ACT_ACCEPT;
     if (iterations && !steps)
         append_reason(
-            a, "the program never said step: traced for %s instead of %" PRId64 " iterations",
+            a, "the program has not reported a step: traced for %s instead of %" PRId64 " iterations",
             kb_duration(request_duration_ns(r)).s, r->iterations);
     if (m->by_iteration)
         plan_iterations(m, now, a);
@@ -406,7 +412,7 @@ static void cancel_request(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
     }
 }
 
-/* A trace that is being written needs nothing that the program's own profile wants. */
+/* A trace that is being written does not conflict with the program's own profile. */
 static void preempt_request(ko_ondemand *m, ko_ondemand_answer *a)
 {
     m->preempted = true;
@@ -418,7 +424,7 @@ static void preempt_request(ko_ondemand *m, ko_ondemand_answer *a)
 
 static void finish_processing(ko_ondemand *m, const ko_ondemand_answer *a)
 {
-    /* Not of what only now is to be written. */
+    /* The event cannot belong to a trace whose writing begins with this very answer. */
     if (m->state == KO_ONDEMAND_PROCESS && !(a->actions & (KO_ACT_WRITE | KO_ACT_SNAPSHOT_STOP)))
         m->state = KO_ONDEMAND_WAIT;
 }
@@ -477,6 +483,7 @@ ko_ondemand_answer ko_ondemand_step(ko_ondemand *m, ko_ondemand_event event, int
     pass_all_due(m, now, &a);
     handle_event(m, event, now, request, &a);
     pass_all_due(m, now, &a);
+    KB_ASSERT(m->state != KO_ONDEMAND_COLLECT || now < m->end_ns);
     a.wake_ns = wake_time(m);
     return a;
 }
