@@ -1,9 +1,10 @@
-/* Where the sockets of Dynolog and its clients are, and whose children a process is among. */
+/* Addresses of the sockets of Dynolog and its clients (abstract names, or files in KINETO_IPC_SOCKET_DIR), and
+ * the ancestors of a process. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <unistd.h>
 
-/* As many processes as Kineto tells a daemon of. */
+/* As many as Kineto reports to the daemon. */
 #define MAX_ANCESTORS 11u
 
 static const size_t path_at = offsetof(struct sockaddr_un, sun_path);
@@ -23,7 +24,7 @@ static kineto_status make_abstract_address(const char *name, ko_dyno_address *ou
     return KINETO_OK;
 }
 
-/* As it is written, without tidying it up: Dynolog compares texts. */
+/* The path is not normalised: Dynolog compares texts. */
 static kineto_status make_path_address(const char *name, const char *directory,
                                        ko_dyno_address *out, kineto_error *err)
 {
@@ -64,7 +65,7 @@ static bool copy_socket_name(kineto_string found, char name[KO_DYNO_NAME_BYTES +
     return true;
 }
 
-/* The NUL at the end is part of an abstract name: the daemon answers to no other. */
+/* The NUL at the end is part of an abstract name; the daemon answers to no other form. */
 static bool name_of_abstract(kineto_string path, char name[KO_DYNO_NAME_BYTES + 1])
 {
     if (path.size < 3 || path.data[0] != '\0' || path.data[path.size - 1] != '\0')

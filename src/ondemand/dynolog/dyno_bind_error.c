@@ -1,11 +1,11 @@
-/* Who has a name that the daemon wants: the socket's number from /proc/net/unix, then the process
- * that holds a descriptor of it. */
+/* Explains why the daemon cannot bind its socket name: finds the owner, by the socket's inode in
+ * /proc/net/unix and the process that has a descriptor of it. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <dirent.h>
 #include <unistd.h>
 
-/* The number of the socket that has it, from /proc/net/unix; 0: unknown. */
+/* The inode of the socket with this name; 0: unknown. */
 static uint64_t find_socket_inode(const char *shown)
 {
     char line[512];
@@ -41,7 +41,7 @@ static bool process_has_socket(const char *pid, const char *target)
     return found;
 }
 
-/* Of other users only root learns it. */
+/* Only root can see other users' descriptors. 0: unknown. */
 static uint32_t find_socket_owner(uint64_t number)
 {
     char target[64];
@@ -57,14 +57,14 @@ static uint32_t find_socket_owner(uint64_t number)
     return pid;
 }
 
-/* The names of programs are 15 characters long at most. */
+/* `name` is the kernel's, at most 15 characters. */
 static const char *advice_for_owner(const char *name)
 {
     if (strncmp(name, "dynolog", 7) == 0)
         return "Dynolog's daemon serves processes already, and 'ckineto trigger' talks to it";
     if (strcmp(name, "ckineto") == 0)
         return "another 'ckineto daemon' or a 'ckineto trigger' serves processes already";
-    return "end it, or serve another directory (--socket-dir)";
+    return "end it, or use another directory (--socket-dir)";
 }
 
 kineto_status ko_dyno_explain_bind_error(const char *shown, kineto_error *err)
@@ -73,10 +73,10 @@ kineto_status ko_dyno_explain_bind_error(const char *shown, kineto_error *err)
     uint32_t pid = find_socket_owner(find_socket_inode(shown));
     if (!pid)
         return kb_fail(err, KINETO_E_BUSY,
-                       "the socket %s is taken, by dynologd or another 'ckineto daemon' perhaps; "
-                       "which process has it this user cannot see ('sudo ss -xlp' shows it)",
+                       "the socket %s is in use, perhaps by dynologd or another 'ckineto daemon'; "
+                       "the owner is not visible to this user, run 'sudo ss -xlp'",
                        shown);
     (void)kb_os_process_name(pid, name, sizeof name);
-    return kb_fail(err, KINETO_E_BUSY, "the socket %s is taken by process %u (%s): %s", shown, pid,
+    return kb_fail(err, KINETO_E_BUSY, "the socket %s is in use by process %u (%s); %s", shown, pid,
                    name, advice_for_owner(name));
 }

@@ -1,9 +1,8 @@
-/* A process that asks Dynolog, every few seconds, whether somebody wants a trace of it.
+/* The client that polls Dynolog, every few seconds, for requests for this process.
  *
- * It lives in other people's programs. So nothing blocks, a daemon that is not there costs one
- * failing call now and then, and whoever else writes to the socket is read and ignored. What the
- * daemon answers is not matched to what was asked: it forgets a configuration once it has sent it,
- * so one that comes late is as good as any. */
+ * It runs inside arbitrary programs: nothing blocks, a missing daemon costs one failing call now and then,
+ * and messages from other senders are read and ignored. Answers are not matched to polls: the daemon forgets
+ * a configuration once it has sent it, so a late answer must be used, too. One thread uses a client. */
 #include "base/owned.h"
 #include "ondemand/dynolog/dyno.h"
 
@@ -19,8 +18,8 @@
 #define SECOND      (1000 * MILLISECOND)
 
 #define MIN_INTERVAL_NS  (10 * MILLISECOND)
-#define MAX_INTERVAL_NS  (45 * SECOND) /* a daemon forgets who is silent for a minute */
-#define MAX_BACK_OFF_NS  (10 * SECOND) /* so long Kineto itself may take to find a new daemon */
+#define MAX_INTERVAL_NS  (45 * SECOND) /* the daemon forgets a process after a minute of silence */
+#define MAX_BACK_OFF_NS  (10 * SECOND) /* Kineto itself may take as long to find a new daemon */
 #define FULL_WAIT_NS     (10 * MILLISECOND)
 #define FULL_TRIES       3u /* after 10, 20 and 40 ms */
 #define LAST_ANSWER_NS   (30 * MILLISECOND)
@@ -30,7 +29,7 @@
 #define BUFFER_BYTES     ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES)
 #define MAX_ASKING_BYTES (KO_DYNO_HEAD_BYTES + 16u + 4u * KO_DYNO_MOST_PIDS)
 
-/* What was last said about the daemon: each change makes one line of log. */
+/* The state of the daemon as it was last logged: each change makes one line in the log. */
 typedef enum daemon_state {
     TOLD_NOTHING,
     TOLD_ANSWERS,
@@ -55,8 +54,8 @@ struct ko_dyno_client {
     uint64_t next_ns;    /* the next try */
     uint32_t full_tries; /* of this poll */
     uint32_t failures;   /* polls in a row */
-    bool awaits;         /* an answer */
-    bool known;          /* it has answered before */
+    bool awaits;         /* a poll was sent and not answered yet */
+    bool known;          /* the daemon has answered before */
     daemon_state state;  /* as the log last reported it */
     uint64_t refused, refused_said_ns;
     char *buffer;
@@ -64,7 +63,7 @@ struct ko_dyno_client {
 
 static kineto_string empty_text(void) { return (kineto_string){"", 0}; }
 
-/* ---- what the log says ---------------------------------------------------------------------------
+/* ---- the log ---------------------------------------------------------------------------
  */
 
 static void report_daemon_state(ko_dyno_client *c, daemon_state what, kineto_log_level level,
@@ -93,7 +92,7 @@ static void report_daemon_state(ko_dyno_client *c, daemon_state what, kineto_log
            *c->directory ? "/" KO_DYNO_DAEMON : KO_DYNO_DAEMON, text);
 }
 
-/* Anybody may send anything, as often as they like: that must not fill a log. */
+/* Any process may send any number of messages: they must not flood the log. */
 static void note_refused(ko_dyno_client *c, uint64_t now_ns, const char *why)
 {
     c->refused++;
@@ -152,7 +151,7 @@ static bool identify_socket_file(ko_dyno_client *c)
     return true;
 }
 
-/* Credentials come with every message from here on; others cannot write to a file of ours. */
+/* Every message carries credentials from now on; a socket file is writable by this user only. */
 static bool prepare_datagram_socket(const ko_dyno_client *c, int fd)
 {
     int on = 1;
@@ -193,7 +192,7 @@ static kineto_status open_client_socket(ko_dyno_client *c, kineto_error *err)
     return status;
 }
 
-/* The file stays where it is that of a parent. */
+/* In a fork's child the file belongs to the parent and stays. */
 static void close_client_socket(ko_dyno_client *c, bool remove_file)
 {
     if (c->socket.fd < 0)
@@ -204,7 +203,7 @@ static void close_client_socket(ko_dyno_client *c, bool remove_file)
     c->awaits = false;
 }
 
-/* The daemon cannot answer where somebody tidied up our file. */
+/* False also if the socket's file was removed, so that the daemon cannot reach it. */
 static bool can_be_answered(const ko_dyno_client *c)
 {
     return kb_owned_is_ours(&c->socket) && (!*c->directory || owns_socket_file(c));
@@ -220,7 +219,7 @@ typedef struct received {
     size_t size;
 } received;
 
-/* Room for credentials and nothing more: descriptors that somebody sends along are not taken. */
+/* Room for credentials only: file descriptors in a message are not received. */
 typedef union control {
     char bytes[CMSG_SPACE(sizeof(struct ucred))];
     struct cmsghdr aligned;
@@ -229,17 +228,17 @@ typedef union control {
 static void find_uid(struct msghdr *m, received *r)
 {
     for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
-        struct ucred who;
+        struct ucred sender;
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_CREDENTIALS ||
-            h->cmsg_len < CMSG_LEN(sizeof who))
+            h->cmsg_len < CMSG_LEN(sizeof sender))
             continue;
-        memcpy(&who, CMSG_DATA(h), sizeof who);
-        r->uid = who.uid;
+        memcpy(&sender, CMSG_DATA(h), sizeof sender);
+        r->uid = sender.uid;
         r->has_uid = true;
     }
 }
 
-/* One datagram, whatever it is, is taken off the queue. */
+/* Receives one datagram of any kind. False: the queue is empty. */
 static bool receive_datagram(ko_dyno_client *c, received *r)
 {
     control room;
@@ -262,7 +261,7 @@ static bool receive_datagram(ko_dyno_client *c, received *r)
     return true;
 }
 
-/* NULL, or what is wrong with the sender. */
+/* Why the sender is not the daemon; NULL: it is. */
 static const char *find_sender_fault(const ko_dyno_client *c, const received *r)
 {
     char name[KO_DYNO_NAME_BYTES + 1];
@@ -273,7 +272,7 @@ static const char *find_sender_fault(const ko_dyno_client *c, const received *r)
     return r->cut ? "it is too large" : NULL;
 }
 
-/* Is it an answer, with a text or without? */
+/* Is the datagram a valid answer? *text: its configuration, possibly empty. */
 static bool check_answer(ko_dyno_client *c, const received *r, uint64_t now_ns, kineto_string *text)
 {
     ko_dyno_type type = KO_DYNO_REQUEST;
@@ -290,13 +289,14 @@ static bool check_answer(ko_dyno_client *c, const received *r, uint64_t now_ns, 
 
 static void note_answer(ko_dyno_client *c)
 {
+    KB_ASSERT(c->socket.fd >= 0);
     c->awaits = false;
     c->known = true;
     c->failures = 0;
     report_daemon_state(c, TOLD_ANSWERS, KINETO_LOG_INFO, "");
 }
 
-/* Up to the first text, which the buffer holds. False: the queue is empty. */
+/* Receives answers up to the first with a text, which stays in the buffer. False: the queue is empty. */
 static bool receive_answers(ko_dyno_client *c, uint64_t now_ns, kineto_string *text)
 {
     received r;
@@ -314,7 +314,7 @@ static bool receive_answers(ko_dyno_client *c, uint64_t now_ns, kineto_string *t
     return true;
 }
 
-/* ---- asking --------------------------------------------------------------------------------------
+/* ---- polling --------------------------------------------------------------------------------------
  */
 
 static uint64_t clamp_interval(uint64_t interval_ns)
@@ -322,16 +322,17 @@ static uint64_t clamp_interval(uint64_t interval_ns)
     return KB_MAX(KB_MIN(interval_ns, MAX_INTERVAL_NS), MIN_INTERVAL_NS);
 }
 
-/* Twice and then four times as long while nobody answers, up to 10 s. */
+/* Two, then four intervals while there is no answer, up to 10 s. */
 static uint64_t back_off(const ko_dyno_client *c, uint64_t interval_ns)
 {
     uint32_t doublings = c->failures > 1 ? KB_MIN(c->failures - 1, 2u) : 0;
     return KB_MAX(interval_ns, KB_MIN(interval_ns << doublings, MAX_BACK_OFF_NS));
 }
 
-/* Up to a tenth sooner or later, so that many processes do not ask at once. */
+/* A random tenth sooner or later, so that many processes do not poll at once. */
 static void plan_poll(ko_dyno_client *c, uint64_t now_ns, uint64_t interval_ns)
 {
+    KB_ASSERT(interval_ns >= MIN_INTERVAL_NS && interval_ns <= MAX_INTERVAL_NS);
     uint64_t wait = back_off(c, interval_ns);
     c->full_tries = 0;
     c->next_ns = now_ns + wait - wait / 10 + next_client_random(c) % (wait / 5 + 1);
@@ -346,6 +347,7 @@ static int send_request(ko_dyno_client *c, bool busy)
                          .pid_count = c->pid_count};
     memcpy(m.pids, c->pids, sizeof m.pids);
     size_t n = ko_dyno_put(&m, bytes, sizeof bytes);
+    KB_ASSERT(n > 0 && c->pid_count > 0);
     ssize_t sent = sendto(c->socket.fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL,
                           (const struct sockaddr *)&c->daemon.address, c->daemon.size);
     return sent >= 0 ? 0 : errno;
@@ -359,12 +361,12 @@ static bool is_queue_full(int why)
 static void note_poll_failure(ko_dyno_client *c, daemon_state what, const char *detail)
 {
     c->failures += c->failures < UINT32_MAX;
-    /* Who never saw a daemon will often do without. */
+    /* Without a daemon from the start, none is expected: not a warning. */
     report_daemon_state(
         c, what, c->known || what != TOLD_ABSENT ? KINETO_LOG_WARNING : KINETO_LOG_INFO, detail);
 }
 
-/* Nothing is sent to another process that took the daemon's name. */
+/* Another user may have taken the daemon's name: then nothing is sent. */
 static bool is_foreign_daemon(ko_dyno_client *c)
 {
     char text[32];
@@ -376,7 +378,7 @@ static bool is_foreign_daemon(ko_dyno_client *c)
     return true;
 }
 
-/* A full queue is tried again soon, a few times. */
+/* Sends one poll. If the daemon's queue is full, it is retried soon, a few times. */
 static void send_poll(ko_dyno_client *c, uint64_t now_ns, bool busy, uint64_t interval_ns)
 {
     kineto_error err;
@@ -397,7 +399,7 @@ static void send_poll(ko_dyno_client *c, uint64_t now_ns, bool busy, uint64_t in
     } else if (is_queue_full(why)) {
         note_poll_failure(c, TOLD_FULL, "");
     } else {
-        c->awaits = false; /* what it had not read yet went with it */
+        c->awaits = false; /* polls that it had not read are lost with it */
         kb_fail_os(&err, why, "is not there");
         note_poll_failure(c, TOLD_ABSENT, err.message);
     }
@@ -432,7 +434,7 @@ static int64_t job_id(void)
     return text ? strtoll(text, NULL, 10) : 0;
 }
 
-/* The longest path that will be needed, so that a directory fails at once. */
+/* Makes the longest path that will be needed, so that an unusable directory fails at once. */
 static kineto_status check_directory(ko_dyno_client *c, const char *directory, kineto_error *err)
 {
     size_t n = directory ? strlen(directory) : 0;
@@ -451,7 +453,7 @@ kineto_status ko_dyno_client_create(const char *directory, ko_dyno_client **out,
     *out = NULL;
     if (!c || !(c->buffer = malloc(BUFFER_BYTES))) {
         free(c);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to be asked for traces");
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a Dynolog client");
     }
     c->socket = (kb_owned)KB_OWNED_NONE;
     c->pid = kb_os_pid();
@@ -507,8 +509,7 @@ void ko_dyno_client_forked(ko_dyno_client *c)
     c->state = TOLD_NOTHING;
 }
 
-/* A moment for an answer that is on its way: the daemon would wait 10 s for a socket that is gone.
- */
+/* Waits briefly for an answer under way: Dynolog would retry for 10 s to send it to a closed socket. */
 static void wait_for_answer(ko_dyno_client *c)
 {
     uint64_t begin = kb_clock_ns(CLOCK_MONOTONIC), now = begin;

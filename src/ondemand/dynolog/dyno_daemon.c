@@ -1,5 +1,6 @@
-/* The daemon's loop: a socket for datagrams of processes and one for the RPC. Nothing blocks: what
- * one side does not send or take in time costs nobody else anything. */
+/* The daemon's loop: a local socket for datagrams of processes, and a TCP socket for the RPC. Nothing blocks,
+ * so that a slow peer does not delay the others. Connections and their time limits are in
+ * dyno_connection.c. One thread uses a daemon. */
 #include "ondemand/dynolog/dyno_connection.h"
 
 #include <errno.h>
@@ -13,15 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BACKLOG     1024 /* connections; one that does not fit tries again after a second */
-#define MAX_AT_ONCE 128u /* datagrams, before the others have their turn */
+#define BACKLOG     1024 /* connections; beyond that, TCP retries after a second */
+#define MAX_AT_ONCE 128u /* datagrams in one round */
 #define SEND_BYTES  (32 << 20)
-#define SHORT_BYTES 1024u              /* of an answer: an empty one, a count, a usual request */
-#define TURN_NS     UINT64_C(10000000) /* for connections, each time round */
+#define SHORT_BYTES 1024u              /* of an answer: an empty one, a count, an ordinary request */
+#define TURN_NS     UINT64_C(10000000) /* for connections in one round */
 #define AGE_NS      UINT64_C(1000000000)
 #define COMPLAIN_NS UINT64_C(10000000000)
 
-/* Whoever may send what they like must not fill a log. */
+/* Rate-limited log message about peers: they must not flood the log. */
 typedef struct complaint {
     uint64_t count, said_ns; /* since then */
     char why[128];           /* of the last one */
@@ -49,7 +50,7 @@ static uint64_t monotonic_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
-/* Who may not connect, or asks for another sort of socket, has learnt that there is one. */
+/* Also true if connecting fails for another reason (permission, socket type): the name is in use. */
 static bool is_address_in_use(const ko_dyno_address *a)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -60,24 +61,24 @@ static bool is_address_in_use(const ko_dyno_address *a)
     return why != ECONNREFUSED && why != ENOENT;
 }
 
-/* Only what a daemon that is gone left behind is removed. */
+/* Removes the socket file of a daemon that has ended, nothing else. */
 static kineto_status remove_stale_path(const ko_dyno_address *a, kineto_error *err)
 {
     const char *path = a->address.sun_path;
     struct stat st;
     if (lstat(path, &st) != 0)
-        return KINETO_OK; /* bind says what is wrong */
+        return KINETO_OK; /* bind reports the error */
     if (!S_ISSOCK(st.st_mode))
-        return kb_fail(err, KINETO_E_BUSY, "'%s' is there, and is no socket", path);
+        return kb_fail(err, KINETO_E_BUSY, "'%s' exists and is not a socket; remove it, or use another directory (--socket-dir)", path);
     if (is_address_in_use(a))
         return ko_dyno_explain_bind_error(path, err);
     if (unlink(path) != 0 && errno != ENOENT)
-        return kb_fail_os(err, errno, "cannot remove the socket '%s', which was left behind", path);
+        return kb_fail_os(err, errno, "cannot remove the stale socket '%s'", path);
     return KINETO_OK;
 }
 
-/* Who may send to it: everybody, if a daemon of root serves everybody. Through a descriptor, so
- * that nobody can put a link in its place. */
+/* Sets the mode of the socket file: writable by all users if root serves them. Through a descriptor, so that
+ * the path cannot be replaced by a link meanwhile. */
 static void claim_socket_path(ko_dyno_daemon *d, const ko_dyno_address *a)
 {
     char through[32];
@@ -86,7 +87,7 @@ static void claim_socket_path(ko_dyno_daemon *d, const ko_dyno_address *a)
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode)) {
         snprintf(through, sizeof through, "/proc/self/fd/%d", fd);
         if (chmod(through, d->user == 0 ? 0666 : 0600) != 0)
-            kb_log(KINETO_LOG_WARNING, "cannot change who may use '%s'", a->address.sun_path);
+            kb_log(KINETO_LOG_WARNING, "cannot change the mode of '%s'", a->address.sun_path);
         memcpy(d->path, a->address.sun_path, sizeof d->path);
         d->path_device = st.st_dev;
         d->path_inode = st.st_ino;
@@ -119,7 +120,7 @@ static kineto_status open_datagrams(ko_dyno_daemon *d, kineto_error *err)
     d->datagrams = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (d->datagrams < 0 || setsockopt(d->datagrams, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
         return kb_fail_os(err, errno, "cannot open a local socket");
-    /* What receivers do not fetch counts here. */
+    /* Answers that receivers have not read yet occupy this buffer. */
     if (setsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) != 0)
         (void)setsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     return bind_datagrams(d, &a, err);
@@ -146,7 +147,7 @@ static kineto_status listen_on_address(ko_dyno_daemon *d, const struct addrinfo 
     if (bind(d->listener, at->ai_addr, at->ai_addrlen) != 0 || listen(d->listener, BACKLOG) != 0)
         return errno == EADDRINUSE
                    ? kb_fail(err, KINETO_E_BUSY,
-                             "port %u of %s is taken, perhaps by another daemon or dynologd", port,
+                             "port %u of %s is in use, perhaps by another daemon or dynologd", port,
                              host)
                    : kb_fail_os(err, errno, "cannot listen at %s, port %u", host, port);
     d->port = bound_port(d->listener);
@@ -173,13 +174,13 @@ static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint
     char service[8];
     snprintf(service, sizeof service, "%u", port);
     if (getaddrinfo(host, service, &hints, &at) != 0)
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no address to listen at: 127.0.0.1, say",
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a numeric address to listen at, for example 127.0.0.1",
                        host);
     kineto_status status =
         !d->token && !is_loopback_address(at->ai_addr)
             ? kb_fail(err, KINETO_E_ARGUMENT,
-                      "other machines reach %s, and whoever asks there may have files written: "
-                      "that needs a token, or listen at 127.0.0.1",
+                      "%s is reachable from other machines, whose requests write files here; set a token, "
+                      "or listen at 127.0.0.1",
                       host)
             : listen_on_address(d, at, host, port, err);
     freeaddrinfo(at);
@@ -234,8 +235,8 @@ static void add_complaint(complaint *c, const char *why)
 
 static void ignore_message(ko_dyno_daemon *d, const char *why) { add_complaint(&d->ignored, why); }
 
-/* Who never reads long texts may fill half of the buffer with them; the rest is for short answers,
- * so that others go on being answered. */
+/* Unread long texts may occupy half of the send buffer; the rest is reserved for short answers, so that
+ * other processes are still answered. */
 static bool is_crowded(const ko_dyno_daemon *d)
 {
     int unread = 0, room = 0;
@@ -244,7 +245,7 @@ static bool is_crowded(const ko_dyno_daemon *d)
            getsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUF, &room, &size) == 0 && unread > room / 2;
 }
 
-/* One attempt: what a receiver does not take now it asks for again. */
+/* One attempt: a receiver whose queue is full polls again. @return 0 or an errno. */
 static int send_answer(ko_dyno_daemon *d, const ko_dyno_address *to, ko_dyno_type type,
                        kineto_string payload)
 {
@@ -261,7 +262,7 @@ static void answer_request(ko_dyno_daemon *d, const ko_dyno_message *m, uint32_t
 {
     char *text = ko_dyno_registry_ask(d->registry, m, user, now_ns);
     int failed = send_answer(d, from, KO_DYNO_REQUEST, kb_string(text));
-    if (failed == EMSGSIZE) /* never will it fit */
+    if (failed == EMSGSIZE) /* it will never fit */
         kb_log(KINETO_LOG_ERROR, "a configuration of %zu bytes does not fit into a local socket",
                text ? strlen(text) : 0);
     if (failed && failed != EMSGSIZE && text)
@@ -285,9 +286,9 @@ static void handle_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno
     ko_dyno_message m;
     const char *why = "";
     if (d->user != 0 && user != d->user)
-        ignore_message(d, "it is of another user, whom only a daemon of root serves");
+        ignore_message(d, "it came from another user; only a daemon of root serves all users");
     else if (!ko_dyno_address_name(from, d->directory, name))
-        ignore_message(d, "its sender has no name that can be answered");
+        ignore_message(d, "its sender has no name to reply to");
     else if (!ko_dyno_read(bytes.data, bytes.size, &m, &why))
         ignore_message(d, why);
     else if (m.type == KO_DYNO_CONTEXT)
@@ -296,19 +297,19 @@ static void handle_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno
         answer_request(d, &m, user, from, now_ns);
 }
 
-/* What the kernel knows of the sender. There is room for nothing else, descriptors say: those are
- * closed by the kernel. */
+/* The sender's user from its credentials. There is no room for other control messages: the kernel closes
+ * file descriptors that are sent along. */
 static uint32_t sender_user(struct msghdr *head)
 {
-    struct ucred who = {.uid = UINT32_MAX};
+    struct ucred sender = {.uid = UINT32_MAX};
     const struct cmsghdr *c = CMSG_FIRSTHDR(head);
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
-        c->cmsg_len == CMSG_LEN(sizeof who))
-        memcpy(&who, CMSG_DATA(c), sizeof who);
-    return (uint32_t)who.uid;
+        c->cmsg_len == CMSG_LEN(sizeof sender))
+        memcpy(&sender, CMSG_DATA(c), sizeof sender);
+    return (uint32_t)sender.uid;
 }
 
-/* Each datagram is consumed, whatever is in it. */
+/* Receives and handles one datagram. False: the queue is empty. */
 static bool handle_datagram(ko_dyno_daemon *d, uint64_t now_ns)
 {
     char bytes[1024]; /* more than any message has */
@@ -351,17 +352,17 @@ static bool serve_connection(ko_dyno_daemon *d, uint32_t i, uint64_t now_ns)
     return goes_on;
 }
 
-/* Without a token it is the user that counts, whom the system knows as long as the other side is
- * there. */
+/* The permissions of a new connection. Without a token the user decides, which the kernel knows while the
+ * peer has its end open. */
 static ko_dyno_caller caller_at(const ko_dyno_daemon *d, int fd)
 {
     ko_dyno_caller c = {.token = d->token};
     if (d->token)
         return c;
     if (!ko_dyno_peer_user(fd, &c.user))
-        c.denied = "who asks cannot be seen: give this daemon a token";
+        c.denied = "the user of this connection is not known; give the daemon a token";
     else if (d->user != 0 && c.user != 0 && c.user != d->user)
-        c.denied = "this daemon is another user's";
+        c.denied = "this daemon belongs to another user";
     c.one_user = d->user == 0 && c.user != 0;
     return c;
 }
@@ -400,6 +401,7 @@ static nfds_t fill_poll_set(const ko_dyno_daemon *d, int stop, uint64_t now_ns,
         polled[CONNECTIONS + i] =
             (struct pollfd){.fd = c->fd, .events = c->answer ? POLLOUT : POLLIN};
     }
+    KB_ASSERT(CONNECTIONS + d->connections.count <= MAX_POLLED);
     return CONNECTIONS + d->connections.count;
 }
 
@@ -420,7 +422,7 @@ static int poll_timeout_ms(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t no
     return (int)KB_MIN(ms, INT32_MAX);
 }
 
-/* What is left when the time is up has its turn after the datagrams that came meanwhile. */
+/* Connections that are not served in this round follow after the next datagrams. */
 static bool is_time_slice_over(uint64_t since_ns)
 {
     return monotonic_now_ns() - since_ns > TURN_NS;
@@ -429,7 +431,7 @@ static bool is_time_slice_over(uint64_t since_ns)
 static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, uint32_t count,
                               uint64_t now_ns)
 {
-    uint32_t at = 0;
+    uint32_t at = 0; /* index of connection i, after those before it were dropped */
     for (uint32_t i = 0; i < count && !is_time_slice_over(now_ns); i++) {
         at += !polled[i].revents || serve_connection(d, at, now_ns);
     }
@@ -483,7 +485,7 @@ kineto_status ko_dyno_daemon_run(ko_dyno_daemon *d, int64_t wait_ms, int stop, k
     return KINETO_OK;
 }
 
-/* The path may be another daemon's by now. */
+/* Unless the path belongs to another daemon by now. */
 static void remove_path(const ko_dyno_daemon *d)
 {
     struct stat st;

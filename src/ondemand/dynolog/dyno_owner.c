@@ -1,6 +1,6 @@
-/* Which user holds the daemon's socket. Any user may bind the name of an abstract socket first, and a datagram
- * that is sent to it says which processes there are. The kernel tells whose a
- * socket is, by its list of sockets. */
+/* The owner of the daemon's socket. Any user may bind an abstract name first, and polls that are sent to it
+ * would reveal the processes of this user. The owner comes from the kernel's list of Unix sockets (netlink
+ * sock_diag), or from the socket's file. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static bool request_unix_sockets(int fd)
     return send(fd, &q, sizeof q, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof q;
 }
 
-/* The user of one socket of the list, if it has this name. */
+/* Reads the owner of one socket of the list, if it has this name. */
 static bool read_socket_owner(const struct nlmsghdr *head, kineto_string name, uint32_t *user)
 {
     const struct unix_diag_msg *m = NLMSG_DATA(head);
@@ -53,7 +53,7 @@ static bool read_socket_owner(const struct nlmsghdr *head, kineto_string name, u
     return same && known;
 }
 
-/* A part of the list. @return whether there may be more. */
+/* Reads one datagram of the list. @return whether there may be more. */
 static bool read_socket_list(const char *part, size_t bytes, kineto_string name, uint32_t *user,
                              bool *found)
 {
@@ -88,7 +88,7 @@ static bool find_abstract_owner(kineto_string name, uint32_t *user)
     return found;
 }
 
-/* In another user namespace the users of this machine all have this number. */
+/* In a user namespace, users that are not mapped all appear as the overflow user: it proves nothing. */
 static bool is_overflow_user(uint32_t user)
 {
     char text[64];

@@ -1,8 +1,8 @@
-/* Which user is at the other end of a TCP connection from this machine. The system knows whose
- * socket that is, and tells anybody: by asking for the one socket, or else by the list of all.
+/* The user at the other end of a TCP connection within this machine. The kernel gives the owner of any socket
+ * to any user: by a query for the one socket (netlink sock_diag), or else by the list in /proc/net/tcp.
  *
- * A socket that was closed belongs to nobody, which looks like root. So one counts only while it
- * has an inode, seen after its user. */
+ * A closed socket has owner 0, which is root's number. So an owner counts only while its socket has an inode
+ * that was read after the owner. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <arpa/inet.h>
@@ -29,7 +29,7 @@ typedef struct owner {
 /* ---- the connection ----------------------------------------------------------------------------
  */
 
-/* IPv4 in IPv6's clothes is what the other side knows as IPv4. */
+/* An IPv4-mapped IPv6 address is an IPv4 address for the other end. */
 static bool split_address(const struct sockaddr_storage *a, sa_family_t *family, uint32_t out[4],
                           uint16_t *port)
 {
@@ -67,7 +67,7 @@ static bool read_connection_ends(int fd, ends *out)
            family == out->family;
 }
 
-/* ---- asking for the one socket -----------------------------------------------------------------
+/* ---- query for the one socket -----------------------------------------------------------------
  */
 
 typedef struct question {
@@ -106,7 +106,7 @@ static bool read_diag_answer(int fd, const ends *e, owner *out)
     return found.id.idiag_sport == e->local_port && found.id.idiag_dport == e->remote_port;
 }
 
-/* The answer is there when the question is sent. */
+/* The answer is available as soon as the query was sent: nothing waits. */
 static bool query_socket_owner(const ends *e, owner *out)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
@@ -117,7 +117,7 @@ static bool query_socket_owner(const ends *e, owner *out)
     return found;
 }
 
-/* ---- looking through all -----------------------------------------------------------------------
+/* ---- the list of all sockets -----------------------------------------------------------------------
  */
 
 static bool match_proc_address(const char *text, const uint32_t wanted[4], uint16_t wanted_port)
@@ -152,7 +152,8 @@ static bool find_owner_in_proc(const ends *e, owner *out)
     return found;
 }
 
-/* In a line of the list the inode may be older than the user. */
+/* Within one line the inode may have been read before the owner: the second line proves that the socket was
+ * still open. */
 static bool find_stable_owner_in_proc(const ends *e, owner *out)
 {
     owner again;

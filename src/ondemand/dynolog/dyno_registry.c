@@ -1,5 +1,6 @@
-/* The processes that asked for requests, and the texts that wait for them. One list in the order in
- * which triggers go through it: by job, then by the process and its ancestors, lowest pid first. */
+/* The processes that poll, and the texts that wait for them. One sorted list, in the order in which triggers
+ * are distributed: by job, then by the set of the process and its ancestors (lowest pid first), then by
+ * user. All numbers of entries and bytes have limits, also per user. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <time.h>
@@ -8,11 +9,11 @@
 #define MAX_OF_ONE_USER  2048u
 #define MAX_CONTEXTS     8192u
 #define MAX_TRIGGER_PIDS 4096u
-#define MAX_TEXT_BYTES   200000u /* of one: an answer has to fit into the buffer of a socket */
-#define MAX_WAITING      ((size_t)32 << 20) /* bytes of all that wait */
+#define MAX_TEXT_BYTES   200000u /* of one text: an answer must fit into a socket buffer */
+#define MAX_WAITING      ((size_t)32 << 20) /* bytes of all waiting texts */
 #define MAX_WAITING_OF_ONE_USER ((size_t)8 << 20)
 #define SILENCE_NS              UINT64_C(60000000000)
-#define ID_BYTES                64u /* what is put around a text */
+#define ID_BYTES                64u /* added around a text */
 
 typedef struct process {
     int64_t job;
@@ -35,8 +36,8 @@ struct ko_dyno_registry {
     KB_VEC(process *) all; /* in order */
     KB_VEC(gpu_user) contexts;
     size_t waiting_bytes;
-    uint64_t triggers;    /* so that no two ids are the same */
-    ko_dyno_offer *offer; /* NULL: nobody has texts for those who ask */
+    uint64_t triggers;    /* a counter that makes ids unique */
+    ko_dyno_offer *offer; /* NULL: none */
     void *offer_context;
     char host[64];
 };
@@ -55,7 +56,7 @@ static int compare_pids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts in place. */
+/* Sorts and removes duplicates in place. */
 static pid_set make_pid_set(int32_t *pids, uint32_t count)
 {
     uint32_t kept = 0;
@@ -97,7 +98,7 @@ static int compare_key(const process *p, const process_key *key)
     return by_set ? by_set : (p->user > key->user) - (p->user < key->user);
 }
 
-/* The first one that is not before the key. */
+/* Index of the first process that is not before the key. */
 static size_t lower_bound(const ko_dyno_registry *r, const process_key *key)
 {
     size_t from = 0, to = r->all.count;
@@ -123,10 +124,11 @@ static process *find_process(const ko_dyno_registry *r, const process_key *key)
     return there ? r->all.data[at] : NULL;
 }
 
-/* The text is its owner's from now on. */
+/* Removes the waiting text; the caller owns it. */
 static char *take_waiting_text(ko_dyno_registry *r, process *p)
 {
     char *text = p->text;
+    KB_ASSERT(r->waiting_bytes >= p->text_bytes);
     r->waiting_bytes -= p->text_bytes;
     p->text_bytes = 0;
     p->text = NULL;
@@ -154,8 +156,8 @@ static void remove_process_at(ko_dyno_registry *r, size_t at)
     memmove(r->all.data + at, r->all.data + at + 1, (r->all.count - at) * sizeof *r->all.data);
 }
 
-/* Who was silent for longest goes, of one user's or of all, but nobody for whom a text waits: a
- * process that is there comes back when it asks again. */
+/* Evicts the process that was silent the longest, of one user or of all, but none with a waiting text. A live
+ * process is registered again by its next poll. False: none could be evicted. */
 static bool evict_idle_process(ko_dyno_registry *r, bool of_one, uint32_t user)
 {
     size_t found = SIZE_MAX;
@@ -203,6 +205,8 @@ static process *insert_process(ko_dyno_registry *r, const process_key *key, int3
     memmove(r->all.data + at + 1, r->all.data + at, (r->all.count - at) * sizeof *r->all.data);
     r->all.data[at] = p;
     r->all.count++;
+    KB_ASSERT(r->all.count <= MAX_PROCESSES);
+    KB_ASSERT(at == 0 || compare_key(r->all.data[at - 1], key) < 0);
     return p;
 }
 
@@ -225,7 +229,7 @@ void ko_dyno_registry_destroy(ko_dyno_registry *r)
     free(r);
 }
 
-/* ---- processes that ask ------------------------------------------------------------------------
+/* ---- polls ------------------------------------------------------------------------
  */
 
 static process_key key_of_message(const ko_dyno_message *m, uint32_t user,
@@ -253,7 +257,7 @@ void ko_dyno_registry_offer(ko_dyno_registry *r, ko_dyno_offer *offer, void *con
     r->offer_context = context;
 }
 
-/* It takes what was offered, if it wants something. */
+/* Asks the hook for a text. If the process does not want one, the text is freed. */
 static char *ask_for_offer(const ko_dyno_registry *r, const process *p, int32_t wants)
 {
     ko_dyno_process asks = public_view(p);
@@ -318,7 +322,7 @@ int32_t ko_dyno_registry_context(ko_dyno_registry *r, const ko_dyno_message *m, 
 /* ---- triggers ----------------------------------------------------------------------------------
  */
 
-/* Indented, and with an id, both as Dynolog does it. */
+/* The text as Dynolog sends it: indented, with a REQUEST_TRACE_ID. */
 static char *format_config_text(ko_dyno_registry *r, const process *p, kineto_string config)
 {
     char whose[128];
@@ -333,7 +337,7 @@ static char *format_config_text(ko_dyno_registry *r, const process *p, kineto_st
     return text;
 }
 
-/* Those to be given a text, and it; nothing has changed yet. */
+/* Planned assignments of texts; processes change only after everything succeeded. */
 typedef struct gift {
     process *to;
     char *text;
@@ -390,7 +394,7 @@ static kineto_status select_processes(ko_dyno_registry *r, const ko_dyno_trigger
     return KINETO_OK;
 }
 
-/* What would wait for processes of one user. */
+/* Bytes that would wait for processes of one user. */
 typedef struct share {
     uint32_t user;
     size_t bytes;
@@ -424,8 +428,7 @@ static bool sum_shares(const ko_dyno_registry *r, const gifts *g, size_t text_by
     return true;
 }
 
-/* Of a user for whom too much would wait no process gets a text: what one user has waiting keeps
- * nobody from triggering others. */
+/* Users over their limit get no texts; the processes of other users still do. */
 static void skip_users_over_limit(shares *all, gifts *g, ko_dyno_matches *out)
 {
     size_t kept = 0;
@@ -454,7 +457,7 @@ static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_by
         return KINETO_OK;
     return kb_fail(err, KINETO_E_LIMIT,
                    "more than %zu MiB of configurations would wait for processes of user %u, "
-                   "%zu of them in this request: ask for fewer, or when they have fetched theirs",
+                   "%zu of them in this request; request fewer, or wait until they have fetched theirs",
                    MAX_WAITING_OF_ONE_USER >> 20, user, wanted);
 }
 
@@ -558,7 +561,7 @@ void ko_dyno_registry_age(ko_dyno_registry *r, uint64_t now_ns)
     }
     r->all.count = kept;
     kept = 0;
-    /* Nobody says its GPU twice: it counts as long as its job has processes. */
+    /* A process reports its GPU only once: it counts as long as its job has processes. */
     for (size_t i = 0; i < r->contexts.count; i++) {
         gpu_user c = r->contexts.data[i];
         if (!is_silent(c.seen_ns, now_ns) || has_processes(r, c.job))

@@ -1,15 +1,15 @@
-/* What dyno asks a daemon over TCP: one JSON object with a function's name, answered by one. What
- * Dynolog does not understand it does not answer, and neither do we. */
+/* The daemon's side of dyno's RPC: a JSON object with the name of a function, answered by a JSON object.
+ * Requests that Dynolog does not understand are not answered, here as there. Requests are untrusted. */
 #include "ondemand/dynolog/dyno.h"
 #include "trace/bytes/json_text.h"
 
 #include <time.h>
 
-/* The reasons inside answers are worded as the JSON library of Dynolog words them, so that scripts
- * that look for them go on working. */
+/* Errors in answers have the wording of Dynolog's JSON library, so that scripts that search for it keep
+ * working. */
 #define TYPE_ERROR "[json.exception.type_error.302] type must be %s, but is %s"
 
-/* Raw values; an empty text: not given. Of a key that comes twice the last one counts. */
+/* Raw JSON values; empty: not given. Of duplicate keys the last one counts. */
 typedef struct call {
     kineto_string fn, config, pids, job, limit, token, duration;
 } call;
@@ -67,7 +67,7 @@ static kineto_status read_rpc_call(kineto_string request, call *out, kineto_erro
     bool first = true;
     *out = (call){0};
     if (kb_utf8_valid_prefix(request.data, request.size) != request.size)
-        return kb_fail(err, KINETO_E_FORMAT, "request is no UTF-8");
+        return kb_fail(err, KINETO_E_FORMAT, "request is not UTF-8");
     if (kt_scan_open(&s, '{')) {
         while (kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key) &&
                kt_scan_value(&s, &value)) {
@@ -82,8 +82,7 @@ static kineto_status read_rpc_call(kineto_string request, call *out, kineto_erro
     return KINETO_OK;
 }
 
-/* Booleans are numbers, as there, and fractions are rounded. What no number of ours holds stays at
- * the nearest one that does. */
+/* As in Dynolog, booleans count as numbers and fractions are rounded. Out of range values saturate. */
 static kineto_status read_json_number(kineto_string raw, int64_t *out, kineto_error *err)
 {
     const char *type = json_type_name(raw);
@@ -105,7 +104,7 @@ static kineto_status read_optional_number(kineto_string raw, int64_t initial, in
 
 typedef KB_VEC(int32_t) pid_list;
 
-/* Checked already: it is an array. No process has a pid that is larger, or below zero. */
+/* An array of pids, each from 0 to INT32_MAX. */
 static kineto_status read_json_pids(kineto_string raw, pid_list *out, kineto_error *err)
 {
     kt_scan s = kt_scan_of(raw);
@@ -120,14 +119,14 @@ static kineto_status read_json_pids(kineto_string raw, pid_list *out, kineto_err
         if (status != KINETO_OK)
             return status;
         if (pid < 0 || pid > INT32_MAX)
-            return kb_fail(err, KINETO_E_ARGUMENT, "%lld is no pid", (long long)pid);
+            return kb_fail(err, KINETO_E_ARGUMENT, "invalid pid %lld", (long long)pid);
         if (!kb_vec_push(out, (int32_t)pid))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory for pids");
     }
     return KINETO_OK;
 }
 
-/* To be freed. */
+/* An unescaped JSON string, to be freed. */
 static kineto_status read_json_text(kineto_string raw, kineto_string *out, kineto_error *err)
 {
     uint64_t replaced = 0;
@@ -266,7 +265,7 @@ static void fill_processes(kb_json *j, const void *context)
 /* ---- functions ---------------------------------------------------------------------------------
  */
 
-/* A request, whose, and where its answer goes. */
+/* A call with its caller, and where its answer goes. */
 typedef struct asked {
     ko_dyno_registry *registry;
     const ko_dyno_caller *caller;
@@ -336,7 +335,7 @@ static kineto_status answer_version(const asked *a, kineto_error *err)
     return reply_object(a, fill_version, NULL, err);
 }
 
-/* Ours alone, for triggers on many hosts: how far their clocks are apart. */
+/* Not in Dynolog: lets triggers on many hosts measure how far their clocks are apart. */
 static kineto_status answer_time(const asked *a, kineto_error *err)
 {
     return reply_object(a, fill_time, NULL, err);
@@ -385,10 +384,10 @@ static const struct function *find_function(const call *c)
     return NULL;
 }
 
-/* ---- who may ask -------------------------------------------------------------------------------
+/* ---- permissions -------------------------------------------------------------------------------
  */
 
-/* How long it takes says nothing of where they differ. */
+/* Constant-time comparison: its duration does not depend on where the texts differ. */
 static bool is_same_secret(kineto_string given, kineto_string wanted)
 {
     volatile unsigned char differs = given.size != wanted.size;
@@ -401,7 +400,7 @@ static const char *check_call_token(const char *wanted, kineto_string raw)
 {
     kineto_string given = {0};
     if (!raw.size || read_json_text(raw, &given, NULL) != KINETO_OK)
-        return "this daemon asks for its token";
+        return "this daemon requires its token";
     bool same = given.size && is_same_secret(given, kb_string(wanted));
     free((char *)(uintptr_t)given.data);
     return same ? NULL : "this daemon has another token";

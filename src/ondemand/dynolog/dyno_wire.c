@@ -1,5 +1,5 @@
-/* Messages between a process and Dynolog: 40 bytes of length and type, then the payload, all in the
- * byte order of the machine. Nothing that comes in is believed before it was counted. */
+/* Messages between a process and Dynolog: a head of 40 bytes (8 length, 32 type name), then the payload, all
+ * in the byte order of the machine. Received bytes are untrusted: every length is checked before use. */
 #include "ondemand/dynolog/dyno.h"
 
 enum { TYPE_AT = 8, TYPE_BYTES = 32, CONTEXT_BYTES = 16, COUNT_BYTES = 4, REQUEST_BYTES = 16 };
@@ -9,6 +9,7 @@ static const char *const type_names[] = {[KO_DYNO_CONTEXT] = "ctxt", [KO_DYNO_RE
 /* ---- writing -----------------------------------------------------------------------------------
  */
 
+/* The put_… functions write without bounds checks and return the end; callers check the size first. */
 static char *put_message_head(char *at, ko_dyno_type type, uint64_t payload_bytes)
 {
     memset(at, 0, KO_DYNO_HEAD_BYTES);
@@ -103,7 +104,7 @@ static int64_t get_int64(const char *at)
     return value;
 }
 
-/* A whole name and its NUL: Dynolog is content with how it begins. */
+/* Compares the whole name with its NUL; Dynolog compares only a prefix. */
 static bool decode_type(const char *at, ko_dyno_type *type)
 {
     for (size_t i = 0; i < KB_COUNT(type_names); i++) {

@@ -1,9 +1,9 @@
-/* Functions of dyno's RPC: the question as JSON, and what the answer says, read strictly. */
+/* Calls of dyno's RPC: builds the request as JSON, and parses the reply strictly. */
 #include "ondemand/dynolog/dyno.h"
 #include "ondemand/dynolog/rpc_client.h"
 #include "trace/bytes/json_text.h"
 
-/* How our daemon begins what it says to those who may not ask. */
+/* How our daemon's refusals begin; see fill_denied in dyno_rpc.c. */
 #define DENIED "failed: permission denied"
 
 /* ---- questions ---------------------------------------------------------------------------------
@@ -31,10 +31,10 @@ static void fill_question(kb_json *j, const void *context)
 
 static kineto_status fail_malformed(const char *what, kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_FORMAT, "that is no answer of a daemon: %s", what);
+    return kb_fail(err, KINETO_E_FORMAT, "malformed reply from the daemon: %s", what);
 }
 
-/* Of a key that comes twice the last one counts; empty: there is none. */
+/* The raw value of a member; of duplicate keys the last one counts; empty: not there. */
 static kineto_string find_answer_member(kineto_string object, const char *name)
 {
     kt_scan s = kt_scan_of(object);
@@ -50,24 +50,24 @@ static kineto_string find_answer_member(kineto_string object, const char *name)
 
 static bool is_json_array(kineto_string raw) { return raw.size && raw.data[0] == '['; }
 
-/* {"status": "failed…"}: with what the daemon says, as far as it may reach a terminal. */
+/* {"status": "failed…"} is a refusal: its text becomes the message, without control characters. */
 static kineto_status check_refusal(kineto_string answer, kineto_error *err)
 {
     kineto_string status = find_answer_member(answer, "status");
-    char said[256];
+    char text_shown[256];
     if (!kt_json_is_string(status))
         return KINETO_OK;
     status = kt_json_inside(status);
-    snprintf(said, sizeof said, "%.*s", (int)KB_MIN(status.size, sizeof said - 1), status.data);
-    for (char *c = said; *c; c++)
+    snprintf(text_shown, sizeof text_shown, "%.*s", (int)KB_MIN(status.size, sizeof text_shown - 1), status.data);
+    for (char *c = text_shown; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
     bool denied = kb_string_begins(status, DENIED);
     return kb_fail(err, denied ? KINETO_E_PERMISSION : KINETO_E_ARGUMENT, "the daemon says: %s",
-                   said);
+                   text_shown);
 }
 
-/* The answer is to be freed, and is an object. */
+/* Makes one call. *text: the reply, to be freed; *answer: the same, a valid JSON object. */
 static kineto_status call_daemon(const ko_rpc_daemon *d, const char *function, ko_dyno_fill *fill,
                                  const void *context, char **text, kineto_string *answer,
                                  kineto_error *err)
@@ -84,9 +84,9 @@ static kineto_status call_daemon(const ko_rpc_daemon *d, const char *function, k
         return status;
     *answer = (kineto_string){*text, bytes};
     if (!kb_json_valid(*answer))
-        status = fail_malformed("it is no JSON", err);
+        status = fail_malformed("not JSON", err);
     else if (answer->data[strspn(answer->data, " \t\r\n")] != '{')
-        status = fail_malformed("it is no object", err);
+        status = fail_malformed("not an object", err);
     else
         status = check_refusal(*answer, err);
     return status;
@@ -102,7 +102,7 @@ static kineto_status read_answer_pids(kineto_string raw, ko_rpc_pids *out, kinet
     while (kt_scan_more(&s, &first, '[') && kt_scan_value(&s, &item)) {
         int64_t pid;
         if (!kt_json_int(item, &pid) || pid < INT32_MIN || pid > INT32_MAX)
-            return fail_malformed("a pid is no number", err);
+            return fail_malformed("a pid is not a number", err);
         if (!kb_vec_push(out, (int32_t)pid))
             return kb_fail(err, KINETO_E_MEMORY, "no memory for pids");
     }
@@ -135,7 +135,7 @@ static kineto_status read_trigger_result(kineto_string answer, ko_rpc_result *ou
                                   &out->triggered, err);
     if (status == KINETO_OK &&
         !kt_json_uint(find_answer_member(answer, "activityProfilersBusy"), &out->busy))
-        status = fail_malformed("how many are busy is missing", err);
+        status = fail_malformed("the number of busy processes is missing", err);
     return status;
 }
 
@@ -179,7 +179,7 @@ static kineto_status read_listed_process(kineto_string raw, ko_rpc_list *out, ki
         !read_bounded_int(find_answer_member(raw, "user"), 0, UINT32_MAX, &user) ||
         !kt_json_int(find_answer_member(raw, "job_id"), &p.job) ||
         !kt_json_uint(find_answer_member(raw, "seen_ms_ago"), &p.seen_ms_ago) || !waits.size)
-        return fail_malformed("a process is not told whole", err);
+        return fail_malformed("a process is incomplete", err);
     p.pid = (int32_t)pid;
     p.user = (uint32_t)user;
     p.waits = waits.data[0] == 't';
@@ -227,7 +227,7 @@ void ko_rpc_list_free(ko_rpc_list *l)
     kb_vec_free(&l->pids);
 }
 
-/* ---- what it is --------------------------------------------------------------------------------
+/* ---- status, version, time --------------------------------------------------------------------------------
  */
 
 kineto_status ko_rpc_status(const ko_rpc_daemon *d, int64_t *out, kineto_error *err)
@@ -246,13 +246,13 @@ kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_er
     char *text;
     kineto_string answer;
     kineto_status status = call_daemon(d, "getVersion", NULL, NULL, &text, &answer, err);
-    kineto_string said =
+    kineto_string text_shown =
         status == KINETO_OK ? find_answer_member(answer, "version") : (kineto_string){0};
-    if (status == KINETO_OK && !kt_json_is_string(said))
+    if (status == KINETO_OK && !kt_json_is_string(text_shown))
         status = fail_malformed("its version is missing", err);
     if (status == KINETO_OK) {
-        said = kt_json_inside(said);
-        snprintf(version, 64, "%.*s", (int)KB_MIN(said.size, (size_t)63), said.data);
+        text_shown = kt_json_inside(text_shown);
+        snprintf(version, 64, "%.*s", (int)KB_MIN(text_shown.size, (size_t)63), text_shown.data);
     }
     free(text);
     return status;
@@ -263,10 +263,10 @@ kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error
     char *text;
     kineto_string answer;
     kineto_status status = call_daemon(d, "getTime", NULL, NULL, &text, &answer, err);
-    /* None before 1970: whoever takes another time from it need not fear an overflow. */
+    /* Not negative, so that callers can subtract another time without overflow. */
     if (status == KINETO_OK &&
         !read_bounded_int(find_answer_member(answer, "time_ns"), 0, INT64_MAX, time_ns))
-        status = fail_malformed("its time is missing, or none", err);
+        status = fail_malformed("its time is missing or invalid", err);
     free(text);
     return status;
 }

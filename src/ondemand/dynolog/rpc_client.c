@@ -1,6 +1,5 @@
-/* Questions to a daemon over TCP: where it is, the secret that it asks for, and one frame each way
- * within a limit of time. What the other side sends is not believed: its length is bounded, and
- * memory follows what has come. */
+/* The transport of calls to a daemon over TCP: its address, its token, and one frame each way within a
+ * timeout. The reply is untrusted: its length is bounded, and memory grows with the bytes received. */
 #include "ondemand/dynolog/rpc_client.h"
 
 #include <ctype.h>
@@ -18,13 +17,13 @@
 #define MAX_ANSWER_BYTES ((size_t)16 << 20) /* a list of 8192 processes has about 6 MiB */
 #define MIN_TOKEN        16u
 
-/* ---- where it is -------------------------------------------------------------------------------
+/* ---- the address -------------------------------------------------------------------------------
  */
 
 static kineto_status fail_address(const char *text, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_ARGUMENT,
-                   "'%.200s' is no address of a daemon: HOST, HOST:PORT or [IPV6]:PORT", text);
+                   "invalid daemon address '%.200s'; use HOST, HOST:PORT or [IPV6]:PORT", text);
 }
 
 static bool read_port(const char *text, uint16_t *port)
@@ -61,23 +60,23 @@ kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_
 static const char *daemon_host(const ko_rpc_daemon *d) { return *d->host ? d->host : "127.0.0.1"; }
 static uint16_t daemon_port(const ko_rpc_daemon *d) { return d->port ? d->port : KO_RPC_PORT; }
 
-/* ---- the secret --------------------------------------------------------------------------------
+/* ---- the token --------------------------------------------------------------------------------
  */
 
 static kineto_status check_token_owner(const char *path, int fd, kineto_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return kb_fail_os(err, errno, "cannot look at '%s'", path);
+        return kb_fail_os(err, errno, "cannot examine '%s'", path);
     if (!S_ISREG(st.st_mode))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no regular file", path);
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s': not a regular file", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s' belongs to user %u: a file with a secret has to be ours", path,
+                       "'%s' belongs to user %u; a file with a token must belong to this user", path,
                        (unsigned)st.st_uid);
     if (st.st_mode & (S_IRWXG | S_IRWXO))
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "others may use '%s' (mode %03o): chmod 600 it, and change the secret", path,
+                       "'%s' is accessible to other users (mode %03o); chmod 600 it, and change the token", path,
                        (unsigned)st.st_mode & 0777u);
     return KINETO_OK;
 }
@@ -89,7 +88,7 @@ static kineto_status check_token_text(const char *path, const char *token, kinet
         n++;
     if (token[n] || n < MIN_TOKEN || n >= KO_RPC_TOKEN_BYTES)
         return kb_fail(err, KINETO_E_FORMAT,
-                       "'%s' has no token in its first line: %u to %u visible ASCII characters, "
+                       "'%s' has no token in its first line; it has %u to %u visible ASCII characters, "
                        "such as 'openssl rand -hex 32' prints",
                        path, MIN_TOKEN, KO_RPC_TOKEN_BYTES - 1);
     return KINETO_OK;
@@ -176,7 +175,7 @@ static kineto_status connect_address(exchange *x, const struct addrinfo *at, kin
 static kineto_status fail_not_listening(const exchange *x, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_NOT_FOUND,
-                   "nobody listens at %s, port %u: is 'ckineto daemon' or dynologd running there?",
+                   "no daemon listens at %s, port %u; start 'ckineto daemon' or dynologd there",
                    daemon_host(x->daemon), daemon_port(x->daemon));
 }
 
@@ -209,7 +208,7 @@ static kineto_status open_connection(exchange *x, kineto_error *err)
     snprintf(service, sizeof service, "%u", daemon_port(d));
     int why = getaddrinfo(daemon_host(d), service, &hints, &all);
     if (why)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "there is no host '%s': %s", daemon_host(d),
+        return kb_fail(err, KINETO_E_NOT_FOUND, "cannot resolve host '%s': %s", daemon_host(d),
                        gai_strerror(why));
     uint32_t limit_ms = d->limit_ms ? d->limit_ms : KO_RPC_LIMIT_MS;
     x->end_ns = kb_clock_ns(CLOCK_MONOTONIC) + limit_ms * UINT64_C(1000000);
@@ -239,9 +238,9 @@ static kineto_status send_all(const exchange *x, kineto_string bytes, kineto_err
 static kineto_status fail_closed(const exchange *x, size_t have, kineto_error *err)
 {
     return kb_fail(err, have ? KINETO_E_FORMAT : KINETO_E_UNSUPPORTED,
-                   have ? "%s, port %u closed in the middle of its answer"
-                        : "%s, port %u closed without an answer: it does not understand what was "
-                          "asked",
+                   have ? "%s, port %u closed the connection in the middle of its reply"
+                        : "%s, port %u closed the connection without a reply: it does not know this "
+                          "function",
                    daemon_host(x->daemon), daemon_port(x->daemon));
 }
 
@@ -264,7 +263,7 @@ static kineto_status receive_all(const exchange *x, char *to, size_t size, size_
     return KINETO_OK;
 }
 
-/* The head goes with the text: Dynolog reads it in one piece. */
+/* Head and text are sent together: Dynolog expects them in one piece. */
 static kineto_status send_frame(const exchange *x, kineto_string text, kineto_error *err)
 {
     int32_t size = (int32_t)text.size;
@@ -306,7 +305,7 @@ static kineto_status receive_frame(const exchange *x, char **out, size_t *bytes,
     if (status != KINETO_OK)
         return status;
     if (size <= 0 || (size_t)size > MAX_ANSWER_BYTES)
-        return kb_fail(err, KINETO_E_FORMAT, "%s, port %u is no such daemon: an answer of %d bytes",
+        return kb_fail(err, KINETO_E_FORMAT, "%s, port %u: malformed reply: a length of %d bytes",
                        daemon_host(x->daemon), daemon_port(x->daemon), size);
     *bytes = (size_t)size;
     return receive_text(x, *bytes, out, err);
@@ -319,7 +318,7 @@ kineto_status ko_rpc_exchange(const ko_rpc_daemon *d, kineto_string question, ch
     *answer = NULL;
     *bytes = 0;
     if (question.size > KO_RPC_MAX_BYTES)
-        return kb_fail(err, KINETO_E_LIMIT, "a question to a daemon has at most %u bytes, not %zu",
+        return kb_fail(err, KINETO_E_LIMIT, "a request to a daemon has at most %u bytes, not %zu",
                        KO_RPC_MAX_BYTES, question.size);
     kineto_status status = open_connection(&x, err);
     if (status == KINETO_OK)

@@ -1,6 +1,6 @@
-/* The asking end of dyno's JSON-RPC: what `ckineto trigger` and `ckineto ps` say to a daemon, ours
- * or Dynolog's, over TCP. One connection per question, a frame each way: i32 length in the order of
- * the machine, then JSON. Every call here is bounded in time and may be made by any thread. */
+/* Client of dyno's JSON-RPC: how `ckineto trigger` and `ckineto ps` call a daemon, ours or Dynolog's, over
+ * TCP. One connection per call, one frame each way: an int32 length in the byte order of the machine, then
+ * JSON. Every call has a timeout and may be made by any thread. */
 #ifndef KO_RPC_CLIENT_H
 #define KO_RPC_CLIENT_H
 
@@ -11,19 +11,19 @@
 #define KO_RPC_HOST_BYTES  256u
 #define KO_RPC_TOKEN_BYTES 513u /* with the NUL */
 
-/** Whom to ask, and how long to wait for it. */
+/** The daemon to call, and the timeout. */
 typedef struct ko_rpc_daemon {
     char host[KO_RPC_HOST_BYTES]; /* name or address; "": 127.0.0.1 */
     uint16_t port;                /* 0: KO_RPC_PORT */
-    const char *token;            /* NULL: none. Only to daemons that ask for one */
-    uint32_t limit_ms; /* for all of a question, name look-up apart; 0: KO_RPC_LIMIT_MS */
+    const char *token;            /* NULL: none. Only for daemons that require one */
+    uint32_t limit_ms; /* for the whole call except resolving the name; 0: KO_RPC_LIMIT_MS */
 } ko_rpc_daemon;
 
 /** HOST, HOST:PORT, :PORT, [IPV6]:PORT or an IPv6 address alone; `out` keeps its token and limit,
- *  and where none is said its port, if that is not 0. */
+ *  and its port if the text gives none and it is not 0. */
 kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_error *err);
 /** The first line of a file that only we (or root) may read.
- *  @return KINETO_E_PERMISSION if others may; KINETO_E_FORMAT if it is no token: 16 to 512 visible
+ *  @return KINETO_E_PERMISSION if others may; KINETO_E_FORMAT if it is not a token of 16 to 512 visible
  *          ASCII characters. */
 kineto_status ko_rpc_read_token(const char *path, char token[KO_RPC_TOKEN_BYTES],
                                 kineto_error *err);
@@ -42,20 +42,20 @@ typedef struct ko_rpc_result {
     ko_rpc_pids matched, triggered;
     uint64_t busy; /* matched, but they have not fetched an earlier one yet */
 } ko_rpc_result;
-/** @return KINETO_E_NOT_FOUND: nobody listens there; KINETO_E_BUSY: no answer in time;
- *          KINETO_E_PERMISSION: refused (token, user), with what the daemon says; KINETO_E_FORMAT:
- * it is no such daemon; KINETO_E_UNSUPPORTED: it closed without an answer, as Dynolog does with
- * what it does not know; KINETO_E_ARGUMENT: the daemon refused what was asked, with its words.
+/** @return KINETO_E_NOT_FOUND: no daemon listens there; KINETO_E_BUSY: timeout;
+ *          KINETO_E_PERMISSION: refused (token, user), with the daemon's text; KINETO_E_FORMAT:
+ * malformed reply; KINETO_E_UNSUPPORTED: it closed without a reply, as Dynolog does for unknown functions;
+ * KINETO_E_ARGUMENT: the daemon rejected the request, with its text.
  * `out` is empty then. */
 kineto_status ko_rpc_trigger(const ko_rpc_daemon *d, const ko_rpc_request *request,
                              ko_rpc_result *out, kineto_error *err);
 void ko_rpc_result_free(ko_rpc_result *r);
 
-/** "listProcesses", which Dynolog has not: KINETO_E_UNSUPPORTED there. */
+/** "listProcesses", which Dynolog does not have: KINETO_E_UNSUPPORTED. */
 typedef struct ko_rpc_process {
     int64_t job;
     uint32_t user;
-    int32_t pid;                 /* as it said itself */
+    int32_t pid;                 /* as reported by itself */
     uint32_t pids_at, pid_count; /* into pids of the list: it and its ancestors, ascending */
     uint64_t seen_ms_ago;
     bool waits; /* a request waits for it to ask */
@@ -67,12 +67,12 @@ typedef struct ko_rpc_list {
 kineto_status ko_rpc_list_processes(const ko_rpc_daemon *d, ko_rpc_list *out, kineto_error *err);
 void ko_rpc_list_free(ko_rpc_list *l);
 
-/** "getStatus": 1 where there is no DCGM. */
+/** "getStatus": 1 without DCGM. */
 kineto_status ko_rpc_status(const ko_rpc_daemon *d, int64_t *status, kineto_error *err);
 /** "getVersion": "ckineto 0.1.0", "0.6.0" of Dynolog. */
 kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_error *err);
-/** "getTime": what its clock says, ns since 1970, never below 0; KINETO_E_UNSUPPORTED of Dynolog,
- *  which has none. */
+/** "getTime": the daemon's clock, ns since 1970, never negative; KINETO_E_UNSUPPORTED for Dynolog, which does
+ *  not have it. */
 kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error *err);
 
 /* ---- rpc_client.c, for rpc_calls.c ------------------------------------------------------------- */
