@@ -1,4 +1,5 @@
-/* What is asked of a process over its control socket, and what it answers. */
+/* Requests over the control socket of a process, their answers, and the notes about stages that follow. Each
+ * accepted request has a ticket; its notes go to the connection that made it. */
 #include "ondemand/listen/control_socket_impl.h"
 #include "record/record.h"
 
@@ -62,11 +63,11 @@ void ko_control_queue_note(void *context, const ko_stage_note *note)
     bool kept = s->heard.count < KO_MAX_PENDING_NOTES &&
                 ko_queue_put(&s->heard, note->ticket, note->stage, p.data, p.bytes);
     if (kept)
-        ko_wake_ring(&s->wake); /* with the lock: the bell may be taken from us, and made anew */
+        ko_wake_ring(&s->wake); /* with the lock: the bell may be closed and reopened meanwhile */
     pthread_mutex_unlock(&s->lock);
     if (!kept)
         kb_log(KINETO_LOG_WARNING,
-               "on-demand tracing: control socket: cannot tell that request %llu is '%s'",
+               "on-demand tracing: control socket: dropped the note that request %llu is '%s'",
                (unsigned long long)note->ticket, ko_stage_name(note->stage));
 }
 
@@ -78,6 +79,7 @@ static void send_note_to_owner(ko_control_socket *s, uint32_t slot, const ko_que
     for (uint32_t i = 0; i < c->ticket_count; i++) {
         if (c->tickets[i] != note->ticket)
             continue;
+        KB_ASSERT(kb_load_relaxed(&s->wanted) > 0);
         if (is_final_stage(note->stage)) {
             c->tickets[i] = c->tickets[--c->ticket_count];
             (void)kb_sub_relaxed(&s->wanted, 1u);
@@ -104,7 +106,7 @@ void ko_control_deliver_notes(ko_control_socket *s)
 
 enum { MAX_PIDS = 64 };
 
-/* Of the process itself, and of a recorder's programs after it. */
+/* The process itself, followed by a recorder's programs. */
 static uint32_t list_pids(const ko_control_socket *s, uint32_t pids[MAX_PIDS])
 {
     pids[0] = s->pid;
@@ -121,7 +123,7 @@ static void put_pids(ko_packet *p, const uint32_t *pids, uint32_t count)
     ko_packet_put(p, "pids", text);
 }
 
-/* Of a recorder with the program that it records: "ckineto: train". */
+/* The name of the process; of a recorder, with that of its program: "ckineto: train". */
 static void put_process_name(ko_packet *p, const uint32_t *pids, uint32_t count)
 {
     char name[64] = "", program[64] = "", both[130];
@@ -163,7 +165,7 @@ static void answer_status(ko_control_socket *s, uint32_t slot)
 typedef kineto_status request_call(ko_controller *c, kineto_string text, ko_request_source source,
                                    uint64_t *ticket, kineto_error *err);
 
-/* Accepted, it is answered by its first note. */
+/* The answer to an accepted request is its first note. */
 static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string text,
                            request_call *call, const char *what)
 {
@@ -172,10 +174,10 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     kineto_error err;
     if (c->ticket_count == KO_MAX_TICKETS) {
         refuse_packet(s, slot, KINETO_E_LIMIT,
-                      "too many requests of this connection have not ended yet");
+                      "too many unfinished requests of this connection");
         return;
     }
-    (void)kb_add_acqrel(&s->wanted, 1u); /* its notes may come before its number is known here */
+    (void)kb_add_acqrel(&s->wanted, 1u); /* its notes may arrive before its ticket is known here */
     kineto_status status = call(s->controller, text, KO_FROM_REQUEST, &ticket, &err);
     if (status == KINETO_OK) {
         c->tickets[c->ticket_count++] = ticket;
@@ -188,7 +190,7 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     (void)kb_sub_relaxed(&s->wanted, 1u);
     kb_log(
         KINETO_LOG_INFO,
-        "on-demand tracing: a %s that process %u asks for over the control socket is refused: %s",
+        "on-demand tracing: refused a %s that process %u requested over the control socket: %s",
         what, c->pid, err.message);
     refuse_packet(s, slot, status, err.message);
 }
@@ -223,12 +225,13 @@ void ko_control_answer_packet(ko_control_socket *s, uint32_t slot, size_t bytes)
     ko_packet_view view;
     char text[160];
     const char *why = NULL;
+    KB_ASSERT(slot < KO_MAX_CONNECTIONS && s->connections[slot] && s->controller);
     if (bytes > sizeof s->buffer)
         why = "it is longer than 128 KiB";
     if (!why && ko_packet_read(s->buffer, bytes, &view, &why)) {
         answer_view(s, slot, &view);
         return;
     }
-    snprintf(text, sizeof text, "this is no packet: %s", why);
+    snprintf(text, sizeof text, "malformed packet: %s", why);
     refuse_packet(s, slot, KINETO_E_FORMAT, text);
 }

@@ -1,4 +1,5 @@
-/* One connection of a control socket: what is sent, at once or as soon as the other side reads. */
+/* One connection of a control socket: packets are sent at once, or queued until the peer reads. The queue is
+ * also used for notes. While packets are queued, the connection is polled for EPOLLOUT (polls_out). */
 #include "ondemand/listen/control_socket_impl.h"
 
 #include <errno.h>
@@ -24,8 +25,10 @@ ko_queued *ko_queue_take(ko_queue *q)
     ko_queued *item = q->first;
     if (!item)
         return NULL;
+    KB_ASSERT(q->count > 0);
     q->first = item->next;
     q->count--;
+    KB_ASSERT((q->first == NULL) == (q->count == 0));
     return item;
 }
 
@@ -51,7 +54,7 @@ bool ko_connection_open(ko_control_socket *s, uint32_t slot)
     return poll_connection(s, slot, EPOLL_CTL_ADD, false);
 }
 
-/* 0, EAGAIN, or why not. */
+/* @return 0; EAGAIN: try later; another errno: broken. */
 static int send_packet_now(ko_connection *c, const void *data, size_t bytes)
 {
     ssize_t n = -1;
@@ -70,6 +73,7 @@ void ko_connection_send(ko_control_socket *s, uint32_t slot, const void *data, s
         c->broken = true;
         return;
     }
+    KB_ASSERT(c->queue.count <= KO_MAX_QUEUED);
     int why = c->queue.count > 0 ? EAGAIN : send_packet_now(c, data, bytes);
     if (why == 0)
         return;
@@ -92,8 +96,8 @@ void ko_connection_flush(ko_control_socket *s, uint32_t slot)
         c->broken = !poll_connection(s, slot, EPOLL_CTL_MOD, false);
 }
 
-/* A fork's child may still have it open: so the other side and the epoll descriptor are told,
- * unless this is the child, whose parent goes on with both. */
+/* A fork's child may still have the socket open, so that closing would neither notify the peer nor remove it
+ * from the epoll set: both are done explicitly, except in the child itself. */
 static void shut_down_connection(ko_control_socket *s, kb_owned *socket)
 {
     if (!s->in_child && kb_owned_is_ours(socket)) {
@@ -109,6 +113,7 @@ void ko_connection_close(ko_control_socket *s, uint32_t slot)
     if (!c)
         return;
     s->connections[slot] = NULL;
+    KB_ASSERT(c->ticket_count <= KO_MAX_TICKETS);
     (void)kb_sub_relaxed(&s->wanted, c->ticket_count);
     shut_down_connection(s, &c->socket);
     ko_queue_free(&c->queue);

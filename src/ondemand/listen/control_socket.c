@@ -1,6 +1,7 @@
-/* The control socket of a process: what `ckineto trigger` and `ckineto ps` talk to. One descriptor
- * is polled, an epoll one: behind it are the socket, its connections, and a bell that is rung when
- * there is something to tell them. Nothing here blocks. */
+/* The control socket of a process, to which `ckineto trigger` and `ckineto ps` connect. The controller polls
+ * one epoll descriptor, which covers the socket, its connections, the inotify watch of its file, and a bell
+ * that is rung when notes wait for connections. Nothing blocks. All descriptors may be closed by the program
+ * at any time; is_intact detects that, and everything is opened again. */
 #include "ondemand/listen/control_socket_impl.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #define BACKLOG 128
 #define ACCEPT_AT_ONCE                                                                             \
-    16u /* less than there is room for: none is crowded out before it was heard */
+    16u /* fewer than there are slots: no connection is evicted before it was read */
 #define DEAF_NS         UINT64_C(50000000)
 #define RETRY_NS        UINT64_C(10000000000)
 #define COMPLAIN_NS     UINT64_C(60000000000)
@@ -23,7 +24,7 @@
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
-/* Somebody who has our number: in another container, or another socket of this process. */
+/* Is the name in use: by a process with our pid in another container, or by this process? */
 static kineto_status check_name_is_free(const ko_control_socket *s, kineto_error *err)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -33,14 +34,14 @@ static kineto_status check_name_is_free(const ko_control_socket *s, kineto_error
                  errno == EAGAIN || errno == EPROTOTYPE;
     close(fd);
     return taken ? kb_fail(err, KINETO_E_BUSY,
-                           "somebody listens at '%s' already: this process, or one that has its "
-                           "number in another container",
+                           "'%s' is in use: by this process, or by one with the same pid in another "
+                           "container",
                            s->at.sun_path)
                  : KINETO_OK;
 }
 
-/* Under a name that nobody asks for until it listens: then it takes its own, in place of what an
- * earlier process of this number left there. */
+/* Binds a temporary name, listens, and then renames: clients never see a socket that does not listen, and a
+ * stale file of an earlier process with this pid is replaced. */
 static kineto_status bind_and_listen(ko_control_socket *s, kineto_error *err)
 {
     struct sockaddr_un unborn;
@@ -71,7 +72,8 @@ static bool set_epoll_events(const ko_control_socket *s, int how, int fd, uint64
     return epoll_ctl(s->epoll, how, fd, &e) == 0;
 }
 
-/* An epoll descriptor cannot be told from another by itself, only by what it knows. */
+/* An epoll descriptor has no identity that could be queried: ours is recognised by the descriptors that it
+ * contains, which EPOLL_CTL_MOD tests. */
 static bool epoll_knows_socket(const ko_control_socket *s)
 {
     return s->epoll >= 0 && s->socket.fd >= 0 &&
@@ -91,7 +93,7 @@ static bool epoll_knows_watch(const ko_control_socket *s)
            set_epoll_events(s, EPOLL_CTL_MOD, s->watch, EVENT_OF_WATCH, true);
 }
 
-/* Somebody may tidy up. A file that cannot be watched does without. */
+/* Watches for removal of the socket's file. Works without a watch if there is none. */
 static void watch_socket_file(ko_control_socket *s)
 {
     s->watch = kb_os_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
@@ -164,12 +166,12 @@ static void remove_socket_file(ko_control_socket *s)
     s->file_inode = 0;
 }
 
-/* In a fork's child it is the parent's, who goes on with it. */
+/* In a fork's child socket and file belong to the parent, which goes on using them. */
 static void close_listening_socket(ko_control_socket *s)
 {
     if (!s->in_child) {
         remove_socket_file(s);
-        if (kb_owned_is_ours(&s->socket)) { /* a child may have it open still */
+        if (kb_owned_is_ours(&s->socket)) { /* a child may still have it open */
             (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
             (void)shutdown(s->socket.fd, SHUT_RDWR);
         }
@@ -204,7 +206,7 @@ static void log_rejected_peer(ko_control_socket *s, uint64_t now_ns, const char 
     kb_log(KINETO_LOG_WARNING, "on-demand tracing: control socket: %s %u", what, number);
 }
 
-/* Who has waited longest without saying or waiting for anything. */
+/* The slot of the connection that was idle the longest and has no unfinished request. */
 static uint32_t oldest_idle(const ko_control_socket *s)
 {
     uint32_t oldest = KO_MAX_CONNECTIONS;
@@ -217,7 +219,7 @@ static uint32_t oldest_idle(const ko_control_socket *s)
     return oldest;
 }
 
-/* KO_MAX_CONNECTIONS: all wait for their traces. */
+/* A free slot, if need be by evicting an idle connection; KO_MAX_CONNECTIONS: all have unfinished requests. */
 static uint32_t find_connection_slot(ko_control_socket *s)
 {
     for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++)
@@ -226,7 +228,7 @@ static uint32_t find_connection_slot(ko_control_socket *s)
     uint32_t slot = oldest_idle(s);
     if (slot < KO_MAX_CONNECTIONS) {
         ko_control_reply_text(s, slot, "closed",
-                              "others want to connect, and this one said nothing");
+                              "closed for other connections, because this one was idle");
         ko_connection_close(s, slot);
     }
     return slot;
@@ -234,14 +236,14 @@ static uint32_t find_connection_slot(ko_control_socket *s)
 
 static bool may_connect(ko_control_socket *s, int fd, uint32_t *pid, uint64_t now_ns)
 {
-    struct ucred who = {.uid = (uid_t)-1};
-    socklen_t size = sizeof who;
-    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && size == sizeof who;
-    if (known && (who.uid == 0 || who.uid == geteuid())) {
-        *pid = (uint32_t)KB_MAX(who.pid, 0);
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t size = sizeof peer;
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && size == sizeof peer;
+    if (known && (peer.uid == 0 || peer.uid == geteuid())) {
+        *pid = (uint32_t)KB_MAX(peer.pid, 0);
         return true;
     }
-    log_rejected_peer(s, now_ns, "a connection was closed: it came from user", (unsigned)who.uid);
+    log_rejected_peer(s, now_ns, "closed a connection from user", (unsigned)peer.uid);
     return false;
 }
 
@@ -249,7 +251,7 @@ static void close_crowded(int fd)
 {
     ko_packet p;
     ko_packet_begin(&p, "closed");
-    ko_packet_put(&p, "text", "too many others wait for their traces");
+    ko_packet_put(&p, "text", "too many connections wait for their traces");
     (void)send(fd, p.data, p.bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(fd);
 }
@@ -275,6 +277,7 @@ static void admit_connection(ko_control_socket *s, int fd, uint64_t now_ns)
     c->generation = s->generation;
     c->pid = pid;
     c->active_ns = now_ns;
+    KB_ASSERT(slot < KO_MAX_CONNECTIONS && !s->connections[slot]);
     s->connections[slot] = c;
     if (!ko_connection_open(s, slot))
         ko_connection_close(s, slot);
@@ -290,18 +293,19 @@ static void accept_connections(ko_control_socket *s, uint64_t now_ns)
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
             s->deaf_until_ns = now_ns + DEAF_NS;
-            (void)epoll_knows_socket(s); /* tells it */
+            (void)epoll_knows_socket(s); /* updates the epoll set */
         }
         if (errno != EINTR && errno != ECONNABORTED)
             return;
     }
 }
 
-/* One packet each time round. An empty one looks like the end; at the end the other side is gone.
- */
+/* Receives one packet per round. An empty packet and the end of the connection both give 0 bytes: only with a
+ * hang-up event is it the end. */
 static void receive_packet(ko_control_socket *s, uint32_t slot, uint32_t events, uint64_t now_ns)
 {
     ko_connection *c = s->connections[slot];
+    KB_ASSERT(c && !c->broken);
     ssize_t n = recv(c->socket.fd, s->buffer, sizeof s->buffer, MSG_DONTWAIT | MSG_TRUNC);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
@@ -347,7 +351,7 @@ static bool is_intact(const ko_control_socket *s)
     return epoll_knows_bell(s) && (s->socket.fd < 0 || epoll_knows_socket(s));
 }
 
-/* Connections stay if only the socket's file is gone. */
+/* If only the socket's file is gone, existing connections stay open. */
 static void reopen_control_socket(ko_control_socket *s, uint64_t now_ns)
 {
     kineto_error err;
@@ -370,13 +374,12 @@ static void reopen_control_socket(ko_control_socket *s, uint64_t now_ns)
     if (s->retry_ns == 0)
         kb_log(
             KINETO_LOG_WARNING,
-            "on-demand tracing: control socket: nobody can ask for traces until it can be opened "
-            "again: %s",
+            "on-demand tracing: control socket: it is closed and will be reopened later: %s",
             err.message);
     s->retry_ns = now_ns + RETRY_NS;
 }
 
-/* When a user logs out, the system empties their XDG_RUNTIME_DIR, and programs may stay. */
+/* When a user logs out, the system removes the contents of XDG_RUNTIME_DIR, while programs may go on. */
 static void handle_file_changes(ko_control_socket *s, uint64_t now_ns)
 {
     char events[1024];
@@ -401,7 +404,7 @@ static void watch_controller(ko_control_socket *s, ko_controller *c)
 static void plan_next_turn(ko_control_socket *s, uint64_t now_ns)
 {
     if (s->deaf_until_ns && now_ns >= s->deaf_until_ns)
-        s->deaf_until_ns = 0; /* the next turn tells the epoll descriptor */
+        s->deaf_until_ns = 0; /* the next turn updates the epoll set */
     s->listener.wake_ns = s->retry_ns        ? s->retry_ns
                           : s->deaf_until_ns ? s->deaf_until_ns
                                              : UINT64_MAX;
@@ -443,7 +446,7 @@ static void turn_control_socket(ko_listener *l, ko_controller *c, uint64_t now_n
     plan_next_turn(s, now_ns);
 }
 
-/* The parent's threads may have held the lock, and be amid what it guards. */
+/* The parent's threads may have held the lock while changing `heard`: both are reset. */
 static void forget_parent_socket(ko_listener *l)
 {
     ko_control_socket *s = (ko_control_socket *)l;
@@ -455,7 +458,7 @@ static void forget_parent_socket(ko_listener *l)
     l->wake_ns = UINT64_MAX;
 }
 
-/* What was still to be said is, as far as the others take it at once. */
+/* Sends the remaining notes, as far as peers read them at once. */
 static void destroy_control_socket(ko_listener *l)
 {
     ko_control_socket *s = (ko_control_socket *)l;

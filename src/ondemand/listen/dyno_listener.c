@@ -1,5 +1,5 @@
-/* Dynolog as a listener: asks it every few seconds whether somebody wants a trace. While one is
- * under way it is told to keep the next one. */
+/* Dynolog as a listener: polls it for requests every few seconds. While a request is under way, it polls
+ * without asking for one, so that the daemon keeps the next. */
 #include "ondemand/dynolog/dyno.h"
 #include "ondemand/listen/listeners.h"
 #include "record/record.h"
@@ -15,7 +15,7 @@ typedef struct dyno_listener {
     bool is_aside;
 } dyno_listener;
 
-/* It has forgotten the text by now: who cannot be traced must say so. */
+/* The daemon has forgotten the text by now, so a refusal must be logged. */
 static void submit_dynolog_request(ko_controller *c, kineto_string text)
 {
     kineto_error err;
@@ -24,11 +24,11 @@ static void submit_dynolog_request(ko_controller *c, kineto_string text)
         kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came from Dynolog",
                (unsigned long long)ticket);
     else
-        kb_log(KINETO_LOG_WARNING, "on-demand tracing: what Dynolog asks for is refused: %s",
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: refused a request of Dynolog: %s",
                err.message);
 }
 
-/* Another client of this process answers the daemon: a request must have one answer. */
+/* Another client in this process polls the daemon: only one of them may take a request. */
 static void defer_to_other_client(ko_listener *l, uint64_t now_ns, const char *other)
 {
     dyno_listener *d = (dyno_listener *)l;
@@ -50,7 +50,7 @@ static void turn_dynolog_listener(ko_listener *l, ko_controller *c, uint64_t now
     }
     d->is_aside = false;
     bool busy = !ko_controller_can_accept(c, NULL);
-    /* What it meets is in the log, and tried again. */
+    /* Errors are logged and retried by the client. */
     (void)ko_dyno_client_run(d->client, now_ns, busy, d->interval_ns, &text, &l->wake_ns, NULL);
     l->fd = ko_dyno_client_fd(d->client);
     if (text.size > 0)
@@ -76,7 +76,7 @@ ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *er
 {
     dyno_listener *d = calloc(1, sizeof *d);
     if (!d) {
-        kb_fail(err, KINETO_E_MEMORY, "no memory to ask Dynolog");
+        kb_fail(err, KINETO_E_MEMORY, "out of memory for a Dynolog listener");
         return NULL;
     }
     if (ko_dyno_client_create(kb_setting("KINETO_IPC_SOCKET_DIR"), &d->client, err) != KINETO_OK) {

@@ -1,7 +1,6 @@
-/* A file asks for a trace when it is written, touched or moved into its place; what is in it is the
- * request. Its directory is watched, not the file, which may be away; and the directories above, by
- * their own changes only, in case one of them is moved or made anew. Nothing is looked at again and
- * again. */
+/* A trigger file requests a trace when it is written, touched or moved into place; its contents are the
+ * request. Its directory is watched by inotify, not the file itself, which may not exist; also the
+ * directories above, but only for being moved, removed or created. Nothing is polled. */
 #include "ondemand/listen/listeners.h"
 
 #include <errno.h>
@@ -14,17 +13,17 @@
 #include <unistd.h>
 
 #define MAX_LEVELS    64u
-#define SETTLE_NS     UINT64_C(10000000)  /* what writes a file does several things to it */
-#define MAX_SETTLE_NS UINT64_C(100000000) /* … but not for ever */
+#define SETTLE_NS     UINT64_C(10000000)  /* writing a file causes several events: wait for the last */
+#define MAX_SETTLE_NS UINT64_C(100000000) /* … but no longer than this */
 #define RETRY_NS      UINT64_C(10000000000)
 #define COMPLAIN_NS   UINT64_C(10000000000)
 #define READS_AT_ONCE 16u
 
 #define ABOVE_EVENTS   (IN_DELETE_SELF | IN_MOVE_SELF)
-#define MISSING_EVENTS (IN_CREATE | IN_MOVED_TO) /* of the directory that is next */
+#define MISSING_EVENTS (IN_CREATE | IN_MOVED_TO) /* creation of the next directory of the path */
 #define FILE_EVENTS    (IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVED_TO)
 
-/* What tells one state of the file from the next. */
+/* Identifies one state of the file's contents. */
 typedef struct file_identity {
     bool there;
     dev_t device;
@@ -39,8 +38,8 @@ typedef struct file_listener {
     const char *name;                 /* its last part */
     size_t level_bytes[MAX_LEVELS];   /* of the path of each directory on the way, "/" first */
     int level_watches[MAX_LEVELS];    /* -1: none */
-    uint32_t level_count, level_here; /* directories that are there */
-    int epoll, inotify; /* one in the other: together they can be told from what is not ours */
+    uint32_t level_count, level_here; /* level_here: directories that exist */
+    int epoll, inotify; /* inotify is in the epoll set, by which both can be recognised as ours */
     file_identity seen;
     uint64_t touched_ns; /* when the first of some changes was seen; 0: none */
     uint64_t due_ns;     /* when it is read */
@@ -117,8 +116,8 @@ static int watch_level(const file_listener *f, uint32_t level, bool next_is_miss
     return inotify_add_watch(f->inotify, path, events);
 }
 
-/* One level; whether to go on with the next. A directory above that may not be read is not watched;
- * one that is not there is waited for in the one above it. */
+/* Watches one level. @return whether to go on with the next. An unreadable directory above is skipped; for one
+ * that does not exist, its parent is watched for its creation. */
 static bool enter_level(file_listener *f, uint32_t level)
 {
     int watch = watch_level(f, level, false);
@@ -128,12 +127,13 @@ static bool enter_level(file_listener *f, uint32_t level)
         if (above >= 0)
             f->level_watches[level - 1] = above;
         int why = above < 0 ? errno : 0;
-        watch = why ? -1 : watch_level(f, level, false); /* made meanwhile? */
+        watch = why ? -1 : watch_level(f, level, false); /* created meanwhile? */
         if (watch < 0) {
             errno = why;
             return false;
         }
     }
+    KB_ASSERT(level < f->level_count && f->level_here == level);
     f->level_watches[level] = watch;
     if (watch >= 0 || (!last && errno == EACCES)) {
         f->level_here = level + 1;
@@ -150,7 +150,7 @@ static bool is_watched(const file_listener *f, int watch)
     return false;
 }
 
-/* @return 0, or why it cannot be watched. */
+/* Watches the whole path anew and removes watches that are not needed. @return 0 or an errno. */
 static int watch_levels(file_listener *f)
 {
     int before[MAX_LEVELS], why = 0;
@@ -175,10 +175,11 @@ static void note_change(file_listener *f, uint64_t now_ns)
 {
     if (f->touched_ns == 0)
         f->touched_ns = now_ns;
+    KB_ASSERT(f->touched_ns);
     f->due_ns = KB_MIN(now_ns + SETTLE_NS, f->touched_ns + MAX_SETTLE_NS);
 }
 
-/* Directories have changed: the file may be another one by now, of whose making nobody told us. */
+/* Directories have changed: the file may be a different one now, for which there was no event. */
 static void rewatch_levels(file_listener *f, uint64_t now_ns)
 {
     kineto_error err;
@@ -194,7 +195,7 @@ static void rewatch_levels(file_listener *f, uint64_t now_ns)
         note_change(f, now_ns);
 }
 
-/* Does it tell that directories have changed? */
+/* @return whether directories of the path have changed. */
 static bool handle_inotify_event(file_listener *f, const struct inotify_event *e, uint64_t now_ns)
 {
     bool here = f->level_here == f->level_count;
@@ -232,21 +233,21 @@ static void handle_inotify_events(file_listener *f, uint64_t now_ns)
         rewatch_levels(f, now_ns);
 }
 
-/* ---- reading it --------------------------------------------------------------------------------
+/* ---- reading the file --------------------------------------------------------------------------------
  */
 
 static kineto_status check_trigger_file(const file_listener *f, int fd, kineto_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return kb_fail_os(err, errno, "cannot look at it");
+        return kb_fail_os(err, errno, "cannot examine it");
     if (!S_ISREG(st.st_mode))
-        return kb_fail(err, KINETO_E_PERMISSION, "it is no regular file");
+        return kb_fail(err, KINETO_E_PERMISSION, "not a regular file");
     if (st.st_uid != 0 && st.st_uid != geteuid())
         return kb_fail(err, KINETO_E_PERMISSION, "it belongs to user %u", (unsigned)st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "others may write to it (mode %03o): chmod go-w '%s'",
+                       "other users may write to it (mode %03o); chmod go-w '%s'",
                        (unsigned)st.st_mode & 0777u, f->path);
     if (st.st_size > (off_t)KO_REQUEST_TEXT_BYTES)
         return kb_fail(err, KINETO_E_LIMIT, "it has %lld bytes, more than %u",
@@ -270,11 +271,11 @@ static kineto_status read_trigger_text(int fd, char *text, size_t *size, kineto_
     return kb_fail(err, KINETO_E_LIMIT, "it has more than %u bytes", KO_REQUEST_TEXT_BYTES);
 }
 
-/* Whoever asks, another process does. `away`: it is no longer there. */
+/* Treated as a request of another process. *away: the file no longer exists. */
 static kineto_status submit_trigger_file(const file_listener *f, ko_controller *c, uint64_t *ticket,
                                          bool *away, kineto_error *err)
 {
-    /* O_NONBLOCK: a pipe in its place must not hold us up. */
+    /* O_NONBLOCK: opening a FIFO in its place must not block. */
     int fd = open(f->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     size_t size = 0;
     *away = fd < 0 && errno == ENOENT;
@@ -296,7 +297,7 @@ static kineto_status submit_trigger_file(const file_listener *f, ko_controller *
     return status;
 }
 
-/* Who may make files beside it could fill a log with refusals. */
+/* Permission errors are rate-limited: other users could flood the log. */
 static void log_refusal(file_listener *f, const kineto_error *err, uint64_t now_ns)
 {
     bool often = f->complained_ns && now_ns - f->complained_ns < COMPLAIN_NS;
@@ -305,11 +306,11 @@ static void log_refusal(file_listener *f, const kineto_error *err, uint64_t now_
     if (err->code == KINETO_E_PERMISSION)
         f->complained_ns = now_ns;
     kb_log(KINETO_LOG_WARNING,
-           "on-demand tracing: what the trigger file '%s' asks for is refused: %s", f->path,
+           "on-demand tracing: refused the request of the trigger file '%s': %s", f->path,
            err->message);
 }
 
-/* What has been read already does not ask again: some changes are told late. */
+/* Contents that were read already are not submitted again: some events arrive late. */
 static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
 {
     kineto_error err;
@@ -423,7 +424,7 @@ static kineto_status prepare_trigger_file(file_listener *f, const char *path, ki
     if (status != KINETO_OK)
         return status;
     f->seen =
-        identify_trigger_file(f); /* what is there asks for nothing, what comes from here on does */
+        identify_trigger_file(f); /* existing contents are not a request, later changes are */
     int why = watch_levels(f);
     file_identity now = identify_trigger_file(f);
     if (now.there && !is_same_identity(&now, &f->seen)) {
@@ -439,7 +440,7 @@ ko_listener *ko_file_listener_create(const char *path, kineto_error *err)
 {
     file_listener *f = calloc(1, sizeof *f);
     if (!f) {
-        kb_fail(err, KINETO_E_MEMORY, "no memory to watch a trigger file");
+        kb_fail(err, KINETO_E_MEMORY, "out of memory for a trigger file");
         return NULL;
     }
     f->listener = (ko_listener){.name = "trigger file",

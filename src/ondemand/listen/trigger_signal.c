@@ -1,5 +1,6 @@
-/* A signal asks for a trace, as the configuration file describes it. What the program does with the
- * same signal it does as before: its handler is called, too. */
+/* A signal requests a trace with the values of the configuration file. The program's own handler for the same
+ * signal is called as before. The handler only rings a bell; the request is made on the controller's thread.
+ * One signal per process. */
 #include "ondemand/listen/listeners.h"
 #include "ondemand/support/wake.h"
 
@@ -11,13 +12,12 @@
 
 #define MAX_SIGNALS    65
 #define NAME_BYTES     16
-#define HANDLER_ROUNDS 1000 /* of 10 µs: a handler on another thread is in the midst of ringing */
+#define HANDLER_ROUNDS 1000 /* of 10 µs: wait for handlers that are ringing on other threads */
 
 /* ---- names -------------------------------------------------------------------------------------
  */
 
-/* Signals that nothing is lost by when they only ask for traces. Others end a program, stop it, or
- * tell of its faults, timers and children. */
+/* Signals that are safe to use. Others end or stop a program, or report its faults, timers and children. */
 static const struct {
     const char *name;
     int number;
@@ -48,8 +48,8 @@ static kineto_status check_signal(int signal, kineto_error *err)
         return KINETO_OK;
     return kb_fail(
         err, KINETO_E_ARGUMENT,
-        "signal %d cannot ask for traces, the program or the system needs it: USR1, USR2, "
-        "PWR, URG, WINCH, IO and RTMIN+0 to RTMIN+%d can",
+        "signal %d is needed by the program or the system; use USR1, USR2, "
+        "PWR, URG, WINCH, IO or RTMIN+0 to RTMIN+%d",
         signal, SIGRTMAX - SIGRTMIN);
 }
 
@@ -88,8 +88,8 @@ kineto_status ko_signal_parse(const char *text, int *signal, kineto_error *err)
     int found = find_signal(text);
     if (found < 0)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%.32s' is no signal that can ask for traces: USR1, USR2, PWR, URG, WINCH, "
-                       "IO and RTMIN+0 to RTMIN+%d can",
+                       "unknown signal '%.32s'; use USR1, USR2, PWR, URG, WINCH, "
+                       "IO or RTMIN+0 to RTMIN+%d",
                        text, SIGRTMAX - SIGRTMIN);
     kineto_status status = check_signal(found, err);
     if (status == KINETO_OK)
@@ -100,18 +100,18 @@ kineto_status ko_signal_parse(const char *text, int *signal, kineto_error *err)
 /* ---- the handler -------------------------------------------------------------------------------
  */
 
-/* A handler cannot be given anything, and may still be called by one that the program put on top of
- * it when nobody listens any more: what it needs stays. */
+/* A handler has no argument, and a handler that the program installed over ours may still call it when the
+ * listener is gone: its data is static. */
 static struct {
     struct sigaction before;
-    bool installed; /* somebody may call our handler */
+    bool installed; /* our handler may still be called */
 } signals[MAX_SIGNALS];
 static ko_wake bell;
 static int listened;     /* atomic: the signal that rings it; 0: none */
-static uint32_t ringing; /* atomic: handlers that are at it */
-static uint32_t own_pid; /* a child that nobody told of its fork must not ring for its parent */
+static uint32_t ringing; /* atomic: number of handlers that are running */
+static uint32_t own_pid; /* a child that did not go through fork handlers must not ring its parent's bell */
 
-/* @param before  receives whose turn it is afterwards: that may be another one when we are gone. */
+/* @param before  receives the previous action, to be called afterwards; copied while `ringing` holds it. */
 static void ring_bell(int signal, struct sigaction *before)
 {
     (void)kb_add_acqrel(&ringing, 1u);
@@ -139,31 +139,32 @@ static bool is_trigger_handler(const struct sigaction *a)
     return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handle_trigger_signal;
 }
 
-/* As the program's own handler was installed, which runs within ours. */
+/* Installs our handler with the flags and mask of the program's own, which runs within ours. */
 static kineto_status install_trigger_handler(int signal, kineto_error *err)
 {
     struct sigaction now, ours = {.sa_sigaction = handle_trigger_signal};
     if (sigaction(signal, NULL, &now) != 0)
-        return kb_fail_os(err, errno, "cannot look at signal %d", signal);
+        return kb_fail_os(err, errno, "cannot query signal %d", signal);
     if (is_trigger_handler(&now) || signals[signal].installed)
-        return KINETO_OK; /* it is, or lies below another one, which would be below itself */
+        return KINETO_OK; /* ours is installed, or called by another handler: installing it again would make a loop */
     bool handled =
         (now.sa_flags & SA_SIGINFO) || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
-    ours.sa_flags = SA_SIGINFO | SA_ONSTACK; /* some programs have small stacks */
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK; /* threads may have small stacks */
     ours.sa_flags |= handled ? now.sa_flags & (SA_RESTART | SA_NODEFER) : SA_RESTART;
     if (handled)
         ours.sa_mask = now.sa_mask;
     else
         sigemptyset(&ours.sa_mask);
+    KB_ASSERT(signal > 0 && signal < MAX_SIGNALS);
     signals[signal].before = now;
-    (void)kb_add_acqrel(&ringing, 0u); /* for handlers to see it */
+    (void)kb_add_acqrel(&ringing, 0u); /* release: the handler sees `before` */
     if (sigaction(signal, &ours, NULL) != 0)
         return kb_fail_os(err, errno, "cannot take signal %d", signal);
     signals[signal].installed = true;
     return KINETO_OK;
 }
 
-/* What the program installed meanwhile stays. */
+/* A handler that the program installed meanwhile stays. */
 static void remove_trigger_handler(int signal)
 {
     struct sigaction now;
@@ -173,7 +174,8 @@ static void remove_trigger_handler(int signal)
         signals[signal].installed = false;
 }
 
-/* The bell goes: none of them may ring it then. */
+/* Before the bell is closed: waits until no handler can ring it. `listened` was cleared before; together with
+ * the fence in ring_bell, a handler either sees that or is counted in `ringing`. */
 static void wait_for_handlers(void)
 {
     const struct timespec moment = {.tv_nsec = 10000};
@@ -198,17 +200,17 @@ static void submit_signal_request(const signal_listener *s, ko_controller *c, ui
     uint64_t ticket;
     if (count > 1)
         kb_log(KINETO_LOG_WARNING,
-               "on-demand tracing: %s came %u times at once: it asks for one trace", s->name,
+               "on-demand tracing: %s arrived %u times at once: one trace is requested", s->name,
                count);
     if (ko_controller_request(c, kb_string(""), KO_FROM_FILE, &ticket, &err) == KINETO_OK)
         kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came by %s",
                (unsigned long long)ticket, s->name);
     else
-        kb_log(KINETO_LOG_WARNING, "on-demand tracing: what %s asks for is refused: %s", s->name,
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: refused the request by %s: %s", s->name,
                err.message);
 }
 
-/* The program has closed it: others may be in its place. */
+/* The program has closed the bell: other files may have its numbers. */
 static void reopen_bell(signal_listener *s)
 {
     kineto_error err;
@@ -218,7 +220,7 @@ static void reopen_bell(signal_listener *s)
     if (ko_wake_open(&bell, &err) == KINETO_OK)
         kb_store_release(&listened, s->signal);
     else
-        kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s asks for no traces any more: %s", s->name,
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s no longer requests traces: %s", s->name,
                err.message);
     s->listener.fd = ko_wake_fd(&bell);
 }
@@ -238,7 +240,7 @@ static void turn_signal_listener(ko_listener *l, ko_controller *c, uint64_t now_
         submit_signal_request(s, c, count);
 }
 
-/* The handler stays the child's, as it does for any fork, until the listener is destroyed. */
+/* The handler stays installed in the child until the listener is destroyed. */
 static void forget_parent_bell(ko_listener *l)
 {
     signal_listener *s = (signal_listener *)l;
@@ -262,7 +264,7 @@ static void destroy_signal_listener(ko_listener *l)
 static kineto_status open_bell(int signal, kineto_error *err)
 {
     if (kb_load_acquire(&listened) != 0)
-        return kb_fail(err, KINETO_E_STATE, "signal %d asks for traces already: there is one only",
+        return kb_fail(err, KINETO_E_STATE, "signal %d is in use already; only one signal can request traces",
                        listened);
     kineto_status status = ko_wake_open(&bell, err);
     if (status != KINETO_OK)
@@ -281,7 +283,7 @@ ko_listener *ko_signal_listener_create(int signal, kineto_error *err)
 {
     signal_listener *s = calloc(1, sizeof *s);
     if (!s)
-        kb_fail(err, KINETO_E_MEMORY, "no memory to listen to a signal");
+        kb_fail(err, KINETO_E_MEMORY, "out of memory for a signal listener");
     if (!s || check_signal(signal, err) != KINETO_OK || open_bell(signal, err) != KINETO_OK) {
         free(s);
         return NULL;

@@ -1,5 +1,5 @@
-/* The other end of a control socket, for commands: connect to a process, say something, take what
- * comes. Nothing waits, but connecting for a moment. */
+/* The client of control sockets, for commands: connects to a process, sends packets, receives packets. Nothing
+ * blocks, except connecting, for up to CONNECT_MS. Replies are untrusted: texts are sanitised for terminals. */
 #include "ondemand/request/request.h"
 #include "ondemand/wire/control_wire.h"
 
@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Where 128 wait already. Who is stopped takes as many, too, without a word. */
+/* Waits this long if the backlog is full. A stopped process fills its backlog in silence. */
 #define CONNECT_MS 500
 
 struct ko_control_peer {
@@ -47,12 +47,12 @@ static int connect_peer(int fd, const struct sockaddr_un *to)
 static kineto_status report_no_socket(uint32_t pid, const char *path, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_NOT_FOUND,
-                   "process %u has no control socket ('%s'): is it another user's, or was it "
-                   "started without CKINETO_CONTROL?",
+                   "process %u has no control socket ('%s'); it may belong to another user, or "
+                   "was started without CKINETO_CONTROL",
                    pid, path);
 }
 
-/* Nobody listens: the process is gone, and its file was left behind. */
+/* The process has ended and left its socket file. */
 static void remove_stale(const char *path)
 {
     struct stat st;
@@ -68,33 +68,32 @@ static kineto_status cannot_connect(int why, uint32_t pid, const char *path, kin
         return report_no_socket(pid, path, err);
     if (why == EAGAIN || why == EINPROGRESS || why == ETIMEDOUT)
         return kb_fail(err, KINETO_E_BUSY,
-                       "process %u takes no connection at '%s': is it stopped, or are there too "
-                       "many?",
+                       "process %u accepts no connection at '%s'; it is stopped, or has too many "
+                       "connections",
                        pid, path);
     return kb_fail_os(err, why, "cannot connect to process %u at '%s'", pid, path);
 }
 
-/* The other side is the process that its file is named after: its numbers are those of our
- * processes, and the file is not another's. */
+/* The peer must be the process that the socket file is named after, seen from our pid namespace. */
 static kineto_status check_peer(int fd, uint32_t pid, uid_t owner, kineto_error *err)
 {
-    struct ucred who = {0};
-    socklen_t size = sizeof who;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || size != sizeof who)
-        return kb_fail_os(err, errno, "cannot see who listens at the socket of process %u", pid);
-    if (who.uid != 0 && who.uid != owner)
+    struct ucred peer = {0};
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || size != sizeof peer)
+        return kb_fail_os(err, errno, "cannot find the owner of the socket of process %u", pid);
+    if (peer.uid != 0 && peer.uid != owner)
         return kb_fail(err, KINETO_E_PERMISSION, "the socket of process %u is that of user %u", pid,
-                       (unsigned)who.uid);
-    if (who.pid == 0)
+                       (unsigned)peer.uid);
+    if (peer.pid == 0)
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "the socket of process %u is of a process that cannot be seen from this "
-                       "container: run the command outside of it",
+                       "the socket of process %u belongs to a process outside of this container; run "
+                       "the command outside of it",
                        pid);
-    if ((uint32_t)who.pid != pid)
+    if ((uint32_t)peer.pid != pid)
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "the socket of process %u is that of process %u, which has that number in a "
-                       "container: run the command inside of it",
-                       pid, (unsigned)who.pid);
+                       "the socket of process %u belongs to process %u, which has that pid inside a "
+                       "container; run the command inside of it",
+                       pid, (unsigned)peer.pid);
     return KINETO_OK;
 }
 
@@ -132,7 +131,7 @@ kineto_status ko_control_connect(uint32_t pid, ko_control_peer **out, kineto_err
     ko_control_peer *p = malloc(sizeof *p);
     if (!p) {
         close(fd);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to talk to process %u", pid);
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a connection to process %u", pid);
     }
     p->fd = fd;
     p->pid = pid;
@@ -151,7 +150,7 @@ void ko_control_close(ko_control_peer *p)
     free(p);
 }
 
-/* ---- saying something --------------------------------------------------------------------------
+/* ---- sending --------------------------------------------------------------------------
  */
 
 kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_string text,
@@ -173,13 +172,13 @@ kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_strin
     if (sent >= 0)
         return KINETO_OK;
     if (errno == EAGAIN || errno == ENOBUFS)
-        return kb_fail(err, KINETO_E_BUSY, "process %u takes no messages: is it stopped?", p->pid);
+        return kb_fail(err, KINETO_E_BUSY, "process %u accepts no messages; it may be stopped", p->pid);
     if (errno == EPIPE || errno == ECONNRESET)
         return kb_fail(err, KINETO_E_NOT_FOUND, "process %u has closed the connection", p->pid);
     return kb_fail_os(err, errno, "cannot send to process %u", p->pid);
 }
 
-/* ---- what comes --------------------------------------------------------------------------------
+/* ---- receiving --------------------------------------------------------------------------------
  */
 
 static void take_answer_pids(ko_control_answer *a, kineto_string value)
@@ -196,7 +195,7 @@ static void take_answer_pids(ko_control_answer *a, kineto_string value)
     }
 }
 
-/* Texts for a terminal. */
+/* Texts, sanitised for a terminal. False: not one of these keys. */
 static bool take_answer_text(ko_control_answer *a, kineto_string key, kineto_string value)
 {
     const struct {
@@ -222,7 +221,7 @@ static bool take_answer_text(ko_control_answer *a, kineto_string key, kineto_str
     return false;
 }
 
-/* Numbers that are out of range, or none, are as if not given. */
+/* Numbers out of range are ignored. */
 static void take_answer_number(ko_control_answer *a, kineto_string key, int64_t n)
 {
     ko_controller_status *s = &a->status;
@@ -275,28 +274,28 @@ static void take_answer_lines(ko_control_answer *a, kineto_string lines)
     a->status.host = a->host;
 }
 
-/* An empty packet is none of ours: nothing came because the other side is gone. */
+/* Packets are never empty: 0 bytes mean that the process has closed the connection. */
 kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kineto_error *err)
 {
     ko_packet_view view;
     const char *why = NULL;
     ssize_t n = -1;
-    /* Reset is said once, before what was sent until then. */
+    /* ECONNRESET is reported once, before the packets that were sent earlier. */
     for (int tries = 0; n < 0 && tries < 3; tries++) {
         n = recv(p->fd, p->buffer, sizeof p->buffer, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && errno != EINTR && errno != ECONNRESET)
             break;
     }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return kb_fail(err, KINETO_E_BUSY, "process %u has said nothing yet", p->pid);
+        return kb_fail(err, KINETO_E_BUSY, "process %u has sent nothing yet", p->pid);
     if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EINTR)))
         return kb_fail(err, KINETO_E_NOT_FOUND, "process %u has closed the connection", p->pid);
     if (n < 0)
-        return kb_fail_os(err, errno, "cannot hear process %u", p->pid);
+        return kb_fail_os(err, errno, "cannot receive from process %u", p->pid);
     if ((size_t)n > sizeof p->buffer)
         why = "it is too long";
     if (why || !ko_packet_read(p->buffer, (size_t)n, &view, &why))
-        return kb_fail(err, KINETO_E_FORMAT, "process %u sent no answer: %s", p->pid, why);
+        return kb_fail(err, KINETO_E_FORMAT, "malformed reply from process %u: %s", p->pid, why);
     memset(out, 0, sizeof *out);
     out->status.iteration = -1;
     memcpy(out->verb, view.verb, sizeof out->verb);
@@ -304,10 +303,10 @@ kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kin
     return KINETO_OK;
 }
 
-/* ---- who is there ------------------------------------------------------------------------------
+/* ---- listing processes ------------------------------------------------------------------------------
  */
 
-/* "4711.sock"; 0: another name. */
+/* The pid in "4711.sock"; 0: another name. */
 static uint32_t pid_of_socket_name(const char *name)
 {
     char expected[32];
@@ -318,12 +317,12 @@ static uint32_t pid_of_socket_name(const char *name)
     return strcmp(name, expected) == 0 ? (uint32_t)pid : 0;
 }
 
-/* One that listens, however busy it is. */
+/* Does a process listen, even if it is too busy to accept? Removes the file of one that does not. */
 static bool is_listening(const struct sockaddr_un *at)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return true; /* unknown: let it be */
+        return true; /* unknown: keep it */
     int why = connect_peer(fd, at);
     close(fd);
     if (why == ECONNREFUSED)

@@ -1,4 +1,6 @@
-/* What both ends of a control socket share: where sockets are, and what packets look like. */
+/* Shared by both ends of a control socket: the directory of the sockets, their addresses, and the format of
+ * packets. The directory must be private to the user; every step of finding it assumes that other users may
+ * create or rename files in /tmp at the same time. */
 #include "ondemand/wire/control_wire.h"
 
 #include <dirent.h>
@@ -11,22 +13,22 @@
 
 #define SHARED       "/tmp"
 #define OTHERS       (S_IRWXG | S_IRWXO)
-#define MAY_BE_MOVED (S_IWGRP | S_IWOTH) /* by others, in such a directory */
+#define MAY_BE_MOVED (S_IWGRP | S_IWOTH) /* entries of such a directory can be renamed by others */
 
 static bool is_mine_or_roots(const struct stat *st)
 {
     return st->st_uid == 0 || st->st_uid == geteuid();
 }
 
-/* Who may rename what is in it could put a directory of theirs in place of ours. */
+/* A user who may rename entries of the parent directory could replace our directory by another. */
 static kineto_status check_parent_directory(const char *above, kineto_error *err)
 {
     struct stat st;
     if (stat(above, &st) != 0)
-        return kb_fail_os(err, errno, "cannot look at '%s', where control sockets are", above);
+        return kb_fail_os(err, errno, "cannot examine '%s', where control sockets are", above);
     if (!S_ISDIR(st.st_mode))
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s', where control sockets would be, is no directory", above);
+                       "'%s', where control sockets would be, is not a directory", above);
     if (!is_mine_or_roots(&st))
         return kb_fail(err, KINETO_E_PERMISSION,
                        "'%s', where control sockets would be, belongs to user %u: set "
@@ -46,27 +48,27 @@ static kineto_status check_socket_directory(const char *path, kineto_error *err)
     if (lstat(path, &st) != 0)
         return errno == ENOENT
                    ? kb_fail(err, KINETO_E_NOT_FOUND,
-                             "there is no directory '%s': no process of this user listens", path)
-                   : kb_fail_os(err, errno, "cannot look at '%s', where control sockets are", path);
+                             "no directory '%s'; no process of this user listens", path)
+                   : kb_fail_os(err, errno, "cannot examine '%s', where control sockets are", path);
     if (S_ISLNK(st.st_mode))
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s', where control sockets are, is a symbolic link: remove it", path);
+                       "'%s', where control sockets are, is a symbolic link; remove it", path);
     if (!S_ISDIR(st.st_mode))
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s', where control sockets are, is no directory: remove it", path);
+                       "'%s', where control sockets are, is not a directory; remove it", path);
     if (st.st_uid != geteuid())
         return kb_fail(err, KINETO_E_PERMISSION,
                        "'%s', where control sockets are, belongs to user %u, not to %u", path,
                        (unsigned)st.st_uid, (unsigned)geteuid());
     if (st.st_mode & OTHERS)
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s', where control sockets are, is open to others (mode %03o): look what "
-                       "is in it, then chmod 700 or remove it",
+                       "'%s', where control sockets are, is accessible to other users (mode %03o); "
+                       "check its contents, then chmod 700 or remove it",
                        path, (unsigned)st.st_mode & 0777u);
     return KINETO_OK;
 }
 
-/* The directory above ours and the name of ours in it. */
+/* Chooses the parent directory, and the name of our directory in it. */
 static kineto_status choose_parent_directory(char above[KO_REQUEST_PATH_BYTES], char name[32],
                                              kineto_error *err)
 {
@@ -74,7 +76,7 @@ static kineto_status choose_parent_directory(char above[KO_REQUEST_PATH_BYTES], 
     struct stat st;
     snprintf(name, 32, "ckineto");
     if (setting && setting[0] != '/')
-        return kb_fail(err, KINETO_E_ARGUMENT, "XDG_RUNTIME_DIR is no absolute path");
+        return kb_fail(err, KINETO_E_ARGUMENT, "XDG_RUNTIME_DIR is not an absolute path");
     if (setting && strlen(setting) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
         return kb_fail(err, KINETO_E_LIMIT,
                        "XDG_RUNTIME_DIR has %zu bytes: the path of a socket has 107 at most",
@@ -91,9 +93,8 @@ static kineto_status choose_parent_directory(char above[KO_REQUEST_PATH_BYTES], 
     return KINETO_OK;
 }
 
-/* Another user may have taken our name in the directory that all share. Then ours has that name and
- * something that cannot be guessed, and both ends look for it: the first one, in the order of names.
- * @return whether there is one. */
+/* Another user may have taken our name in /tmp. Then our directory has that name with a random suffix. Both
+ * ends search for it and use the first one in the order of names. @return whether there is one. */
 static bool find_private_directory(const char *usual, char path[KO_REQUEST_PATH_BYTES])
 {
     const char *name = usual + sizeof SHARED;
@@ -117,7 +118,8 @@ static bool find_private_directory(const char *usual, char path[KO_REQUEST_PATH_
     return found;
 }
 
-/* Another process of ours may do the same at this moment: the first one in the order of names counts. */
+/* Another process of this user may do the same at this moment: the first one in the order of names is used,
+ * the other one is removed. */
 static kineto_status make_private_directory(const char *usual, char path[KO_REQUEST_PATH_BYTES],
                                             kineto_error *err)
 {
@@ -132,7 +134,7 @@ static kineto_status make_private_directory(const char *usual, char path[KO_REQU
     return check_socket_directory(path, err);
 }
 
-/* `path` is the usual one, and receives the one to use. */
+/* `path` holds the default path, and receives the one to use. */
 static kineto_status find_directory_in_tmp(bool make, char path[KO_REQUEST_PATH_BYTES],
                                            kineto_error *err)
 {
@@ -195,7 +197,7 @@ void ko_packet_begin(ko_packet *p, const char *verb)
     p->bytes = n > 0 ? (size_t)n : 0;
 }
 
-/* As much of the value as `room` holds; returns how much that is, escaped. */
+/* Escapes newlines and backslashes, as much of the value as fits. @return bytes written. */
 static size_t append_escaped(char *out, size_t room, const char *value)
 {
     size_t used = 0;
@@ -215,12 +217,14 @@ void ko_packet_put(ko_packet *p, const char *key, const char *value)
     size_t size = strlen(key), room = sizeof p->data - p->bytes;
     if (room < size + 2)
         return;
+    KB_ASSERT(p->bytes <= sizeof p->data);
     char *at = p->data + p->bytes;
     memcpy(at, key, size);
     at[size++] = '=';
     size += append_escaped(at + size, room - size - 1, value ? value : "");
     at[size++] = '\n';
     p->bytes += size;
+    KB_ASSERT(p->bytes <= sizeof p->data && p->data[p->bytes - 1] == '\n');
 }
 
 void ko_packet_put_int(ko_packet *p, const char *key, int64_t value)
@@ -230,10 +234,10 @@ void ko_packet_put_int(ko_packet *p, const char *key, int64_t value)
     ko_packet_put(p, key, text);
 }
 
-/* ---- reading them ------------------------------------------------------------------------------
+/* ---- reading packets ------------------------------------------------------------------------------
  */
 
-/* The next line without its end, taken off. */
+/* Takes the next line, without its newline, off *rest. */
 static kineto_string take_packet_line(kineto_string *rest)
 {
     const char *end = rest->size ? memchr(rest->data, '\n', rest->size) : NULL;
@@ -253,7 +257,7 @@ static bool is_verb(kineto_string s)
     return true;
 }
 
-/* Everything before an empty line is KEY=VALUE. */
+/* All lines before an empty one must be KEY=VALUE. @return NULL, or what is wrong. */
 static const char *check_packet_lines(kineto_string *rest, kineto_string *lines)
 {
     *lines = (kineto_string){rest->data, 0};
@@ -265,13 +269,13 @@ static const char *check_packet_lines(kineto_string *rest, kineto_string *lines)
         if (!is || is == line.data)
             return "a line is not KEY=VALUE";
         if (memchr(line.data, '\0', line.size))
-            return "there is a NUL byte in it";
+            return "it contains a NUL byte";
         lines->size = (size_t)(rest->data - lines->data);
     }
     return NULL;
 }
 
-/* Later versions add verbs and keys, and change nothing: any will do. */
+/* Later versions only add verbs and keys, so every version from 1 is accepted. */
 static const char *check_packet_version(kineto_string lines)
 {
     kineto_string key, value;
@@ -279,7 +283,7 @@ static const char *check_packet_version(kineto_string lines)
     while (ko_packet_next(&lines, &key, &value))
         if (kb_string_equal(key, kb_string("v")) &&
             (!ko_packet_number(value, &version) || version < 1))
-            return "its version (v) is no number above 0";
+            return "its version (v) is not a positive number";
     return NULL;
 }
 
