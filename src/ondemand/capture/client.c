@@ -1,5 +1,5 @@
-/* A program that records something of its own for the time of a trace: what Kineto calls its
- * client. */
+/* The program's client (Kineto's term): callbacks that record something of the program's own during a trace,
+ * and memory snapshots. Phases: IDLE → PREPARED → STARTED → IDLE; only the driver changes them. */
 #include "ondemand/capture/observers.h"
 #include "ondemand/output/output.h"
 #include "ondemand/support/callback_calls.h"
@@ -8,7 +8,7 @@
 
 typedef enum phase { IDLE, PREPARED, STARTED } phase;
 
-/* The driver's calls come one after the other; who is called is fixed when they begin. */
+/* The driver's calls are sequential. The client cannot be replaced between the first and the last of them. */
 static kineto_control_client client; /* all NULL: none */
 static phase tracing;
 static bool snapshot;
@@ -27,12 +27,12 @@ kineto_status kineto_control_set_client(const kineto_control_client *from, kinet
         client = all;
     ko_calls_unlock();
     return busy ? kb_fail(err, KINETO_E_STATE,
-                          "a trace is under way: set the client before or after it")
+                          "a trace is under way; set the client before or after it")
                 : KINETO_OK;
 }
 
-/* The driver alone changes it, and in its last call only when the client has come back: until then
- * nobody else can be set. */
+/* In the driver's last call the phase becomes IDLE only after the client has returned, since from then on it
+ * can be replaced. */
 static void set_client_phase(phase next)
 {
     ko_calls_lock();
@@ -49,7 +49,7 @@ static void call_client(void (*callback)(void *user))
 void ko_client_prepare(const ko_request *r)
 {
     if (tracing != IDLE)
-        ko_invariant("a client is prepared that is prepared already");
+        ko_invariant("the client is prepared twice");
     if (tracing == STARTED)
         call_client(client.stop);
     set_client_phase(PREPARED);
@@ -61,7 +61,7 @@ void ko_client_prepare(const ko_request *r)
 void ko_client_start(void)
 {
     if (tracing != PREPARED) {
-        ko_invariant("a client is started that is not prepared, or has started");
+        ko_invariant("the client is started without being prepared");
         return;
     }
     set_client_phase(STARTED);
@@ -71,7 +71,7 @@ void ko_client_start(void)
 void ko_client_stop(void)
 {
     if (tracing != STARTED)
-        ko_invariant("a client is stopped that has not started");
+        ko_invariant("the client is stopped without being started");
     ko_client_drop();
 }
 
@@ -102,26 +102,26 @@ bool ko_client_takes_snapshots(void)
 void ko_client_snapshot_start(void)
 {
     if (snapshot) {
-        ko_invariant("a memory snapshot begins while another one is under way");
+        ko_invariant("a memory snapshot begins during another one");
         return;
     }
     set_snapshot_under_way(true);
     call_client(client.memory_start);
 }
 
-/* It knows nothing of who may write where: it writes for itself. */
+/* The client writes to a staging file: it does not know the restrictions on paths of requests. */
 static kineto_status export_snapshot(ko_request_source source, const char *path, uint64_t *bytes,
                                      kineto_error *err)
 {
     ko_staging_file own;
-    kineto_error told = {0};
+    kineto_error failure = {0};
     kineto_status status = ko_staging_file_create(&own, path, err);
     if (status != KINETO_OK)
         return status;
-    status = client.memory_export(own.path, client.user, &told);
+    status = client.memory_export(own.path, client.user, &failure);
     if (status != KINETO_OK)
         status = kb_fail(err, status, "the program's memory_export failed: %.200s",
-                         told.message[0] ? told.message : kineto_status_text(status));
+                         failure.message[0] ? failure.message : kineto_status_text(status));
     else
         status = ko_staging_file_deliver(&own, source, path, bytes, err);
     ko_staging_file_remove(&own);
@@ -132,7 +132,7 @@ kineto_status ko_client_snapshot_stop(ko_request_source source, const char *path
                                       kineto_error *err)
 {
     if (!snapshot || !client.memory_export) {
-        ko_invariant("a memory snapshot ends that has not begun");
+        ko_invariant("a memory snapshot ends without having begun");
         return kb_fail(err, KINETO_E_STATE, "no memory snapshot is under way");
     }
     kineto_status status = export_snapshot(source, path, bytes, err);

@@ -1,6 +1,9 @@
-/* Crashes: the signal's handler writes the ring, then what was to happen without it happens: the
- * program's own handler, or the default with its status and core. Everything in the handler is
- * async-signal-safe, and happens once. */
+/* Crash handling: the signal handler writes the ring to a file, once, and then does what would have happened
+ * without it: it calls the program's own handler, or restores the default action with its exit status and
+ * core. Everything in the handler is async-signal-safe.
+ *
+ * State: OFF → ARMED (ko_crash_arm) → WRITING (the thread that wins the compare-and-swap) → DONE. Other
+ * threads that crash meanwhile wait for DONE; the writing thread, if it crashes itself, gives up. */
 #include "ondemand/capture/ring.h"
 #include "record/record.h"
 
@@ -15,7 +18,7 @@
 #include <unistd.h>
 
 #define STACK_BYTES 65536u
-#define PATIENCE_MS 10000u /* of a thread that crashes while another one writes */
+#define PATIENCE_MS 10000u /* a thread that crashes while another one writes waits this long */
 #define NS_PER_MS   1000000L
 #define NS_PER_S    1e9
 
@@ -25,20 +28,21 @@ enum { OFF = 0, ARMED = 1, WRITING = 2, DONE = 3 };
 
 static struct {
     uint32_t state;  /* atomic */
-    uint32_t pid;    /* children have their own death */
+    uint32_t pid;    /* only this process writes: a fork's child does not */
     uint32_t writer; /* atomic: the thread that writes */
-    int signal;      /* that it writes for */
+    int signal;      /* the signal that it handles */
     ko_crash_file file;
     bool armed; /* its directory is open */
-    /* Whom we call. The one in use is not written: another thread's handler may read it. */
+    /* The previous actions, to be called after ours. Two copies each: the one in use is never written, since
+     * another thread's handler may be reading it. */
     struct sigaction before[KB_COUNT(signals)][2];
     uint32_t in_use[KB_COUNT(signals)]; /* atomic */
-    bool installed[KB_COUNT(signals)];  /* somebody may call our handler */
+    bool installed[KB_COUNT(signals)];  /* our handler may be called */
 } crash;
 
 /* ---- texts --------------------------------------------------------------------------------------- */
 
-/* A line in the making; what does not fit is left out. */
+/* A line being built without the heap; truncated to what fits. */
 typedef struct line {
     size_t used;
     char text[1400];
@@ -77,7 +81,7 @@ static const char *signal_name(int sig)
     }
 }
 
-/* strerror is not for handlers. */
+/* strerror is not async-signal-safe. */
 static void append_os_error(line *l, int os_error)
 {
     switch (os_error) {
@@ -86,7 +90,7 @@ static void append_os_error(line *l, int os_error)
         append_text(l, "no space left");
         break;
     case EFBIG:
-        append_text(l, "it would be larger than files may be");
+        append_text(l, "it exceeds the file size limit");
         break;
     case EACCES:
     case EPERM:
@@ -97,10 +101,10 @@ static void append_os_error(line *l, int os_error)
         break;
     case EMFILE:
     case ENFILE:
-        append_text(l, "there is no descriptor left");
+        append_text(l, "out of file descriptors");
         break;
     case EEXIST:
-        append_text(l, "there are ten of this name already");
+        append_text(l, "ten files of this name exist already");
         break;
     default:
         append_text(l, "error ");
@@ -122,7 +126,7 @@ static void append_cause(line *l, int sig, const siginfo_t *info)
     append_number(l, kb_os_tid(), 10);
 }
 
-/* To standard error, unless nobody takes it from there. */
+/* To standard error, unless writing would block. */
 static void print_line(line *l)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -155,7 +159,7 @@ static void print_dump_result(int sig, int os_error, bool made)
     print_line(&l);
 }
 
-/* ---- what would have happened without us --------------------------------------------------------- */
+/* ---- the previous action --------------------------------------------------------- */
 
 static size_t signal_index(int sig)
 {
@@ -172,18 +176,19 @@ static struct sigaction *previous_action(size_t i)
 
 static void set_previous_action(size_t i, const struct sigaction *a)
 {
+    KB_ASSERT(i < KB_COUNT(signals) && kb_load_relaxed(&crash.in_use[i]) <= 1);
     uint32_t other = !kb_load_relaxed(&crash.in_use[i]);
     crash.before[i][other] = *a;
     kb_store_release(&crash.in_use[i], other);
 }
 
-/* A fault comes again when its instruction does; what was sent has to be sent again. */
+/* A fault recurs when its instruction is repeated; a signal that was sent must be sent again. */
 static bool will_recur(int sig, const siginfo_t *info)
 {
     return info->si_code > 0 && !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
 }
 
-/* With what it said; it waits until the handler returns. */
+/* Sends it with the same siginfo; it is pending until the handler returns. */
 static void resend_signal(int sig, siginfo_t *info)
 {
     if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)kb_os_tid(), sig, info) != 0)
@@ -221,8 +226,9 @@ static void run_previous_handler(int sig, siginfo_t *info, void *context)
 
 /* ---- the handler --------------------------------------------------------------------------------- */
 
-/* Others stop recording meanwhile, so that what is written belongs together; they go on if the
- * program outlives its signal. What somebody sets meanwhile, as a session that begins, stays. */
+/* Closes the gate meanwhile, so that the other threads stop recording and the file is consistent; they go on if
+ * the program survives the signal. Values that another thread sets meanwhile, as when a session begins, are
+ * kept: compare-and-swap. */
 static void write_ring_file(const kf_pool *pool, int sig, const siginfo_t *info)
 {
     kf_control *control = pool->control;
@@ -242,7 +248,7 @@ static void write_ring_file(const kf_pool *pool, int sig, const siginfo_t *info)
     print_dump_result(sig, os_error, made);
 }
 
-/* So that the trace ends with it, on its thread. */
+/* Records an instant, so that the trace shows the signal on its thread. */
 static void record_signal_instant(int sig)
 {
     KINETO_SITE(site, KINETO_KIND_CPU_INSTANT_EVENT, "signal");
@@ -250,7 +256,7 @@ static void record_signal_instant(int sig)
     kineto_instant_props(&site, &props);
 }
 
-/* Writing it has crashed, too: what the first signal was to do happens now. */
+/* Writing has crashed as well: does what the first signal would have done. */
 static void abandon_dump(void)
 {
     line l = {.used = 0};
@@ -303,7 +309,7 @@ static void on_crash(int sig, siginfo_t *info, void *context)
 
 /* ---- life ---------------------------------------------------------------------------------------- */
 
-/* Others of the program's threads have one if the program gave it to them. */
+/* Only for the calling thread: other threads have one if the program gave it to them. */
 void ko_crash_stack(void)
 {
     stack_t known, own = {.ss_size = STACK_BYTES};
@@ -328,8 +334,8 @@ static bool has_program_handler(const struct sigaction *a)
     return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
 }
 
-/* Nothing is blocked in our handler: if writing the ring crashes, too, it is to hear of it. Calls
- * that a signal interrupts go on, or fail, as they would without us. */
+/* No signal is blocked in our handler, so that it is called again if writing crashes. SA_RESTART as in the
+ * previous action, so that interrupted system calls behave as before. */
 static struct sigaction make_crash_action(const struct sigaction *before)
 {
     struct sigaction ours = {.sa_sigaction = on_crash,
@@ -345,19 +351,18 @@ static void install_crash_handler(size_t i)
     if (sigaction(signals[i], NULL, &now) != 0 || is_crash_handler(&now))
         return;
     if (crash.installed[i] && has_program_handler(&now))
-        return; /* one that may call ours: it would be below itself */
+        return; /* this handler may call ours: installing ours above it would make a loop */
     ours = make_crash_action(&now);
     set_previous_action(i, &now);
     kb_store_release(&crash.pid, kb_os_pid());
     if (sigaction(signals[i], &ours, &replaced) != 0)
         return;
     crash.installed[i] = true;
-    if (!is_crash_handler(
-            &replaced)) /* another thread may have installed its own since we looked */
+    if (!is_crash_handler(&replaced)) /* another thread has installed its own in between */
         set_previous_action(i, &replaced);
 }
 
-/* What the program installed meanwhile stays, also since we looked. */
+/* A handler that the program installed meanwhile stays, also one that it installed in between. */
 static void remove_crash_handler(size_t i)
 {
     struct sigaction now, replaced;
@@ -373,12 +378,13 @@ kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *
 {
     const kf_pool *pool = kineto_rt_pool();
     if (!pool)
-        return kb_fail(err, KINETO_E_STATE, "ring: it has to record before it can be written");
+        return kb_fail(err, KINETO_E_STATE,
+                       "ring: it is not recording; start it before arming crash dumps");
     if (pool->control->external)
         return KINETO_OK;
     uint32_t state = kb_load_acquire(&crash.state);
     if (crash.pid == kb_os_pid() && (state == ARMED || state == WRITING))
-        return kb_fail(err, KINETO_E_STATE, "ring: crashes are waited for already");
+        return kb_fail(err, KINETO_E_STATE, "ring: crash dumps are armed already");
     ko_crash_file file;
     kineto_status status = ko_crash_file_open(options, &file, err);
     if (status)
@@ -399,7 +405,7 @@ kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *
     return KINETO_OK;
 }
 
-/* Who came after us may hold our handler as the one to call: it goes on handing signals on. */
+/* A handler that was installed after ours may still call it: then it only passes signals on. */
 void ko_crash_disarm(void)
 {
     uint32_t armed = ARMED;

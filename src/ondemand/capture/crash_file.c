@@ -1,6 +1,6 @@
-/* The ring as a file, written by a process that is about to die: a pool with the same contents and
- * only the chunks that are in use, of which `ckineto recover` makes a trace. Async-signal-safe: no
- * heap, no lock, nothing that waits for another thread. */
+/* The file of a crash dump, written by a process that is about to die: a pool (format/format.h) with only the
+ * chunks in use, from which `ckineto recover` builds a trace. Async-signal-safe: no heap, no locks, no waiting
+ * for other threads; only ko_crash_file_open is called in advance. */
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"
 #include "record/record.h"
@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #define SUFFIX      ".ckpool"
-#define MAX_NUMBER  9u /* others of this name */
+#define MAX_NUMBER  9u /* highest number that is appended if the file exists */
 #define FILE_MODE   0600
 #define PATH_FOLDER "/tmp" /* as in output_path.c */
-#define RUN_CHUNKS  256u   /* written at once */
+#define RUN_CHUNKS  256u   /* in one write */
 
-/* ---- where to ------------------------------------------------------------------------------------ */
+/* ---- the path ------------------------------------------------------------------------------------ */
 
-/* The path that a trace would have: as asked for, or the usual one in the directory for requests.
+/* The path that a trace of the dump would have: from the options, or the default in the directory for requests.
  */
 static kineto_status find_trace_path(const kineto_control_options *o, ko_request_source *source,
                                      char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
@@ -72,7 +72,7 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
         status = open_crash_directory(f, source, err);
     if (status != KINETO_OK)
         return status;
-    /* It leads nowhere: a socket has an inode of its own to be known by. */
+    /* An unconnected socket: its inode identifies the descriptor as ours. */
     (void)kb_owned_take(&f->spare, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     f->number_at = (uint32_t)snprintf(f->path, sizeof f->path, "%s" SUFFIX, f->trace_path) -
                    (uint32_t)strlen(SUFFIX);
@@ -81,7 +81,7 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
     return KINETO_OK;
 }
 
-/* Else by its whole path. */
+/* AT_FDCWD if the program has closed the directory: then the whole path is used. */
 static int crash_directory_fd(const ko_crash_file *f)
 {
     return kb_owned_is_ours(&f->directory) ? f->directory.fd : AT_FDCWD;
@@ -98,14 +98,15 @@ static const char *crash_file_name(const ko_crash_file *f)
     return f->path + (crash_directory_fd(f) == AT_FDCWD ? 0 : f->name_at);
 }
 
-/* PATH.ckpool, or PATH.1.ckpool and so on if there is such a file: nothing is overwritten. */
+/* Creates PATH.ckpool, or PATH.1.ckpool and so on: no existing file is overwritten. */
 static int create_crash_file(ko_crash_file *f)
 {
     int directory = crash_directory_fd(f), fd = -1;
     const char *name = crash_file_name(f);
-    kb_owned_close(&f->spare); /* some programs die because they have none left */
+    kb_owned_close(&f->spare); /* the crash may be due to a lack of descriptors */
     for (uint32_t i = 0; i <= MAX_NUMBER && fd < 0; i++) {
         char *at = f->path + f->number_at;
+        KB_ASSERT(f->number_at + 2 + sizeof SUFFIX <= sizeof f->path);
         if (i > 0) {
             *at++ = '.';
             *at++ = (char)('0' + i);
@@ -139,7 +140,7 @@ static void write_bytes_at(output *out, const void *data, size_t bytes, uint64_t
     }
 }
 
-/* Words up to the end of the last entry: what lies behind was never touched. */
+/* Words up to the end of the last entry; the rest was never touched. */
 static uint32_t dictionary_words(const kf_pool *pool)
 {
     uint32_t at = 1;
@@ -157,7 +158,7 @@ static bool is_chunk_in_use(const kf_pool *pool, uint32_t index)
     return kf_chunk_state_of(&pool->descriptors[index]) != KF_CHUNK_FREE;
 }
 
-/* Rows of chunks in use, each written at once. */
+/* Consecutive chunks in use are written together. */
 static void write_chunks(output *out, const kf_pool *pool, const kf_control *header)
 {
     uint32_t count = KB_MIN(header->chunk_count, pool->chunk_count), first = 0;
@@ -167,6 +168,7 @@ static void write_chunks(output *out, const kf_pool *pool, const kf_control *hea
             end++;
         write_bytes_at(out, kf_pool_chunk(pool, first), (size_t)(end - first) * KF_CHUNK_BYTES,
                        header->chunks_offset + (uint64_t)first * KF_CHUNK_BYTES);
+        KB_ASSERT(end <= count && end - first <= RUN_CHUNKS);
         first = KB_MAX(end, first + 1);
     }
 }
@@ -177,8 +179,8 @@ static void write_dictionary(output *out, const kf_pool *pool, const kf_control 
                    header->dictionary_offset);
 }
 
-/* The head first: whatever becomes of the rest, what is there can be read. Names of threads come last, since
- * reading them opens files and walks over what the program may have damaged. */
+/* The control page first: then the file is readable, however much of the rest is written. Thread names come
+ * last, since reading them opens files and walks data that the program may have damaged. */
 static void write_pool(output *out, const kf_pool *pool, const kf_control *header)
 {
     if (ftruncate(out->fd, (off_t)header->pool_bytes) != 0)
@@ -192,7 +194,7 @@ static void write_pool(output *out, const kf_pool *pool, const kf_control *heade
     write_dictionary(out, pool, header);
 }
 
-/* ---- the head ------------------------------------------------------------------------------------ */
+/* ---- the control page ------------------------------------------------------------------------------------ */
 
 static uint64_t ring_ticks(const kb_clock_snapshot *first, const kb_clock_snapshot *now,
                            uint64_t ring_ns)
@@ -200,11 +202,11 @@ static uint64_t ring_ticks(const kb_clock_snapshot *first, const kb_clock_snapsh
     int64_t raw_ns = now->monotonic_raw_ns - first->monotonic_raw_ns;
     uint64_t ticks = now->ticks - first->ticks;
     if (raw_ns <= 0 || (uint64_t)raw_ns <= ring_ns)
-        return ticks; /* it is not so old yet */
+        return ticks; /* it has not recorded that long yet */
     return (uint64_t)((double)ticks / (double)raw_ns * (double)ring_ns);
 }
 
-/* Its only window is the ring's, and it is over; nobody records into it. */
+/* A control page with one window, that of the ring, which has ended; without a recorder. */
 static void make_pool_header(kf_control *c, const ko_crash_file *f, const kf_pool *pool)
 {
     memcpy(c, pool->control, sizeof *c);
@@ -229,11 +231,12 @@ static void make_pool_header(kf_control *c, const ko_crash_file *f, const kf_poo
                                 .wants = KF_WANT_USUAL};
     memcpy(c->output_path, f->trace_path, KB_MIN(sizeof c->output_path, sizeof f->trace_path));
     for (uint32_t i = 0; i < KF_MAX_SOURCES && c->forgotten_ticks < from; i++)
-        c->counters[i][KF_REASON_EVICTED] = 0; /* nothing that the ring is to hold */
+        c->counters[i][KF_REASON_EVICTED] = 0; /* evicted records were older than the ring */
+    KB_ASSERT(from <= end && c->snapshot_count <= KF_MAX_SNAPSHOTS);
     kf_pool_shorten(c, c->chunk_high);
 }
 
-/* As kineto_process_set_metadata, which may wait for a lock. */
+/* Like kineto_process_set_metadata, but without its lock. */
 static void add_dump_reason(const ko_crash_file *f, const kf_pool *pool, kineto_string reason)
 {
     static const char key[] = "ckineto_dump_reason";

@@ -1,4 +1,5 @@
-/* Who hears of traces: the program's observers, and the log. */
+/* The program's observers of stages, and the stage log. The table of observers is guarded by the lock of
+ * callback_calls.h, which is released while an observer runs. */
 #include "ondemand/capture/observers.h"
 
 #include "ondemand/support/callback_calls.h"
@@ -8,7 +9,7 @@
 
 enum { MAX_OBSERVERS = 8 };
 
-/* A place is free if it has no observer and nobody is in a call to the one it had. */
+/* A slot is free if it has no observer, and no call to its former observer is in progress. */
 typedef struct observer {
     kineto_stage_observer call;
     void *user;
@@ -43,7 +44,7 @@ kineto_status kineto_control_add_observer(kineto_stage_observer call, void *user
         *place = (observer){call, user};
     ko_calls_unlock();
     return place ? KINETO_OK
-                 : kb_fail(err, KINETO_E_LIMIT, "there are %d observers already: remove one",
+                 : kb_fail(err, KINETO_E_LIMIT, "%d observers are registered already; remove one",
                            MAX_OBSERVERS);
 }
 
@@ -119,7 +120,7 @@ static line format_ids(const kineto_stage_event *e)
     return l;
 }
 
-/* What there is to say besides the stage. */
+/* Path, size and text of a stage. */
 static line format_detail(const kineto_stage_event *e)
 {
     line l = {""};
@@ -144,7 +145,7 @@ void ko_log_watch(void *context, const ko_stage_note *note)
            format_detail(&e).s);
 }
 
-/* ---- what must not happen, and did -------------------------------------------------------------- */
+/* ---- violated invariants -------------------------------------------------------------- */
 
 static uint64_t violations;
 
@@ -152,7 +153,7 @@ void ko_invariant(const char *what)
 {
     (void)kb_add_relaxed(&violations, UINT64_C(1));
     kb_log(KINETO_LOG_ERROR,
-           "on-demand tracing: %s. This is a mistake in the library: please report it", what);
+           "on-demand tracing: %s; this is a bug in the library, please report it", what);
     (void)kineto_ledger_add("control", "invariant violated", 1, false, what);
 }
 

@@ -1,25 +1,25 @@
-/* Who hears of traces besides those that asked: the program's observers, the log, and the program as
- * a recorder of its own (what Kineto calls its client). */
+/* Watchers of all requests: the program's observers and the log. Also the program's client (Kineto's term):
+ * callbacks with which the program records something of its own during a trace. */
 #ifndef KO_OBSERVERS_H
 #define KO_OBSERVERS_H
 
 #include "ondemand/controller/controller.h"
 
 /* ---- watchers for ko_controller_watch; the context is NULL ---------------------------------------- */
-/** Tells the program's observers (kineto_control_add_observer). */
+/** Calls the program's observers (kineto_control_add_observer). */
 void ko_observers_watch(void *context, const ko_stage_note *note);
-/** Tells the log, a line for each stage, at level KINETO_LOG_STAGE. */
+/** Logs a line for each stage, at level KINETO_LOG_STAGE. */
 void ko_log_watch(void *context, const ko_stage_note *note);
 
 /* ---- client.c: the program's callbacks (kineto_control_set_client), for drivers ------------------
- * Nothing happens where none is set. Each call at most once between prepare and its end; what comes
- * out of order is an invariant that does not hold. */
+ * Without a client nothing happens. Order of calls: prepare, start, stop; drop at any time. Another order is
+ * reported as a violated invariant. */
 /** A trace begins; the client that is set now is called until ko_client_stop or ko_client_drop. */
 void ko_client_prepare(const ko_request *request);
 void ko_client_start(void);
 /** After the window; also ends what prepare began. */
 void ko_client_stop(void);
-/** Instead of ko_client_stop, or after it (nothing happens then): stops if it was started. */
+/** Instead of ko_client_stop, or after it (without effect): stops the client if it was started. */
 void ko_client_drop(void);
 /** Does a client take memory snapshots itself? */
 bool ko_client_takes_snapshots(void);
@@ -27,15 +27,15 @@ void ko_client_snapshot_start(void);
 /** Export to `path`, safely, then stop. */
 kineto_status ko_client_snapshot_stop(ko_request_source source, const char *path, uint64_t *bytes,
                                       kineto_error *err);
-/** … without a file: it is given up. */
+/** Stop without exporting. */
 void ko_client_snapshot_drop(void);
-/** In a fork's child: what was under way is the parent's. */
+/** In a fork's child: traces under way belong to the parent. */
 void ko_observers_forked(void);
 
-/* ---- what must not happen, and did ---------------------------------------------------------------- */
-/** Says so in the log and in the ledger of what is recorded in this process, and counts. `what` is
- *  static: "stop without start". threads: any. */
+/* ---- violated invariants ---------------------------------------------------------------- */
+/** Report a violated invariant in the log and in the ledger of this process, and count it. @param what  static
+ *  text: "stop without start". threads: any. */
 void ko_invariant(const char *what);
-/** How often since the process began. */
+/** Number of violations since the process began. */
 uint64_t ko_invariants(void);
 #endif

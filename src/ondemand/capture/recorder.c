@@ -1,16 +1,16 @@
-/* What records where a recorder is asked for traces of its programs: windows of its collector.
- * Traces are built on the thread that writes them, while the collector goes on. */
+/* The driver of a recorder: traces its programs by windows of its collector (session/windows.c). Traces are
+ * built on the thread that writes them, while the collector goes on. */
 #include "ondemand/capture/recorder.h"
 #include "ondemand/output/output.h"
 
 #define QUOTED_BYTES (6 * 256 + 3) /* a JSON string of at most 255 bytes */
 #define MAX_HEADERS  3u
 
-/* Used with the controller's lock held, but for what says otherwise. */
+/* Guarded by the controller's lock, except where noted. */
 struct ko_recorder {
     ko_recorder_options options;
     ks_window *window; /* under way; `write` takes it without the lock */
-    bool limited;      /* iterations begin it and end it by themselves */
+    bool limited;      /* its iterations begin and end it themselves */
     int64_t start_ns, end_ns;
 };
 
@@ -45,7 +45,7 @@ static kineto_status limit_recorder_window(void *context, int64_t from_step, int
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
     (void)ks_collector_steps(r->options.collector, times_ns, &pid);
     if (!pid || from_step < 0)
-        return KINETO_OK; /* then it begins when it is armed */
+        return KINETO_OK; /* the window begins when it is armed */
     r->limited = true;
     return ks_window_limit(r->options.collector, r->window, pid, (uint64_t)from_step,
                            until_step > from_step ? (uint64_t)until_step : 0, err);
@@ -80,7 +80,7 @@ static void drop_recorder_window(void *context)
 
 /* ---- writing: without the lock ------------------------------------------------------------------- */
 
-/* What the trace says of where it comes from. */
+/* Keys for the header of the trace. */
 typedef struct headers {
     char quoted[MAX_HEADERS][QUOTED_BYTES];
     kt_build_header list[MAX_HEADERS];
@@ -98,7 +98,7 @@ static void add_trace_header(headers *h, const char *key, const char *text)
     h->count++;
 }
 
-/* What only a process can record that is linked with the library. */
+/* These options need a process that is linked with the library. */
 static bool needs_linked_library(const ko_request *r) { return r->with_stack || r->with_flops; }
 
 static const kt_build_note less_than_asked = {
@@ -122,7 +122,7 @@ static kineto_status write_recorder_trace(void *context, const ko_request *reque
     kineto_trace *trace = NULL;
     headers h = {.count = 0};
     if (!r->window)
-        return kb_fail(err, KINETO_E_STATE, "there is no window to be written");
+        return kb_fail(err, KINETO_E_STATE, "no window to write");
     add_trace_header(&h, "trace_id", request->trace_id);
     add_trace_header(&h, "group_trace_id", request->group_id);
     ks_window_cut cut = {.from_ns = r->start_ns,
@@ -160,7 +160,7 @@ static uint64_t read_program_steps(void *context, int64_t times_ns[64])
     return ks_collector_steps(r->options.collector, times_ns, &pid);
 }
 
-/* ---- its life -------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------------- */
 
 kineto_status ko_recorder_create(const ko_recorder_options *options, ko_recorder **out,
                                  kineto_error *err)

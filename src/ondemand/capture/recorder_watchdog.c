@@ -1,11 +1,12 @@
-/* Dumps of a recorder's ring that nobody asked for: a step of the program was slow, or none begins
- * any more. The recorder looks at what programs count; they do nothing for it. */
+/* Automatic dumps of a recorder's ring: when a step of the program was slow, or no step begins any more. The
+ * recorder reads the step times in the control page, so the programs have no extra work. */
 #include "ondemand/capture/recorder.h"
 #include "ondemand/capture/ring.h"
 
 #include <time.h>
 
-#define LOOK_NS UINT64_C(100000000) /* 64 steps are known: shorter ones than this are seen, too */
+#define LOOK_NS                                                                                    \
+    UINT64_C(100000000) /* the last 64 step times are known, so shorter steps are seen as well */
 
 typedef struct watchdog {
     ko_listener listener; /* first */
@@ -15,8 +16,8 @@ typedef struct watchdog {
     ko_usual usual;
     uint64_t seen;    /* steps that began */
     uint32_t pid;     /* whose */
-    int64_t quiet_ns; /* slow steps that began before are not told */
-    bool hung;        /* the dump of this hang was asked for */
+    int64_t quiet_ns; /* slow steps that began earlier are ignored */
+    bool hung;        /* this hang has its dump */
     uint32_t dumps;
 } watchdog;
 
@@ -28,13 +29,13 @@ static void count_recorder_dump(watchdog *w, kineto_status status, const kineto_
     else
         kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
     if (w->dumps == KO_MAX_AUTOMATIC_DUMPS)
-        kb_log(KINETO_LOG_WARNING, "ring: %u dumps that nobody asked for: no more",
+        kb_log(KINETO_LOG_WARNING, "ring: %u automatic dumps were written; no more will be",
                KO_MAX_AUTOMATIC_DUMPS);
 }
 
 static bool may_dump_recorder(const watchdog *w) { return w->dumps < KO_MAX_AUTOMATIC_DUMPS; }
 
-/* Step number `n` lasted so long. */
+/* Requests a dump if step `n` was slow. */
 static void check_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_ns, int64_t end_ns)
 {
     kineto_error why;
@@ -48,7 +49,7 @@ static void check_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_
     count_recorder_dump(w, status, &why);
 }
 
-/* Those that are over since the last look, as far as their times are known. */
+/* Checks the steps that ended since the last turn, as far as their times are known. */
 static void check_steps(watchdog *w, ko_controller *c, uint64_t count,
                         const int64_t times_ns[KF_STEP_TIMES])
 {
@@ -67,7 +68,7 @@ static void check_for_hang(watchdog *w, ko_controller *c, uint64_t count, int64_
         kineto_status status =
             ko_controller_dump_because(c, &why, "no step for %s since step %llu began",
                                        kb_duration(since).s, (unsigned long long)(count - 1));
-        if (status == KINETO_E_BUSY) /* the ring is being written: at the next look */
+        if (status == KINETO_E_BUSY) /* the ring is being written: retry in the next turn */
             return;
         count_recorder_dump(w, status, &why);
     }
@@ -103,7 +104,7 @@ ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kin
         return NULL;
     watchdog *w = calloc(1, sizeof *w);
     if (!w) {
-        kb_fail(err, KINETO_E_MEMORY, "no memory to look at the program's steps");
+        kb_fail(err, KINETO_E_MEMORY, "out of memory for a watchdog");
         return NULL;
     }
     w->collector = options->collector;

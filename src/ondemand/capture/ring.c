@@ -1,4 +1,5 @@
-/* The ring: a session that always records and keeps the newest, and traces of what it holds. */
+/* The ring: a session with retention NEWEST that always records, and dumps of its contents. Also parses and
+ * checks its options. */
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"
 #include "record/record.h"
@@ -23,9 +24,9 @@ static struct {
 
 static void lock_ring(kb_lock *lock) { (void)kb_lock_take(lock, kb_os_self()); }
 
-/* ---- what is asked for --------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------- */
 
-/* A number that is the whole text; false: it is none. */
+/* Parses a whole text as a number within [least, most]. */
 static bool parse_ring_number(const char *text, double least, double most, double *out)
 {
     char *end;
@@ -50,7 +51,7 @@ static bool read_ring_mib(const char *value, kineto_control_options *o)
     return true;
 }
 
-/* Commas part the settings, so names of kinds are parted by "+". */
+/* Kinds are separated by "+", because commas separate the settings. */
 static bool read_ring_kinds(const char *value, kineto_control_options *o)
 {
     char list[512];
@@ -111,12 +112,14 @@ static kineto_status read_ring_word(const char *word, kineto_control_options *o,
             continue;
         return words[i].read(word + n + 1, o)
                    ? KINETO_OK
-                   : kb_fail(err, KINETO_E_ARGUMENT, "ring: '%s': wants %s", word, words[i].wants);
+                   : kb_fail(err, KINETO_E_ARGUMENT, "ring: '%s': must be %s", word,
+                             words[i].wants);
     }
-    return kb_fail(err, KINETO_E_ARGUMENT,
-                   "ring: '%s' is not known: seconds=, mb=, kinds=, crash, slow-step=, hang=, "
-                   "dumps=, path=",
-                   word);
+    return kb_fail(
+        err, KINETO_E_ARGUMENT,
+        "ring: unknown setting '%s'; use seconds=, mb=, kinds=, crash, slow-step=, hang=, "
+        "dumps=, path=",
+        word);
 }
 
 kineto_status ko_ring_parse(const char *text, kineto_control_options *options, kineto_error *err)
@@ -128,10 +131,11 @@ kineto_status ko_ring_parse(const char *text, kineto_control_options *options, k
         return KINETO_OK;
     bool plain = strcmp(text, "1") == 0;
     while (!plain && *text && !status) {
-        if (strncmp(text, "path=", 5) == 0) { /* to the end, whatever is in it */
+        if (strncmp(text, "path=", 5) == 0) { /* extends to the end, also over commas */
             o.dump_path = text + 5;
             if (!*o.dump_path)
-                status = kb_fail(err, KINETO_E_ARGUMENT, "ring: 'path=': wants a path");
+                status =
+                    kb_fail(err, KINETO_E_ARGUMENT, "ring: 'path=': must be followed by a path");
             break;
         }
         size_t n = strcspn(text, ",");
@@ -169,7 +173,7 @@ kineto_status ko_ring_check(const kineto_control_options *o, kineto_error *err)
 
 /* ---- recording ----------------------------------------------------------------------------------- */
 
-/* The rate is needed to a hundredth at most. */
+/* Measures the tick rate over 1 ms, exact to about a hundredth: it only scales the statistics of evictions. */
 static void prepare_eviction_counting(int64_t length_ns)
 {
     const struct timespec wait = {0, 1000000};
@@ -191,11 +195,12 @@ static kineto_status start_ring_session(const kineto_control_options *o, kineto_
     options.buffer_bytes = o->ring_bytes ? o->ring_bytes : KO_RING_BYTES;
     options.retention = KINETO_RETAIN_NEWEST;
     if (ring.session && ring.pid == kb_os_pid())
-        return kb_fail(err, KINETO_E_STATE, "the ring records already: stop it first");
-    ring.session = NULL; /* a parent's */
+        return kb_fail(err, KINETO_E_STATE, "the ring is recording already; stop it first");
+    ring.session = NULL; /* in a fork's child it is the parent's */
     kineto_status status = kineto_session_begin(&options, &ring.session, err);
     if (status)
         return status;
+    KB_ASSERT(ring.session && o->ring_seconds > 0);
     prepare_eviction_counting((int64_t)(o->ring_seconds * NS_PER_S));
     ring.pid = kb_os_pid();
     ring.length_ns = (int64_t)(o->ring_seconds * NS_PER_S);
@@ -207,7 +212,8 @@ kineto_status ko_ring_start(const kineto_control_options *options, kineto_error 
 {
     kineto_status status = ko_ring_check(options, err);
     if (status == KINETO_OK && options->ring_seconds == 0)
-        status = kb_fail(err, KINETO_E_ARGUMENT, "ring: of how many seconds? ring_seconds is 0");
+        status =
+            kb_fail(err, KINETO_E_ARGUMENT, "ring: ring_seconds is 0; set the length of the ring");
     lock_ring(&ring.lock);
     if (status == KINETO_OK)
         status = start_ring_session(options, err);
@@ -226,7 +232,7 @@ void ko_ring_stop(void)
 
 /* ---- dumps --------------------------------------------------------------------------------------- */
 
-/* From when on everything is there; 0: from the beginning. */
+/* From when on the ring is complete; 0: from the beginning. */
 static int64_t complete_from_ns(const kf_control *control)
 {
     uint64_t forgotten = kb_load_relaxed(&control->forgotten_ticks);
@@ -239,7 +245,7 @@ static int64_t complete_from_ns(const kf_control *control)
     return kb_clock_fit_ns(&fit, forgotten);
 }
 
-/* Texts of one dump; they live until its trace is built. */
+/* Header and notes of one dump; referenced until its trace is built. */
 typedef struct dump_texts {
     char reason[6 * REASON_BYTES + 2], ring[96], short_by[256];
     kt_build_header header[2];
@@ -262,14 +268,14 @@ static void describe_dump(dump_texts *t, const char *reason, ks_extras *extras, 
     if (whole <= extras->from_ns || kineto_rt_pool()->control->external)
         return;
     snprintf(t->short_by, sizeof t->short_by,
-             "only the last %s of %s are whole: what was before had to make room in %zu MiB",
+             "only the last %s of %s are complete: older records were overwritten in %zu MiB",
              kb_duration(now_ns - whole).s, kb_duration(ring.length_ns).s, ring.bytes / MIB);
     t->note = (kt_build_note){"ring", "shorter than asked for", t->short_by, 1, false};
     extras->notes = &t->note;
     extras->note_count = 1;
 }
 
-/* The texts go. Others may look at what else there is. */
+/* Removes references to the texts before they are freed. */
 static void clear_dump_texts(ks_extras *extras)
 {
     extras->header = NULL;
@@ -287,10 +293,11 @@ static kineto_status snapshot_ring(const char *reason, kineto_trace **out, kinet
     lock_ring(&ring.lock);
     if (!ring.session || ring.pid != kb_os_pid()) {
         status = kb_fail(err, KINETO_E_STATE,
-                         "there is no ring in this process: switch it on with CKINETO_RING, or "
+                         "no ring in this process; switch it on with CKINETO_RING, or "
                          "ring_seconds of kineto_control_options");
     } else {
         ks_extras *extras = ks_session_extras(ring.session);
+        KB_ASSERT(ring.length_ns > 0 && !extras->header && !extras->notes);
         describe_dump(texts, reason, extras, (int64_t)kb_clock_ns(CLOCK_REALTIME));
         status = kineto_session_snapshot(ring.session, out, err);
         clear_dump_texts(extras);

@@ -1,11 +1,11 @@
-/* Snapshots of memory (PROFILE_MEMORY): by the program's client if it takes them itself, else a
- * memory profile of the time that was asked for. */
+/* Memory snapshots (PROFILE_MEMORY): by the program's client if it takes them itself, else a memory profile of
+ * the requested time. Called by drivers. */
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"
 #include "profiler/profiler.h"
 
-/* Of the one under way: the controller has one at a time. */
+/* The snapshot under way; the controller has one at a time. */
 static enum { NONE, BY_CLIENT, BY_PROFILE } under_way;
 
 kineto_status ko_snapshot_start(const ko_request *request, kineto_error *err)
@@ -45,7 +45,7 @@ kineto_status ko_snapshot_stop(ko_request_source source, const char *path, uint6
     if (by == BY_CLIENT)
         return ko_client_snapshot_stop(source, path, bytes, err);
     if (by == NONE)
-        return kb_fail(err, KINETO_E_STATE, "no snapshot of memory is under way");
+        return kb_fail(err, KINETO_E_STATE, "no memory snapshot is under way");
     kineto_status status = kineto_memory_profile_stop(err);
     return status ? status : profile_write(source, path, bytes, err);
 }

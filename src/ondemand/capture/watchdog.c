@@ -1,6 +1,6 @@
-/* Dumps that nobody has to ask for: a step was slow, or there is none any more. The program's
- * thread finds that a step was slow and says so; everything else happens on the control thread,
- * which sleeps until then, or until a hang would be one. */
+/* Automatic dumps of the ring of this process: when a step was slow, or no step begins any more. The thread of
+ * the program detects a slow step and rings the control thread; everything else happens there. The control
+ * thread sleeps until it is rung, or until the time at which the current step would count as a hang. */
 #include "ondemand/capture/ring.h"
 
 #include <sched.h>
@@ -8,29 +8,29 @@
 
 #define NS_PER_S 1e9
 
-/* What the program's threads and the control thread share. It stays: a thread may be about to look.
- */
+/* Shared by the program's threads and the control thread. Static, because a thread may still read it while the
+ * watchdog is destroyed. */
 static struct {
-    uint32_t on;       /* atomic: steps are looked at */
-    uint32_t visitors; /* atomic: threads that do */
-    uint32_t busy;     /* atomic: a thread counts its step; another one's goes uncounted */
-    double factor;     /* 0: slow steps are nothing special */
-    uint64_t hang_ns;  /* 0: nor is a hang */
-    uint64_t pause_ns; /* between two dumps of slow steps: what the first one held */
+    uint32_t on;       /* atomic: the watchdog is active */
+    uint32_t visitors; /* atomic: threads within ko_watchdog_step; destroying waits for 0 */
+    uint32_t busy;     /* atomic: a thread is counting its step; others skip theirs */
+    double factor;     /* 0: slow steps are not detected */
+    uint64_t hang_ns;  /* 0: hangs are not detected */
+    uint64_t pause_ns; /* minimum time between dumps of slow steps: the length of the ring */
     ko_listener *listener;
     ko_usual usual;     /* of the thread that is busy */
     uint64_t last_step; /* atomic */
     uint64_t last_ns;   /* atomic: when the last step began; 0: none has */
-    uint32_t waiting;   /* atomic: the control thread wants to hear of the next step */
-    uint64_t quiet_ns;  /* atomic: slow steps before are not told */
-    /* The slow step to be told of: `slow` is 1 while it is there. */
+    uint32_t waiting;   /* atomic: the control thread must be rung at the next step */
+    uint64_t quiet_ns;  /* atomic: slow steps before this time are ignored */
+    /* The slow step to dump; valid while `slow` is 1: then only the control thread accesses it. */
     uint32_t slow; /* atomic */
     uint64_t slow_step, slow_ns, slow_usual_ns;
 } watch;
 
 static uint64_t watchdog_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
-/* ---- what is usual ------------------------------------------------------------------------------- */
+/* ---- the usual length ------------------------------------------------------------------------------- */
 
 static void sorted_remove(uint64_t *sorted, uint32_t count, uint64_t value)
 {
@@ -42,6 +42,7 @@ static void sorted_remove(uint64_t *sorted, uint32_t count, uint64_t value)
 
 static void sorted_insert(uint64_t *sorted, uint32_t count, uint64_t value)
 {
+    KB_ASSERT(count < KO_USUAL_STEPS);
     uint32_t at = count;
     for (; at > 0 && sorted[at - 1] > value; at--)
         sorted[at] = sorted[at - 1];
@@ -66,6 +67,7 @@ bool ko_usual_is_slow(ko_usual *u, double factor, uint64_t ns, uint64_t *usual_n
 
 static void report_slow_step(ko_controller *c, uint64_t step, uint64_t ns, uint64_t usual_ns)
 {
+    KB_ASSERT(!kb_load_relaxed(&watch.slow) && kb_load_relaxed(&watch.busy));
     watch.slow_step = step;
     watch.slow_ns = ns;
     watch.slow_usual_ns = usual_ns;
@@ -73,7 +75,7 @@ static void report_slow_step(ko_controller *c, uint64_t step, uint64_t ns, uint6
     ko_listener_ring(watch.listener, c);
 }
 
-/* `step` begins now: the one before is over. */
+/* `step` begins now, so the previous one has ended. */
 static void count_step(ko_controller *c, uint64_t step, uint64_t at_ns)
 {
     uint64_t last = kb_load_relaxed(&watch.last_ns), usual;
@@ -89,7 +91,8 @@ static void count_step(ko_controller *c, uint64_t step, uint64_t at_ns)
         ko_listener_ring(watch.listener, c);
 }
 
-/* The other side of switching off: `on` is looked at behind a full barrier. */
+/* Pairs with destroy_watchdog: announce the visit, full fence, read `on`. Destroying clears `on`, fence, reads
+ * `visitors`. So either the visit sees `on` cleared, or destroying waits for it. */
 void ko_watchdog_step(ko_controller *c, uint64_t step)
 {
     uint32_t idle = 0;
@@ -101,6 +104,7 @@ void ko_watchdog_step(ko_controller *c, uint64_t step)
         count_step(c, step, watchdog_now_ns());
         kb_store_release(&watch.busy, 0u);
     }
+    KB_ASSERT(kb_load_relaxed(&watch.visitors) > 0);
     (void)kb_add_acqrel(&watch.visitors, (uint32_t)-1);
 }
 
@@ -110,17 +114,18 @@ typedef struct watchdog {
     ko_listener listener;
     uint32_t dumps, most;
     bool told_most;
-    bool hung; /* the dump of this hang was asked for */
+    bool hung; /* this hang has its dump */
 } watchdog;
 
-/* False: there were enough. */
+/* False: the limit of automatic dumps is reached, which is logged once. */
 static bool may_dump_ring(watchdog *w)
 {
     if (w->dumps < w->most)
         return true;
     if (!w->told_most)
         kb_log(KINETO_LOG_WARNING,
-               "ring: %u dumps that nobody asked for: no more (dumps= of CKINETO_RING)", w->most);
+               "ring: %u automatic dumps were written; no more will be (dumps= of CKINETO_RING)",
+               w->most);
     w->told_most = true;
     return false;
 }
@@ -150,7 +155,7 @@ static void dump_slow_step(watchdog *w, ko_controller *c, uint64_t at_ns)
     kb_store_release(&watch.slow, 0u);
 }
 
-/* From now on the next step tells. What came in between is seen here. */
+/* Has the next step ring the control thread. A step that began meanwhile is detected here. @return wake_ns. */
 static uint64_t request_step_wakeup(uint64_t seen_ns)
 {
     kb_store_release(&watch.waiting, 1u);
@@ -160,7 +165,7 @@ static uint64_t request_step_wakeup(uint64_t seen_ns)
 
 #define BUSY_NS UINT64_C(100000000)
 
-/* False: the ring is being written, and this hang is worth a dump of its own. */
+/* Requests a dump of a hang. False: the ring is being written; to be retried, since each hang gets a dump. */
 static bool dump_hang(watchdog *w, ko_controller *c, uint64_t last_ns, uint64_t at_ns)
 {
     kineto_error why;
@@ -170,12 +175,12 @@ static bool dump_hang(watchdog *w, ko_controller *c, uint64_t last_ns, uint64_t 
     if (status == KINETO_E_BUSY)
         return false;
     count_ring_dump(w, status, &why);
-    /* that the step was slow, too, goes without saying */
+    /* The hanging step will also be slow: no second dump for it. */
     kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
     return true;
 }
 
-/* When to look again: exactly when it would be one. */
+/* Handles a hang and sets wake_ns: to the exact time at which the current step would be a hang. */
 static void check_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
 {
     uint64_t last = kb_load_acquire(&watch.last_ns);
@@ -212,7 +217,7 @@ static void destroy_watchdog(ko_listener *l)
     free(l);
 }
 
-/* Threads of the parent that were inside are not here. */
+/* Threads of the parent that were within ko_watchdog_step do not exist in the child. */
 static void reset_watchdog_in_child(ko_listener *l)
 {
     (void)l;
@@ -243,12 +248,12 @@ ko_listener *ko_watchdog_create(const kineto_control_options *o, kineto_error *e
     if (!(o->dump_on_slow_step > 0) && !(o->dump_on_hang_seconds > 0))
         return NULL;
     if (kb_load_acquire(&watch.on)) {
-        kb_fail(err, KINETO_E_STATE, "steps of this process are watched already");
+        kb_fail(err, KINETO_E_STATE, "this process has a watchdog already");
         return NULL;
     }
     watchdog *w = calloc(1, sizeof *w);
     if (!w) {
-        kb_fail(err, KINETO_E_MEMORY, "no memory to watch the program's steps");
+        kb_fail(err, KINETO_E_MEMORY, "out of memory for a watchdog");
         return NULL;
     }
     w->most = o->dump_limit ? o->dump_limit : KO_MAX_AUTOMATIC_DUMPS;

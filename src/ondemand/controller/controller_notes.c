@@ -32,7 +32,8 @@ void ko_notes_put(ko_notes *n, const ko_stage_note *note)
 {
     ko_note *item = malloc(sizeof *item);
     if (!item) {
-        kb_log(KINETO_LOG_WARNING, "out of memory: watchers are not notified that request %llu is '%s'",
+        kb_log(KINETO_LOG_WARNING,
+               "out of memory: watchers are not notified that request %llu is '%s'",
                (unsigned long long)note->ticket, ko_stage_name(note->stage));
         return;
     }
@@ -141,7 +142,8 @@ void ko_controller_unwatch(ko_controller *c, ko_watch *watch, void *context)
             n->watchers[i].watch = NULL;
     /* Between notes the delivering thread keeps the lock: since we hold it, it is within one now. */
     uint64_t delivered = n->delivered;
-    while (n->delivering && n->delivered == delivered && !pthread_equal(n->deliverer, pthread_self()))
+    while (n->delivering && n->delivered == delivered &&
+           !pthread_equal(n->deliverer, pthread_self()))
         pthread_cond_wait(&n->heard, &n->lock);
     pthread_mutex_unlock(&n->lock);
 }

@@ -15,7 +15,8 @@ void ko_request_load_file(ko_controller *c)
     kineto_error why;
     bool changed;
     if (ko_config_file_load(&c->file, &c->base, &changed, &why) != KINETO_OK)
-        kb_log(KINETO_LOG_WARNING, "configuration file: %s; the previous values remain in effect", why.message);
+        kb_log(KINETO_LOG_WARNING, "configuration file: %s; the previous values remain in effect",
+               why.message);
     else if (changed)
         kb_log(KINETO_LOG_INFO, "configuration file '%s' was read", c->file.path);
 }
@@ -126,8 +127,7 @@ static kineto_status read_dump_text(ko_controller *c, ko_intake *in, kineto_stri
                                     ko_request_source source, uint32_t number, kineto_error *err)
 {
     if (!c->driver.dump || !c->options.ring)
-        return kb_fail(err, KINETO_E_STATE,
-                       "no ring to write; switch it on with CKINETO_RING");
+        return kb_fail(err, KINETO_E_STATE, "no ring to write; switch it on with CKINETO_RING");
     kineto_status status = parse_request_text(in, text, source, err);
     if (status != KINETO_OK)
         return status;
@@ -162,7 +162,8 @@ static kineto_status start_dump_job(ko_controller *c, const ko_intake *in, kinet
 static kineto_status request_dump(ko_controller *c, ko_intake *in, kineto_string text,
                                   ko_request_source source, kineto_error *err)
 {
-    pthread_mutex_lock(&c->intake_lock); /* until the dump has its number, which is part of its path */
+    pthread_mutex_lock(
+        &c->intake_lock); /* until the dump has its number, which is part of its path */
     kineto_status status = read_dump_text(c, in, text, source, (uint32_t)c->dumps + 1, err);
     ko_controller_lock(c);
     in->ticket = ++c->last_ticket;

@@ -9,10 +9,11 @@
  * A slot is a seqlock: number is 0 while it is written, then step + 1. */
 #include "ondemand/controller/controller_impl.h"
 
-#define MAX_AT_ONCE   256u /* steps that one thread replays for others, to bound its delay */
-#define POLL_MIN_NS   INT64_C(1000000)
-#define POLL_MAX_NS   INT64_C(50000000)
-#define SAME_CLOCK_NS INT64_C(1000000000) /* a step that is further back means that the clock was set */
+#define MAX_AT_ONCE 256u /* steps that one thread replays for others, to bound its delay */
+#define POLL_MIN_NS INT64_C(1000000)
+#define POLL_MAX_NS INT64_C(50000000)
+#define SAME_CLOCK_NS                                                                              \
+    INT64_C(1000000000) /* a step that is further back means that the clock was set */
 
 /* ---- times --------------------------------------------------------------------------------------- */
 
@@ -30,7 +31,8 @@ static void write_step_slot(ko_controller *c, uint64_t n, int64_t begin_ns)
 {
     ko_step_slot *slot = &c->slots[n % KO_STEPS];
     kb_store_relaxed(&slot->number, 0);
-    kb_store_release(&slot->begin_ns, begin_ns); /* a reader that sees this time does not see the old number */
+    kb_store_release(&slot->begin_ns,
+                     begin_ns); /* a reader that sees this time does not see the old number */
     kb_store_release(&slot->number, n + 1);
 }
 

@@ -48,7 +48,8 @@ static void *run_job(void *argument)
     finish_job(c, job, status == KINETO_OK);
     ko_controller_unlock(c);
     ko_controller_wake(c);
-    kb_store_release(&job->done, true); /* the last access: afterwards the job may be joined and freed */
+    kb_store_release(&job->done,
+                     true); /* the last access: afterwards the job may be joined and freed */
     return NULL;
 }
 

@@ -372,9 +372,10 @@ static void take_request(ko_ondemand *m, const ko_request *r, int64_t now, ko_on
     m->window_start_ns = m->window_end_ns = 0;
     a->actions |= KO_ACT_ACCEPT;
     if (iterations && !steps)
-        append_reason(
-            a, "the program has not reported a step: traced for %s instead of %" PRId64 " iterations",
-            kb_duration(request_duration_ns(r)).s, r->iterations);
+        append_reason(a,
+                      "the program has not reported a step: traced for %s instead of %" PRId64
+                      " iterations",
+                      kb_duration(request_duration_ns(r)).s, r->iterations);
     if (m->by_iteration)
         plan_iterations(m, now, a);
     else

@@ -17,7 +17,7 @@
 #define BACKLOG     1024 /* connections; beyond that, TCP retries after a second */
 #define MAX_AT_ONCE 128u /* datagrams in one round */
 #define SEND_BYTES  (32 << 20)
-#define SHORT_BYTES 1024u              /* of an answer: an empty one, a count, an ordinary request */
+#define SHORT_BYTES 1024u /* of an answer: an empty one, a count, an ordinary request */
 #define TURN_NS     UINT64_C(10000000) /* for connections in one round */
 #define AGE_NS      UINT64_C(1000000000)
 #define COMPLAIN_NS UINT64_C(10000000000)
@@ -69,7 +69,10 @@ static kineto_status remove_stale_path(const ko_dyno_address *a, kineto_error *e
     if (lstat(path, &st) != 0)
         return KINETO_OK; /* bind reports the error */
     if (!S_ISSOCK(st.st_mode))
-        return kb_fail(err, KINETO_E_BUSY, "'%s' exists and is not a socket; remove it, or use another directory (--socket-dir)", path);
+        return kb_fail(
+            err, KINETO_E_BUSY,
+            "'%s' exists and is not a socket; remove it, or use another directory (--socket-dir)",
+            path);
     if (is_address_in_use(a))
         return ko_dyno_explain_bind_error(path, err);
     if (unlink(path) != 0 && errno != ENOENT)
@@ -174,15 +177,15 @@ static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint
     char service[8];
     snprintf(service, sizeof service, "%u", port);
     if (getaddrinfo(host, service, &hints, &at) != 0)
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a numeric address to listen at, for example 127.0.0.1",
-                       host);
-    kineto_status status =
-        !d->token && !is_loopback_address(at->ai_addr)
-            ? kb_fail(err, KINETO_E_ARGUMENT,
-                      "%s is reachable from other machines, whose requests write files here; set a token, "
-                      "or listen at 127.0.0.1",
-                      host)
-            : listen_on_address(d, at, host, port, err);
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "'%s' is not a numeric address to listen at, for example 127.0.0.1", host);
+    kineto_status status = !d->token && !is_loopback_address(at->ai_addr)
+                               ? kb_fail(err, KINETO_E_ARGUMENT,
+                                         "%s is reachable from other machines, whose requests "
+                                         "write files here; set a token, "
+                                         "or listen at 127.0.0.1",
+                                         host)
+                               : listen_on_address(d, at, host, port, err);
     freeaddrinfo(at);
     return status;
 }

@@ -5,12 +5,12 @@
 
 #include <time.h>
 
-#define MAX_PROCESSES    8192u
-#define MAX_OF_ONE_USER  2048u
-#define MAX_CONTEXTS     8192u
-#define MAX_TRIGGER_PIDS 4096u
-#define MAX_TEXT_BYTES   200000u /* of one text: an answer must fit into a socket buffer */
-#define MAX_WAITING      ((size_t)32 << 20) /* bytes of all waiting texts */
+#define MAX_PROCESSES           8192u
+#define MAX_OF_ONE_USER         2048u
+#define MAX_CONTEXTS            8192u
+#define MAX_TRIGGER_PIDS        4096u
+#define MAX_TEXT_BYTES          200000u /* of one text: an answer must fit into a socket buffer */
+#define MAX_WAITING             ((size_t)32 << 20) /* bytes of all waiting texts */
 #define MAX_WAITING_OF_ONE_USER ((size_t)8 << 20)
 #define SILENCE_NS              UINT64_C(60000000000)
 #define ID_BYTES                64u /* added around a text */
@@ -455,10 +455,11 @@ static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_by
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
     if (!wanted || g->count)
         return KINETO_OK;
-    return kb_fail(err, KINETO_E_LIMIT,
-                   "more than %zu MiB of configurations would wait for processes of user %u, "
-                   "%zu of them in this request; request fewer, or wait until they have fetched theirs",
-                   MAX_WAITING_OF_ONE_USER >> 20, user, wanted);
+    return kb_fail(
+        err, KINETO_E_LIMIT,
+        "more than %zu MiB of configurations would wait for processes of user %u, "
+        "%zu of them in this request; request fewer, or wait until they have fetched theirs",
+        MAX_WAITING_OF_ONE_USER >> 20, user, wanted);
 }
 
 static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gifts *g,

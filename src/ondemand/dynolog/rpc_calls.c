@@ -58,7 +58,8 @@ static kineto_status check_refusal(kineto_string answer, kineto_error *err)
     if (!kt_json_is_string(status))
         return KINETO_OK;
     status = kt_json_inside(status);
-    snprintf(text_shown, sizeof text_shown, "%.*s", (int)KB_MIN(status.size, sizeof text_shown - 1), status.data);
+    snprintf(text_shown, sizeof text_shown, "%.*s", (int)KB_MIN(status.size, sizeof text_shown - 1),
+             status.data);
     for (char *c = text_shown; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';

@@ -72,12 +72,13 @@ static kineto_status check_token_owner(const char *path, int fd, kineto_error *e
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s': not a regular file", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s' belongs to user %u; a file with a token must belong to this user", path,
-                       (unsigned)st.st_uid);
+                       "'%s' belongs to user %u; a file with a token must belong to this user",
+                       path, (unsigned)st.st_uid);
     if (st.st_mode & (S_IRWXG | S_IRWXO))
-        return kb_fail(err, KINETO_E_PERMISSION,
-                       "'%s' is accessible to other users (mode %03o); chmod 600 it, and change the token", path,
-                       (unsigned)st.st_mode & 0777u);
+        return kb_fail(
+            err, KINETO_E_PERMISSION,
+            "'%s' is accessible to other users (mode %03o); chmod 600 it, and change the token",
+            path, (unsigned)st.st_mode & 0777u);
     return KINETO_OK;
 }
 
@@ -87,10 +88,11 @@ static kineto_status check_token_text(const char *path, const char *token, kinet
     while (isgraph((unsigned char)token[n]) && (unsigned char)token[n] < 0x80)
         n++;
     if (token[n] || n < MIN_TOKEN || n >= KO_RPC_TOKEN_BYTES)
-        return kb_fail(err, KINETO_E_FORMAT,
-                       "'%s' has no token in its first line; it has %u to %u visible ASCII characters, "
-                       "such as 'openssl rand -hex 32' prints",
-                       path, MIN_TOKEN, KO_RPC_TOKEN_BYTES - 1);
+        return kb_fail(
+            err, KINETO_E_FORMAT,
+            "'%s' has no token in its first line; it has %u to %u visible ASCII characters, "
+            "such as 'openssl rand -hex 32' prints",
+            path, MIN_TOKEN, KO_RPC_TOKEN_BYTES - 1);
     return KINETO_OK;
 }
 
@@ -238,9 +240,10 @@ static kineto_status send_all(const exchange *x, kineto_string bytes, kineto_err
 static kineto_status fail_closed(const exchange *x, size_t have, kineto_error *err)
 {
     return kb_fail(err, have ? KINETO_E_FORMAT : KINETO_E_UNSUPPORTED,
-                   have ? "%s, port %u closed the connection in the middle of its reply"
-                        : "%s, port %u closed the connection without a reply: it does not know this "
-                          "function",
+                   have
+                       ? "%s, port %u closed the connection in the middle of its reply"
+                       : "%s, port %u closed the connection without a reply: it does not know this "
+                         "function",
                    daemon_host(x->daemon), daemon_port(x->daemon));
 }
 

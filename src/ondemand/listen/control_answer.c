@@ -173,8 +173,7 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     uint64_t ticket = 0;
     kineto_error err;
     if (c->ticket_count == KO_MAX_TICKETS) {
-        refuse_packet(s, slot, KINETO_E_LIMIT,
-                      "too many unfinished requests of this connection");
+        refuse_packet(s, slot, KINETO_E_LIMIT, "too many unfinished requests of this connection");
         return;
     }
     (void)kb_add_acqrel(&s->wanted, 1u); /* its notes may arrive before its ticket is known here */
@@ -188,10 +187,9 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
         return;
     }
     (void)kb_sub_relaxed(&s->wanted, 1u);
-    kb_log(
-        KINETO_LOG_INFO,
-        "on-demand tracing: refused a %s that process %u requested over the control socket: %s",
-        what, c->pid, err.message);
+    kb_log(KINETO_LOG_INFO,
+           "on-demand tracing: refused a %s that process %u requested over the control socket: %s",
+           what, c->pid, err.message);
     refuse_packet(s, slot, status, err.message);
 }
 

@@ -33,11 +33,12 @@ static kineto_status check_name_is_free(const ko_control_socket *s, kineto_error
     bool taken = connect(fd, (const struct sockaddr *)&s->at, sizeof s->at) == 0 ||
                  errno == EAGAIN || errno == EPROTOTYPE;
     close(fd);
-    return taken ? kb_fail(err, KINETO_E_BUSY,
-                           "'%s' is in use: by this process, or by one with the same pid in another "
-                           "container",
-                           s->at.sun_path)
-                 : KINETO_OK;
+    return taken
+               ? kb_fail(err, KINETO_E_BUSY,
+                         "'%s' is in use: by this process, or by one with the same pid in another "
+                         "container",
+                         s->at.sun_path)
+               : KINETO_OK;
 }
 
 /* Binds a temporary name, listens, and then renames: clients never see a socket that does not listen, and a
@@ -344,8 +345,8 @@ static void close_broken(ko_control_socket *s)
 /* ---- the listener ------------------------------------------------------------------------------
  */
 
-/* Does what is polled know what is open? Else the program has closed our descriptors, and others
- * may be in their place. Without a socket there are connections only, see reopen_control_socket. */
+/* Are all descriptors still ours? If not, the program has closed them, and other files may have their
+ * numbers. While the socket itself is closed (reopen_control_socket), only the bell is checked. */
 static bool is_intact(const ko_control_socket *s)
 {
     return epoll_knows_bell(s) && (s->socket.fd < 0 || epoll_knows_socket(s));
@@ -372,10 +373,9 @@ static void reopen_control_socket(ko_control_socket *s, uint64_t now_ns)
     }
     close_listening_socket(s);
     if (s->retry_ns == 0)
-        kb_log(
-            KINETO_LOG_WARNING,
-            "on-demand tracing: control socket: it is closed and will be reopened later: %s",
-            err.message);
+        kb_log(KINETO_LOG_WARNING,
+               "on-demand tracing: control socket: it is closed and will be reopened later: %s",
+               err.message);
     s->retry_ns = now_ns + RETRY_NS;
 }
 

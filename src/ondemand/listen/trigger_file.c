@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_LEVELS    64u
-#define SETTLE_NS     UINT64_C(10000000)  /* writing a file causes several events: wait for the last */
+#define MAX_LEVELS 64u
+#define SETTLE_NS  UINT64_C(10000000) /* writing a file causes several events: wait for the last */
 #define MAX_SETTLE_NS UINT64_C(100000000) /* … but no longer than this */
 #define RETRY_NS      UINT64_C(10000000000)
 #define COMPLAIN_NS   UINT64_C(10000000000)
@@ -423,8 +423,7 @@ static kineto_status prepare_trigger_file(file_listener *f, const char *path, ki
         status = open_watches(f, err);
     if (status != KINETO_OK)
         return status;
-    f->seen =
-        identify_trigger_file(f); /* existing contents are not a request, later changes are */
+    f->seen = identify_trigger_file(f); /* existing contents are not a request, later changes are */
     int why = watch_levels(f);
     file_identity now = identify_trigger_file(f);
     if (now.there && !is_same_identity(&now, &f->seen)) {

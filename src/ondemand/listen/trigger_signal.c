@@ -46,11 +46,10 @@ static kineto_status check_signal(int signal, kineto_error *err)
 {
     if (is_usable_signal(signal))
         return KINETO_OK;
-    return kb_fail(
-        err, KINETO_E_ARGUMENT,
-        "signal %d is needed by the program or the system; use USR1, USR2, "
-        "PWR, URG, WINCH, IO or RTMIN+0 to RTMIN+%d",
-        signal, SIGRTMAX - SIGRTMIN);
+    return kb_fail(err, KINETO_E_ARGUMENT,
+                   "signal %d is needed by the program or the system; use USR1, USR2, "
+                   "PWR, URG, WINCH, IO or RTMIN+0 to RTMIN+%d",
+                   signal, SIGRTMAX - SIGRTMIN);
 }
 
 /* 0 to 999; -1: something else. */
@@ -109,7 +108,8 @@ static struct {
 static ko_wake bell;
 static int listened;     /* atomic: the signal that rings it; 0: none */
 static uint32_t ringing; /* atomic: number of handlers that are running */
-static uint32_t own_pid; /* a child that did not go through fork handlers must not ring its parent's bell */
+static uint32_t
+    own_pid; /* a child that did not go through fork handlers must not ring its parent's bell */
 
 /* @param before  receives the previous action, to be called afterwards; copied while `ringing` holds it. */
 static void ring_bell(int signal, struct sigaction *before)
@@ -264,8 +264,8 @@ static void destroy_signal_listener(ko_listener *l)
 static kineto_status open_bell(int signal, kineto_error *err)
 {
     if (kb_load_acquire(&listened) != 0)
-        return kb_fail(err, KINETO_E_STATE, "signal %d is in use already; only one signal can request traces",
-                       listened);
+        return kb_fail(err, KINETO_E_STATE,
+                       "signal %d is in use already; only one signal can request traces", listened);
     kineto_status status = ko_wake_open(&bell, err);
     if (status != KINETO_OK)
         return status;

@@ -23,11 +23,11 @@
 #define SYS_pidfd_open 434
 #endif
 
-#define SECOND_MS      1000
-#define LONGEST_S      86400
-#define USUAL_S        60
-#define REAP_MS        5000  /* a killed process has ended by then, or hangs in the kernel */
-#define PIECE_BYTES    4096u /* a pipe or socket that is writable accepts this much without blocking */
+#define SECOND_MS   1000
+#define LONGEST_S   86400
+#define USUAL_S     60
+#define REAP_MS     5000  /* a killed process has ended by then, or hangs in the kernel */
+#define PIECE_BYTES 4096u /* a pipe or socket that is writable accepts this much without blocking */
 #define FIRST_SLEEP_NS 1000000
 #define LAST_SLEEP_NS  50000000
 

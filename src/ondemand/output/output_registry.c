@@ -66,7 +66,8 @@ static kineto_status add_output(const registered *r, kineto_error *err)
         return kb_fail(err, KINETO_E_STATE, "protocol '%s' is already registered", r->protocol);
     registered *place = find_free_output();
     if (!place)
-        return kb_fail(err, KINETO_E_LIMIT, "%d protocols are registered already; unregister one", MAX_OUTPUTS);
+        return kb_fail(err, KINETO_E_LIMIT, "%d protocols are registered already; unregister one",
+                       MAX_OUTPUTS);
     *place = *r;
     return KINETO_OK;
 }
@@ -76,11 +77,13 @@ kineto_status kineto_output_register(const char *protocol, kineto_output output,
 {
     registered r = {.output = output, .user = user, .from_requests = from_requests};
     if (!protocol || !output)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_output_register: protocol and output must not be NULL");
-    if (!normalize_protocol(protocol, r.protocol))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "invalid protocol '%.64s'; it has up to %u letters, digits, '+', '-' and '.'",
-                       protocol, KO_PROTOCOL_BYTES - 1);
+                       "kineto_output_register: protocol and output must not be NULL");
+    if (!normalize_protocol(protocol, r.protocol))
+        return kb_fail(
+            err, KINETO_E_ARGUMENT,
+            "invalid protocol '%.64s'; it has up to %u letters, digits, '+', '-' and '.'", protocol,
+            KO_PROTOCOL_BYTES - 1);
     ko_calls_lock();
     kineto_status status = add_output(&r, err);
     ko_calls_unlock();
@@ -125,7 +128,8 @@ static void complete_output_error(kineto_error *failure, kineto_status status, c
 {
     failure->message[sizeof failure->message - 1] = '\0';
     if (!failure->message[0])
-        kb_fail(failure, status, "the output '%s' failed: %s", protocol, kineto_status_text(status));
+        kb_fail(failure, status, "the output '%s' failed: %s", protocol,
+                kineto_status_text(status));
     failure->code = status;
 }
 

@@ -1,11 +1,12 @@
-/* The shared library listens by itself where the environment says so. Nothing refers to this file:
- * in a program that is linked statically, as the command is, it is not there. */
+/* The constructor of the shared library: starts listening by the environment, before main. It is a file of its
+ * own because nothing refers to it: a static linker leaves it out, so that statically linked programs, like
+ * the command, do not start by themselves. */
 #include "ondemand/process/process.h"
 #include "record/record.h"
 
 #include <errno.h>
 
-/* In a program that did not choose this library, as PyTorch's. */
+/* Programs that did not choose this library (PyTorch) get no log unless they configure it. */
 static void silence_log(void)
 {
     if (kineto_rt_quiet() && !kb_setting("KINETO_LOG_LEVEL") && !kb_setting("KINETO_LOG_FILE"))

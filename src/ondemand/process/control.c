@@ -1,4 +1,4 @@
-/* <ckineto/control.h>: what a program calls. */
+/* The public functions of <ckineto/control.h>. */
 #include "ondemand/capture/ring.h"
 #include "ondemand/process/process.h"
 
@@ -18,7 +18,7 @@ static kineto_status check_settings(const ko_settings *s, kineto_error *err)
     return ko_ring_check(o, err);
 }
 
-/* Of any version: what an older one does not have is zero, what a newer one has must be. */
+/* Options of any version: members that an older one lacks are zero, those that a newer one adds must be. */
 static kineto_status read_control_options(const kineto_control_options *in, ko_settings *s,
                                           kineto_error *err)
 {
@@ -51,7 +51,7 @@ void kineto_control_stop(void) { ko_life_stop(); }
 
 bool kineto_control_running(void) { return ko_life_listens(); }
 
-/* ---- asking -------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------------- */
 
 kineto_status kineto_control_request(const char *config, uint64_t *ticket, kineto_error *err)
 {
@@ -62,7 +62,7 @@ kineto_status kineto_control_request(const char *config, uint64_t *ticket, kinet
         return status;
     ko_controller *c = ko_control_get();
     if (!c)
-        return kb_fail(err, KINETO_E_BUSY, "busy: control is being stopped");
+        return kb_fail(err, KINETO_E_BUSY, "busy: shutting down");
     status = ko_controller_request(c, kb_string(config), KO_FROM_ARGUMENT, ticket, err);
     ko_control_put();
     return status;
@@ -79,14 +79,14 @@ void kineto_control_cancel(void)
 
 /* ---- the ring ------------------------------------------------------------------------------------ */
 
-/* Someone who waits for a dump. Its ticket is known only when notes of it may have come already. */
+/* Waits for the end of a dump. Notes may arrive before its ticket is known, so the last ends are kept. */
 typedef struct waiting {
     pthread_mutex_t lock;
     pthread_cond_t came;
     struct {
         uint64_t ticket;
         bool written;
-    } ends[8]; /* the last ones that were heard of */
+    } ends[8]; /* the last final stages, of any ticket */
     uint32_t count;
     char why[256];
 } waiting;
@@ -106,7 +106,7 @@ static void note_dump_stage(void *context, const ko_stage_note *note)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* NULL: not yet. */
+/* Whether the dump was written; NULL: it has not ended. */
 static const bool *find_dump_end(const waiting *w, uint64_t ticket)
 {
     for (uint32_t i = 0; i < KB_MIN(w->count, KB_COUNT(w->ends)); i++)
@@ -127,7 +127,7 @@ static kineto_status wait_for_dump(waiting *w, uint64_t ticket, kineto_error *er
     return status;
 }
 
-/* A value in quotes; true if it fits. */
+/* Formats ACTIVITIES_LOG_FILE with a quoted value. False: it does not fit, or contains a newline. */
 static bool format_path_request(const char *path, char *out, size_t bytes)
 {
     size_t n = (size_t)snprintf(out, bytes, "ACTIVITIES_LOG_FILE=\"");
@@ -147,7 +147,7 @@ static kineto_status dump_and_wait(ko_controller *c, const char *text, kineto_er
     waiting w = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
     uint64_t ticket = 0;
     if (!ko_controller_watch(c, note_dump_stage, &w))
-        return kb_fail(err, KINETO_E_LIMIT, "too many are waiting for dumps");
+        return kb_fail(err, KINETO_E_LIMIT, "too many threads are waiting for dumps");
     kineto_status status = ko_controller_dump(c, kb_string(text), KO_FROM_ARGUMENT, &ticket, err);
     if (!status)
         status = wait_for_dump(&w, ticket, err);
@@ -159,10 +159,12 @@ kineto_status kineto_control_dump(const char *path, kineto_error *err)
 {
     char text[2 * KO_REQUEST_PATH_BYTES + 64] = "";
     if (path && !format_path_request(path, text, sizeof text))
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_dump: '%s' cannot be a path", path);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_control_dump: '%s' is not a valid path",
+                       path);
     ko_controller *c = ko_control_get();
     if (!c)
-        return kb_fail(err, KINETO_E_STATE, "there is no ring: it is not switched on");
+        return kb_fail(err, KINETO_E_STATE,
+                       "no ring in this process; switch it on with CKINETO_RING");
     kineto_status status = dump_and_wait(c, text, err);
     ko_control_put();
     return status;

@@ -1,4 +1,5 @@
-/* What the environment and the configuration file say of whom this process listens to. */
+/* Settings from the environment and the configuration file: which listeners this process starts, and its ring.
+ * Mistakes are logged and skipped: they must not stop the program. */
 #include "ondemand/capture/ring.h"
 #include "ondemand/process/process.h"
 
@@ -8,8 +9,7 @@
 
 static void warn_bad_word(kineto_string word, const char *why)
 {
-    kb_log(KINETO_LOG_WARNING,
-           "CKINETO_CONTROL: '%.*s' %s; possible are " WORDS ", separated by commas",
+    kb_log(KINETO_LOG_WARNING, "CKINETO_CONTROL: '%.*s' %s; use " WORDS ", separated by commas",
            (int)word.size, word.data, why);
 }
 
@@ -67,7 +67,7 @@ static void read_control_words(const char *list, ko_settings *s)
     }
 }
 
-/* The file decides where it says something; the variable may have any value, also none. */
+/* ENABLE_IPC_FABRIC of the file takes precedence; the variable counts with any value, also an empty one. */
 static void add_daemon_setting(ko_settings *s)
 {
     ko_config_file file;
@@ -75,7 +75,7 @@ static void add_daemon_setting(ko_settings *s)
     bool changed;
     ko_request_init(&r);
     ko_config_file_init(&file);
-    (void)ko_config_file_load(&file, &r, &changed, NULL); /* the controller says what is wrong */
+    (void)ko_config_file_load(&file, &r, &changed, NULL); /* the controller will report errors */
     if (r.use_daemon >= 0 ? r.use_daemon == 1 : kb_os_getenv("KINETO_USE_DAEMON") != NULL)
         s->options.daemon = true;
     if (r.poll_interval_ns > 0)
@@ -95,7 +95,7 @@ static void add_ring_setting(ko_settings *s)
     if (!status && options.dump_path && strlen(options.dump_path) >= sizeof s->dump_path)
         status = kb_fail(&why, KINETO_E_ARGUMENT, "ring: the path is too long");
     if (status) {
-        kb_log(KINETO_LOG_WARNING, "CKINETO_RING: %s; there is no ring", why.message);
+        kb_log(KINETO_LOG_WARNING, "CKINETO_RING: %s; the ring stays off", why.message);
         return;
     }
     s->options = options;

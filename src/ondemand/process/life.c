@@ -1,5 +1,10 @@
-/* The controller of this process: begins, is turned by a thread, ends; and what a fork, or the end
- * of the program, does to it. */
+/* The life of the controller of this process: it is started by the program, the environment or a request, run
+ * by one thread, and stopped by the program or its end. A fork's child starts its own, with the parent's
+ * settings, at its first step or session.
+ *
+ * `life.lock` serialises start and stop. Other threads use the controller through ko_control_get, which counts
+ * users: withdraw_controller clears the pointer, and waits until the count is 0. Both sides have a full fence
+ * between their write and their read, so a user either sees NULL or is waited for. */
 #include "base/alone.h"
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
@@ -11,20 +16,20 @@
 #include <time.h>
 
 static struct {
-    pthread_mutex_t lock; /* who begins or ends it */
+    pthread_mutex_t lock; /* for starting and stopping */
     ko_controller *controller;
-    uint32_t users;  /* of the controller, at this moment */
-    uint32_t ending; /* the thread is to end */
-    uint32_t again;  /* in a fork's child: the parent listened */
+    uint32_t users;  /* atomic: threads between ko_control_get and _put */
+    uint32_t ending; /* atomic: the thread must end */
+    uint32_t again;  /* atomic: in a fork's child whose parent was listening */
     pthread_t thread;
     bool listens, registered, looked;
     ko_settings settings;
 } life = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static __thread uint32_t own_users; /* of the users */
-static __thread uint64_t this_step; /* in a step that finds nobody listening: its number + 1 */
+static __thread uint32_t own_users; /* how many of the users are this thread's */
+static __thread uint64_t this_step; /* during a step that starts the controller: its number + 1 */
 
-/* ---- using it ------------------------------------------------------------------------------------ */
+/* ---- access ------------------------------------------------------------------------------------ */
 
 ko_controller *ko_control_get(void)
 {
@@ -40,6 +45,7 @@ ko_controller *ko_control_get(void)
 
 void ko_control_put(void)
 {
+    KB_ASSERT(own_users > 0 && kb_load_relaxed(&life.users) >= own_users);
     own_users--;
     (void)kb_add_acqrel(&life.users, UINT32_MAX);
 }
@@ -53,7 +59,7 @@ void ko_control_wake(void)
     ko_control_put();
 }
 
-/* Takes it away from everybody; those who use it have gone afterwards. */
+/* Removes the controller from `life` and waits until no other thread uses it. NULL: there was none. */
 static ko_controller *withdraw_controller(void)
 {
     ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
@@ -63,14 +69,14 @@ static ko_controller *withdraw_controller(void)
     return c;
 }
 
-/* ---- what others tell it ------------------------------------------------------------------------- */
+/* ---- hooks ------------------------------------------------------------------------- */
 
 static void listen_again(void);
 
 static int64_t realtime_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
 
-/* The last iterations as the controller was told of them, and when they really began: a little
- * earlier. */
+/* The recent iterations: the time that was reported to the controller, and the ticks at which they really began,
+ * a little earlier. Each entry is a seqlock: number is 0 while it is written. */
 static struct {
     uint64_t number; /* from 1; 0: being written */
     int64_t ns;
@@ -99,7 +105,7 @@ static int64_t remember_iteration(uint64_t step, uint64_t ticks)
     return ns;
 }
 
-/* What the controller hears late counts as of then. */
+/* An iteration that was reported longer ago than this is not the one that is asked for. */
 #define LATE_NS INT64_C(1000000000)
 
 bool ko_control_iteration_at(int64_t ns, ko_iteration *out)
@@ -200,7 +206,7 @@ static ko_listener *create_watchdog_listener(const ko_settings *s, kineto_error 
     return s->options.ring_seconds > 0 ? ko_watchdog_create(&s->options, err) : NULL;
 }
 
-/* NULL without an error: nobody asked for it. */
+/* Each returns NULL without an error if its listener is not wanted. */
 typedef ko_listener *maker(const ko_settings *s, kineto_error *err);
 static maker *const makers[] = {create_socket_listener, create_daemon_listener,
                                 create_signal_listener, create_file_listener,
@@ -247,11 +253,12 @@ static void stop_ring(void)
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
 
-/* Of the environment's: a session must not be begun from inside a constructor. */
+/* From the environment: the control thread starts the ring, since sessions must not be started from within a
+ * constructor. */
 static bool ring_waits;
-static bool main_watched; /* we are told of its end */
+static bool main_watched; /* base/alone.c will report the end of the main thread */
 
-#define LOOK_NS           INT64_C(10000000000) /* where nobody tells us */
+#define LOOK_NS           INT64_C(10000000000) /* poll interval without such a report */
 #define LOOK_AFTER_END_NS INT64_C(200000000)
 
 static int64_t loop_wait_ns(void)
@@ -261,8 +268,8 @@ static int64_t loop_wait_ns(void)
     return main_watched ? -1 : LOOK_NS;
 }
 
-/* The program ended with its last thread, but for ours: what was collected is written, and the
- * process ends with this thread as it would have with that one. */
+/* All threads but the library's have ended, so the program is over: writes what was collected and ends this
+ * thread, with which the process ends. */
 static bool end_with_program(ko_controller *c)
 {
     if ((main_watched && !kb_main_ended()) || !kb_threads_only_own())
@@ -285,7 +292,7 @@ static void *run_control_thread(void *controller)
     kineto_error why;
     (void)pthread_setname_np(pthread_self(), KB_THREAD_CONTROL);
     if (ring_waits && start_ring(&life.settings, &why))
-        kb_log(KINETO_LOG_WARNING, "there is no ring: %s", why.message);
+        kb_log(KINETO_LOG_WARNING, "the ring is off: %s", why.message);
     while (!kb_load_acquire(&life.ending)) {
         bool more = ko_process_tend();
         ko_controller_turn(controller, more ? 0 : loop_wait_ns());
@@ -295,12 +302,12 @@ static void *run_control_thread(void *controller)
     return NULL;
 }
 
-/* ---- begin and end: with the lock ---------------------------------------------------------------- */
+/* ---- start and stop, with the lock ---------------------------------------------------------------- */
 
 static void stop_control_at_exit(void);
 static void forget_parent_control(void);
 
-/* Sessions of the program, too, are what a fork's child wakes up by. */
+/* The session hook is for fork's children that never step. */
 static void register_process_hooks(void)
 {
     if (life.registered)
@@ -342,6 +349,7 @@ static void stop_control(void)
     ko_controller *c = withdraw_controller();
     if (!c)
         return;
+    KB_ASSERT(!pthread_equal(pthread_self(), life.thread));
     kb_store_release(&life.ending, 1u);
     ko_controller_wake(c);
     pthread_join(life.thread, NULL);
@@ -359,6 +367,7 @@ static kineto_status start_control(const ko_settings *s, bool lenient, kineto_er
         return status;
     if (s->options.dump_on_crash)
         ko_crash_stack();
+    KB_ASSERT(!life.controller);
     life.settings = *s;
     ko_settings_own(&life.settings);
     ring_waits = lenient;
@@ -382,13 +391,13 @@ static kineto_status start_control(const ko_settings *s, bool lenient, kineto_er
     return KINETO_OK;
 }
 
-/* What only the program's own request began gives way to listeners, unless it is at it. */
+/* A controller that was started only for a request of the program is replaced, unless a request is under way. */
 static kineto_status replace_idle_controller(kineto_error *err)
 {
     const char *why;
     if (life.listens)
         return kb_fail(err, KINETO_E_STATE,
-                       "this process is listened to already: kineto_control_stop first");
+                       "this process is listening already; call kineto_control_stop first");
     if (life.controller && !ko_controller_can_accept(life.controller, &why))
         return kb_fail(err, KINETO_E_STATE, "a trace is under way: %s", why);
     stop_control();
@@ -433,10 +442,10 @@ kineto_status ko_life_ensure(kineto_error *err)
     pthread_mutex_lock(&life.lock);
     start_from_environment();
     if (!life.controller) {
-        ko_settings *nobody = calloc(1, sizeof *nobody);
-        status = nobody ? start_control(nobody, false, err)
-                        : kb_fail(err, KINETO_E_MEMORY, "out of memory");
-        free(nobody);
+        ko_settings *none = calloc(1, sizeof *none);
+        status =
+            none ? start_control(none, false, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        free(none);
     }
     pthread_mutex_unlock(&life.lock);
     return status;
@@ -445,7 +454,7 @@ kineto_status ko_life_ensure(kineto_error *err)
 void ko_life_stop(void)
 {
     if (own_users > 0)
-        return; /* in a callback: it would wait for itself */
+        return; /* called from a callback: it would wait for itself */
     pthread_mutex_lock(&life.lock);
     kb_store_release(&life.again, 0u);
     life.looked = true;
@@ -462,16 +471,16 @@ bool ko_life_listens(void)
 
 /* ---- the end of the program, and forks ----------------------------------------------------------- */
 
-/* What was collected is written. */
+/* atexit: writes what was collected. */
 static void stop_control_at_exit(void) { ko_life_stop(); }
 
-/* The thread is not here, and what the controller listens to is the parent's. */
+/* atfork, in the child: the control thread does not exist here, and the listeners belong to the parent. */
 static void forget_parent_control(void)
 {
     ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
     pthread_mutex_init(&life.lock, NULL);
     kb_store_release(&life.users, own_users);
-    /* a child that has not gone on yet hands on to its own */
+    /* a child that has not restarted yet passes the request on to its own children */
     bool listened = c || kb_load_relaxed(&life.again);
     kb_store_release(&life.again, listened && life.listens);
     ko_observers_forked();
@@ -480,7 +489,7 @@ static void forget_parent_control(void)
         ko_controller_forked(c);
 }
 
-/* In a child that goes on with what its parent did; one that only execs does not come here. */
+/* Restarts the controller in a fork's child, once. A child that only executes another program never gets here. */
 static void listen_again(void)
 {
     kineto_error why;
@@ -493,7 +502,7 @@ static void listen_again(void)
         *s = life.settings;
         ko_settings_own(s);
         if (start_control(s, true, &why))
-            kb_log(KINETO_LOG_WARNING, "the child is not listened to: %s", why.message);
+            kb_log(KINETO_LOG_WARNING, "the child does not listen for requests: %s", why.message);
     }
     free(s);
     pthread_mutex_unlock(&life.lock);

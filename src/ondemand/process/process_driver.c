@@ -1,7 +1,6 @@
-/* What records in this process when it is asked for a trace: a window of the front end, of all
- * threads, in state KINETO_ONDEMAND. Recording begins early and with little memory, so that nothing
- * keeps a window from beginning when it should; what lies outside is cut away. Traces are built on
- * the thread that writes them. */
+/* The driver of this process: records a requested trace as a window of the front end, over all threads, in state
+ * KINETO_ONDEMAND. Recording begins early and with little memory, so that the window can begin in time; records
+ * outside of it are cut away. Traces are built on the thread that writes them. */
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"
@@ -11,18 +10,18 @@
 #include <ckineto/host.h>
 #include <inttypes.h>
 
-/* At once: a turn of the controller waits so long. */
+/* Memory to prefault per turn: the controller does nothing else meanwhile. */
 #define GROW_BYTES ((size_t)4 << 20)
-/* For records that are thrown away. */
+/* Buffer of warm-up records, which are discarded. */
 #define WARM_BYTES ((size_t)2 << 20)
 #define MAX_BYTES  ((size_t)2 << 30)
 
-/* Used with the controller's lock held, but for what says otherwise. */
+/* Guarded by the controller's lock, except where noted. */
 typedef struct process {
     kineto_profiler *window;   /* prepared, or recording */
     kineto_profiler *ended;    /* to be built; `write` takes it without the lock */
     kineto_session *warm;      /* devices warm up */
-    kineto_session *warm_over; /* atomic: nobody needs it any more */
+    kineto_session *warm_over; /* atomic: to be destroyed */
     bool recording;
     uint64_t iterations; /* 0: by time */
     ko_iteration first;  /* of the window; ticks 0: not known */
@@ -34,7 +33,7 @@ static process self;
 
 /* ---- warming up ---------------------------------------------------------------------------------- */
 
-/* The kinds that plug-ins deliver. Of own kinds, those that come without being named, too. */
+/* The kinds that plug-ins deliver; with kinds of their own, also those that are recorded by default. */
 static uint64_t device_kinds(void)
 {
     uint64_t kinds = 0;
@@ -44,8 +43,8 @@ static uint64_t device_kinds(void)
     return kinds & KINETO_KINDS_OWN ? kinds | KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT) : kinds;
 }
 
-/* The window's kinds of devices, so that nothing is stopped and started again when it begins, in a
- * session that overwrites its own records and protects none of them. */
+/* Starts the window's device kinds in a session that overwrites its own records and protects none. It goes on
+ * until the window records, so that devices are not stopped and started again in between. */
 static void begin_warmup(uint64_t kinds, const char *lines)
 {
     kineto_error why;
@@ -65,7 +64,7 @@ static void begin_warmup(uint64_t kinds, const char *lines)
         kb_log(KINETO_LOG_WARNING, "devices do not warm up: %s", why.message);
 }
 
-/* Once the window itself records; by whoever has time for it. */
+/* Destroys the warm-up session, after the window records; on any thread that has time for it. */
 static void end_warmup(void)
 {
     kineto_session *none = NULL;
@@ -91,8 +90,7 @@ static bool is_key_given(const ko_request *r, const char *name)
     return false;
 }
 
-/* The limit is meant for devices: a smaller one does not take anything from the program's ranges.
- */
+/* The key limits memory for device records only: it never makes the shared buffer smaller than the default. */
 static size_t window_buffer_bytes(const ko_request *r)
 {
     if (!is_key_given(r, "ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB") || r->max_buffer_bytes <= 0)
@@ -123,7 +121,7 @@ static kineto_status start_recording(kineto_error *err)
     return status;
 }
 
-/* By iteration, recording begins now: when the first one begins it would be a moment too late. */
+/* By iteration, recording begins now: at the beginning of the first iteration it would be slightly too late. */
 static kineto_status prepare_process_window(void *context, const ko_request *request,
                                             kineto_error *err)
 {
@@ -166,15 +164,14 @@ static void begin_process_window(void *context, int64_t start_ns)
 {
     (void)context;
     if (!self.window)
-        return; /* a snapshot of memory */
+        return; /* a memory snapshot has no window */
     if (!self.iterations || !ko_control_iteration_at(start_ns, &self.first))
         self.first = (ko_iteration){0};
     kp_window_keep(self.window, start_ns, self.first.ticks);
     ko_client_start();
 }
 
-/* When the iteration began that the window ends with; 0: it ends otherwise, or that is not known.
- */
+/* Ticks at which the iteration began that ends the window; 0: not known, or the window ends otherwise. */
 static uint64_t window_end_ticks(int64_t end_ns)
 {
     ko_iteration after;
@@ -194,6 +191,7 @@ static kineto_status stop_process_window(void *context, int64_t start_ns, int64_
     kineto_status status = kp_window_end(self.window, &cut, err);
     self.start_ns = start_ns;
     self.end_ns = end_ns;
+    KB_ASSERT(!self.ended);
     self.ended = self.window;
     self.window = NULL;
     retire_warmup();
@@ -216,7 +214,7 @@ static void drop_process_window(void *context)
 
 /* ---- writing: without the lock ------------------------------------------------------------------- */
 
-/* A JSON string; ids are short. */
+/* A JSON string; `out` has QUOTED_BYTES. */
 static const char *quote_json_id(const char *text, char *out)
 {
     *kb_json_escape(out, kb_string(text), NULL) = 0;
@@ -225,7 +223,7 @@ static const char *quote_json_id(const char *text, char *out)
 
 #define QUOTED_BYTES (6 * KO_REQUEST_ID_BYTES + 3)
 
-/* What the trace says of where it comes from. */
+/* Header and notes of the trace. */
 typedef struct texts {
     char id[QUOTED_BYTES], group[QUOTED_BYTES], note[160];
     kt_build_header header[2];
@@ -257,7 +255,7 @@ static kineto_status write_process_trace(void *context, const ko_request *reques
     texts t;
     kineto_trace *trace = NULL;
     if (!self.ended)
-        return kb_fail(err, KINETO_E_STATE, "there is no window to be written");
+        return kb_fail(err, KINETO_E_STATE, "no window to write");
     make_trace_texts(&t, request);
     end_warmup();
     kineto_status status = kp_window_build(self.ended, &t.all, &trace, err);
@@ -314,7 +312,7 @@ bool ko_process_tend(void)
     return ks_sessions_grow(GROW_BYTES);
 }
 
-/* The parent's threads may have been at it: what they left is not touched, only remembered. */
+/* The parent's threads may have been changing these objects: they are not freed, only kept reachable. */
 void ko_process_forked(void)
 {
     static process inherited;

@@ -121,7 +121,8 @@ static kineto_status read_allowed_folder(wish *w)
     const char *folder = setting ? setting : "/tmp";
     size_t size = strlen(folder);
     if (folder[0] != '/')
-        return refuse_path(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is not an absolute path");
+        return refuse_path(w, KINETO_E_ARGUMENT,
+                           "KINETO_ONDEMAND_TRACE_DIR is not an absolute path");
     while (size > 0 && folder[size - 1] == '/')
         size--;
     if (size >= sizeof w->folder)

@@ -441,7 +441,8 @@ static void layer_custom(ko_request *over, const ko_request *under)
 void ko_request_layer(ko_request *over, const ko_request *under)
 {
     uint64_t taken = under->given & ~over->given & ~keys_overridden_by(over->given);
-    for (uint32_t i = 0; i < KEY_COUNT; i++) { /* a member that the upper layer set by another key, as SECS and MSECS */
+    for (uint32_t i = 0; i < KEY_COUNT;
+         i++) { /* a member that the upper layer set by another key, as SECS and MSECS */
         for (uint32_t j = 0; j < KEY_COUNT && rows[i].offset != offsetof(ko_request, custom); j++)
             if (rows[i].offset == rows[j].offset && over->given >> j & 1)
                 taken &= ~(UINT64_C(1) << i);

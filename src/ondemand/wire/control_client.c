@@ -85,15 +85,17 @@ static kineto_status check_peer(int fd, uint32_t pid, uid_t owner, kineto_error 
         return kb_fail(err, KINETO_E_PERMISSION, "the socket of process %u is that of user %u", pid,
                        (unsigned)peer.uid);
     if (peer.pid == 0)
-        return kb_fail(err, KINETO_E_PERMISSION,
-                       "the socket of process %u belongs to a process outside of this container; run "
-                       "the command outside of it",
-                       pid);
+        return kb_fail(
+            err, KINETO_E_PERMISSION,
+            "the socket of process %u belongs to a process outside of this container; run "
+            "the command outside of it",
+            pid);
     if ((uint32_t)peer.pid != pid)
-        return kb_fail(err, KINETO_E_PERMISSION,
-                       "the socket of process %u belongs to process %u, which has that pid inside a "
-                       "container; run the command inside of it",
-                       pid, (unsigned)peer.pid);
+        return kb_fail(
+            err, KINETO_E_PERMISSION,
+            "the socket of process %u belongs to process %u, which has that pid inside a "
+            "container; run the command inside of it",
+            pid, (unsigned)peer.pid);
     return KINETO_OK;
 }
 
@@ -172,7 +174,8 @@ kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_strin
     if (sent >= 0)
         return KINETO_OK;
     if (errno == EAGAIN || errno == ENOBUFS)
-        return kb_fail(err, KINETO_E_BUSY, "process %u accepts no messages; it may be stopped", p->pid);
+        return kb_fail(err, KINETO_E_BUSY, "process %u accepts no messages; it may be stopped",
+                       p->pid);
     if (errno == EPIPE || errno == ECONNRESET)
         return kb_fail(err, KINETO_E_NOT_FOUND, "process %u has closed the connection", p->pid);
     return kb_fail_os(err, errno, "cannot send to process %u", p->pid);
