@@ -184,6 +184,7 @@ static uint64_t image_key(uint32_t pid, uint64_t start_time, uint64_t exec_id)
     return kb_hash(key, sizeof key);
 }
 
+/* ks_process_visit. False: out of memory. */
 static bool note_attached_process(void *context, const kf_process_entry *p, kineto_string name)
 {
     attached *a = context;
@@ -304,6 +305,7 @@ typedef struct running {
     kb_map known;
 } running;
 
+/* ks_process_visit. */
 static bool add_running(void *context, const kf_process_entry *p, kineto_string name)
 {
     running *r = context;

@@ -359,6 +359,8 @@ static void note_spool_failure(ks_collector *c, const kineto_error *err)
     c->spool_retry_ns = collector_now_ns() + SECOND_INTERVAL_NS;
 }
 
+/* Writes entries that are new since the last call; at the end (`last`) also skipped ones, by
+ * writing all again. */
 static void copy_dictionary(ks_collector *c, bool last)
 {
     kineto_error err;

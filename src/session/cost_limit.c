@@ -77,6 +77,7 @@ typedef struct interval {
     double elapsed_ns;
 } interval;
 
+/* Droppable: records in the programs, and the recorder while it copies much. */
 static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_cost *c,
                                  uint64_t bytes)
 {
@@ -110,6 +111,7 @@ static void count_closed(ks_budget *b, const interval *l, double events)
     b->left_out_events += KB_MAX(b->events_per_ns * l->own_ns - events, 0.0);
 }
 
+/* Two or four levels at once if the limit is exceeded by far. @return whether it changed. */
 static bool raise_level(ks_budget *b, uint64_t now_ns, double droppable_ppm)
 {
     if (b->share_ppm <= b->ppm || droppable_ppm < b->ppm * WORTH || b->level + 1 == KS_LEVELS)

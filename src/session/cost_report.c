@@ -14,6 +14,7 @@ typedef struct text {
     char *at, *end;
 } text;
 
+/* Truncates at the end of the buffer; numbers do not depend on the locale. */
 __attribute__((format(printf, 2, 3))) static void append_format(text *t, const char *format, ...)
 {
     va_list args;
@@ -25,6 +26,7 @@ __attribute__((format(printf, 2, 3))) static void append_format(text *t, const c
     KB_ASSERT(t->at < t->end);
 }
 
+/* For %llu. */
 static unsigned long long as_ull(uint64_t n) { return n; }
 
 /* ---- lines of the ledger ------------------------------------------------------------------------- */
@@ -39,6 +41,7 @@ static double percent_of_elapsed(const ks_cost_said *s)
     return s->lasted_ns ? 100 * (double)recording_cost_ns(s) / (double)s->lasted_ns : 0;
 }
 
+/* The most meaningful share: of the program's own time, or of elapsed time if that is too short. */
 static void put_share(text *t, const ks_cost_said *s)
 {
     const ks_cost *c = &s->cost;
@@ -118,6 +121,7 @@ static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t le
                       "events of this line and the next, about: programs do not even count them"};
 }
 
+/* No line for a level that was never in force. */
 static void note_level(const ks_account *a, const ks_budget *b, uint32_t level, ks_cost_note *note,
                        void *context)
 {
@@ -138,6 +142,7 @@ static bool is_limit_kept(const ks_budget *b, const ks_cost *c)
     return ks_cost_share_ppm(c) <= b->ppm;
 }
 
+/* Whether the limit was kept, and what each level dropped. */
 static void note_cost_limit(const ks_account *a, const ks_budget *b, const ks_cost *c,
                             ks_cost_note *note, void *context)
 {
@@ -170,6 +175,8 @@ static void put_records(text *t, const ks_tally *tally)
     append_format(t, "}");
 }
 
+/* Calls and time of each timed operation. KF_COST_ATTACH is in ns already, the others are in
+ * ticks. */
 static void put_timed(text *t, const ks_account *a)
 {
     static const char *const names[] = {
@@ -185,6 +192,7 @@ static void put_timed(text *t, const ks_account *a)
     append_format(t, "}");
 }
 
+/* The measured cost of one record, by unit. */
 static void put_units(text *t, const ks_account *a, const kf_control *control)
 {
     static const char *const names[KF_UNIT_COUNT] = {"range", "other record", "further word",
@@ -220,6 +228,7 @@ static void put_known(text *t, const char *key, bool known, uint64_t ns)
         append_format(t, ", \"%s\": null", key);
 }
 
+/* CPU times; those that only a recorder or only a program knows are omitted. */
 static void put_cpu(text *t, const ks_cost_said *s)
 {
     const ks_cost *c = &s->cost;

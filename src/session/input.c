@@ -222,6 +222,7 @@ static uint32_t copy_dictionary(uint64_t *to, const kf_pool *pool)
     return at;
 }
 
+/* Order matters: control page before sealed chunks, dictionary after them; see settle_lapped. */
 static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *err)
 {
     state *s = in->state;
@@ -259,6 +260,7 @@ static ssize_t read_spool_at(int fd, void *data, size_t bytes, uint64_t at)
     return (ssize_t)done;
 }
 
+/* Also refuses spools of other versions. */
 static kineto_status check_spool_header(const char *path, const kf_spool_header *h, ssize_t n,
                                         kineto_error *err)
 {
@@ -449,6 +451,7 @@ static kineto_status read_pool_and_spool(ks_input *in, const kf_pool *pool, cons
     return status;
 }
 
+/* On failure *out is NULL and everything is freed. */
 static kineto_status open_input(const kf_pool *pool, const char *path, const ks_spool *written,
                                 ks_input **out, kineto_error *err)
 {

@@ -9,6 +9,7 @@
 
 #define RESERVE_BYTES ((size_t)4 << 30)
 
+/* rt adopts the pool: its threads record into it from then on. It is never unmapped. */
 static kineto_status create_own_pool(size_t buffer_bytes, kineto_error *err)
 {
     size_t reserve = KB_MAX(buffer_bytes, RESERVE_BYTES);

@@ -41,6 +41,7 @@ static const char *format_proc_path(uint32_t pid, const char *what, char path[64
     return path;
 }
 
+/* "" if it cannot be read. */
 static void read_namespace(uint32_t pid, const char *which, char *buf, size_t size)
 {
     char path[64];
@@ -95,6 +96,7 @@ static uint64_t exec_id_at(uint32_t pid, uint64_t address)
     return kb_os_exec_id_from(bytes);
 }
 
+/* Also sets random_at and secure. */
 static uint64_t find_exec_id(ks_image *it)
 {
     it->random_at = read_auxiliary(it->pid, &it->secure);
@@ -167,6 +169,7 @@ static ks_unrecorded classify_file(int fd)
     return KS_UNRECORDED_UNUSED;
 }
 
+/* Set-uid or set-gid to another user or group. */
 static bool raises_privileges(const struct stat *st)
 {
     return ((st->st_mode & S_ISUID) && st->st_uid != geteuid()) ||
@@ -325,6 +328,7 @@ static ks_unrecorded classify_environment(const ks_surroundings *s, const char *
     return KS_UNRECORDED_ENVIRONMENT;
 }
 
+/* Reads the environment that the image was started with. */
 static ks_unrecorded look_at_environment(const ks_surroundings *s, uint32_t pid)
 {
     char path[64], *text = malloc(ENVIRONMENT_BYTES + 1);
@@ -392,6 +396,7 @@ typedef struct loaded {
     bool torch, opencl, recorder;
 } loaded;
 
+/* Reads /proc/PID/maps until the recorder is found. */
 static loaded search_libraries(uint32_t pid)
 {
     char path[64], line[4096];
@@ -411,6 +416,7 @@ static loaded search_libraries(uint32_t pid)
  * to begin, when it has used this much CPU time, and each time that its CPU time has doubled. */
 #define FIRST_SEARCH_NS UINT64_C(20000000)
 
+/* Only changes reasons that libraries can explain better. */
 static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded *found)
 {
     bool may_change = it->why == KS_UNRECORDED_UNUSED || it->why == KS_UNRECORDED_TORCH ||

@@ -43,7 +43,7 @@ static void add_file_size(ks_orphan *o, const char *path, int64_t *newest)
     *newest = KB_MAX(*newest, (int64_t)st.st_mtim.tv_sec);
 }
 
-/* Fills in what the control page and the files tell about a recording. */
+/* Fills in what is known of a recording, from its control page and files. */
 static void describe_orphan(const kf_pool *pool, const char *pool_path, ks_orphan *o)
 {
     const kf_control *c = pool->control;
@@ -89,6 +89,7 @@ static bool read_sparse_file(int fd, char *map, off_t bytes)
     return true;
 }
 
+/* Reads the file into private memory, to be unmapped. NULL: err is set. */
 static void *load_pool_file(int fd, const char *path, size_t *bytes, kineto_error *err)
 {
     struct stat st;
@@ -126,6 +127,7 @@ static void *read_pool_file(const char *path, size_t *bytes, kineto_error *err)
     return map;
 }
 
+/* Crash dumps of a ring end in ".ckpool"; see crash_file.c. */
 static bool is_left_by_crash(const char *path)
 {
     static const char ending[] = ".ckpool";
@@ -319,6 +321,7 @@ static bool is_spool_of_pool(const char *path, const kf_control *c, kineto_error
     return same;
 }
 
+/* Refuses a recording in progress, unless forced. */
 static kineto_status recover_pool(const char *path, bool force, ks_orphan *what, kineto_trace **out,
                                   kineto_error *err)
 {

@@ -31,6 +31,7 @@ static uint32_t operator_parts(const uint64_t *record, uint32_t words)
     return at < words ? (uint32_t)record[at] & 0xfff : 0;
 }
 
+/* Ends, keyframes and the like have no extra words. */
 static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
 {
     uint32_t type = kf_header_type(record[0]);
@@ -116,6 +117,7 @@ static void tally_part(ks_tally *t, const uint64_t *words, uint32_t count, const
     t->bytes += counted * 8u;
 }
 
+/* Stops at a malformed record. */
 static void tally_whole(ks_tally *t, const uint64_t *words, uint32_t count)
 {
     t->chunks++;
@@ -159,6 +161,7 @@ static uint64_t timeval_ns(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
+/* CPU time of this process or its children (RUSAGE_…); 0: unknown. */
 static uint64_t usage_ns(int target, uint64_t *system_ns)
 {
     struct rusage r;
@@ -188,6 +191,7 @@ static ks_spent spent_now(const ks_account *a)
     return s;
 }
 
+/* 0 if the later value is smaller: counters of other processes may be reset. */
 static uint64_t elapsed_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 
 uint64_t ks_account_waited_ns(const ks_account *a, uint64_t program_ns)

@@ -46,6 +46,7 @@ static struct { /* traces that are being built by this process: a fork's child h
 static void lock_sessions(void) { (void)kb_lock_take(&sessions_lock, kb_os_self()); }
 static void unlock_sessions(void) { kb_lock_drop(&sessions_lock); }
 
+/* Not in a fork's child, where it is the parent's. */
 static bool is_recording(const kineto_session *s)
 {
     return s->slot != UINT32_MAX && s->pid == kb_os_pid();
@@ -182,6 +183,7 @@ static bool builds_under_lock(const kineto_session *s)
     return s->extras.last || s->options.threads == KINETO_THREADS_CALLER;
 }
 
+/* Reads chunks in place or one at a time: without a copy of the whole pool. */
 static kineto_status build_from_pool(const kineto_session *s, const kf_pool *pool,
                                      const kt_build_options *common, kineto_trace **out,
                                      kineto_error *err)
@@ -262,6 +264,7 @@ static kineto_status build_from_copy(const kineto_session *s, const kf_pool *poo
     return status;
 }
 
+/* In place only while no other thread or process can overwrite or free chunks. */
 static bool needs_pool_copy(const kineto_session *s, const kf_control *control)
 {
     return control->external || (pool_overwrites(control) && !is_last_reader(s, control));
@@ -757,6 +760,7 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     return status;
 }
 
+/* With the lock. */
 static void unlink_session(kineto_session *s)
 {
     for (kineto_session **at = &sessions; *at; at = &(*at)->next)

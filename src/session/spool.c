@@ -240,6 +240,7 @@ static void report_eviction(ks_spool *s, uint64_t at, ks_spool_evict *evict, voi
         evict(context, s->scratch, (uint32_t)((size_t)n / 8));
 }
 
+/* New slots are appended; when the ring is full, the oldest slot is overwritten. */
 static kineto_status write_ring_chunk(ks_spool *s, const ks_spool_chunk *chunk,
                                       ks_spool_evict *evict, void *context, kineto_error *err)
 {

@@ -92,6 +92,7 @@ static void write_name(seen_thread *t, const kf_pool *pool)
         (void)kf_dictionary_add(pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts));
 }
 
+/* Called with the lock. */
 static void update_thread_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner,
                                const char *name)
 {

@@ -34,6 +34,7 @@ static uint64_t now_ticks(const ks_collector *c) { return kb_ticks(c->pool.contr
 static void lock_windows(ks_collector *c) { (void)pthread_mutex_lock(&c->lock); }
 static void unlock_windows(ks_collector *c) { (void)pthread_mutex_unlock(&c->lock); }
 
+/* Ticks in a duration. */
 static uint64_t ticks_in(const ks_collector *c, uint64_t ns)
 {
     return (uint64_t)((double)ns * c->ticks_per_ns);
@@ -62,6 +63,7 @@ static void find_rate(ks_collector *c)
     c->ticks_per_ns = ns > 0 && b.ticks > a.ticks ? (double)(b.ticks - a.ticks) / (double)ns : 1;
 }
 
+/* Opens the window of the ring, which lasts as long as the recording. */
 static kineto_status ring_open(ks_collector *c, kineto_error *err)
 {
     kf_control *control = c->pool.control;
@@ -277,6 +279,7 @@ static kineto_status slot_open(ks_collector *c, const ks_window *w, uint64_t kin
     return KINETO_OK;
 }
 
+/* Closes a window of the control page, if it is open. */
 static void slot_close(ks_collector *c, uint32_t *slot)
 {
     if (*slot != NO_SLOT)
@@ -456,6 +459,7 @@ static void collect_from_sources(const ks_collector *c)
                         late, true, "what they had recorded by then is missing", now_ticks(c));
 }
 
+/* Options for windows and ring dumps alike. */
 static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut)
 {
     lock_windows(c);
@@ -468,6 +472,7 @@ static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut
                               .said_until = now_ticks(c)};
 }
 
+/* By iteration, the ticks of its iterations limit the trace; by time, the requested times. */
 static kt_build_options window_build_options(ks_collector *c, const ks_window *w,
                                              const ks_window_cut *cut)
 {
@@ -524,6 +529,7 @@ typedef struct short_ring {
 } short_ring;
 
 #define MIB (UINT64_C(1) << 20)
+/* Also estimates the buffer that the requested length would need. */
 static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t whole_ticks,
                            short_ring *text)
 {

@@ -272,7 +272,7 @@ class Ps(CommandTest):
             self.assertEqual(self.listed(daemon, "-t", token)["processes"][0]["pid"], 5)
         done = self.run_command("ps", "-H", f"127.0.0.1:{daemon.port}")
         self.assertEqual((done.returncode, done.stdout), (1, b""))
-        self.assertIn(b"this daemon asks for its token", done.stderr)
+        self.assertIn(b"this daemon requires its token", done.stderr)
 
     def test_whom_nobody_serves_is_said(self):
         with socket.socket() as deaf:

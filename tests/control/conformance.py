@@ -433,7 +433,7 @@ class Users(unittest.TestCase):
         self.assertIsNone(self.as_user(OTHER + 1, self.poll_of(daemon, [9])))
         self.assertEqual(self.as_user(OTHER, self.poll_of(daemon, [9])), "")
         refused = self.as_user(OTHER + 1, lambda: trigger(daemon.port, "A"))
-        self.assertEqual(refused, {"status": "failed: permission denied: this daemon is another user's"})
+        self.assertEqual(refused, {"status": "failed: permission denied: this daemon belongs to another user"})
         self.assertEqual(trigger(daemon.port, "A")["processesMatched"], [9])
 
     def test_whom_a_sender_says_it_is_root_alone_may_say(self):

@@ -401,7 +401,7 @@ class AsTheDaemon(Case):
         one, = self.clients_ready({})
         with dynolog.Endpoint(self.directory, "dynolog"):
             _, err = self.trigger("--pid", one.pid, "--discover", 0.3, status=1)
-            self.assertIn(f"is taken by process {os.getpid()}", err)
+            self.assertIn(f"is in use by process {os.getpid()}", err)
             process = self.start("--pid", one.pid, "-o", self.path("traces", "t.json"))
             time.sleep(0.1)
         self.end(process)
@@ -433,7 +433,7 @@ class ByADaemon(Case):
             began = time.monotonic()
             _, err = self.trigger("--host", "127.0.0.1:1", *whom, status=1)
             self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which somebody might ask
-            self.assertIn("nobody listens at 127.0.0.1, port 1", err)
+            self.assertIn("no daemon listens at 127.0.0.1, port 1", err)
         self.assertEqual(one.said("config"), [])
 
     def free_port(self):

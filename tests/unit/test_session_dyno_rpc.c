@@ -247,7 +247,7 @@ static void pausing_is_answered_as_without_dcgm(void **state)
     ko_dyno_registry_destroy(r);
 }
 
-#define ASKS_FOR "{\"status\":\"failed: permission denied: this daemon asks for its token\"}"
+#define ASKS_FOR "{\"status\":\"failed: permission denied: this daemon requires its token\"}"
 #define ANOTHER  "{\"status\":\"failed: permission denied: this daemon has another token\"}"
 
 static void without_the_token_nothing_is_done(void **state)

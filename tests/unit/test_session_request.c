@@ -173,7 +173,7 @@ static void values_may_hold_equal_signs_and_in_quotes_all_else(void **state)
     refused("\nACTIVITIES_LOG_FILE=\"/tmp/x", "line 2: ACTIVITIES_LOG_FILE: the closing quote");
     refused("ACTIVITIES_LOG_FILE=\"", "closing quote");
     refused("ACTIVITIES_LOG_FILE=\"\\\"", "closing quote");
-    refused("ACTIVITIES_LOG_FILE=\"a\" b", "behind the closing quote");
+    refused("ACTIVITIES_LOG_FILE=\"a\" b", "after the closing quote");
     refused("ACTIVITIES_LOG_FILE=\"a\\n\"", "backslash");
 }
 

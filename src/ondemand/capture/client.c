@@ -35,11 +35,13 @@ kineto_status kineto_control_set_client(const kineto_control_client *from, kinet
  * can be replaced. */
 static void set_client_phase(phase next)
 {
+    KB_ASSERT(next != STARTED || tracing == PREPARED);
     ko_calls_lock();
     tracing = next;
     ko_calls_unlock();
 }
 
+/* Without the lock. Members that the client left NULL are skipped. */
 static void call_client(void (*callback)(void *user))
 {
     if (callback)

@@ -54,6 +54,7 @@ static void append_text(line *l, const char *text)
         l->text[l->used++] = *text;
 }
 
+/* Decimal or hexadecimal; snprintf is not async-signal-safe. */
 static void append_number(line *l, uint64_t value, uint32_t base)
 {
     char digits[24];
@@ -112,6 +113,7 @@ static void append_os_error(line *l, int os_error)
     }
 }
 
+/* For example "SIGSEGV at address 0x10 in thread 42", or the process that sent the signal. */
 static void append_cause(line *l, int sig, const siginfo_t *info)
 {
     append_text(l, signal_name(sig));
@@ -135,6 +137,8 @@ static void print_line(line *l)
         (void)kb_os_write_quiet(STDERR_FILENO, l->text, l->used);
 }
 
+/* The line on standard error: where the dump is and how to make a trace of it, or why there is
+ * none. */
 static void print_dump_result(int sig, int os_error, bool made)
 {
     line l = {.used = 0};
@@ -169,11 +173,14 @@ static size_t signal_index(int sig)
     return i;
 }
 
+/* The copy that is in use. */
 static struct sigaction *previous_action(size_t i)
 {
     return &crash.before[i][kb_load_acquire(&crash.in_use[i])];
 }
 
+/* Writes the other copy and then switches to it, so that handlers on other threads always read a
+ * complete one. */
 static void set_previous_action(size_t i, const struct sigaction *a)
 {
     KB_ASSERT(i < KB_COUNT(signals) && kb_load_relaxed(&crash.in_use[i]) <= 1);
@@ -195,6 +202,8 @@ static void resend_signal(int sig, siginfo_t *info)
         (void)syscall(SYS_tgkill, getpid(), (pid_t)kb_os_tid(), sig);
 }
 
+/* Calls the program's handler as the kernel would have: with its mask, SA_NODEFER and
+ * SA_RESETHAND. */
 static void call_previous_handler(struct sigaction *before, int sig, siginfo_t *info, void *context)
 {
     struct sigaction a = *before;
@@ -209,6 +218,8 @@ static void call_previous_handler(struct sigaction *before, int sig, siginfo_t *
         a.sa_handler(sig);
 }
 
+/* Ignored, handled or default: in the last case the default action is restored, and the signal
+ * recurs or is sent again. */
 static void run_previous_handler(int sig, siginfo_t *info, void *context)
 {
     struct sigaction *before = previous_action(signal_index(sig));
@@ -268,6 +279,7 @@ static void abandon_dump(void)
     (void)syscall(SYS_tgkill, getpid(), (pid_t)kb_os_tid(), sig);
 }
 
+/* Another thread is writing: this one must not end the process before that is done. */
 static void wait_for_crash_writer(void)
 {
     struct timespec ms = {0, NS_PER_MS};
@@ -275,6 +287,7 @@ static void wait_for_crash_writer(void)
         nanosleep(&ms, NULL);
 }
 
+/* The winner of the compare-and-swap writes; see the states above. */
 static void dump_ring_once(int sig, const siginfo_t *info)
 {
     uint32_t state = ARMED, self = kb_os_tid();
@@ -345,6 +358,7 @@ static struct sigaction make_crash_action(const struct sigaction *before)
     return ours;
 }
 
+/* May be called again by a fork's child, whose handlers were inherited. */
 static void install_crash_handler(size_t i)
 {
     struct sigaction now, ours, replaced;

@@ -93,6 +93,7 @@ void ko_crash_file_close(ko_crash_file *f)
     kb_owned_close(&f->spare);
 }
 
+/* Relative to crash_directory_fd. */
 static const char *crash_file_name(const ko_crash_file *f)
 {
     return f->path + (crash_directory_fd(f) == AT_FDCWD ? 0 : f->name_at);
@@ -126,6 +127,7 @@ typedef struct output {
     uint64_t bytes;
 } output;
 
+/* Writes all of it, or keeps the first error; later calls are then skipped. */
 static void write_bytes_at(output *out, const void *data, size_t bytes, uint64_t at)
 {
     for (size_t done = 0; done < bytes && !out->os_error;) {
@@ -173,6 +175,7 @@ static void write_chunks(output *out, const kf_pool *pool, const kf_control *hea
     }
 }
 
+/* Written twice: before the chunks, and again with the names of threads. */
 static void write_dictionary(output *out, const kf_pool *pool, const kf_control *header)
 {
     write_bytes_at(out, pool->dictionary, dictionary_words(pool) * sizeof *pool->dictionary,

@@ -48,6 +48,7 @@ kineto_status kineto_control_add_observer(kineto_stage_observer call, void *user
                            MAX_OBSERVERS);
 }
 
+/* With the lock. NULL: not registered. */
 static observer *find_observer(kineto_stage_observer call, const void *user)
 {
     for (size_t i = 0; i < MAX_OBSERVERS; i++)
@@ -63,6 +64,7 @@ void kineto_control_remove_observer(kineto_stage_observer call, void *user)
     ko_calls_lock();
     observer *place = find_observer(call, user);
     if (place) {
+        KB_ASSERT(place->call == call && place->user == user);
         place->call = NULL;
         ko_calls_wait(place);
     }
@@ -71,6 +73,7 @@ void kineto_control_remove_observer(kineto_stage_observer call, void *user)
 
 static const char *text_or_empty(const char *text) { return text ? text : ""; }
 
+/* The public form of a note; its texts are borrowed from the note. */
 static kineto_stage_event make_stage_event(const ko_stage_note *note)
 {
     bool has_path = note->stage == KO_STAGE_ACCEPTED || note->stage == KO_STAGE_WRITTEN;

@@ -21,6 +21,7 @@ static uint32_t wants_of_request(const ko_request *r)
     return KF_WANT_USUAL | (r->record_shapes ? KF_WANT_INPUTS : 0);
 }
 
+/* ko_driver.prepare: a window with the request's kinds, replacing one that was never released. */
 static kineto_status prepare_recorder_window(void *context, const ko_request *request,
                                              kineto_error *err)
 {
@@ -35,6 +36,7 @@ static kineto_status prepare_recorder_window(void *context, const ko_request *re
     return ks_window_prepare(r->options.collector, &o, &r->window, err);
 }
 
+/* ko_driver.limit: by the iterations of the first process that steps. */
 static kineto_status limit_recorder_window(void *context, int64_t from_step, int64_t until_step,
                                            kineto_error *err)
 {
@@ -105,6 +107,7 @@ static const kt_build_note less_than_asked = {
     "on demand", "left out", "call stacks and FLOPs need a program that is linked with ckineto", 1,
     false};
 
+/* Writes the trace unless building it failed, and releases it in any case. */
 static kineto_status save_trace(kineto_status status, kineto_trace *trace, ko_request_source source,
                                 const char *path, uint64_t *bytes, kineto_error *err)
 {
@@ -114,6 +117,7 @@ static kineto_status save_trace(kineto_status status, kineto_trace *trace, ko_re
     return status;
 }
 
+/* ko_driver.write. Runs without the controller's lock; the window is released also on failure. */
 static kineto_status write_recorder_trace(void *context, const ko_request *request,
                                           ko_request_source source, const char *path,
                                           uint64_t *bytes, kineto_error *err)

@@ -21,6 +21,8 @@ typedef struct watchdog {
     uint32_t dumps;
 } watchdog;
 
+/* After each attempt: no further slow steps for the length of the ring, whose records the dump
+ * holds. */
 static void count_recorder_dump(watchdog *w, kineto_status status, const kineto_error *why)
 {
     w->quiet_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME) + w->pause_ns;
@@ -59,6 +61,7 @@ static void check_steps(watchdog *w, ko_controller *c, uint64_t count,
         check_step(w, c, n, times_ns[n % KF_STEP_TIMES], times_ns[(n + 1) % KF_STEP_TIMES]);
 }
 
+/* Requests one dump per hang; `hung` is reset by the next step. */
 static void check_for_hang(watchdog *w, ko_controller *c, uint64_t count, int64_t last_ns)
 {
     int64_t since = kb_length_ns(last_ns, (int64_t)kb_clock_ns(CLOCK_REALTIME));
@@ -75,6 +78,7 @@ static void check_for_hang(watchdog *w, ko_controller *c, uint64_t count, int64_
     w->hung = hangs;
 }
 
+/* Runs every LOOK_NS. Starts over when another process is the one that steps. */
 static void turn_recorder_watchdog(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     watchdog *w = (watchdog *)l;

@@ -22,6 +22,7 @@ static struct {
     size_t bytes;
 } ring;
 
+/* A fork's child may break a lock that a thread of its parent held. */
 static void lock_ring(kb_lock *lock) { (void)kb_lock_take(lock, kb_os_self()); }
 
 /* ---- options --------------------------------------------------------------------------- */
@@ -63,6 +64,7 @@ static bool read_ring_kinds(const char *value, kineto_control_options *o)
     return kineto_kinds_parse(list, &o->ring_kinds, NULL) == KINETO_OK;
 }
 
+/* A factor, optionally followed by "x". */
 static bool read_slow_step(const char *value, kineto_control_options *o)
 {
     char text[32];
@@ -100,6 +102,7 @@ static const struct {
              {"hang", read_hang_seconds, "a number of seconds, at most a day"},
              {"dumps", read_dump_limit, "how many dumps at most, a whole number"}};
 
+/* One setting of CKINETO_RING: "crash", or NAME=VALUE with a row in `words`. */
 static kineto_status read_ring_word(const char *word, kineto_control_options *o, kineto_error *err)
 {
     if (strcmp(word, "crash") == 0) {
@@ -187,6 +190,7 @@ static void prepare_eviction_counting(int64_t length_ns)
                        (uint64_t)((double)length_ns * (double)(b.ticks - a.ticks) / (double)ns));
 }
 
+/* With the lock. */
 static kineto_status start_ring_session(const kineto_control_options *o, kineto_error *err)
 {
     kineto_session_options options;
@@ -252,6 +256,8 @@ typedef struct dump_texts {
     kt_build_note note;
 } dump_texts;
 
+/* Fills the session's extras with header, note and start of a dump. The note says so if the ring
+ * is shorter than its length. */
 static void describe_dump(dump_texts *t, const char *reason, ks_extras *extras, int64_t now_ns)
 {
     char cut[REASON_BYTES];
@@ -284,6 +290,7 @@ static void clear_dump_texts(ks_extras *extras)
     extras->from_ns = 0;
 }
 
+/* Builds the trace with the lock held: starting and stopping the ring wait for it. */
 static kineto_status snapshot_ring(const char *reason, kineto_trace **out, kineto_error *err)
 {
     dump_texts *texts = malloc(sizeof *texts);

@@ -40,6 +40,7 @@ static void sorted_remove(uint64_t *sorted, uint32_t count, uint64_t value)
     memmove(sorted + at, sorted + at + 1, (count - at - 1) * sizeof *sorted);
 }
 
+/* The array has room for one more. */
 static void sorted_insert(uint64_t *sorted, uint32_t count, uint64_t value)
 {
     KB_ASSERT(count < KO_USUAL_STEPS);
@@ -138,6 +139,8 @@ static void count_ring_dump(watchdog *w, kineto_status status, const kineto_erro
         kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
 }
 
+/* On the control thread: requests the dump, then clears `slow`, so that the next slow step can
+ * be reported. */
 static void dump_slow_step(watchdog *w, ko_controller *c, uint64_t at_ns)
 {
     kineto_error why;
@@ -226,6 +229,7 @@ static void reset_watchdog_in_child(ko_listener *l)
     kb_store_relaxed(&watch.busy, 0u);
 }
 
+/* All fields are set before `on` is, with release order. */
 static void begin_watch(const kineto_control_options *o, ko_listener *l)
 {
     watch.factor = o->dump_on_slow_step;

@@ -18,6 +18,8 @@ static bool init_controller_locks(ko_controller *c)
     return false;
 }
 
+/* Everything but locks and descriptors. Iterations that the program began earlier are known from
+ * the start. */
 static void init_controller(ko_controller *c, const ko_controller_options *options,
                             const ko_driver *driver)
 {
@@ -68,6 +70,7 @@ void ko_controller_listen(ko_controller *c, ko_listener *listener)
     listener->destroy(listener);
 }
 
+/* In reverse order of their registration. */
 static void destroy_listeners(ko_controller *c)
 {
     for (uint32_t i = c->listener_count; i-- > 0;)
@@ -168,6 +171,7 @@ bool ko_controller_can_accept(ko_controller *c, const char **why)
     return can;
 }
 
+/* The limits of the window as far as they are known: requested, planned or actual ones. */
 static void fill_window(const ko_ondemand *m, ko_controller_status *out)
 {
     bool known = m->state != KO_ONDEMAND_WAIT && !(m->by_iteration && m->window_start_ns == 0);

@@ -40,6 +40,7 @@ static kineto_status prepare_driver(ko_controller *c, ko_ondemand_answer *a, int
     return status;
 }
 
+/* Once per request: early by time, or with the window itself. */
 static kineto_status arm_driver(ko_controller *c, kineto_error *err)
 {
     KB_ASSERT(c->machine.state != KO_ONDEMAND_WAIT);
@@ -57,6 +58,8 @@ static void announce_window_start(ko_controller *c, ko_ondemand_answer *a)
     post_stage(c, a, KO_STAGE_COLLECT, start_ns);
 }
 
+/* By time, the driver was usually armed before; if not, the trace lacks the beginning of the
+ * window, which the note says. */
 static kineto_status start_window(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
 {
     bool armed = c->armed;
@@ -80,6 +83,7 @@ static kineto_status start_driver_snapshot(ko_controller *c, ko_ondemand_answer 
     return status;
 }
 
+/* The driver keeps the records of the window for the job that writes the trace. */
 static kineto_status stop_window(ko_controller *c, ko_ondemand_answer *a, kineto_error *err)
 {
     const ko_ondemand *m = &c->machine;
@@ -91,6 +95,7 @@ static kineto_status stop_window(ko_controller *c, ko_ondemand_answer *a, kineto
     return status;
 }
 
+/* The job gets a copy of the request: the current one is replaced by the next request. */
 static kineto_status write_on_thread(ko_controller *c, ko_job_kind kind, kineto_error *err)
 {
     KB_ASSERT(c->machine.state == KO_ONDEMAND_PROCESS && c->current.ticket);
@@ -105,6 +110,7 @@ static kineto_status stop_snapshot(ko_controller *c, ko_ondemand_answer *a, kine
     return write_on_thread(c, KO_JOB_SNAPSHOT, err);
 }
 
+/* Also after failures, when the driver may have begun less than the machine assumes. */
 static void drop_recording(ko_controller *c)
 {
     c->armed = false;
@@ -145,6 +151,7 @@ static void publish_machine_state(ko_controller *c, const ko_ondemand_answer *a)
     kb_store_relaxed(&c->by_iteration, under_way && m->by_iteration);
 }
 
+/* An action failed: machine and driver drop the request, watchers get the reason. */
 static void fail_request(ko_controller *c, int64_t now_ns, const kineto_error *why)
 {
     ko_ondemand_answer a = ko_ondemand_step(&c->machine, KO_EVENT_FAILED, now_ns, NULL);
@@ -196,6 +203,7 @@ static void begin_request(ko_controller *c, const ko_intake *in, ko_ondemand_ans
     ko_post_stage(c, in, KO_STAGE_ACCEPTED, now_ns, text, in->path, 0);
 }
 
+/* A request that ended without a trace: cancelled, or preempted by the program's own profile. */
 static void report_cancelled(ko_controller *c, ko_ondemand_event event, const ko_ondemand_answer *a)
 {
     const char *text = event == KO_EVENT_CANCEL ? c->by : a->reason;
@@ -208,6 +216,7 @@ static bool waits_to_be_written(uint32_t state)
     return state != KO_ONDEMAND_WAIT && state != KO_ONDEMAND_PROCESS;
 }
 
+/* After each event: actions, notes about the end of a request, and arming if that is due. */
 static void carry_out_and_report(ko_controller *c, ko_ondemand_event event, uint32_t before,
                                  int64_t now_ns, ko_ondemand_answer *a)
 {

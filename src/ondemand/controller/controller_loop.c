@@ -187,6 +187,7 @@ void ko_controller_turn(ko_controller *c, int64_t wait_ns)
     int64_t look_ns = kb_clock_ns(CLOCK_MONOTONIC) < c->look_until_ns ? SOON_NS : LOOK_NS;
     int64_t wait = plan_wait(c, wait_ns < 0 ? look_ns : KB_MIN(wait_ns, look_ns));
     struct timespec limit = timespec_of(wait);
+    KB_ASSERT(n <= KO_MAX_LISTENERS && wait >= 0);
     for (uint32_t i = 0; i < n; i++)
         fds[i] = (struct pollfd){.fd = c->listeners[i]->fd, .events = c->listeners[i]->events};
     fds[n] = (struct pollfd){.fd = ko_wake_fd(&c->wake), .events = POLLIN};

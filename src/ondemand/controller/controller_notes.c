@@ -22,6 +22,7 @@ bool ko_notes_init(ko_notes *n)
     return false;
 }
 
+/* Truncated to the buffer; NULL becomes "". */
 static const char *copy_note_text(char *to, size_t size, const char *text)
 {
     snprintf(to, size, "%s", text ? text : "");
@@ -55,6 +56,7 @@ void ko_notes_put(ko_notes *n, const ko_stage_note *note)
         free(item);
 }
 
+/* With the lock. NULL: the queue is empty. */
 static ko_note *pop_note(ko_notes *n)
 {
     ko_note *item = n->first;

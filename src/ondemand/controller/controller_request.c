@@ -21,6 +21,7 @@ void ko_request_load_file(ko_controller *c)
         kb_log(KINETO_LOG_INFO, "configuration file '%s' was read", c->file.path);
 }
 
+/* Unknown keys are logged and counted for the note. */
 static kineto_status parse_request_text(ko_intake *in, kineto_string text, ko_request_source source,
                                         kineto_error *err)
 {
@@ -137,6 +138,7 @@ static kineto_status read_dump_text(ko_controller *c, ko_intake *in, kineto_stri
                : choose_dump_path(c, in, number, err);
 }
 
+/* With the lock. One dump at a time. */
 static kineto_status check_dump_possible(const ko_controller *c, kineto_error *err)
 {
     if (c->closing || c->dumping)
@@ -145,6 +147,7 @@ static kineto_status check_dump_possible(const ko_controller *c, kineto_error *e
     return KINETO_OK;
 }
 
+/* With the lock. */
 static kineto_status start_dump_job(ko_controller *c, const ko_intake *in, kineto_error *err)
 {
     kineto_status status = check_dump_possible(c, err);

@@ -52,6 +52,7 @@ static int64_t oldest_known_step_time(ko_controller *c, uint64_t n, uint64_t cou
 /* No request goes by iteration: steps are only counted. */
 static void skip_steps(ko_controller *c, uint64_t count)
 {
+    KB_ASSERT(!kb_load_relaxed(&c->by_iteration) || c->driver.steps);
     kb_store_relaxed(&c->seen, count);
     if (count > 0)
         c->machine.iteration = (int64_t)(count - 1);

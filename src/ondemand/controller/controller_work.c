@@ -2,6 +2,7 @@
  * own, so that requests are answered meanwhile. A job stays in the controller's list until it is joined. */
 #include "ondemand/controller/controller_impl.h"
 
+/* Without the lock: this takes as long as building and writing a trace. */
 static kineto_status run_driver_job(ko_job *job, uint64_t *bytes, kineto_error *err)
 {
     const ko_driver *d = &job->controller->driver;
@@ -32,6 +33,7 @@ static void finish_job(ko_controller *c, const ko_job *job, bool written)
     (void)ko_apply_event(c, KO_EVENT_PROCESSED, ko_now_ns(), NULL, NULL);
 }
 
+/* The thread of a job. */
 static void *run_job(void *argument)
 {
     ko_job *job = argument;
@@ -67,11 +69,13 @@ kineto_status ko_job_start(ko_controller *c, ko_job_kind kind, const ko_intake *
         free(job);
         return kb_fail_os(err, failed, "cannot start a thread to write '%s'", what->path);
     }
+    KB_ASSERT(kind == KO_JOB_DUMP ? !c->dumping : c->machine.state == KO_ONDEMAND_PROCESS);
     job->next = c->jobs;
     c->jobs = job;
     return KINETO_OK;
 }
 
+/* Removes a job that has ended, or any with `all`; NULL: none. */
 static ko_job *pop_job(ko_controller *c, bool all)
 {
     ko_controller_lock(c);

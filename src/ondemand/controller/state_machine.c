@@ -59,6 +59,7 @@ static void append_reason(ko_ondemand_answer *a, const char *fmt, ...)
     va_end(args);
 }
 
+/* Replaces the reason: the request changes nothing else. */
 static void refuse_request(ko_ondemand_answer *a, const char *why)
 {
     a->actions |= KO_ACT_REFUSE;
@@ -93,6 +94,7 @@ static int64_t longest_window_ns(const ko_ondemand *m)
     return unbounded ? KO_ONDEMAND_STALL_NS : request_duration_ns(&m->request);
 }
 
+/* Enters COLLECT or SNAPSHOT; the window begins at `from`, not when the action is carried out. */
 static void open_window(ko_ondemand *m, ko_ondemand_state state, uint32_t action, int64_t from,
                         int64_t now, ko_ondemand_answer *a)
 {
@@ -137,6 +139,7 @@ static void drop_request(ko_ondemand *m, ko_ondemand_answer *a)
     if (begun)
         a->actions |= KO_ACT_DROP;
     m->state = KO_ONDEMAND_WAIT;
+    KB_ASSERT(!(a->actions & (first | KO_ACT_WRITE)));
 }
 
 /* The program stopped stepping before the window began: it is traced by time instead, which shows what it is
@@ -271,6 +274,7 @@ static bool wants_iterations(const ko_request *r)
     return !r->memory_snapshot && r->iterations > 0 && (has_start || r->start_time_ns <= 0);
 }
 
+/* Refuses start times in the past or too far ahead. */
 static bool start_time_fits(const ko_request *r, int64_t now, ko_ondemand_answer *a)
 {
     int64_t ahead = kb_length_ns(now, r->start_time_ns);
@@ -287,6 +291,7 @@ static bool start_time_fits(const ko_request *r, int64_t now, ko_ondemand_answer
     return false;
 }
 
+/* Start and end of a new request by time. A start too close for the warm-up shortens it. */
 static void plan_by_time(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {
     const ko_request *r = &m->request;
@@ -335,11 +340,13 @@ bool ko_ondemand_put_off(ko_ondemand *m)
     if (!m->by_iteration || m->state != KO_ONDEMAND_WARMUP || !any ||
         add_saturated(m->iteration, 1) < m->start_iteration)
         return false;
+    KB_ASSERT(m->iteration >= 0);
     m->start_iteration = add_saturated(m->iteration, 2);
     m->end_iteration = add_saturated(m->start_iteration, r->iterations);
     return true;
 }
 
+/* Start and end of a new request by iteration; end_ns is the time by which a step must come. */
 static void plan_iterations(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {
     m->request.start_time_ns = 0; /* the iteration counts */
@@ -351,6 +358,7 @@ static void plan_iterations(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
         prepare_window(m, now, a);
 }
 
+/* WAIT → PENDING, and on to WARMUP if the first iteration is near; or refuses. */
 static void take_request(ko_ondemand *m, const ko_request *r, int64_t now, ko_ondemand_answer *a)
 {
     const char *why;
@@ -400,6 +408,8 @@ static void count_iteration(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
         m->end_ns = add_saturated(now, KO_ONDEMAND_STALL_NS);
 }
 
+/* A window that has begun is written up to now; one that has not is dropped. Also if it would
+ * begin in this very answer. */
 static void cancel_request(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {
     bool inside = m->state == KO_ONDEMAND_COLLECT || m->state == KO_ONDEMAND_SNAPSHOT;
@@ -423,6 +433,7 @@ static void preempt_request(ko_ondemand *m, ko_ondemand_answer *a)
     append_reason(a, "dropped: the program itself began to profile");
 }
 
+/* PROCESS → WAIT. */
 static void finish_processing(ko_ondemand *m, const ko_ondemand_answer *a)
 {
     /* The event cannot belong to a trace whose writing begins with this very answer. */

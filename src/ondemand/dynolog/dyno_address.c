@@ -11,6 +11,7 @@ static const size_t path_at = offsetof(struct sockaddr_un, sun_path);
 
 static bool is_directory_given(const char *directory) { return directory && *directory; }
 
+/* Leading NUL, the name, and a trailing NUL that Dynolog counts as part of the name. */
 static kineto_status make_abstract_address(const char *name, ko_dyno_address *out,
                                            kineto_error *err)
 {
@@ -55,6 +56,7 @@ kineto_status ko_dyno_address_of(const char *name, const char *directory, ko_dyn
                                          : make_abstract_address(name, out, err);
 }
 
+/* False: empty, too long, or with characters that no name of ours has. */
 static bool copy_socket_name(kineto_string found, char name[KO_DYNO_NAME_BYTES + 1])
 {
     if (found.size == 0 || found.size > KO_DYNO_NAME_BYTES || memchr(found.data, '/', found.size) ||
@@ -73,6 +75,7 @@ static bool name_of_abstract(kineto_string path, char name[KO_DYNO_NAME_BYTES + 
     return copy_socket_name((kineto_string){path.data + 1, path.size - 2}, name);
 }
 
+/* The path must be DIRECTORY/NAME; repeated slashes between them are ignored. */
 static bool name_of_path(kineto_string path, const char *directory,
                          char name[KO_DYNO_NAME_BYTES + 1])
 {

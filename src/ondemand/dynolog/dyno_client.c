@@ -159,6 +159,7 @@ static bool prepare_datagram_socket(const ko_dyno_client *c, int fd)
            (!*c->directory || fchmod(fd, S_IRUSR | S_IWUSR) == 0);
 }
 
+/* Tries other random names if one is in use. */
 static kineto_status bind_client_socket(ko_dyno_client *c, int fd, kineto_error *err)
 {
     for (uint32_t i = 0; i < MAX_NAMES; i++) {
@@ -225,6 +226,7 @@ typedef union control {
     struct cmsghdr aligned;
 } control;
 
+/* The sender's uid from SCM_CREDENTIALS, which the kernel fills in. */
 static void find_uid(struct msghdr *m, received *r)
 {
     for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
@@ -338,6 +340,7 @@ static void plan_poll(ko_dyno_client *c, uint64_t now_ns, uint64_t interval_ns)
     c->next_ns = now_ns + wait - wait / 10 + next_client_random(c) % (wait / 5 + 1);
 }
 
+/* @return 0 or an errno. */
 static int send_request(ko_dyno_client *c, bool busy)
 {
     char bytes[MAX_ASKING_BYTES];
@@ -358,6 +361,7 @@ static bool is_queue_full(int why)
     return why == EAGAIN || why == EWOULDBLOCK || why == ENOBUFS || why == EINTR;
 }
 
+/* Counts it, which lengthens the interval, and logs a change of state. */
 static void note_poll_failure(ko_dyno_client *c, daemon_state what, const char *detail)
 {
     c->failures += c->failures < UINT32_MAX;
@@ -406,6 +410,7 @@ static void send_poll(ko_dyno_client *c, uint64_t now_ns, bool busy, uint64_t in
     plan_poll(c, now_ns, interval_ns);
 }
 
+/* Opens the socket if need be, then polls. Errors of opening are retried with the next poll. */
 static kineto_status poll_daemon(ko_dyno_client *c, uint64_t now_ns, bool busy,
                                  uint64_t interval_ns, kineto_error *err)
 {

@@ -18,6 +18,7 @@ static progress progress_after_error(ssize_t n)
     return later ? MORE : OVER;
 }
 
+/* Fills the buffer up to `room` bytes. DONE: it is full. */
 static progress receive_bytes(int fd, char *to, size_t room, size_t *have)
 {
     KB_ASSERT(*have <= room);
@@ -30,6 +31,7 @@ static progress receive_bytes(int fd, char *to, size_t room, size_t *have)
     return DONE;
 }
 
+/* The announced size must be within KO_DYNO_MOST_BYTES. */
 static progress read_frame_head(ko_dyno_connection *c)
 {
     int32_t size;
@@ -62,6 +64,7 @@ static progress read_frame_body(ko_dyno_connection *c)
     return p;
 }
 
+/* OVER if the request is not answered, as for unknown functions, or if memory is short. */
 static progress make_frame_answer(ko_dyno_connection *c, ko_dyno_registry *r, uint64_t now_ns,
                                   kineto_error *refused)
 {

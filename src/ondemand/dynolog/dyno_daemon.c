@@ -99,6 +99,7 @@ static void claim_socket_path(ko_dyno_daemon *d, const ko_dyno_address *a)
         close(fd);
 }
 
+/* With a directory, also removes a stale socket file and sets the mode of the new one. */
 static kineto_status bind_datagrams(ko_dyno_daemon *d, const ko_dyno_address *a, kineto_error *err)
 {
     const char *shown = d->directory ? a->address.sun_path : "@" KO_DYNO_DAEMON "@";
@@ -129,6 +130,7 @@ static kineto_status open_datagrams(ko_dyno_daemon *d, kineto_error *err)
     return bind_datagrams(d, &a, err);
 }
 
+/* The port that the system chose for 0. */
 static uint16_t bound_port(int fd)
 {
     struct sockaddr_storage a = {0};
@@ -157,6 +159,7 @@ static kineto_status listen_on_address(ko_dyno_daemon *d, const struct addrinfo 
     return KINETO_OK;
 }
 
+/* 127.0.0.0/8, ::1, and IPv4-mapped forms of the former. */
 static bool is_loopback_address(const struct sockaddr *a)
 {
     const struct sockaddr_in *four = (const struct sockaddr_in *)a;
@@ -168,6 +171,7 @@ static bool is_loopback_address(const struct sockaddr *a)
             (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == IN_LOOPBACKNET));
 }
 
+/* Numeric addresses only: resolving names could block. Others than loopback require a token. */
 static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint16_t port,
                                        kineto_error *err)
 {
@@ -190,6 +194,7 @@ static kineto_status open_rpc_listener(ko_dyno_daemon *d, const char *host, uint
     return status;
 }
 
+/* On failure the caller destroys the daemon, which closes what was opened. */
 static kineto_status open_daemon(ko_dyno_daemon *d, const ko_dyno_daemon_options *o,
                                  kineto_error *err)
 {
@@ -260,6 +265,7 @@ static int send_answer(ko_dyno_daemon *d, const ko_dyno_address *to, ko_dyno_typ
     return sent < 0 ? errno : 0;
 }
 
+/* A text that could not be sent goes back to the registry, unless it can never be sent. */
 static void answer_request(ko_dyno_daemon *d, const ko_dyno_message *m, uint32_t user,
                            const ko_dyno_address *from, uint64_t now_ns)
 {
@@ -274,6 +280,7 @@ static void answer_request(ko_dyno_daemon *d, const ko_dyno_message *m, uint32_t
         free(text);
 }
 
+/* Answered with the number of processes on that GPU; failures of sending are ignored. */
 static void answer_context(ko_dyno_daemon *d, const ko_dyno_message *m, const ko_dyno_address *from,
                            uint64_t now_ns)
 {
@@ -282,6 +289,7 @@ static void answer_context(ko_dyno_daemon *d, const ko_dyno_message *m, const ko
                       (kineto_string){(const char *)&count, sizeof count});
 }
 
+/* Dispatches a datagram after checking its user, sender and format. */
 static void handle_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno_address *from,
                            uint32_t user, uint64_t now_ns)
 {
@@ -392,6 +400,8 @@ static bool accept_one(ko_dyno_daemon *d, uint64_t now_ns)
 
 enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MAX_POLLED = CONNECTIONS + KO_DYNO_MAX_CONNECTIONS };
 
+/* Fixed entries first, then one per connection. The listener is left out while no connection can
+ * be accepted. */
 static nfds_t fill_poll_set(const ko_dyno_daemon *d, int stop, uint64_t now_ns,
                             struct pollfd *polled)
 {
@@ -440,6 +450,8 @@ static void serve_connections(ko_dyno_daemon *d, const struct pollfd *polled, ui
     }
 }
 
+/* Datagrams, connections, then new connections; each part is bounded, so that none starves the
+ * others. */
 static void serve_ready(ko_dyno_daemon *d, const struct pollfd *polled, nfds_t count,
                         uint64_t now_ns)
 {
@@ -462,6 +474,7 @@ static void log_complaint(complaint *c, const char *what, uint64_t now_ns)
     c->count = 0;
 }
 
+/* Closes connections that took too long, ages the registry, logs complaints. */
 static void expire_and_report(ko_dyno_daemon *d, uint64_t now_ns)
 {
     ko_dyno_connections_expire(&d->connections, now_ns);

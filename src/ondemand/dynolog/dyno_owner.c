@@ -21,6 +21,7 @@ typedef struct question {
     struct unix_diag_req what;
 } question;
 
+/* Asks for all Unix sockets: a query for one name does not exist. */
 static bool request_unix_sockets(int fd)
 {
     question q = {.head = {.nlmsg_len = sizeof q,
@@ -69,6 +70,7 @@ static bool read_socket_list(const char *part, size_t bytes, kineto_string name,
     return true;
 }
 
+/* Reads the list until the name is found. The kernel answers synchronously. */
 static bool find_abstract_owner(kineto_string name, uint32_t *user)
 {
     union {

@@ -73,6 +73,7 @@ static bool set_has(pid_set s, int32_t pid)
     return s.count && bsearch(&pid, s.pids, s.count, sizeof pid, compare_pids);
 }
 
+/* Lexicographic; a prefix comes first. */
 static int compare_sets(pid_set a, pid_set b)
 {
     for (uint32_t i = 0; i < a.count && i < b.count; i++)
@@ -90,6 +91,7 @@ typedef struct process_key {
     uint32_t user;
 } process_key;
 
+/* The order of the list. */
 static int compare_key(const process *p, const process_key *key)
 {
     if (p->job != key->job)
@@ -117,6 +119,7 @@ static size_t first_index_of_job(const ko_dyno_registry *r, int64_t job)
     return lower_bound(r, &(process_key){.job = job});
 }
 
+/* NULL: not registered. */
 static process *find_process(const ko_dyno_registry *r, const process_key *key)
 {
     size_t at = lower_bound(r, key);
@@ -135,9 +138,11 @@ static char *take_waiting_text(ko_dyno_registry *r, process *p)
     return text;
 }
 
+/* Replaces a waiting text. Takes ownership. */
 static void set_waiting_text(ko_dyno_registry *r, process *p, char *text)
 {
     free(take_waiting_text(r, p));
+    KB_ASSERT(text && !p->text);
     p->text = text;
     p->text_bytes = strlen(text);
     r->waiting_bytes += p->text_bytes;
@@ -149,6 +154,7 @@ static void free_process(ko_dyno_registry *r, process *p)
     free(p);
 }
 
+/* Keeps the order. */
 static void remove_process_at(ko_dyno_registry *r, size_t at)
 {
     free_process(r, r->all.data[at]);
@@ -173,6 +179,8 @@ static bool evict_idle_process(ko_dyno_registry *r, bool of_one, uint32_t user)
     return found != SIZE_MAX;
 }
 
+/* Evicts within the user's own limit first, so that one user cannot evict another's processes by
+ * registering many. */
 static bool make_process_room(ko_dyno_registry *r, uint32_t user)
 {
     size_t of_user = 0;
@@ -183,6 +191,7 @@ static bool make_process_room(ko_dyno_registry *r, uint32_t user)
     return r->all.count < MAX_PROCESSES || evict_idle_process(r, false, 0);
 }
 
+/* NULL: out of memory. Copies the pids of the key. */
 static process *create_process(const process_key *key, int32_t leaf)
 {
     size_t pid_bytes = key->set.count * sizeof(int32_t);
@@ -194,6 +203,7 @@ static process *create_process(const process_key *key, int32_t leaf)
     return p;
 }
 
+/* At its place in the order. NULL: no room, or out of memory. */
 static process *insert_process(ko_dyno_registry *r, const process_key *key, int32_t leaf)
 {
     if (!make_process_room(r, key->user) || !kb_vec_reserve(&r->all, r->all.count + 1))
@@ -240,6 +250,7 @@ static process_key key_of_message(const ko_dyno_message *m, uint32_t user,
     return (process_key){.job = m->job, .set = make_pid_set(pids, count), .user = user};
 }
 
+/* Borrows from the process; valid until the registry changes. */
 static ko_dyno_process public_view(const process *p)
 {
     return (ko_dyno_process){.job = p->job,
@@ -344,6 +355,7 @@ typedef struct gift {
 } gift;
 typedef KB_VEC(gift) gifts;
 
+/* Texts that were handed over are NULL by then. */
 static void free_gifts(gifts *g)
 {
     for (size_t i = 0; i < g->count; i++)
@@ -351,6 +363,7 @@ static void free_gifts(gifts *g)
     kb_vec_free(g);
 }
 
+/* No pids, or only the pid 0, select all processes of the job. */
 static bool means_all_processes(pid_set s)
 {
     return s.count == 0 || (s.count == 1 && s.pids[0] == 0);
@@ -368,6 +381,8 @@ static bool matches_trigger(const process *p, const ko_dyno_trigger *t, pid_set 
     return false;
 }
 
+/* Counts a match; plans a text for it unless the limit is reached or one is waiting already.
+ * False: out of memory. */
 static bool consider_process(process *p, int32_t limit, ko_dyno_matches *out, gifts *g)
 {
     if (!kb_vec_push(&out->matched, p->leaf))
@@ -381,6 +396,7 @@ static bool consider_process(process *p, int32_t limit, ko_dyno_matches *out, gi
     return kb_vec_push(g, (gift){.to = p});
 }
 
+/* All processes of the job that match, in order. */
 static kineto_status select_processes(ko_dyno_registry *r, const ko_dyno_trigger *t, pid_set wanted,
                                       ko_dyno_matches *out, gifts *g, kineto_error *err)
 {
@@ -410,6 +426,8 @@ static share *share_of(shares *all, uint32_t user)
     return kb_vec_push(all, (share){.user = user}) ? &all->data[all->count - 1] : NULL;
 }
 
+/* Bytes that would wait per user: planned texts and those that wait already. False: out of
+ * memory. */
 static bool sum_shares(const ko_dyno_registry *r, const gifts *g, size_t text_bytes, shares *all)
 {
     for (size_t i = 0; i < g->count; i++) {
@@ -441,6 +459,7 @@ static void skip_users_over_limit(shares *all, gifts *g, ko_dyno_matches *out)
     g->count = kept;
 }
 
+/* Fails only if no process at all is left. */
 static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_bytes, gifts *g,
                                        ko_dyno_matches *out, kineto_error *err)
 {
@@ -462,6 +481,7 @@ static kineto_status check_user_shares(const ko_dyno_registry *r, size_t text_by
         MAX_WAITING_OF_ONE_USER >> 20, user, wanted);
 }
 
+/* Makes the texts of all planned assignments, within the total limit. */
 static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gifts *g,
                                  ko_dyno_matches *out, kineto_error *err)
 {
@@ -478,6 +498,7 @@ static kineto_status write_texts(ko_dyno_registry *r, kineto_string config, gift
     return KINETO_OK;
 }
 
+/* Limits of a trigger that do not depend on the registry. */
 static kineto_status check_trigger(const ko_dyno_trigger *t, kineto_error *err)
 {
     if (t->config.size > MAX_TEXT_BYTES)
@@ -491,6 +512,7 @@ static kineto_status check_trigger(const ko_dyno_trigger *t, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Selects, checks limits, makes all texts, and only then assigns them. */
 static kineto_status trigger_processes(ko_dyno_registry *r, const ko_dyno_trigger *t,
                                        pid_set wanted, ko_dyno_matches *out, kineto_error *err)
 {

@@ -14,6 +14,7 @@ typedef struct call {
     kineto_string fn, config, pids, job, limit, token, duration;
 } call;
 
+/* As Dynolog's JSON library names types. */
 static const char *json_type_name(kineto_string raw)
 {
     switch (raw.size ? raw.data[0] : 'n') {
@@ -60,6 +61,7 @@ static kineto_string *find_call_member(call *c, kineto_string key)
     return NULL;
 }
 
+/* Keeps the raw values of known members; unknown members are ignored. */
 static kineto_status read_rpc_call(kineto_string request, call *out, kineto_error *err)
 {
     kt_scan s = kt_scan_of(request);
@@ -182,6 +184,7 @@ static void fill_time(kb_json *j, const void *context)
     kb_json_put_uint(j, "time_ns", kb_clock_ns(CLOCK_REALTIME));
 }
 
+/* context: a kineto_error, or NULL for "failed" without a reason. */
 static void fill_failed(kb_json *j, const void *context)
 {
     const kineto_error *why = context;
@@ -230,6 +233,7 @@ typedef struct listing {
     uint64_t now_ns;
 } listing;
 
+/* ko_dyno_visit: omits processes that the caller may not see. */
 static void put_listed_process(void *context, const ko_dyno_process *p)
 {
     const listing *l = context;
@@ -281,6 +285,7 @@ static kineto_status reply_object(const asked *a, ko_dyno_fill *fill, const void
     return ko_dyno_object(fill, context, a->answer, a->bytes, err);
 }
 
+/* Converts the members of a call to a trigger. A missing limit means 1000, as in Dynolog. */
 static kineto_status trigger_from_call(const asked *a, ko_dyno_matches *out, kineto_error *err)
 {
     enum { USUAL_LIMIT = 1000 };
@@ -310,6 +315,7 @@ static kineto_status trigger_from_call(const asked *a, ko_dyno_matches *out, kin
     return status;
 }
 
+/* Errors become the answer "failed with exception = …", as in Dynolog. */
 static kineto_status answer_trigger(const asked *a, kineto_error *err)
 {
     ko_dyno_matches matches = {0};
@@ -376,6 +382,7 @@ static const struct function {
                  {"dcgmProfPause", answer_pause},
                  {"dcgmProfResume", answer_resume}};
 
+/* NULL: unknown, or "fn" is not a string. */
 static const struct function *find_function(const call *c)
 {
     for (size_t i = 0; kt_json_is_string(c->fn) && i < KB_COUNT(functions); i++)
@@ -396,6 +403,7 @@ static bool is_same_secret(kineto_string given, kineto_string wanted)
     return !differs;
 }
 
+/* NULL: the token is right; else the reason for the refusal. */
 static const char *check_call_token(const char *wanted, kineto_string raw)
 {
     kineto_string given = {0};

@@ -12,6 +12,7 @@ static const char *const type_names[] = {[KO_DYNO_CONTEXT] = "ctxt", [KO_DYNO_RE
 /* The put_… functions write without bounds checks and return the end; callers check the size first. */
 static char *put_message_head(char *at, ko_dyno_type type, uint64_t payload_bytes)
 {
+    KB_ASSERT((size_t)type < KB_COUNT(type_names));
     memset(at, 0, KO_DYNO_HEAD_BYTES);
     memcpy(at, &payload_bytes, sizeof payload_bytes);
     memcpy(at + TYPE_AT, type_names[type], strlen(type_names[type]));
@@ -116,6 +117,7 @@ static bool decode_type(const char *at, ko_dyno_type *type)
     return false;
 }
 
+/* Checks the announced length against the received one. */
 static bool read_message_head(const char *data, size_t size, ko_dyno_type *type,
                               kineto_string *payload, const char **why)
 {
@@ -146,6 +148,7 @@ static bool decode_context(kineto_string payload, ko_dyno_message *out, const ch
     return true;
 }
 
+/* Checks the number of pids against the payload's size before copying them. */
 static bool decode_request(kineto_string payload, ko_dyno_message *out, const char **why)
 {
     if (payload.size < REQUEST_BYTES)

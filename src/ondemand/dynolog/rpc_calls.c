@@ -16,6 +16,7 @@ typedef struct question {
     const void *context;
 } question;
 
+/* ko_dyno_fill: function, arguments, and the token if the daemon requires one. */
 static void fill_question(kb_json *j, const void *context)
 {
     const question *q = context;
@@ -171,6 +172,7 @@ static bool read_bounded_int(kineto_string raw, int64_t least, int64_t most, int
     return kt_json_int(raw, out) && *out >= least && *out <= most;
 }
 
+/* One element of "processes"; all members are required. */
 static kineto_status read_listed_process(kineto_string raw, ko_rpc_list *out, kineto_error *err)
 {
     ko_rpc_process p = {.pids_at = (uint32_t)out->pids.count};

@@ -26,6 +26,7 @@ static kineto_status fail_address(const char *text, kineto_error *err)
                    "invalid daemon address '%.200s'; use HOST, HOST:PORT or [IPV6]:PORT", text);
 }
 
+/* False: not a decimal number up to 65535. */
 static bool read_port(const char *text, uint16_t *port)
 {
     char *end = NULL;
@@ -82,6 +83,7 @@ static kineto_status check_token_owner(const char *path, int fd, kineto_error *e
     return KINETO_OK;
 }
 
+/* Visible ASCII characters only, within the limits of length. */
 static kineto_status check_token_text(const char *path, const char *token, kineto_error *err)
 {
     size_t n = 0;
@@ -137,6 +139,7 @@ static kineto_status fail_connection(const exchange *x, int why, kineto_error *e
     return kb_fail_os(err, why, "%s, port %u", daemon_host(x->daemon), daemon_port(x->daemon));
 }
 
+/* Waits for poll events until the deadline of the call. */
 static kineto_status wait_for_events(const exchange *x, short events, kineto_error *err)
 {
     for (;;) {
@@ -154,6 +157,7 @@ static kineto_status wait_for_events(const exchange *x, short events, kineto_err
 
 static bool is_retryable(int why) { return why == EAGAIN || why == EWOULDBLOCK || why == EINTR; }
 
+/* Non-blocking connect within the deadline. On failure x->fd may be open; the caller closes it. */
 static kineto_status connect_address(exchange *x, const struct addrinfo *at, kineto_error *err)
 {
     int why = 0, on = 1;
@@ -201,6 +205,7 @@ static kineto_status connect_daemon(exchange *x, const struct addrinfo *all, kin
     return kb_fail(err, status, "%s", why.message);
 }
 
+/* The deadline starts after the name was resolved: getaddrinfo has its own timeouts. */
 static kineto_status open_connection(exchange *x, kineto_error *err)
 {
     const ko_rpc_daemon *d = x->daemon;
@@ -247,10 +252,13 @@ static kineto_status fail_closed(const exchange *x, size_t have, kineto_error *e
                    daemon_host(x->daemon), daemon_port(x->daemon));
 }
 
+/* Exactly `size` bytes; `before`: bytes of the reply that were received earlier, for the
+ * message. */
 static kineto_status receive_all(const exchange *x, char *to, size_t size, size_t before,
                                  kineto_error *err)
 {
     size_t have = 0;
+    KB_ASSERT(x->fd >= 0 && x->end_ns);
     while (have < size) {
         ssize_t n = recv(x->fd, to + have, size - have, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno == ECONNRESET))
@@ -280,6 +288,7 @@ static kineto_status send_frame(const exchange *x, kineto_string text, kineto_er
     return status;
 }
 
+/* The buffer doubles as data arrives, up to `size`. */
 static kineto_status receive_text(const exchange *x, size_t size, char **out, kineto_error *err)
 {
     enum { FIRST_BYTES = 4096 };
@@ -301,6 +310,7 @@ static kineto_status receive_text(const exchange *x, size_t size, char **out, ki
     return KINETO_OK;
 }
 
+/* Checks the announced size before anything is allocated. */
 static kineto_status receive_frame(const exchange *x, char **out, size_t *bytes, kineto_error *err)
 {
     int32_t size = 0;

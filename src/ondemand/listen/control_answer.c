@@ -22,6 +22,7 @@ void ko_control_reply_text(ko_control_socket *s, uint32_t slot, const char *verb
     send_packet(s, slot, &p);
 }
 
+/* "refused" with a code and a text. */
 static void refuse_packet(ko_control_socket *s, uint32_t slot, kineto_status code, const char *text)
 {
     ko_packet p;
@@ -73,6 +74,7 @@ void ko_control_queue_note(void *context, const ko_stage_note *note)
 
 static bool is_final_stage(uint32_t stage) { return stage >= KO_STAGE_WRITTEN; }
 
+/* Only the connection that has the ticket gets the note. A final stage frees the ticket. */
 static void send_note_to_owner(ko_control_socket *s, uint32_t slot, const ko_queued *note)
 {
     ko_connection *c = s->connections[slot];
@@ -114,6 +116,7 @@ static uint32_t list_pids(const ko_control_socket *s, uint32_t pids[MAX_PIDS])
            (s->list ? KB_MIN(s->list(s->list_context, pids + 1, MAX_PIDS - 1), MAX_PIDS - 1u) : 0);
 }
 
+/* Comma-separated. */
 static void put_pids(ko_packet *p, const uint32_t *pids, uint32_t count)
 {
     char text[MAX_PIDS * 12];
@@ -134,6 +137,7 @@ static void put_process_name(ko_packet *p, const uint32_t *pids, uint32_t count)
     ko_packet_put(p, "name", both);
 }
 
+/* All fields of ko_controller_status, and what identifies the process. */
 static void answer_status(ko_control_socket *s, uint32_t slot)
 {
     ko_controller_status now = {0};
@@ -179,6 +183,7 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     (void)kb_add_acqrel(&s->wanted, 1u); /* its notes may arrive before its ticket is known here */
     kineto_status status = call(s->controller, text, KO_FROM_REQUEST, &ticket, &err);
     if (status == KINETO_OK) {
+        KB_ASSERT(ticket && c->ticket_count < KO_MAX_TICKETS);
         c->tickets[c->ticket_count++] = ticket;
         kb_log(
             KINETO_LOG_INFO,
@@ -193,6 +198,7 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     refuse_packet(s, slot, status, err.message);
 }
 
+/* The note of the cancelled request names the process that cancelled. */
 static void answer_cancel(ko_control_socket *s, uint32_t slot)
 {
     char name[64] = "", by[128];
@@ -203,6 +209,7 @@ static void answer_cancel(ko_control_socket *s, uint32_t slot)
     ko_control_reply_text(s, slot, "cancelled", "");
 }
 
+/* Dispatches by verb. */
 static void answer_view(ko_control_socket *s, uint32_t slot, const ko_packet_view *view)
 {
     if (strcmp(view->verb, "status") == 0)

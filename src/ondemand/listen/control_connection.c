@@ -38,6 +38,8 @@ void ko_queue_free(ko_queue *q)
         free(item);
 }
 
+/* Adds or modifies the connection in the epoll set; `out`: also for EPOLLOUT. Its event carries
+ * generation and slot, so that events of an earlier connection in the slot are recognised. */
 static bool poll_connection(ko_control_socket *s, uint32_t slot, int what, bool out)
 {
     ko_connection *c = s->connections[slot];

@@ -67,6 +67,7 @@ static kineto_status bind_and_listen(ko_control_socket *s, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Adds or modifies a descriptor; `in` false: keep it without events. */
 static bool set_epoll_events(const ko_control_socket *s, int how, int fd, uint64_t which, bool in)
 {
     struct epoll_event e = {.events = in ? (uint32_t)EPOLLIN : 0u, .data.u64 = which};
@@ -113,6 +114,7 @@ static kineto_status cannot_poll(int why, kineto_error *err)
     return kb_fail_os(err, why, "cannot prepare a control socket");
 }
 
+/* The bell and the epoll set; on failure both may be partly open, and destroying closes them. */
 static kineto_status open_epoll(ko_control_socket *s, kineto_error *err)
 {
     kineto_status status = ko_wake_open(&s->wake, err);
@@ -131,6 +133,7 @@ static kineto_status open_epoll(ko_control_socket *s, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Directory, address, socket, binding, and the watch of its file. */
 static kineto_status open_listening_socket(ko_control_socket *s, kineto_error *err)
 {
     kineto_status status = ko_control_directory(true, s->directory, err);
@@ -183,6 +186,7 @@ static void close_listening_socket(ko_control_socket *s)
     s->watch = -1;
 }
 
+/* Everything, also connections. The epoll descriptor is closed only if it is recognised as ours. */
 static void close_control_socket(ko_control_socket *s)
 {
     bool ours = epoll_knows_socket(s) || epoll_knows_bell(s);
@@ -235,6 +239,7 @@ static uint32_t find_connection_slot(ko_control_socket *s)
     return slot;
 }
 
+/* This user and root may connect. *pid: the peer, for messages. */
 static bool may_connect(ko_control_socket *s, int fd, uint32_t *pid, uint64_t now_ns)
 {
     struct ucred peer = {.uid = (uid_t)-1};
@@ -248,6 +253,7 @@ static bool may_connect(ko_control_socket *s, int fd, uint32_t *pid, uint64_t no
     return false;
 }
 
+/* Tells the peer why, as far as it can be sent at once. */
 static void close_crowded(int fd)
 {
     ko_packet p;
@@ -257,6 +263,7 @@ static void close_crowded(int fd)
     close(fd);
 }
 
+/* Takes `fd`: closed if the peer may not connect or there is no slot. */
 static void admit_connection(ko_control_socket *s, int fd, uint64_t now_ns)
 {
     uint32_t pid = 0;
@@ -284,6 +291,7 @@ static void admit_connection(ko_control_socket *s, int fd, uint64_t now_ns)
         ko_connection_close(s, slot);
 }
 
+/* Pauses for DEAF_NS when the process is out of file descriptors. */
 static void accept_connections(ko_control_socket *s, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < ACCEPT_AT_ONCE; i++) {
@@ -318,6 +326,7 @@ static void receive_packet(ko_control_socket *s, uint32_t slot, uint32_t events,
     ko_control_answer_packet(s, slot, (size_t)n);
 }
 
+/* Events of connections that were replaced meanwhile are recognised by their generation. */
 static void serve_connection_event(ko_control_socket *s, const struct epoll_event *e,
                                    uint64_t now_ns)
 {
@@ -335,6 +344,7 @@ static void serve_connection_event(ko_control_socket *s, const struct epoll_even
         c->broken = true;
 }
 
+/* After each round: connections are never closed while events are being handled. */
 static void close_broken(ko_control_socket *s)
 {
     for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++)
@@ -389,18 +399,19 @@ static void handle_file_changes(ko_control_socket *s, uint64_t now_ns)
         reopen_control_socket(s, now_ns);
 }
 
+/* At the first turn: the controller is not known before. */
 static void watch_controller(ko_control_socket *s, ko_controller *c)
 {
     if (s->controller)
         return;
     if (!ko_controller_watch(c, ko_control_queue_note, s))
-        kb_log(
-            KINETO_LOG_WARNING,
-            "on-demand tracing: control socket: there are too many who watch requests: those who "
-            "ask will hear nothing");
+        kb_log(KINETO_LOG_WARNING,
+               "on-demand tracing: control socket: too many watchers; its clients will not be "
+               "notified");
     s->controller = c;
 }
 
+/* Sets wake_ns, and ends a pause of accepting. */
 static void plan_next_turn(ko_control_socket *s, uint64_t now_ns)
 {
     if (s->deaf_until_ns && now_ns >= s->deaf_until_ns)
@@ -410,6 +421,7 @@ static void plan_next_turn(ko_control_socket *s, uint64_t now_ns)
                                              : UINT64_MAX;
 }
 
+/* ko_listener.turn. Order: events, notes, broken connections, then new connections. */
 static void turn_control_socket(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     ko_control_socket *s = (ko_control_socket *)l;

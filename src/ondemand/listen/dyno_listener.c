@@ -39,6 +39,7 @@ static void defer_to_other_client(ko_listener *l, uint64_t now_ns, const char *o
     l->wake_ns = now_ns + d->interval_ns;
 }
 
+/* ko_listener.turn: polls, and submits a text that arrived. */
 static void turn_dynolog_listener(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     dyno_listener *d = (dyno_listener *)l;
@@ -57,6 +58,7 @@ static void turn_dynolog_listener(ko_listener *l, ko_controller *c, uint64_t now
         submit_dynolog_request(c, text);
 }
 
+/* ko_listener.forked: the child will poll with a socket and pids of its own. */
 static void forget_parent_client(ko_listener *l)
 {
     dyno_listener *d = (dyno_listener *)l;

@@ -67,6 +67,7 @@ static kineto_status make_path_absolute(file_listener *f, const char *path, kine
     return KINETO_OK;
 }
 
+/* Records the length of each directory prefix of the path, "/" first. */
 static kineto_status split_levels(file_listener *f, kineto_error *err)
 {
     size_t end = (size_t)(f->name - f->path);
@@ -83,6 +84,7 @@ static kineto_status split_levels(file_listener *f, kineto_error *err)
     return KINETO_OK;
 }
 
+/* lstat: a symbolic link is not followed. */
 static file_identity identify_trigger_file(const file_listener *f)
 {
     struct stat st;
@@ -171,6 +173,7 @@ static int watch_levels(file_listener *f)
     return why;
 }
 
+/* Starts or extends the waiting time, up to MAX_SETTLE_NS after the first change. */
 static void note_change(file_listener *f, uint64_t now_ns)
 {
     if (f->touched_ns == 0)
@@ -213,6 +216,7 @@ static bool handle_inotify_event(file_listener *f, const struct inotify_event *e
     return false;
 }
 
+/* Reads all queued events, at most READS_AT_ONCE buffers. */
 static void handle_inotify_events(file_listener *f, uint64_t now_ns)
 {
     _Alignas(struct inotify_event) char buffer[4096];
@@ -255,6 +259,7 @@ static kineto_status check_trigger_file(const file_listener *f, int fd, kineto_e
     return KINETO_OK;
 }
 
+/* `text` has room for one byte more than allowed, to detect longer files. */
 static kineto_status read_trigger_text(int fd, char *text, size_t *size, kineto_error *err)
 {
     *size = 0;
@@ -348,6 +353,7 @@ static void close_watches(file_listener *f)
     f->inotify = f->epoll = f->listener.fd = -1;
 }
 
+/* On failure nothing is open. */
 static kineto_status open_watches(file_listener *f, kineto_error *err)
 {
     struct epoll_event e = {.events = EPOLLIN};
@@ -384,6 +390,7 @@ static void reopen_watches(file_listener *f, uint64_t now_ns)
     kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
 }
 
+/* ko_listener.turn. */
 static void turn_trigger_file(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     file_listener *f = (file_listener *)l;
@@ -414,6 +421,7 @@ static void destroy_trigger_file(ko_listener *l)
     free(l);
 }
 
+/* A change between reading the state and adding the watches is detected by comparing states. */
 static kineto_status prepare_trigger_file(file_listener *f, const char *path, kineto_error *err)
 {
     kineto_status status = make_path_absolute(f, path, err);

@@ -32,6 +32,7 @@ static bool is_usable_signal(int signal)
     return signal >= SIGRTMIN && signal <= SIGRTMAX;
 }
 
+/* "SIGUSR2", "SIGRTMIN+1" or a number. */
 static void format_signal_name(int signal, char out[NAME_BYTES])
 {
     snprintf(out, NAME_BYTES, "%d", signal);
@@ -62,6 +63,7 @@ static int parse_small_number(const char *text)
     return i > 0 && text[i] == '\0' ? number : -1;
 }
 
+/* Any spelling; -1: unknown. The caller checks whether it can be used. */
 static int find_signal(const char *text)
 {
     if (parse_small_number(text) >= 0)
@@ -122,6 +124,7 @@ static void ring_bell(int signal, struct sigaction *before)
     (void)__atomic_fetch_sub(&ringing, 1u, __ATOMIC_ACQ_REL);
 }
 
+/* The signal handler: async-signal-safe, keeps errno. */
 static void handle_trigger_signal(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
@@ -194,6 +197,7 @@ typedef struct signal_listener {
     bool in_child;
 } signal_listener;
 
+/* Several signals before a turn make one request. */
 static void submit_signal_request(const signal_listener *s, ko_controller *c, uint32_t count)
 {
     kineto_error err;
@@ -261,6 +265,7 @@ static void destroy_signal_listener(ko_listener *l)
     free(s);
 }
 
+/* Opens the bell before the handler is installed, so that the handler never finds it closed. */
 static kineto_status open_bell(int signal, kineto_error *err)
 {
     if (kb_load_acquire(&listened) != 0)

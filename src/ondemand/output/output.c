@@ -60,6 +60,7 @@ static kineto_status read_file_url(const char *url, place *out, kineto_error *er
     return out->rest[0] ? KINETO_OK : refuse_output(url, err, "a path must follow");
 }
 
+/* A decimal number; whether it is open is checked later. */
 static kineto_status read_fd_url(const char *url, place *out, kineto_error *err)
 {
     char *end;
@@ -77,6 +78,7 @@ static kineto_status read_exec_url(const char *url, const place *p, kineto_error
     return empty ? refuse_output(url, err, "a command must follow") : KINETO_OK;
 }
 
+/* Only the protocol; the rest of the URL is parsed by read_url_rest. */
 static kineto_status read_output_kind(const char *path, place *out, kineto_error *err)
 {
     size_t n = protocol_bytes(path);
@@ -129,6 +131,7 @@ static kineto_status resolve_output(const char *path, ko_request_source source, 
     return status ? status : read_url_rest(path, out, err);
 }
 
+/* For requests: the file must be below the allowed directory. Others may write anywhere. */
 static kineto_status check_output_file(const place *p, ko_request_source source, kineto_error *err)
 {
     int directory;
@@ -152,6 +155,7 @@ kineto_status ko_output_check(ko_request_source source, const char *path, kineto
     return status;
 }
 
+/* The destination for a URL: with the pid inserted for registered protocols, else unchanged. */
 static kineto_status registered_path(const ko_request *r, const place *p, uint32_t pid,
                                      char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
@@ -200,6 +204,7 @@ static kineto_status open_request_file(const char *path, kb_compression c, kb_si
     return status;
 }
 
+/* Opens any destination for bytes; registered protocols have none. */
 static kineto_status open_output(const place *p, ko_request_source source, const char *path,
                                  kb_compression c, kb_sink **out, kineto_error *err)
 {
@@ -274,6 +279,7 @@ static kineto_status write_staged_trace(const kineto_trace *trace, const place *
     return status;
 }
 
+/* The format follows from the extension; Chrome JSON is the default. */
 static kineto_status write_trace_file(const kineto_trace *trace, const place *p,
                                       ko_request_source source, uint64_t *bytes, kineto_error *err)
 {
@@ -287,6 +293,7 @@ static kineto_status write_trace_file(const kineto_trace *trace, const place *p,
     return status ? status : write_trace_stream(trace, sink, format, p->rest, bytes, err);
 }
 
+/* The default format, uncompressed. */
 static kineto_status write_trace_pipe(const kineto_trace *trace, const place *p,
                                       ko_request_source source, const char *path, uint64_t *bytes,
                                       kineto_error *err)

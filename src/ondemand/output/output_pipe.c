@@ -61,6 +61,7 @@ static void register_input_fork_handler(void)
     (void)pthread_atfork(NULL, NULL, close_inputs_in_child);
 }
 
+/* Remembered for close_inputs_in_child; the seventeenth at once is not. */
 static void remember_input(int fd)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -101,6 +102,7 @@ static bool has_command_ended(pipe_end *p, int *status, bool *known)
     return true;
 }
 
+/* Rounded up; 0: the time is over. */
 static int64_t remaining_ms(uint64_t until_ns)
 {
     uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
@@ -163,6 +165,7 @@ static int read_timeout_ms(void)
     return (int)seconds * SECOND_MS;
 }
 
+/* Waits until the reader has room, at most the timeout. */
 static kineto_status wait_for_room(pipe_end *p, kineto_error *err)
 {
     uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (uint64_t)p->timeout_ms * 1000000u;
@@ -208,6 +211,7 @@ static kineto_status report_write_error(pipe_end *p, int os_error, kineto_error 
                : kb_fail(err, KINETO_E_IO, "'%s' was closed before everything was read", p->shown);
 }
 
+/* kb_target_ops: writes all of it; the timeout applies to each wait. */
 static kineto_status write_to_pipe(void *target, const char *data, size_t bytes, kineto_error *err)
 {
     pipe_end *p = target;
@@ -406,6 +410,7 @@ static int spawn_shell(const char *command, int input, pid_t *pid)
     return failed;
 }
 
+/* On failure p->fd may be open; drop_pipe closes it. */
 static kineto_status start_command(pipe_end *p, const char *command, kineto_error *err)
 {
     int ends[2];

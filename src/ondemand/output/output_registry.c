@@ -36,6 +36,7 @@ static bool normalize_protocol(const char *text, char out[KO_PROTOCOL_BYTES])
     return n > 0;
 }
 
+/* Handled in output.c; cannot be registered. */
 static bool is_builtin_protocol(const char *protocol)
 {
     return strcmp(protocol, "file") == 0 || strcmp(protocol, "fd") == 0 ||
@@ -51,6 +52,7 @@ static registered *find_output(const char *protocol)
     return NULL;
 }
 
+/* With the lock. NULL: the table is full. */
 static registered *find_free_output(void)
 {
     for (size_t i = 0; i < MAX_OUTPUTS; i++)
@@ -68,6 +70,7 @@ static kineto_status add_output(const registered *r, kineto_error *err)
     if (!place)
         return kb_fail(err, KINETO_E_LIMIT, "%d protocols are registered already; unregister one",
                        MAX_OUTPUTS);
+    KB_ASSERT(!place->output && r->output && r->protocol[0]);
     *place = *r;
     return KINETO_OK;
 }
@@ -115,10 +118,9 @@ kineto_status ko_registry_check(const char *protocol, ko_request_source source, 
         return KINETO_OK;
     if (is_there)
         return kb_fail(err, KINETO_E_PERMISSION,
-                       "this process does not open the protocol '%s' to requests of others",
-                       protocol);
+                       "protocol '%s' is not open to requests of other processes", protocol);
     return kb_fail(err, source == KO_FROM_REQUEST ? KINETO_E_PERMISSION : KINETO_E_ARGUMENT,
-                   "nobody registered the protocol '%s' in this process (a file of such a name is "
+                   "protocol '%s' is not registered in this process (a file of that name is "
                    "./%s:…)",
                    protocol, protocol);
 }

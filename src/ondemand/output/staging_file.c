@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+/* An empty file, so that writers that require an existing file work, too. */
 static kineto_status create_staged_file(ko_staging_file *f, const char *name, kineto_error *err)
 {
     size_t room = sizeof f->path - f->directory_bytes;
@@ -37,6 +38,7 @@ kineto_status ko_staging_file_create(ko_staging_file *f, const char *name, kinet
     return status;
 }
 
+/* Up to the end of the file, or the first error of the sink. */
 static kineto_status copy_to_sink(int fd, const ko_staging_file *f, kb_sink *sink,
                                   kineto_error *err)
 {

@@ -8,6 +8,7 @@
 
 static bool path_fits(const char *text, size_t bytes) { return !text || strlen(text) < bytes; }
 
+/* Before anything is started. */
 static kineto_status check_settings(const ko_settings *s, kineto_error *err)
 {
     const kineto_control_options *o = &s->options;
@@ -91,6 +92,7 @@ typedef struct waiting {
     char why[256];
 } waiting;
 
+/* ko_watch: records final stages of all tickets. */
 static void note_dump_stage(void *context, const ko_stage_note *note)
 {
     waiting *w = context;
@@ -98,6 +100,7 @@ static void note_dump_stage(void *context, const ko_stage_note *note)
         return;
     pthread_mutex_lock(&w->lock);
     uint32_t at = w->count++ % KB_COUNT(w->ends);
+    KB_ASSERT(note->ticket);
     w->ends[at].ticket = note->ticket;
     w->ends[at].written = note->stage == KO_STAGE_WRITTEN;
     if (!w->ends[at].written)
@@ -115,6 +118,7 @@ static const bool *find_dump_end(const waiting *w, uint64_t ticket)
     return NULL;
 }
 
+/* Every accepted dump has a final stage, so this ends. */
 static kineto_status wait_for_dump(waiting *w, uint64_t ticket, kineto_error *err)
 {
     const bool *written;
@@ -142,6 +146,7 @@ static bool format_path_request(const char *path, char *out, size_t bytes)
     return true;
 }
 
+/* Watches before it requests the dump, so that no note is missed. */
 static kineto_status dump_and_wait(ko_controller *c, const char *text, kineto_error *err)
 {
     waiting w = {.lock = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};

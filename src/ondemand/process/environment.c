@@ -13,6 +13,7 @@ static void warn_bad_word(kineto_string word, const char *why)
            (int)word.size, word.data, why);
 }
 
+/* "signal=NAME". */
 static void read_signal_word(kineto_string word, kineto_string value, ko_settings *s)
 {
     char name[32];
@@ -27,6 +28,7 @@ static void read_signal_word(kineto_string word, kineto_string value, ko_setting
         warn_bad_word(word, why.message);
 }
 
+/* "file=PATH"; the path may not contain a comma. */
 static void read_file_word(kineto_string word, kineto_string value, ko_settings *s)
 {
     if (value.size == 0 || value.size >= sizeof s->file) {
@@ -38,6 +40,7 @@ static void read_file_word(kineto_string word, kineto_string value, ko_settings 
     s->options.trigger_file = s->file;
 }
 
+/* One word of CKINETO_CONTROL; "1" means socket, "0" is ignored. */
 static void read_control_word(kineto_string word, ko_settings *s)
 {
     kineto_error none;
@@ -55,6 +58,7 @@ static void read_control_word(kineto_string word, ko_settings *s)
         warn_bad_word(word, "is not known");
 }
 
+/* Words are separated by commas, with optional spaces. */
 static void read_control_words(const char *list, ko_settings *s)
 {
     for (const char *at = list; at; at = strchr(at, ',')) {
@@ -82,6 +86,7 @@ static void add_daemon_setting(ko_settings *s)
         s->poll_interval_ns = (uint64_t)r.poll_interval_ns;
 }
 
+/* An invalid value leaves the ring off. */
 static void add_ring_setting(ko_settings *s)
 {
     const char *text = kb_setting("CKINETO_RING");

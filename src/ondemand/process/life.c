@@ -83,6 +83,7 @@ static struct {
     uint64_t ticks;
 } step_times[KF_STEP_TIMES];
 
+/* Entry i; false: empty, or being written. */
 static bool read_iteration(size_t i, ko_iteration *out)
 {
     uint64_t number = kb_load_acquire(&step_times[i].number);
@@ -93,6 +94,7 @@ static bool read_iteration(size_t i, ko_iteration *out)
     return number > 0 && kb_load_relaxed(&step_times[i].number) == number;
 }
 
+/* @return the time to report to the controller. */
 static int64_t remember_iteration(uint64_t step, uint64_t ticks)
 {
     size_t i = step % KF_STEP_TIMES;
@@ -125,6 +127,7 @@ bool ko_control_iteration(uint64_t number, ko_iteration *out)
     return read_iteration(number % KF_STEP_TIMES, out) && out->number == number;
 }
 
+/* kineto_rt_step_hook: on the program's thread, for every step. */
 static void handle_step(uint64_t step, uint64_t ticks)
 {
     if (KINETO_UNLIKELY(kb_load_relaxed(&life.again))) {
@@ -212,6 +215,7 @@ static maker *const makers[] = {create_socket_listener, create_daemon_listener,
                                 create_signal_listener, create_file_listener,
                                 create_watchdog_listener};
 
+/* With `lenient`, listeners that fail are skipped with a warning. */
 static kineto_status add_listeners(ko_controller *c, const ko_settings *s, bool lenient,
                                    kineto_error *err)
 {
@@ -261,6 +265,7 @@ static bool main_watched; /* base/alone.c will report the end of the main thread
 #define LOOK_NS           INT64_C(10000000000) /* poll interval without such a report */
 #define LOOK_AFTER_END_NS INT64_C(200000000)
 
+/* How long the control thread may wait: it must notice the end of the program soon. */
 static int64_t loop_wait_ns(void)
 {
     if (kb_main_ended())
@@ -287,6 +292,7 @@ static bool end_with_program(ko_controller *c)
     return ours;
 }
 
+/* The control thread. */
 static void *run_control_thread(void *controller)
 {
     kineto_error why;
@@ -318,6 +324,7 @@ static void register_process_hooks(void)
     ks_session_hook(handle_session_prepare);
 }
 
+/* With its watchers and listeners; *out is valid on success only. */
 static kineto_status create_controller(const ko_settings *s, bool lenient, ko_controller **out,
                                        kineto_error *err)
 {
@@ -343,6 +350,7 @@ static kineto_status create_controller(const ko_settings *s, bool lenient, ko_co
     return status;
 }
 
+/* Order: no new users, thread, controller, ring. */
 static void stop_control(void)
 {
     kp_preempt_listen(NULL);
@@ -358,6 +366,7 @@ static void stop_control(void)
     kb_store_relaxed(&life.listens, false);
 }
 
+/* Order: ring, controller, thread; then it becomes visible to users and hooks are installed. */
 static kineto_status start_control(const ko_settings *s, bool lenient, kineto_error *err)
 {
     ko_controller *c;

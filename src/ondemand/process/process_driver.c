@@ -113,6 +113,7 @@ static kineto_profiler_config make_profiler_config(const ko_request *r)
     return c;
 }
 
+/* Records where the window may not have begun yet. */
 static kineto_status start_recording(kineto_error *err)
 {
     kineto_status status = kp_window_start(self.window, err);
@@ -181,6 +182,7 @@ static uint64_t window_end_ticks(int64_t end_ns)
     return is ? after.ticks : 0;
 }
 
+/* ko_driver.stop. Cheap: the trace is built later. */
 static kineto_status stop_process_window(void *context, int64_t start_ns, int64_t end_ns,
                                          kineto_error *err)
 {
@@ -231,6 +233,7 @@ typedef struct texts {
     kp_window_texts all;
 } texts;
 
+/* Header keys and the note about when recording began. */
 static void make_trace_texts(texts *t, const ko_request *request)
 {
     uint32_t n = 0;
@@ -247,6 +250,7 @@ static void make_trace_texts(texts *t, const ko_request *request)
     t->all = (kp_window_texts){t->header, n, t->notes, 1};
 }
 
+/* ko_driver.write. Without the controller's lock. */
 static kineto_status write_process_trace(void *context, const ko_request *request,
                                          ko_request_source source, const char *path,
                                          uint64_t *bytes, kineto_error *err)

@@ -115,6 +115,7 @@ static const char *strip_folder(const char *folder, const char *path)
     }
 }
 
+/* KINETO_ONDEMAND_TRACE_DIR, else /tmp; trailing slashes are removed. */
 static kineto_status read_allowed_folder(wish *w)
 {
     const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR");
@@ -184,6 +185,8 @@ static int open_path_stepwise(int at, const char *parent)
     return fd;
 }
 
+/* openat2 resolves everything in the kernel; older kernels and sandboxes get the stepwise
+ * version. */
 static int open_directory_beneath(int at, const char *parent)
 {
     struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -194,6 +197,7 @@ static int open_directory_beneath(int at, const char *parent)
     return fd;
 }
 
+/* One message per reason why a directory cannot be opened. */
 static kineto_status refuse_parent_directory(const wish *w, int os_error)
 {
     switch (os_error) {

@@ -130,6 +130,7 @@ typedef struct reader {
     kineto_error *err;
 } reader;
 
+/* Fails with the number of the line, and its offset in err. */
 KINETO_PRINTF(3, 4)
 static kineto_status fail_line(const reader *in, kineto_status code, const char *fmt, ...)
 {
@@ -182,6 +183,7 @@ static int64_t parse_decimal(kineto_string s, int64_t most)
     return negative && value > 0 ? -1 : value;
 }
 
+/* -1: not a valid value for this key. */
 static int64_t parse_number_value(uint32_t key, kineto_string value)
 {
     const key_row *row = &rows[key];
@@ -204,6 +206,7 @@ static void store_number(ko_request *r, const key_row *row, int64_t number)
         *(int64_t *)at = number * row->factor;
 }
 
+/* An empty list selects the default kinds. */
 static kineto_status store_kinds(const reader *in, uint32_t key, kineto_string value)
 {
     char list[2048];
@@ -223,6 +226,7 @@ static kineto_status store_kinds(const reader *in, uint32_t key, kineto_string v
     return fail_line(in, KINETO_E_ARGUMENT, "%s: %s", keys[key].name, shown);
 }
 
+/* The rest of the member is zeroed, so that requests can be compared. */
 static kineto_status store_text(const reader *in, uint32_t key, kineto_string value)
 {
     char *at = (char *)in->r + rows[key].offset;
@@ -268,6 +272,7 @@ static bool put_custom_line(char *custom, const char *name, kineto_string value)
     return true;
 }
 
+/* Keys for plug-ins are kept as lines KEY=VALUE in `custom`. */
 static kineto_status store_custom(const reader *in, uint32_t key, kineto_string value)
 {
     if (rows[key].read == BOOL)
@@ -310,6 +315,7 @@ static kineto_status read_quoted_value(const reader *in, uint32_t key, kineto_st
     return KINETO_OK;
 }
 
+/* Stores a value by the type of its key. */
 static kineto_status store_value(reader *in, uint32_t key, kineto_string value)
 {
     KB_ASSERT(key < KEY_COUNT);
@@ -332,6 +338,7 @@ static kineto_status store_value(reader *in, uint32_t key, kineto_string value)
     return KINETO_OK;
 }
 
+/* Only the first name is kept. */
 static void count_unknown(reader *in, kineto_string name)
 {
     if (in->unknown_count == 0)
@@ -340,6 +347,8 @@ static void count_unknown(reader *in, kineto_string name)
         in->unknown_count++;
 }
 
+/* Blank lines and comments are skipped. A quoted value may contain "#", an unquoted one ends
+ * there. */
 static kineto_status parse_request_line(reader *in, kineto_string line)
 {
     char unquoted[2048], shown[80];
@@ -372,6 +381,7 @@ static kineto_status parse_request_line(reader *in, kineto_string line)
     return store_value(in, key, kb_string_trimmed(value));
 }
 
+/* Stops at the first error. */
 static kineto_status parse_request_lines(reader *in, kineto_string text)
 {
     while (in->offset < text.size) {
@@ -423,6 +433,7 @@ static uint64_t keys_overridden_by(uint64_t given)
     return given & TIME_KEYS ? ITERATION_KEYS : 0;
 }
 
+/* Lines of the lower layer for keys that the upper one lacks. */
 static void layer_custom(ko_request *over, const ko_request *under)
 {
     for (uint32_t i = 0; i < KEY_COUNT; i++) {
@@ -465,6 +476,7 @@ static void put_default(int64_t *value, int64_t initial)
         *value = initial;
 }
 
+/* Only for requests by time. */
 static kineto_status check_start(const ko_request *r, int64_t now_ns, kineto_error *err)
 {
     static const int64_t most_age_ns = INT64_C(10000000000),

@@ -36,6 +36,7 @@ static int open_peer_socket(void)
     return fd;
 }
 
+/* @return 0 or an errno. */
 static int connect_peer(int fd, const struct sockaddr_un *to)
 {
     while (connect(fd, (const struct sockaddr *)to, sizeof *to) != 0)
@@ -99,6 +100,7 @@ static kineto_status check_peer(int fd, uint32_t pid, uid_t owner, kineto_error 
     return KINETO_OK;
 }
 
+/* Connects and checks the peer; non-blocking afterwards. */
 static kineto_status open_peer(const struct sockaddr_un *to, uint32_t pid, uid_t owner, int *out,
                                kineto_error *err)
 {
@@ -263,6 +265,7 @@ static void take_answer_number(ko_control_answer *a, kineto_string key, int64_t 
     }
 }
 
+/* Unknown keys are ignored: later versions may add some. */
 static void take_answer_lines(ko_control_answer *a, kineto_string lines)
 {
     kineto_string key, value;
@@ -335,6 +338,7 @@ static bool is_listening(const struct sockaddr_un *at)
 
 typedef KB_VEC(uint32_t) pid_list;
 
+/* All sockets of the directory on which a process listens. */
 static kineto_status collect_listening_pids(DIR *all, const char *directory, pid_list *found,
                                             kineto_error *err)
 {

@@ -42,6 +42,7 @@ static kineto_status check_parent_directory(const char *above, kineto_error *err
     return KINETO_OK;
 }
 
+/* Must be a real directory of this user, without access for others. */
 static kineto_status check_socket_directory(const char *path, kineto_error *err)
 {
     struct stat st;
@@ -247,6 +248,7 @@ static kineto_string take_packet_line(kineto_string *rest)
     return line;
 }
 
+/* Lower-case letters and hyphens. */
 static bool is_verb(kineto_string s)
 {
     if (s.size == 0 || s.size >= sizeof((ko_packet_view *)NULL)->verb)
