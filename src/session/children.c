@@ -1,7 +1,7 @@
-/* The descendants of the recorded process. Recording enters a program through interfaces that the program
- * loads itself, so some processes never attach: they are sampled from outside through /proc and become
- * lines of the ledger. A process image is identified by pid, start time and exec: a process that attached,
- * and then executed a program that could not, has a line of its own.
+/* The descendants of the recorded process. Recording enters a program through interfaces that the
+ * program loads itself, so some processes never attach: they are sampled from outside through /proc
+ * and become lines of the ledger. A process image is identified by pid, start time and exec: a
+ * process that attached, and then executed a program that could not, has a line of its own.
  */
 #include "session/process_image.h"
 #include "session/self_cost.h"
@@ -48,9 +48,10 @@ void ks_children_destroy(ks_children *c)
     free(c);
 }
 
-/* ---- the tree -------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
-/* The current image of a process, added if it is new; NULL: the process is gone, or the table is full. */
+/* The current image of a process, added if it is new; NULL: the process is gone, or the table is
+ * full. */
 static ks_image *find_image(ks_children *c, uint32_t pid)
 {
     uint64_t start_time = kb_os_start_time(pid);
@@ -132,8 +133,8 @@ static void look_at_process_tree(ks_children *c, uint32_t root)
     kb_vec_free(&queue);
 }
 
-/* Samples the descendants of the root, and those of processes seen earlier: a daemon has been reparented
- * and is no longer below the root. */
+/* Samples the descendants of the root, and those of processes seen earlier: a daemon has been
+ * reparented and is no longer below the root. */
 void ks_children_sample(ks_children *c)
 {
     if (!kb_os_proc_is_ours())
@@ -171,7 +172,7 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
     return count;
 }
 
-/* ---- the report ------------------------------------------------------------------------------------ */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 /* Sets of attached processes, by three keys: pid and start time; exec; all three. */
 typedef struct attached {
@@ -209,8 +210,8 @@ static bool did_attach(const attached *a, const ks_image *it)
                : kb_map_find(&a->processes, image_key(it->pid, it->start_time, 0)) != NULL;
 }
 
-/* Why an image is not recorded. A fork's child attaches with its first record: a child of an attached exec
- * that did not attach has nothing to record, whatever else would prevent it. */
+/* Why an image is not recorded. A fork's child attaches with its first record: a child of an
+ * attached exec that did not attach has nothing to record, whatever else would prevent it. */
 static ks_unrecorded unrecorded_reason(const attached *a, const ks_image *it)
 {
     if (it->exec_id && kb_map_find(&a->execs, it->exec_id))
@@ -238,7 +239,8 @@ static void add_to_group(group *g, kineto_string name, uint32_t pid)
 /* Images that have the recorder loaded would have recorded: their events are lost (HAS_EVENTS). */
 enum { MAY_HAVE_EVENTS, HAS_EVENTS, GROUPS };
 
-/* Processes with a library of another version append a line "PID NAME" after the end of the pool. */
+/* Processes with a library of another version append a line "PID NAME" after the end of the pool.
+ */
 static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
 {
     char text[4096], *name;
@@ -340,8 +342,8 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
     kb_map_free(&r.known);
 }
 
-/* CPU time that the kernel counted for all ended children, less that of the ones that were sampled. An
- * upper bound: sampled children may have run on for a moment after their last sample. */
+/* CPU time that the kernel counted for all ended children, less that of the ones that were sampled.
+ * An upper bound: sampled children may have run on for a moment after their last sample. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns)
 {
     uint64_t seen_ns = 0;

@@ -1,10 +1,10 @@
 /* The collector: owns the pool of a recording, copies full chunks out to the spool, takes the clock
- * snapshots, and builds the trace in the end. It never makes a recorded program wait: chunks that it
- * cannot copy stay in the pool, and writers that find no free chunk drop events and count them.
+ * snapshots, and builds the trace in the end. It never makes a recorded program wait: chunks that
+ * it cannot copy stay in the pool, and writers that find no free chunk drop events and count them.
  *
  * One thread polls it (ks_collector_poll, which returns when to call again). A chunk passes through
- * these steps: a writer seals it, claim_chunk takes it, flush_pending writes it to the spool, and only
- * then kf_chunk_free gives it back. On-demand windows and the ring are in windows.c.
+ * these steps: a writer seals it, claim_chunk takes it, flush_pending writes it to the spool, and
+ * only then kf_chunk_free gives it back. On-demand windows and the ring are in windows.c.
  */
 #include "session/collector.h"
 
@@ -34,7 +34,7 @@
 
 static uint64_t collector_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
-/* ---- ledger and header entries ------------------------------------------------------------------- */
+/* ---- ledger and header entries --------------------------------------------------------------- */
 
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value)
 {
@@ -131,10 +131,10 @@ static void account_lock(ks_collector *c, bool take)
         (void)(take ? pthread_mutex_lock(&c->lock) : pthread_mutex_unlock(&c->lock));
 }
 
-/* ---- creating and destroying ---------------------------------------------------------------------------------- */
+/* ---- creating and destroying ----------------------------------------------------------------- */
 
-/* The path as the user gave it, or relative to it. A device or FIFO has no directory that could hold
- * files next to it: then a temporary directory takes the spool. @return snprintf's result. */
+/* The path as the user gave it, or relative to it. A device or FIFO has no directory that could
+ * hold files next to it: then a temporary directory takes the spool. @return snprintf's result. */
 static int format_spool_name(const char *output, char *out, size_t size)
 {
     unsigned long long random = kb_os_random();
@@ -302,9 +302,10 @@ bool ks_collector_find_spool(ks_collector *c)
     return true;
 }
 
-/* ---- the dictionary ------------------------------------------------------------------------------------------ */
+/* ---- the dictionary -------------------------------------------------------------------------- */
 
-/* A process attached: for the cost account, the sampling of children, and recognising reused pids. */
+/* A process attached: for the cost account, the sampling of children, and recognising reused pids.
+ */
 static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t words)
 {
     kf_process_entry p;
@@ -321,9 +322,9 @@ static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t wo
     account_lock(c, false);
 }
 
-/* End of the committed entries from `at`, in words. An entry that stays uncommitted for a second belongs
- * to a thread that died or sleeps: it is skipped, and the whole dictionary is written again at the end
- * (`last`). */
+/* End of the committed entries from `at`, in words. An entry that stays uncommitted for a second
+ * belongs to a thread that died or sleeps: it is skipped, and the whole dictionary is written again
+ * at the end (`last`). */
 static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
 {
     const kf_pool *pool = &c->pool;
@@ -375,10 +376,10 @@ static void copy_dictionary(ks_collector *c, bool last)
         c->dictionary_at = end;
 }
 
-/* ---- chunks ----------------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
-/* How many of these chunks may still be kept (KS_POLICY_OLDEST). After the first that does not fit none is
- * kept, so that the recording has no gaps. */
+/* How many of these chunks may still be kept (KS_POLICY_OLDEST). After the first that does not fit
+ * none is kept, so that the recording has no gaps. */
 static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uint32_t count)
 {
     uint32_t fit = 0;
@@ -447,11 +448,11 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
     return known && *known && now && *known != now; /* 0: a fork's child could not read it */
 }
 
-/* Takes a chunk for copying: sealed ones, and with `look_for_dead` those whose owner died.
- * *words: words to copy out, perhaps 0; *claim: the claim word with which it is freed later.
- * The state is read once; a chunk that is sealed after that is for the next pass. A dead owner's chunk
- * is inherited by compare-and-swap and sealed, so that no other process can take it, however late it is
- * copied. @return whether the chunk is the collector's now. */
+/* Takes a chunk for copying: sealed ones, and with `look_for_dead` those whose owner died. *words:
+ * words to copy out, perhaps 0; *claim: the claim word with which it is freed later. The state is
+ * read once; a chunk that is sealed after that is for the next pass. A dead owner's chunk is
+ * inherited by compare-and-swap and sealed, so that no other process can take it, however late it
+ * is copied. @return whether the chunk is the collector's now. */
 static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
                         uint32_t *words)
 {
@@ -507,7 +508,8 @@ static int compare_pending_age(const void *left, const void *right)
     return a->chunk.index < b->chunk.index ? -1 : 1;
 }
 
-/* Copies out the pending chunks in batches; sorted by age where the policy keeps only some of them. */
+/* Copies out the pending chunks in batches; sorted by age where the policy keeps only some of them.
+ */
 static bool flush_pending(ks_collector *c)
 {
     ks_spool_chunk batch[BATCH];
@@ -529,8 +531,8 @@ static bool flush_pending(ks_collector *c)
     return ok;
 }
 
-/* One pass over the chunks, lowest index first, so that writers reuse few and warm pages. The map of free
- * chunks is only a hint: now and then (`all`) every chunk is visited. */
+/* One pass over the chunks, lowest index first, so that writers reuse few and warm pages. The map
+ * of free chunks is only a hint: now and then (`all`) every chunk is visited. */
 bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
 {
     uint32_t in_use = 0, count = c->pool.chunk_count;
@@ -553,7 +555,7 @@ bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
     return flush_pending(c);
 }
 
-/* ---- tasks of every second --------------------------------------------------------------------------------------- */
+/* ---- tasks of every second ------------------------------------------------------------------- */
 
 /* A clock snapshot, the spool's current path, the control page in the spool, CPU times. */
 static void run_second_tasks(ks_collector *c)
@@ -568,7 +570,7 @@ static void run_second_tasks(ks_collector *c)
     account_lock(c, false);
 }
 
-/* ---- the cost limit ---------------------------------------------------------------------------------------- */
+/* ---- the cost limit -------------------------------------------------------------------------- */
 
 static uint64_t recording_ns(const ks_collector *c)
 {
@@ -617,8 +619,8 @@ static void report_recording_cost(ks_collector *c, uint64_t lasted)
     copy_dictionary(c, true);
 }
 
-/* The longest poll interval while nothing happens: shorter the fewer chunks are free. At least 1 ms,
- * since idle threads may hold all chunks for a long time. */
+/* The longest poll interval while nothing happens: shorter the fewer chunks are free. At least 1
+ * ms, since idle threads may hold all chunks for a long time. */
 static uint64_t longest_interval(const ks_collector *c)
 {
     uint64_t most_ns = c->budget.ppm > 0 ? SPARING_NS : MAX_INTERVAL_NS;
@@ -684,7 +686,7 @@ uint64_t ks_collector_poll(ks_collector *c)
     return next_interval(c, taken);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Ledger lines about the recording as a whole: failed copies, processes that did not attach. */
 static void note_collector_problems(ks_collector *c)
@@ -704,8 +706,8 @@ static void note_collector_problems(ks_collector *c)
                                   ks_account_waited_ns(&c->account, c->program_ns));
 }
 
-/* A program may have overwritten the shared control page: restores the part that never changes, on which
- * readers of the pool rely. */
+/* A program may have overwritten the shared control page: restores the part that never changes, on
+ * which readers of the pool rely. */
 static void restore_head(ks_collector *c)
 {
     if (memcmp(c->head, c->pool.control, sizeof c->head) == 0)

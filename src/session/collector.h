@@ -1,8 +1,8 @@
-/* Internals of the collector, shared by collector.c (copies chunks out), windows.c (on-demand windows and
- * the ring) and thread_names.c.
+/* Internals of the collector, shared by collector.c (copies chunks out), windows.c (on-demand
+ * windows and the ring) and thread_names.c.
  *
- * Threads: the polling thread owns the collector. Traces of windows and ring dumps are built on other
- * threads meanwhile; what these share with the polling thread is guarded by `lock`. */
+ * Threads: the polling thread owns the collector. Traces of windows and ring dumps are built on
+ * other threads meanwhile; what these share with the polling thread is guarded by `lock`. */
 #ifndef KS_COLLECTOR_H
 #define KS_COLLECTOR_H
 
@@ -20,15 +20,15 @@ typedef struct ks_thread_names ks_thread_names;
 typedef struct ks_pending {
     ks_spool_chunk chunk;
     uint64_t last_ticks;
-    uint64_t
-        claim; /* claim word with which it is freed; fails if a ring writer has reclaimed the chunk */
+    /* claim word with which it is freed; fails if a ring writer has reclaimed the chunk */
+    uint64_t claim;
 } ks_pending;
 
 /* One window of an on-demand collector, from when devices get ready until its trace is built. */
 struct ks_window {
     bool used;
-    uint32_t warm,
-        slot; /* windows of the control page: of devices, of all kinds; UINT32_MAX: none */
+    /* windows of the control page: of devices, of all kinds; UINT32_MAX: none */
+    uint32_t warm, slot;
     uint64_t kinds;
     uint32_t wants;
     uint64_t kept_from; /* ticks; UINT64_MAX: nothing is kept yet */
@@ -82,13 +82,13 @@ struct ks_collector {
     uint64_t next_steps_ns;
 };
 
-/* ---- collector.c ---- */
+/* ---- collector.c ----------------------------------------------------------------------------- */
 /** One pass over chunks: those that the map of free chunks shows in use, or `all`.
  *  @param taken  receives the number of chunks to copy out. @return false: copying failed. */
 bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken);
 void ks_collector_clock(ks_collector *c);
 
-/* ---- thread_names.c. All but `create` do nothing with NULL ---- */
+/* ---- thread_names.c. All but `create` do nothing with NULL ----------------------------------- */
 ks_thread_names *ks_thread_names_create(void);
 void ks_thread_names_destroy(ks_thread_names *n);
 /** What /proc/PID/task/TID/stat says of the owner of a chunk (pid << 32 | tid). threads: any. */
@@ -99,7 +99,7 @@ void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool);
 /** The same, and write what is not written yet: a trace is built next. threads: any. */
 void ks_thread_names_finish(ks_thread_names *n, const kf_pool *pool);
 
-/* ---- windows.c ---- */
+/* ---- windows.c ------------------------------------------------------------------------------- */
 kineto_status ks_windows_init(ks_collector *c, kineto_error *err);
 void ks_windows_free(ks_collector *c);
 kineto_status ks_windows_start(ks_collector *c, kineto_error *err);
@@ -110,7 +110,7 @@ bool ks_window_wants(const ks_collector *c, uint64_t last_ticks);
 /** A chunk that no window needs: leave it in the ring, or free it once it is older than any window
  *  that could be opening now. */
 void ks_window_skip_chunk(ks_collector *c, const ks_pending *p);
-/** Housekeeping while nothing is recorded, or only the ring. @return nanoseconds after which to call
- *  again. */
+/** Housekeeping while nothing is recorded, or only the ring. @return nanoseconds after which to
+ *  call again. */
 uint64_t ks_windows_idle(ks_collector *c);
 #endif

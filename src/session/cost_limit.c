@@ -1,7 +1,7 @@
-/* The cost limit of a recording (option --budget, docs/self-cost.md): a controller with levels, each of
- * which drops more events. The level goes up while the recording costs more than the limit, and down
- * when the remaining allowance covers the cost of trying the lower level. Pure functions of their
- * arguments; collector.c measures the cost and publishes the level to writers. */
+/* The cost limit of a recording (option --budget, docs/self-cost.md): a controller with levels,
+ * each of which drops more events. The level goes up while the recording costs more than the limit,
+ * and down when the remaining allowance covers the cost of trying the lower level. Pure functions
+ * of their arguments; collector.c measures the cost and publishes the level to writers. */
 #include "session/self_cost.h"
 
 #define MILLISECOND UINT64_C(1000000)
@@ -34,7 +34,7 @@ const ks_level ks_levels[KS_LEVELS] = {
     {"operators, instants and counters", HOST, DETAILS, 0, 0},
 };
 
-/* ---- periods ------------------------------------------------------------------------------- */
+/* ---- periods --------------------------------------------------------------------------------- */
 
 /* Ends the current period and begins one for the new level. When the table is full, the two oldest
  * periods are merged. */
@@ -68,7 +68,7 @@ void ks_budget_end(ks_budget *b, uint64_t now_ns)
         b->periods[b->period_count - 1].until_ns = now_ns;
 }
 
-/* ---- evaluating ------------------------------------------------------------------------------------- */
+/* ---- evaluating ------------------------------------------------------------------------------ */
 
 /* What was measured since the last evaluation. */
 typedef struct interval {
@@ -100,7 +100,8 @@ static uint64_t tally_events(const ks_tally *t)
            t->records[KF_MEMORY] + t->shed;
 }
 
-/* Estimates the events of kinds whose gate is closed, which no program counts: from their rate before. */
+/* Estimates the events of kinds whose gate is closed, which no program counts: from their rate
+ * before. */
 static void count_closed(ks_budget *b, const interval *l, double events)
 {
     if (ks_levels[b->level].kinds == 0) {
@@ -129,7 +130,8 @@ static bool raise_level(ks_budget *b, uint64_t now_ns, double droppable_ppm)
     return true;
 }
 
-/* The remaining allowance must cover the lower level, at the cost that it had last time, for PROBE_NS. */
+/* The remaining allowance must cover the lower level, at the cost that it had last time, for
+ * PROBE_NS. */
 static bool lower_level(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const interval *l)
 {
     if (b->level == 0 || now_ns - b->since_ns < b->hold_ns || b->share_ppm > b->ppm * ROOM)
@@ -167,8 +169,8 @@ bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks
     return changed;
 }
 
-/* Ranges shorter than (cost of a range / limit) exceed the limit by themselves; `shortness` scales that
- * threshold by level. */
+/* Ranges shorter than (cost of a range / limit) exceed the limit by themselves; `shortness` scales
+ * that threshold by level. */
 void ks_cost_limit_throttle(const ks_budget *b, uint32_t pair, kf_shed *out)
 {
     const ks_level *level = &ks_levels[b->level];

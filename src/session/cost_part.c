@@ -1,12 +1,12 @@
-/* The cost of a part of a recording (a window, a snapshot), reported in its trace. A wrapper around the
- * decoder's input counts chunks as they are read; the account that was taken at the end of the part is
- * then completed with the counts and added to ledger and header. */
+/* The cost of a part of a recording (a window, a snapshot), reported in its trace. A wrapper around
+ * the decoder's input counts chunks as they are read; the account that was taken at the end of the
+ * part is then completed with the counts and added to ledger and header. */
 #include "session/self_cost.h"
 
 #include <time.h>
 
-/* Counts each chunk once: the decoder's first pass visits all chunks in order, later reads are out of
- * order and have index < next. */
+/* Counts each chunk once: the decoder's first pass visits all chunks in order, later reads are out
+ * of order and have index < next. */
 static void count_part_chunk(ks_cost_part *p, uint32_t index, const uint64_t *words, uint32_t size)
 {
     if (index != p->next || !words)

@@ -1,6 +1,6 @@
-/* The report of a recording's own cost, and of what the cost limit dropped: lines of the ledger, and a JSON
- * object in the header (key ckineto_self_cost). docs/self-cost.md documents both; keys and sources of lines
- * are stable. */
+/* The report of a recording's own cost, and of what the cost limit dropped: lines of the ledger,
+ * and a JSON object in the header (key ckineto_self_cost). docs/self-cost.md documents both; keys
+ * and sources of lines are stable. */
 #include "session/self_cost.h"
 
 #include <stdarg.h>
@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void append_format(text *t, const c
 /* For %llu. */
 static unsigned long long as_ull(uint64_t n) { return n; }
 
-/* ---- lines of the ledger ------------------------------------------------------------------------- */
+/* ---- lines of the ledger --------------------------------------------------------------------- */
 
 static uint64_t recording_cost_ns(const ks_cost_said *s)
 {
@@ -105,8 +105,8 @@ typedef struct left_out {
     const char *unit;
 } left_out;
 
-/* How much a level dropped. Ranges dropped by sites are not a loss here: the program's own ledger lines
- * count them. */
+/* How much a level dropped. Ranges dropped by sites are not a loss here: the program's own ledger
+ * lines count them. */
 static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t level)
 {
     const ks_tally *t = &a->tally;
@@ -157,7 +157,7 @@ static void note_cost_limit(const ks_account *a, const ks_budget *b, const ks_co
         note_level(a, b, level, note, context);
 }
 
-/* ---- the header ---------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static void put_records(text *t, const ks_tally *tally)
 {

@@ -57,7 +57,7 @@ static void add_chunk_place(state *s, uint32_t index, uint32_t serial, chunk_pla
         s->places.data[*at].in_spool |= place.in_spool;
 }
 
-/* ---- from the pool ------------------------------------------------------------------------------ */
+/* ---- from the pool --------------------------------------------------------------------------- */
 
 /* Memory that other threads may be writing is read only here and in the next function. Whether the
  * words belong together is validated afterwards by the serial of the chunk, which the thread
@@ -128,8 +128,8 @@ static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t s
     return true;
 }
 
-/* Chunks in use by threads are copied at once, sealed ones are listed first: copy_listed copies them
- * newest first, since ring writers reclaim the oldest. */
+/* Chunks in use by threads are copied at once, sealed ones are listed first: copy_listed copies
+ * them newest first, since ring writers reclaim the oldest. */
 static void visit_chunk(state *s, const kf_pool *pool, uint32_t index)
 {
     const kf_descriptor *d = &pool->descriptors[index];
@@ -168,8 +168,8 @@ static uint64_t sum_evicted_events(const kf_control *c)
     return sum;
 }
 
-/* Events of a chunk that was reclaimed after it had been copied: the writer counted them as evicted, but
- * this copy still has them. */
+/* Events of a chunk that was reclaimed after it had been copied: the writer counted them as
+ * evicted, but this copy still has them. */
 static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chunk *full)
 {
     uint64_t key = (uint64_t)full->index << 32 | full->serial, *at = kb_map_find(&s->known, key);
@@ -184,9 +184,10 @@ static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chun
     return ks_tally_events(&tally);
 }
 
-/* Accounts for sealed chunks that were reclaimed while the others were copied. The copy of the control
- * page is older than that, so it is corrected: chunks that are neither in the copy nor in the spool move
- * forgotten_ticks (the input is complete from then on) and count as evicted events. */
+/* Accounts for sealed chunks that were reclaimed while the others were copied. The copy of the
+ * control page is older than that, so it is corrected: chunks that are neither in the copy nor in
+ * the spool move forgotten_ticks (the input is complete from then on) and count as evicted events.
+ */
 static void settle_lapped(ks_input *in, const kf_pool *pool, uint64_t evicted_since)
 {
     state *s = in->state;
@@ -204,8 +205,9 @@ static void settle_lapped(ks_input *in, const kf_pool *pool, uint64_t evicted_si
     in->control->counters[KF_SOURCE_API][KF_REASON_EVICTED] += in->lapped;
 }
 
-/* Copies the entries in order. One that is not committed yet keeps its length, its contents stay zero.
- * @return words copied. */
+/* Copies the entries in order. One that is not committed yet keeps its length, its contents stay
+ * zero.
+ *  @return words copied. */
 static uint32_t copy_dictionary(uint64_t *to, const kf_pool *pool)
 {
     uint32_t at = 1;
@@ -241,7 +243,7 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
     return KINETO_OK;
 }
 
-/* ---- from the spool ------------------------------------------------------------------------------ */
+/* ---- from the spool -------------------------------------------------------------------------- */
 
 /* @return bytes read, fewer only at the end of the file; or a negative errno. */
 static ssize_t read_spool_at(int fd, void *data, size_t bytes, uint64_t at)
@@ -396,10 +398,10 @@ static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header 
     return KINETO_OK;
 }
 
-/* ---- as the decoder's input ----------------------------------------------------------------------- */
+/* ---- as the decoder's input ------------------------------------------------------------------ */
 
-/* kf_input.get: the words of chunk `index` of this input (an index into places, not of the pool). From the
- * spool they are in s->buffer, valid until the next call. */
+/* kf_input.get: the words of chunk `index` of this input (an index into places, not of the pool).
+ * From the spool they are in s->buffer, valid until the next call. */
 static const uint64_t *get_chunk(void *context, uint32_t index, uint32_t *words, kineto_error *err)
 {
     state *s = context;
@@ -430,7 +432,8 @@ static kf_control *create_control(void)
     return c;
 }
 
-/* Reads the pool first, then the spool. `written`: an open spool, used instead of opening `path`. */
+/* Reads the pool first, then the spool. `written`: an open spool, used instead of opening `path`.
+ */
 static kineto_status read_pool_and_spool(ks_input *in, const kf_pool *pool, const char *path,
                                          const ks_spool *written, kineto_error *err)
 {

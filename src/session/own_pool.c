@@ -1,7 +1,7 @@
-/* The pool of a process without a collector: anonymous shared memory, created by the first session and
- * kept for the life of the process. It reserves address space for the largest buffer, and memory only
- * for the buffers of the open sessions (chunk_limit). Shared, so that children after a fork record into
- * it as well. */
+/* The pool of a process without a collector: anonymous shared memory, created by the first session
+ * and kept for the life of the process. It reserves address space for the largest buffer, and
+ * memory only for the buffers of the open sessions (chunk_limit). Shared, so that children after a
+ * fork record into it as well. */
 #include "session/own_pool.h"
 #include "record/record.h"
 
@@ -106,8 +106,8 @@ void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
     }
 }
 
-/* Holds rows of free chunks, gives their pages back and releases them again. Chunks that threads still
- * own keep their pages; chunk_high then covers exactly those. */
+/* Holds rows of free chunks, gives their pages back and releases them again. Chunks that threads
+ * still own keep their pages; chunk_high then covers exactly those. */
 void ks_own_memory_release(const kf_pool *pool)
 {
     kf_control *control = pool->control;
@@ -139,7 +139,8 @@ static bool is_held_by_dead(uint64_t claim)
            kf_owner_is_dead(pid, kb_os_start_time(pid));
 }
 
-/* kf_chunk_inherit decides by compare-and-swap which process seals the chunk, should several try. */
+/* kf_chunk_inherit decides by compare-and-swap which process seals the chunk, should several try.
+ */
 void ks_chunks_inherit_from_dead(const kf_pool *pool)
 {
     if (pool->control->external)
@@ -156,8 +157,8 @@ void ks_chunks_inherit_from_dead(const kf_pool *pool)
     }
 }
 
-/* A ring (retention NEWEST) overwrites its oldest chunks, but none that a session with retention OLDEST
- * may need. Considers the windows of all processes that share the pool. */
+/* A ring (retention NEWEST) overwrites its oldest chunks, but none that a session with retention
+ * OLDEST may need. Considers the windows of all processes that share the pool. */
 void ks_retention_update(kf_control *control)
 {
     uint64_t protect = 0, earliest = UINT64_MAX;

@@ -6,9 +6,10 @@
 
 #define MAX_JOB_TEXT 1000u /* bytes of a job's name, version or attempt that are kept */
 
-/* ---- processes --------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
-/* Calls back for an entry that describes a process; others are skipped. @return whether to go on. */
+/* Calls back for an entry that describes a process; others are skipped. @return whether to go on.
+ */
 static bool visit_entry(const uint64_t *entry, uint64_t header, uint32_t words,
                         ks_process_visit *visit, void *context)
 {
@@ -36,7 +37,7 @@ void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *conte
     }
 }
 
-/* ---- the ledger -------------------------------------------------------------------------------- */
+/* ---- the ledger ------------------------------------------------------------------------------ */
 
 void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
                      bool is_loss, const char *detail, uint64_t ticks)
@@ -59,7 +60,7 @@ void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, u
     ks_pool_note_at(pool, source, reason, count, is_loss, detail, 0);
 }
 
-/* ---- the header of traces ------------------------------------------------------------------------ */
+/* ---- the header of traces -------------------------------------------------------------------- */
 
 void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value)
 {

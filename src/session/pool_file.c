@@ -1,5 +1,5 @@
-/* Pool files of recorders: directories, names ("ckineto-UID-PID-RANDOM.pool") and creation. `ckineto
- * recover` finds the files of dead recorders by the same rules. */
+/* Pool files of recorders: directories, names ("ckineto-UID-PID-RANDOM.pool") and creation.
+ * `ckineto recover` finds the files of dead recorders by the same rules. */
 #include "session/session.h"
 
 #include <errno.h>

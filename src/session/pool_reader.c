@@ -1,6 +1,6 @@
-/* Chunks of this process' own pool as decoder input, for building a trace. Threads may record meanwhile:
- * chunks that they may change are copied, and read as empty if they were overwritten during the copy
- * (the serial in the descriptor changes with the owner). */
+/* Chunks of this process' own pool as decoder input, for building a trace. Threads may record
+ * meanwhile: chunks that they may change are copied, and read as empty if they were overwritten
+ * during the copy (the serial in the descriptor changes with the owner). */
 #include "session/session.h"
 
 #include <sys/mman.h>
@@ -62,8 +62,9 @@ static void release_chunk(void *context, uint32_t index)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* kf_input.peek: a sealed chunk in place, for scanning headers, which are checked again when the chunk
- * is read. NULL in a ring, whose writers overwrite sealed chunks: there only a copy can be validated. */
+/* kf_input.peek: a sealed chunk in place, for scanning headers, which are checked again when the
+ * chunk is read. NULL in a ring, whose writers overwrite sealed chunks: there only a copy can be
+ * validated. */
 static const uint64_t *peek_pool_chunk(void *context, uint32_t index, uint32_t *words)
 {
     ks_pool_reader *r = context;
@@ -86,8 +87,8 @@ static uint32_t copy_sealed_chunk(uint64_t *to, const uint64_t *chunk, uint32_t 
 #endif
 }
 
-/* kf_input.get: in place if nothing can change it, else a copy in r->buffer, valid until the next call.
- * *words is 0 if the chunk is free or changed hands since it was first read. */
+/* kf_input.get: in place if nothing can change it, else a copy in r->buffer, valid until the next
+ * call. *words is 0 if the chunk is free or changed hands since it was first read. */
 static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *words,
                                       kineto_error *err)
 {

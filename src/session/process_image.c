@@ -1,6 +1,6 @@
-/* Program images: identity, and obstacles to attaching. All of it is read from /proc, since a process that
- * cannot map the recording's buffer cannot leave a message in it. Files of /proc may vanish at any moment;
- * unreadable ones never count as an obstacle. */
+/* Program images: identity, and obstacles to attaching. All of it is read from /proc, since a
+ * process that cannot map the recording's buffer cannot leave a message in it. Files of /proc may
+ * vanish at any moment; unreadable ones never count as an obstacle. */
 #include "session/process_image.h"
 #include "session/self_cost.h"
 
@@ -65,10 +65,10 @@ void ks_surroundings_init(ks_surroundings *s, const char *pool_path, uint64_t po
     s->pool_owner = st.st_uid;
 }
 
-/* ---- identity --------------------------------------------------------------------------- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
-/* Reads the auxiliary vector: the address of the image's 16 random bytes (AT_RANDOM), and whether its
- * privileges were raised (AT_SECURE). 0: it cannot be read, or has another word size. */
+/* Reads the auxiliary vector: the address of the image's 16 random bytes (AT_RANDOM), and whether
+ * its privileges were raised (AT_SECURE). 0: it cannot be read, or has another word size. */
 static uint64_t read_auxiliary(uint32_t pid, bool *secure)
 {
     char path[64];
@@ -140,7 +140,7 @@ bool ks_image_is_transient(const ks_image *it)
     return it->replaced && it->last_ns - it->first_ns < BEGINNING_NS;
 }
 
-/* ---- kind of program ------------------------------------------------------------------ */
+/* ---- kind of program ------------------------------------------------------------------------- */
 
 static bool has_interpreter(int fd, const Elf64_Ehdr *h)
 {
@@ -176,7 +176,7 @@ static bool raises_privileges(const struct stat *st)
            ((st->st_mode & S_ISGID) && st->st_gid != getegid());
 }
 
-/* ---- rights ---------------------------------------------------------------------------------------- */
+/* ---- rights ---------------------------------------------------------------------------------- */
 
 /* Reads up to `room` numbers of a line of /proc/PID/status. @return how many were read. */
 static uint32_t read_numbers(const char *status, const char *line, int base, uint64_t *out,
@@ -204,8 +204,8 @@ static bool all_same(const uint64_t *numbers, uint32_t count)
     return true;
 }
 
-/* The four ids are real, effective, saved and file system: set-uid and set-gid change all but the real
- * one. */
+/* The four ids are real, effective, saved and file system: set-uid and set-gid change all but the
+ * real one. */
 ks_rights ks_process_rights(uint32_t pid)
 {
     enum { IDS = 4 };
@@ -232,7 +232,7 @@ static ks_unrecorded reason_of_rights(uint32_t pid)
                                         : KS_UNRECORDED_HIDDEN;
 }
 
-/* ---- obstacles to attaching ---------------------------------------------------------------- */
+/* ---- obstacles to attaching ------------------------------------------------------------------ */
 
 static bool has_other_namespace(uint32_t pid, const char *which, const char *ours)
 {
@@ -305,7 +305,8 @@ static bool has_address_space(const ks_surroundings *s, uint32_t pid)
     return pages * kb_os_page_bytes() + s->pool_bytes <= limit;
 }
 
-/* Programs may overwrite their environment to change their title: valid only if every string has a '='. */
+/* Programs may overwrite their environment to change their title: valid only if every string has a
+ * '='. */
 static bool is_environment(const char *text, size_t size)
 {
     for (size_t at = 0; at < size; at += strlen(text + at) + 1)
@@ -366,7 +367,7 @@ static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
     return has_address_space(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
 }
 
-/* ---- the program --------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static void look_at_program(const ks_surroundings *s, ks_image *it)
 {
@@ -390,7 +391,7 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
         it->why = find_obstacle(s, it->pid);
 }
 
-/* ---- loaded libraries -------------------------------------------------------------------------- */
+/* ---- loaded libraries ------------------------------------------------------------------------ */
 
 typedef struct loaded {
     bool torch, opencl, recorder;
@@ -412,8 +413,9 @@ static loaded search_libraries(uint32_t pid)
     return found;
 }
 
-/* Libraries may be loaded late, and reading maps is slow: they are searched once the program has had time
- * to begin, when it has used this much CPU time, and each time that its CPU time has doubled. */
+/* Libraries may be loaded late, and reading maps is slow: they are searched once the program has
+ * had time to begin, when it has used this much CPU time, and each time that its CPU time has
+ * doubled. */
 #define FIRST_SEARCH_NS UINT64_C(20000000)
 
 /* Only changes reasons that libraries can explain better. */
@@ -447,7 +449,7 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
     take_libraries(s, it, &found);
 }
 
-/* ---- examining ---------------------------------------------------------------------------------------- */
+/* ---- examining ------------------------------------------------------------------------------- */
 
 void ks_image_examine(const ks_surroundings *s, ks_image *it)
 {

@@ -1,5 +1,5 @@
-/* One program image of a process, examined from outside: its identity, and why it may not record. Each
- * exec gives the process a new image. Used by children.c. */
+/* One program image of a process, examined from outside: its identity, and why it may not record.
+ * Each exec gives the process a new image. Used by children.c. */
 #ifndef KS_PROCESS_IMAGE_H
 #define KS_PROCESS_IMAGE_H
 

@@ -1,6 +1,6 @@
-/* Recovery (`ckineto recover`): finds the pools of recorders that died, and builds traces from pool and
- * spool. The files are untrusted and pass the same checks as a live recording. A pool or spool may be
- * missing; what is missing becomes a line of the ledger.
+/* Recovery (`ckineto recover`): finds the pools of recorders that died, and builds traces from pool
+ * and spool. The files are untrusted and pass the same checks as a live recording. A pool or spool
+ * may be missing; what is missing becomes a line of the ledger.
  */
 #include "session/self_cost.h"
 #include "session/session.h"
@@ -17,7 +17,7 @@ static void copy_bounded_text(char *to, size_t size, const char *from, size_t fr
     snprintf(to, size, "%.*s", (int)strnlen(from, from_size), from);
 }
 
-/* ---- one pool ----------------------------------------------------------------------------------- */
+/* ---- one pool -------------------------------------------------------------------------------- */
 
 /* ks_process_visit: the first process that attached is the program, or its wrapper. Stops there. */
 static bool note_first_program(void *context, const kf_process_entry *p, kineto_string name)
@@ -113,8 +113,8 @@ static void *load_pool_file(int fd, const char *path, size_t *bytes, kineto_erro
     return map;
 }
 
-/* The file of a crashed program is read, not mapped: touching a hole through a mapping may need disk
- * space, which a full file system does not have. */
+/* The file of a crashed program is read, not mapped: touching a hole through a mapping may need
+ * disk space, which a full file system does not have. */
 static void *read_pool_file(const char *path, size_t *bytes, kineto_error *err)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -168,7 +168,8 @@ static kineto_status inspect_pool_file(const char *pool_path, ks_orphan *out, ki
     return KINETO_OK;
 }
 
-/* A pool with an overwritten header cannot be read; its file name still holds the recorder's pid. */
+/* A pool with an overwritten header cannot be read; its file name still holds the recorder's pid.
+ */
 static void describe_broken(const char *pool_path, const char *name, const kineto_error *why,
                             ks_orphan *o)
 {
@@ -208,10 +209,10 @@ void ks_orphans_each(ks_orphan_visit *visit, void *context)
     }
 }
 
-/* ---- building ------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
-/* The window to recover: the union of the recorder's own open windows; else one that it closed, which
- * keeps its times but not its kinds. */
+/* The window to recover: the union of the recorder's own open windows; else one that it closed,
+ * which keeps its times but not its kinds. */
 static kt_build_options recovered_window(const kf_control *c)
 {
     kt_build_options options = {.kinds = KINETO_KINDS_ALL, .clip_open = true};
@@ -236,8 +237,8 @@ static kt_build_options recovered_window(const kf_control *c)
     return options;
 }
 
-/* A recorder that died in its first second left only one clock snapshot. On the same boot the clocks are
- * the same, so a second snapshot now gives their rate. */
+/* A recorder that died in its first second left only one clock snapshot. On the same boot the
+ * clocks are the same, so a second snapshot now gives their rate. */
 static void complete_snapshots(kf_control *c)
 {
     kb_clock_snapshot snapshot;
@@ -265,8 +266,8 @@ static ks_cost_part recovered_cost(const kf_control *c)
     return part;
 }
 
-/* The ledger line for missing parts: all or part of the spool, by the pool's count of events that were
- * copied out; or the pool, whose contents are unknown. count 0: nothing is missing. */
+/* The ledger line for missing parts: all or part of the spool, by the pool's count of events that
+ * were copied out; or the pool, whose contents are unknown. count 0: nothing is missing. */
 static kt_build_note describe_missing_part(ks_input *input, const kf_pool *pool, const char *why)
 {
     kt_build_note note = {.source = "recording", .detail = why, .is_loss = true};

@@ -1,13 +1,13 @@
 /* The account of a recording's own cost. Records are counted in the chunks that are copied out and
- * multiplied by the cost of one record, which each program measures when it attaches. Slow operations are
- * timed in the programs. CPU times are the kernel's. */
+ * multiplied by the cost of one record, which each program measures when it attaches. Slow
+ * operations are timed in the programs. CPU times are the kernel's. */
 #include "session/self_cost.h"
 #include "session/session.h"
 
 #include <sys/resource.h>
 #include <time.h>
 
-/* ---- counting ------------------------------------------------------------------------------------ */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static uint32_t least_words(uint32_t type)
 {
@@ -62,8 +62,8 @@ uint64_t ks_tally_events(const ks_tally *t)
     return sum;
 }
 
-/* Fast path: nearly all records are ranges without arguments. Predictable branches do not wait for the
- * memory that was read. @return index of the first word that is not part of such a range. */
+/* Fast path: nearly all records are ranges without arguments. Predictable branches do not wait for
+ * the memory that was read. @return index of the first word that is not part of such a range. */
 static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t at, uint32_t count)
 {
     const uint64_t mask = kf_header(63, 1023, 0xff00, 0), plain = kf_header(KF_BEGIN, 2, 0, 0);
@@ -154,7 +154,7 @@ void ks_tally_rest(ks_tally *t, const kf_pool *pool)
     }
 }
 
-/* ---- CPU time ------------------------------------------------------------------------------------ */
+/* ---- CPU time -------------------------------------------------------------------------------- */
 
 static uint64_t timeval_ns(struct timeval t)
 {
@@ -200,7 +200,7 @@ uint64_t ks_account_waited_ns(const ks_account *a, uint64_t program_ns)
                          program_ns);
 }
 
-/* ---- processes ----------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
 /* Adds the process if it is new; NULL: out of memory. */
 static ks_cpu *find_account_process(ks_account *a, uint32_t pid)
@@ -258,7 +258,8 @@ static uint64_t programs_of_recorder(const ks_account *a, uint64_t children_ns, 
     return over ? KB_MAX(sum, children_ns) : sum;
 }
 
-/* For a program: ended children count as the CPU time that it waited for, over all of their life. */
+/* For a program: ended children count as the CPU time that it waited for, over all of their life.
+ */
 static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
 {
     uint64_t sum = children_ns, before = 0;
@@ -272,7 +273,7 @@ static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
     return elapsed_since(sum, KB_MIN(before, children_ns));
 }
 
-/* ---- the account --------------------------------------------------------------------------------- */
+/* ---- the account ----------------------------------------------------------------------------- */
 
 void ks_account_begin(ks_account *a, const kf_control *control)
 {

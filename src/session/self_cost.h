@@ -1,5 +1,5 @@
-/* The cost of recording: counted records, timed calls, CPU times, an estimate from these; and the cost limit
- * (option --budget). "Budget" in this room always means this limit, never memory. */
+/* The cost of recording: counted records, timed calls, CPU times, an estimate from these; and the
+ * cost limit (option --budget). "Budget" in this room always means this limit, never memory. */
 #ifndef KS_SELF_COST_H
 #define KS_SELF_COST_H
 
@@ -7,7 +7,7 @@
 #include "format/format.h"
 #include "trace/trace.h"
 
-/* ---- self_cost.c: the account ------------------------------------------------------------------- */
+/* ---- self_cost.c: the account ---------------------------------------------------------------- */
 
 /* Counts of records in chunks. */
 typedef struct ks_tally {
@@ -31,8 +31,8 @@ void ks_tally_rest(ks_tally *t, const kf_pool *pool);
 /* All times since the account began. */
 typedef struct ks_cost {
     uint64_t estimated_ns; /* in the programs' threads: number of records times cost of one */
-    uint64_t
-        fixed_ns; /* in the programs' threads, timed: attaching, and work of sources that cannot be avoided */
+    /* in the programs' threads, timed: attaching, and work of sources that cannot be avoided */
+    uint64_t fixed_ns;
     uint64_t measured_ns; /* in the programs' threads, timed: everything else */
     uint64_t helpers_ns;  /* of that: threads of the library in a program that records itself */
     uint64_t recorder_ns; /* CPU of the recorder, as the kernel says */
@@ -43,10 +43,11 @@ static inline uint64_t ks_cost_hooks(const ks_cost *c)
 {
     return c->estimated_ns + c->fixed_ns + c->measured_ns;
 }
-/* The cost of records is an estimate, exact to about a hundredth of a program's time. For a program that
- * does little besides recording, the difference would be meaningless or negative. */
+/* The cost of records is an estimate, exact to about a hundredth of a program's time. For a program
+ * that does little besides recording, the difference would be meaningless or negative. */
 #define KS_MIN_OWN_SHARE 100
-/** CPU time of the program without the recording in it; at least 1 / KS_MIN_OWN_SHARE of its time. */
+/** CPU time of the program without the recording in it; at least 1 / KS_MIN_OWN_SHARE of its time.
+ */
 static inline uint64_t ks_cost_own(const ks_cost *c)
 {
     uint64_t hooks = ks_cost_hooks(c), least = c->program_ns / KS_MIN_OWN_SHARE;
@@ -54,8 +55,8 @@ static inline uint64_t ks_cost_own(const ks_cost *c)
 }
 /** Cost of recording in millionths of the program's own time. */
 double ks_cost_share_ppm(const ks_cost *c);
-/** Is that share meaningful? A program that mostly sleeps, or that is shorter than the start of a recorder,
- *  has too little CPU time of its own. */
+/** Is that share meaningful? A program that mostly sleeps, or that is shorter than the start of a
+ *  recorder, has too little CPU time of its own. */
 bool ks_cost_is_comparable(const ks_cost *c, uint64_t lasted_ns);
 
 typedef struct ks_cpu {
@@ -110,7 +111,7 @@ void ks_account_read_timers(ks_account *a, const kf_control *control, ks_cost *o
 /** Compute the estimate again after the tally has changed. */
 void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost *cost);
 
-/* ---- cost_limit.c: dropping events to stay within the limit ---------------------------------------------------------
+/* ---- cost_limit.c: dropping events to stay within the limit -------------------------------------
  * Levels, each with what those before it leave out; see docs/self-cost.md. */
 #define KS_LEVELS 6u /* 0: nothing is dropped */
 
@@ -132,8 +133,8 @@ typedef struct ks_period {
 typedef struct ks_budget {
     double ppm; /* 0: there is none */
     uint32_t level;
-    uint64_t since_ns, hold_ns,
-        last_down_ns; /* start of this level; minimum time before going down; last time it went down */
+    /* start of this level; minimum time before going down; last time it went down */
+    uint64_t since_ns, hold_ns, last_down_ns;
     uint64_t last_ns; /* last evaluation */
     ks_cost last;
     uint64_t last_bytes, last_events;
@@ -154,7 +155,7 @@ void ks_cost_limit_throttle(const ks_budget *b, uint32_t pair, kf_shed *out);
 /** The recording ended: ends the last period. */
 void ks_budget_end(ks_budget *b, uint64_t now_ns);
 
-/* ---- cost_report.c: ledger lines and JSON of the cost ------------------------------------------------------------ */
+/* ---- cost_report.c: ledger lines and JSON of the cost ---------------------------------------- */
 typedef void ks_cost_note(void *context, const char *source, const char *reason, uint64_t count,
                           bool is_loss, const char *detail);
 #define KS_COST_JSON_BYTES 8192u
@@ -173,7 +174,7 @@ typedef struct ks_cost_said {
 void ks_cost_report(const ks_cost_said *summary, ks_cost_note *note, void *context,
                     char json[KS_COST_JSON_BYTES]);
 
-/* ---- cost_part.c: the cost of a part of a recording, counted while its trace is built ------------------------------- */
+/* ---- cost_part.c: the cost of a part of a recording, counted while its trace is built -------- */
 typedef struct ks_cost_part {
     ks_account account; /* as of the end of the part; its processes are not looked at any more */
     ks_cost_said summary;
@@ -182,8 +183,8 @@ typedef struct ks_cost_part {
     uint32_t next;   /* chunk to count: the decoder takes them in order at first */
     uint64_t cpu_ns; /* of this thread, when building began */
 } ks_cost_part;
-/** Wrap `input` so that its chunks are counted as kt_build reads them, and have kt_build add the report
- *  to the trace. The caller fills in p->account, p->part and p->summary before. */
+/** Wrap `input` so that its chunks are counted as kt_build reads them, and have kt_build add the
+ *  report to the trace. The caller fills in p->account, p->part and p->summary before. */
 void ks_cost_part_attach(ks_cost_part *p, const kf_control *control, kf_input *input,
                          kt_build_options *options);
 #endif

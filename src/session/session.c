@@ -22,8 +22,8 @@ struct kineto_session {
     KB_VEC(kt_build_thread_span) pauses;
     uint64_t start_ticks, end_ticks; /* end 0: it records */
     /* Metadata and ledger notes that the program added in this span belong to this session; 0: from
-     * the beginning, up to now. Reaches beyond end_ticks, so that it includes errors of plug-ins while
-     * they are stopped. */
+     * the beginning, up to now. Reaches beyond end_ticks, so that it includes errors of plug-ins
+     * while they are stopped. */
     uint64_t said_from, over_ticks;
     kb_clock_snapshot armed; /* when it was started */
     uint64_t complete_from;  /* before this time, some of its kinds were not recorded */
@@ -52,15 +52,15 @@ static bool is_recording(const kineto_session *s)
     return s->slot != UINT32_MAX && s->pid == kb_os_pid();
 }
 
-/* Do notes of the program during this session belong to it alone? Rings and on-demand windows are not
- * started by the program: they see all notes, and leave them to other sessions as well. */
+/* Do notes of the program during this session belong to it alone? Rings and on-demand windows are
+ * not started by the program: they see all notes, and leave them to other sessions as well. */
 static bool owns_notes(const kineto_session *s)
 {
     return !s->extras.grows && s->options.retention != KINETO_RETAIN_NEWEST;
 }
 
-/* From when on notes belong to this session: notes that were made while no session recorded go to the
- * next one. */
+/* From when on notes belong to this session: notes that were made while no session recorded go to
+ * the next one. */
 static uint64_t notes_from(const kineto_session *s)
 {
     if (!owns_notes(s))
@@ -106,8 +106,8 @@ bool ks_sessions_grow(size_t bytes)
 
 /* ---- giving chunks back ---------------------------------------------------------------------- */
 
-/* Chunks that end before this time are not needed by any session that records. UINT64_MAX: no session
- * of this process does. */
+/* Chunks that end before this time are not needed by any session that records. UINT64_MAX: no
+ * session of this process does. */
 static uint64_t wanted_from(void)
 {
     uint64_t from = UINT64_MAX;
@@ -117,7 +117,7 @@ static uint64_t wanted_from(void)
     return from;
 }
 
-/* ---- cost --------------------------------------------------------------------------- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 
 /* With the lock. */
 static void begin_account(kineto_session *s, const kf_pool *pool)
@@ -166,8 +166,8 @@ static void subtract_start_counters(const kineto_session *s, kf_control *control
             control->counters[i][k] -= s->counters[i][k];
 }
 
-/* While a ring is open, writers overwrite chunks that are older than this window, but none of its own:
- * such evictions are not losses of this session. */
+/* While a ring is open, writers overwrite chunks that are older than this window, but none of its
+ * own: such evictions are not losses of this session. */
 static void clear_foreign_evictions(const kineto_session *s, kf_control *control)
 {
     if (s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST)
@@ -176,8 +176,8 @@ static void clear_foreign_evictions(const kineto_session *s, kf_control *control
         control->counters[i][KF_REASON_EVICTED] = 0;
 }
 
-/* Does building the trace hold the lock? Sessions that give memory back must not meet others that want
- * some, and threads of a KINETO_THREADS_CALLER session must not join meanwhile. */
+/* Does building the trace hold the lock? Sessions that give memory back must not meet others that
+ * want some, and threads of a KINETO_THREADS_CALLER session must not join meanwhile. */
 static bool builds_under_lock(const kineto_session *s)
 {
     return s->extras.last || s->options.threads == KINETO_THREADS_CALLER;
@@ -221,9 +221,9 @@ static bool pool_overwrites(const kf_control *control)
     return kb_load_relaxed(&control->full_policy) == KF_FULL_RING;
 }
 
-/* A session without end_ticks goes on: this is a snapshot. In a ring, the snapshot ends when the copy was
- * made and begins where nothing had been overwritten. Threads overwrite the oldest chunks without waiting
- * for each other, so only fragments are left of what lies before. */
+/* A session without end_ticks goes on: this is a snapshot. In a ring, the snapshot ends when the
+ * copy was made and begins where nothing had been overwritten. Threads overwrite the oldest chunks
+ * without waiting for each other, so only fragments are left of what lies before. */
 static kineto_status copy_pool(const kineto_session *s, const kf_pool *pool,
                                kt_build_options *options, ks_input **input, kineto_error *err)
 {
@@ -270,7 +270,8 @@ static bool needs_pool_copy(const kineto_session *s, const kf_control *control)
     return control->external || (pool_overwrites(control) && !is_last_reader(s, control));
 }
 
-/* KF_WANT_… bits of its window: the usual ones, without those that are turned off, and the extra ones. */
+/* KF_WANT_… bits of its window: the usual ones, without those that are turned off, and the extra
+ * ones. */
 static uint32_t session_wants(const kineto_session *s)
 {
     const kineto_session_options *o = &s->options;
@@ -349,9 +350,10 @@ static kineto_status build_session_trace(const kineto_session *s, uint64_t end_t
                                        : build_from_pool(s, pool, &options, out, err);
 }
 
-/* Called with the lock, which is released meanwhile unless builds_under_lock: another window may end in a
- * step of the program, which must not wait until a trace is built. The session's own window stays open
- * and keeps its chunks; `building` keeps others from releasing chunks that are being read. */
+/* Called with the lock, which is released meanwhile unless builds_under_lock: another window may
+ * end in a step of the program, which must not wait until a trace is built. The session's own
+ * window stays open and keeps its chunks; `building` keeps others from releasing chunks that are
+ * being read. */
 static kineto_status build_unlocked(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
                                     kineto_error *err)
 {
@@ -498,9 +500,9 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
     return status;
 }
 
-/* Since when all of these kinds have been recorded without a break; to be called when they are about to
- * be recorded, with the lock. Ends of asynchronous ranges are not recorded while no window wants their
- * kind, so a begin before this time may lack its end. */
+/* Since when all of these kinds have been recorded without a break; to be called when they are
+ * about to be recorded, with the lock. Ends of asynchronous ranges are not recorded while no window
+ * wants their kind, so a begin before this time may lack its end. */
 static uint64_t kinds_complete_since(uint64_t kinds, const kf_control *control, uint64_t now)
 {
     static uint64_t since[KINETO_KIND_COUNT]; /* plug-ins' own kinds have no such ranges */
@@ -515,15 +517,15 @@ static uint64_t kinds_complete_since(uint64_t kinds, const kf_control *control, 
     return latest;
 }
 
-/* The configuration text applies to plug-in profilers that are created from now on. A session without
- * one clears it only when no other session is recording. */
+/* The configuration text applies to plug-in profilers that are created from now on. A session
+ * without one clears it only when no other session is recording. */
 static void set_plugin_config(const kineto_session *s, kf_control *control)
 {
     if (s->custom_config[0] || kf_held_kinds(control) == 0)
         memcpy(control->custom_config, s->custom_config, sizeof s->custom_config);
 }
 
-/* ---- threads of a session ---- */
+/* ---- threads of a session -------------------------------------------------------------------- */
 
 /* A KINETO_THREADS_CALLER session begins with the thread that starts it. */
 static kineto_status join_starting_thread(kineto_session *s, kineto_error *err)
@@ -632,7 +634,8 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
 }
 
 /* Ticks at wall-clock time at_ns, rather a little early than late. The rate comes from
- * CLOCK_MONOTONIC_RAW, which is never adjusted, over the short time since the session was started. */
+ * CLOCK_MONOTONIC_RAW, which is never adjusted, over the short time since the session was started.
+ */
 static uint64_t ticks_at_time(const kineto_session *s, const kb_clock_snapshot *now, int64_t at_ns)
 {
     const int64_t least_ns = 2000000, slack_ns = 250000;

@@ -1,7 +1,7 @@
 /* Interface of the session room, for its own files and for the rooms to its right: sessions of the
  * program, collecting from a pool, reading what was collected, recovering the files of a recorder
- * that died. Functions may be called by any thread unless they say otherwise; a collector belongs to
- * the thread that polls it.
+ * that died. Functions may be called by any thread unless they say otherwise; a collector belongs
+ * to the thread that polls it.
  */
 #ifndef KS_SESSION_H
 #define KS_SESSION_H
@@ -12,7 +12,7 @@
 #include "trace/trace.h"
 #include <ckineto/session.h>
 
-/* ---- session.c: requirements of the front end beyond the public options -------------------------- */
+/* ---- session.c: requirements of the front end beyond the public options ---------------------- */
 typedef struct ks_extras {
     bool no_privateuse1; /* prepare without forwarding the PrivateUse1 profiler */
     bool counters;       /* of operators: between kineto_rt_counters_begin and _end */
@@ -43,18 +43,19 @@ ks_extras *ks_session_extras(kineto_session *session);
 void ks_session_keep(kineto_session *session, int64_t start_ns, uint64_t start_ticks);
 /** When it was started, ns since 1970. */
 int64_t ks_session_started_ns(const kineto_session *session);
-/** The cheap first part of kineto_session_stop, which then builds the trace up to now, whenever it is
- *  called. KINETO_E_STATE if it does not record. threads: any, one at a time. */
+/** The cheap first part of kineto_session_stop, which then builds the trace up to now, whenever it
+ *  is called. KINETO_E_STATE if it does not record. threads: any, one at a time. */
 kineto_status ks_session_end(kineto_session *session, kineto_error *err);
 /** Prefault more memory for sessions that grow, up to `bytes`, without holding the lock.
  *  @return whether there is more to do. threads: any. */
 bool ks_sessions_grow(size_t bytes);
-/** Set the function that is called whenever a session is prepared; NULL: none. There is one hook. */
+/** Set the function that is called whenever a session is prepared; NULL: none. There is one hook.
+ */
 void ks_session_hook(void (*hook)(void));
 
 typedef struct ks_spool ks_spool;
 
-/* ---- input.c: recorded chunks as input of the decoder ---------------------------------------
+/* ---- input.c: recorded chunks as input of the decoder -------------------------------------------
  * Chunks from a spool, from a pool, or both: a chunk that is in both is taken once. */
 typedef struct ks_input {
     kf_input input;
@@ -73,10 +74,11 @@ kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_inpu
 /** The same with the spool that is being written, even if it was renamed or removed. */
 kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, ks_input **out,
                                     kineto_error *err);
-/** The same while threads go on overwriting their oldest records: copied from the newest chunk backwards,
- *  and again if even that one was overwritten meanwhile.
+/** The same while threads go on overwriting their oldest records: copied from the newest chunk
+ *  backwards, and again if even that one was overwritten meanwhile.
  *  @param written  in place of spool_path, or NULL.
- *  @param now      ticks: the input ends there. Of what was written later it may have parts only. */
+ *  @param now      ticks: the input ends there. Of what was written later it may have parts only.
+ */
 kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written,
                                  const kf_pool *pool, ks_input **out, uint64_t *now,
                                  kineto_error *err);
@@ -91,7 +93,7 @@ uint32_t ks_chunk_copy(uint64_t *to, const uint64_t *chunk);
 /** Copy whole words that others may be writing. */
 void ks_words_copy(void *to, const void *from, size_t bytes);
 
-/* ---- spool.c: writing a spool ------------------------------------------------------------------ */
+/* ---- spool.c: writing a spool ---------------------------------------------------------------- */
 
 /** Create the file (0600, must not exist).
  *  @param ring_chunks  0: grow; else keep the newest that many chunks. */
@@ -121,7 +123,7 @@ bool ks_spool_find(ks_spool *s, char path[KS_PATH_BYTES]);
 /** Closes; the file stays. NULL is fine. */
 void ks_spool_close(ks_spool *s);
 
-/* ---- pool_file.c: files of pools --------------------------------------------------------------- */
+/* ---- pool_file.c: files of pools ------------------------------------------------------------- */
 /** Create, reserve and lay out a pool file in the first directory that can hold it. */
 kineto_status ks_pool_file_create(size_t buffer_bytes, size_t dictionary_bytes,
                                   char path[KS_PATH_BYTES], kf_pool *pool, kineto_error *err);
@@ -130,24 +132,24 @@ bool ks_pool_directory(uint32_t n, char *buf, size_t size);
 /** Does this file name have the form of a pool of this user? */
 bool ks_pool_file_name(const char *name);
 
-/* ---- pool_reader.c: the pool of this process as input of the decoder ------------------------------------------------------ */
+/* ---- pool_reader.c: the pool of this process as input of the decoder ------------------------- */
 typedef struct ks_pool_reader ks_pool_reader;
 /** Fill in `input` for the first `chunks` chunks.
- *  @param last  no thread records into the pool any more and no other reader needs it: memory is given
- *               back to the system as soon as it was read.
+ *  @param last  no thread records into the pool any more and no other reader needs it: memory is
+ *               given back to the system as soon as it was read.
  *  @return NULL: out of memory. */
 ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool last,
                                       kf_input *input);
 /** NULL is fine. */
 void ks_pool_reader_destroy(ks_pool_reader *r);
 
-/* ---- pool_entries.c: entries of a pool's dictionary ---------------------------------------------------- */
+/* ---- pool_entries.c: entries of a pool's dictionary ------------------------------------------ */
 /** Called for each process that attached. @param name  of its program, possibly empty.
  *  @return whether to go on. */
 typedef bool ks_process_visit(void *context, const kf_process_entry *p, kineto_string name);
 void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *context);
 
-/* ---- process_image.c: why a process does not show its program ---------------------------------- */
+/* ---- process_image.c: why a process does not show its program -------------------------------- */
 typedef enum ks_rights {
     KS_RIGHTS_UNKNOWN, /* it has ended, for example */
     KS_RIGHTS_RAISED,  /* set-uid, set-gid or file capabilities */
@@ -156,7 +158,7 @@ typedef enum ks_rights {
 } ks_rights;
 ks_rights ks_process_rights(uint32_t pid);
 
-/* ---- children.c: the processes below the recorded one ------------------------------------------- */
+/* ---- children.c: the processes below the recorded one ---------------------------------------- */
 typedef struct ks_children ks_children;
 /** @param python_left_out  the command does not attach to Python processes.
  *  @param pool_path        the buffer that processes attach to; pool_bytes: its size.
@@ -170,19 +172,20 @@ void ks_children_sample(ks_children *c);
 /** The root and its living descendants. @return number of pids written, at most `room`. */
 uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room);
 /** One ledger entry per reason for processes that never attached, and one for those still running.
- *  @param ticks  0; or the time of the entry while the recording goes on: then running processes are
- *                not reported. */
+ *  @param ticks  0; or the time of the entry while the recording goes on: then running processes
+ *                are not reported. */
 void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks);
 /** A ledger line for steps that had begun but not ended: only finished steps become ranges. */
 void ks_pool_note_steps(const kf_pool *pool);
-/** A ledger line for processes that lived only between two samples, if CPU time shows that there were
- *  any. @param waited_ns  CPU time of all children that the program and its descendants waited for. */
+/** A ledger line for processes that lived only between two samples, if CPU time shows that there
+ *  were any. @param waited_ns  CPU time of all children that the program and its descendants waited
+ *  for. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
 void ks_children_destroy(ks_children *c);
 /** Does the ledger list processes that could not be recorded, or were excluded? */
 bool ks_children_could_not(const kineto_trace *trace);
 
-/* ---- collector.c: the recorder's side of a recording -------------------------------------------- */
+/* ---- collector.c: the recorder's side of a recording ----------------------------------------- */
 typedef enum ks_policy {
     KS_POLICY_STREAM = 0, /* keep everything */
     KS_POLICY_OLDEST = 1, /* keep the first keep_bytes */
@@ -200,10 +203,10 @@ typedef struct ks_collector_options {
     bool python_left_out;      /* for the ledger: nothing attaches to Python programs */
     bool on_demand;            /* records only while a window is open: see windows.c. The policy and
                        keep_bytes are for each window */
-    double
-        budget_ppm; /* cost limit in millionths of the programs' CPU time, see self_cost.h; 0: none */
-    uint64_t
-        ring_ns; /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
+    /* cost limit in millionths of the programs' CPU time, see self_cost.h; 0: none */
+    double budget_ppm;
+    /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
+    uint64_t ring_ns;
 } ks_collector_options;
 
 typedef struct ks_collector_stats {
@@ -233,7 +236,8 @@ void ks_collector_note(ks_collector *c, const char *source, const char *reason, 
 /** Put a key and a JSON value into the header of the trace. */
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value);
 void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value);
-/** Job name, version and attempt of the environment, if it has them: into the header of all traces of a pool. */
+/** Job name, version and attempt of the environment, if it has them: into the header of all traces
+ *  of a pool. */
 void ks_pool_put_job(const kf_pool *pool);
 /** The same ledger, for any holder of the pool. */
 void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
@@ -251,9 +255,9 @@ bool ks_collector_find_spool(ks_collector *c);
 /** @param keep_files  leave pool and spool for `recover`. NULL collector is fine. */
 void ks_collector_destroy(ks_collector *c, bool keep_files);
 
-/* ---- windows.c: recordings that come and go, with ks_collector_options.on_demand ------------------
- * Those that open and stop belong to the thread that polls; what takes time (build, dump) may run on
- * another one meanwhile. */
+/* ---- windows.c: recordings that come and go, with ks_collector_options.on_demand ----------------
+ * Those that open and stop belong to the thread that polls; what takes time (build, dump) may run
+ * on another one meanwhile. */
 typedef struct ks_window ks_window;
 typedef struct ks_window_options {
     uint64_t kinds;
@@ -264,15 +268,17 @@ typedef struct ks_window_options {
  *  @return KINETO_E_LIMIT: too many windows are in use. */
 kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *options, ks_window **out,
                                 kineto_error *err);
-/** From here on everything is kept. After ks_window_limit: as far as iterations have not begun it. */
+/** From here on everything is kept. After ks_window_limit: as far as iterations have not begun it.
+ */
 kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err);
-/** Everything is kept from when iteration `from` of process `pid` begins until iteration `until` does. */
+/** Everything is kept from when iteration `from` of process `pid` begins until iteration `until`
+ *  does. */
 kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint64_t from,
                               uint64_t until, kineto_error *err);
 /** Record no more; what was recorded stays. */
 void ks_window_stop(ks_collector *c, ks_window *w);
-/** What lies in [from_ns, until_ns], Unix ns, or between its iterations; after stop. Waits for sources
- *  that still hand over, a few seconds at most. threads: any. */
+/** What lies in [from_ns, until_ns], Unix ns, or between its iterations; after stop. Waits for
+ *  sources that still hand over, a few seconds at most. threads: any. */
 typedef struct ks_window_cut {
     int64_t from_ns, until_ns;
     const kt_build_header *header;
@@ -286,17 +292,18 @@ void ks_window_release(ks_collector *c, ks_window *w);
 /** What the ring holds of the last ring_ns. Recording goes on. threads: any. */
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err);
-/** Sleep until a window of the pool changes (also a program's own one) or ks_collector_wake is called;
- *  then poll. @param seen  the previous return value. threads: any. */
+/** Sleep until a window of the pool changes (also a program's own one) or ks_collector_wake is
+ *  called; then poll. @param seen  the previous return value. threads: any. */
 uint32_t ks_collector_wait_change(const ks_collector *c, uint32_t seen);
 void ks_collector_wake(const ks_collector *c);
 /** The program has ended: what its sources have not handed over, they never will. */
 void ks_collector_program_ended(ks_collector *c);
-/** Iterations of the program that began (of the first of its processes that steps), and when the last 64
- *  of them did (Unix ns, at index i % 64). *pid receives whose, 0: no process has stepped yet. */
+/** Iterations of the program that began (of the first of its processes that steps), and when the
+ *  last 64 of them did (Unix ns, at index i % 64). *pid receives whose, 0: no process has stepped
+ *  yet. */
 uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], uint32_t *pid);
 
-/* ---- recover.c: recordings of recorders that died -------------------------------------------------------- */
+/* ---- recover.c: recordings of recorders that died -------------------------------------------- */
 typedef struct ks_orphan {
     char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES], output_path[KS_PATH_BYTES];
     char program[64];  /* of the first process that attached; may be empty */

@@ -1,9 +1,9 @@
-/* The spool: the file to which chunks of the pool are copied out (layout: format/format.h). One thread,
- * the collector's, writes it; readers use pread.
+/* The spool: the file to which chunks of the pool are copied out (layout: format/format.h). One
+ * thread, the collector's, writes it; readers use pread.
  *
- * Written with pwrite only: a full disk is an error here, never a signal. At any moment the file is a
- * valid sequence of frames, also when the writer is killed: where a frame replaces old contents, its
- * header is written after its payload, and a partial append is truncated again.
+ * Written with pwrite only: a full disk is an error here, never a signal. At any moment the file is
+ * a valid sequence of frames, also when the writer is killed: where a frame replaces old contents,
+ * its header is written after its payload, and a partial append is truncated again.
  */
 #include "session/session.h"
 
@@ -81,7 +81,7 @@ static kineto_status append_spool_frame(ks_spool *s, kf_frame frame, const void 
     return append_to_spool(s, iov, 2, err);
 }
 
-/* ---- creating and closing -------------------------------------------------------------------------------- */
+/* ---- creating and closing -------------------------------------------------------------------- */
 
 static kineto_status write_spool_head(ks_spool *s, const kf_pool *pool, const char *pool_path,
                                       kineto_error *err)
@@ -196,7 +196,7 @@ bool ks_spool_find(ks_spool *s, char path[KS_PATH_BYTES])
     return true;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static kineto_status append_chunks(ks_spool *s, const ks_spool_chunk *chunks, uint32_t count,
                                    kineto_error *err)
@@ -213,8 +213,8 @@ static kineto_status append_chunks(ks_spool *s, const ks_spool_chunk *chunks, ui
     return append_to_spool(s, iov, (int)(2 * count), err);
 }
 
-/* Writes a ring slot at `at`. The slot is marked free first and becomes a chunk with its header, which
- * is written last: readers never see a header with another chunk's payload. */
+/* Writes a ring slot at `at`. The slot is marked free first and becomes a chunk with its header,
+ * which is written last: readers never see a header with another chunk's payload. */
 static kineto_status write_slot(ks_spool *s, const ks_spool_chunk *chunk, uint64_t at,
                                 kineto_error *err)
 {
@@ -282,8 +282,8 @@ kineto_status ks_spool_dictionary(ks_spool *s, const uint64_t *dictionary, uint3
     return words ? append_spool_frame(s, frame, dictionary + first, err) : KINETO_OK;
 }
 
-/* The two places alternate, so that one of them is complete at any moment; the frame with the higher
- * serial is the newer one. */
+/* The two places alternate, so that one of them is complete at any moment; the frame with the
+ * higher serial is the newer one. */
 kineto_status ks_spool_control(ks_spool *s, const kf_control *control, kineto_error *err)
 {
     uint64_t at = s->control_at[s->control_serial % 2];

@@ -1,9 +1,10 @@
 /* Names of recorded threads, read from outside through /proc.
  *
- * A thread that ends writes its name itself (record/thread_names.c). For threads that run on, and for
- * killed processes, the last name that was read counts. Reading it is free where the collector checks
- * whether the thread is alive: the same file holds both. The first few names of a thread are written when
- * they are seen, so that a recovered recording has them; later ones at the end of the recording or window. */
+ * A thread that ends writes its name itself (record/thread_names.c). For threads that run on, and
+ * for killed processes, the last name that was read counts. Reading it is free where the collector
+ * checks whether the thread is alive: the same file holds both. The first few names of a thread are
+ * written when they are seen, so that a recovered recording has them; later ones at the end of the
+ * recording or window. */
 #include "session/collector.h"
 
 #include <pthread.h>
@@ -69,7 +70,8 @@ static seen_thread *find_seen_thread(ks_thread_names *n, uint64_t owner)
     return &n->all.data[n->all.count - 1];
 }
 
-/* A new thread inherits the name of its creator: the name of the main thread says nothing about others. */
+/* A new thread inherits the name of its creator: the name of the main thread says nothing about
+ * others. */
 static bool is_inherited_name(uint64_t owner, const char *name)
 {
     char first[KB_OS_THREAD_NAME_BYTES];

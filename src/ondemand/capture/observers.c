@@ -1,5 +1,5 @@
-/* The program's observers of stages, and the stage log. The table of observers is guarded by the lock of
- * callback_calls.h, which is released while an observer runs. */
+/* The program's observers of stages, and the stage log. The table of observers is guarded by the
+ * lock of callback_calls.h, which is released while an observer runs. */
 #include "ondemand/capture/observers.h"
 
 #include "ondemand/support/callback_calls.h"
@@ -24,7 +24,7 @@ KINETO_STAGE_MAP(KINETO_X)
 
 const char *kineto_stage_name(kineto_stage stage) { return ko_stage_name((uint32_t)stage); }
 
-/* ---- the program's ---------------------------------------------------------------------------- */
+/* ---- the program's --------------------------------------------------------------------------- */
 
 static observer *find_free_observer(void)
 {
@@ -106,7 +106,7 @@ void ko_observers_watch(void *context, const ko_stage_note *note)
     }
 }
 
-/* ---- the log -------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 typedef struct line {
     char s[768];
@@ -148,7 +148,7 @@ void ko_log_watch(void *context, const ko_stage_note *note)
            format_detail(&e).s);
 }
 
-/* ---- violated invariants -------------------------------------------------------------- */
+/* ---- violated invariants --------------------------------------------------------------------- */
 
 static uint64_t violations;
 

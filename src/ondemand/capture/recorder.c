@@ -1,5 +1,5 @@
-/* The driver of a recorder: traces its programs by windows of its collector (session/windows.c). Traces are
- * built on the thread that writes them, while the collector goes on. */
+/* The driver of a recorder: traces its programs by windows of its collector (session/windows.c).
+ * Traces are built on the thread that writes them, while the collector goes on. */
 #include "ondemand/capture/recorder.h"
 #include "ondemand/output/output.h"
 
@@ -14,7 +14,7 @@ struct ko_recorder {
     int64_t start_ns, end_ns;
 };
 
-/* ---- a window ------------------------------------------------------------------------------------ */
+/* ---- a window -------------------------------------------------------------------------------- */
 
 static uint32_t wants_of_request(const ko_request *r)
 {
@@ -80,7 +80,7 @@ static void drop_recorder_window(void *context)
     r->window = NULL;
 }
 
-/* ---- writing: without the lock ------------------------------------------------------------------- */
+/* ---- writing: without the lock --------------------------------------------------------------- */
 
 /* Keys for the header of the trace. */
 typedef struct headers {
@@ -141,7 +141,7 @@ static kineto_status write_recorder_trace(void *context, const ko_request *reque
     return save_trace(status, trace, source, path, bytes, err);
 }
 
-/* ---- the ring -------------------------------------------------------------------------------------- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 static kineto_status dump_recorder_ring(void *context, ko_request_source source, const char *path,
                                         const char *reason, uint64_t *bytes, kineto_error *err)
@@ -155,7 +155,7 @@ static kineto_status dump_recorder_ring(void *context, ko_request_source source,
     return save_trace(status, trace, source, path, bytes, err);
 }
 
-/* ---- iterations ------------------------------------------------------------------------------------ */
+/* ---- iterations ------------------------------------------------------------------------------ */
 
 static uint64_t read_program_steps(void *context, int64_t times_ns[64])
 {
@@ -164,7 +164,7 @@ static uint64_t read_program_steps(void *context, int64_t times_ns[64])
     return ks_collector_steps(r->options.collector, times_ns, &pid);
 }
 
-/* ---- creation -------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 kineto_status ko_recorder_create(const ko_recorder_options *options, ko_recorder **out,
                                  kineto_error *err)

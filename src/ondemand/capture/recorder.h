@@ -1,5 +1,5 @@
-/* The driver of a recorder (`ckineto record --on-demand`): windows and ring of its collector, for the programs
- * below it; and its watchdog. */
+/* The driver of a recorder (`ckineto record --on-demand`): windows and ring of its collector, for
+ * the programs below it; and its watchdog. */
 #ifndef KO_RECORDER_H
 #define KO_RECORDER_H
 
@@ -20,7 +20,7 @@ kineto_status ko_recorder_create(const ko_recorder_options *options, ko_recorder
 /** After the controller whose driver it was. NULL is fine. */
 void ko_recorder_destroy(ko_recorder *r);
 void ko_recorder_driver(ko_recorder *r, ko_driver *out);
-/** A listener that checks the programs' steps and requests dumps. NULL without an error: the options enable
- * neither. */
+/** A listener that checks the programs' steps and requests dumps. NULL without an error: the
+ *  options enable neither. */
 ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kineto_error *err);
 #endif

@@ -1,5 +1,6 @@
-/* Automatic dumps of a recorder's ring: when a step of the program was slow, or no step begins any more. The
- * recorder reads the step times in the control page, so the programs have no extra work. */
+/* Automatic dumps of a recorder's ring: when a step of the program was slow, or no step begins any
+ * more. The recorder reads the step times in the control page, so the programs have no extra work.
+ */
 #include "ondemand/capture/recorder.h"
 #include "ondemand/capture/ring.h"
 

@@ -1,5 +1,5 @@
-/* The ring: a session with retention NEWEST that always records, and dumps of its contents. Also parses and
- * checks its options. */
+/* The ring: a session with retention NEWEST that always records, and dumps of its contents. Also
+ * parses and checks its options. */
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"
 #include "record/record.h"
@@ -25,7 +25,7 @@ static struct {
 /* A fork's child may break a lock that a thread of its parent held. */
 static void lock_ring(kb_lock *lock) { (void)kb_lock_take(lock, kb_os_self()); }
 
-/* ---- options --------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* Parses a whole text as a number within [least, most]. */
 static bool parse_ring_number(const char *text, double least, double most, double *out)
@@ -174,9 +174,10 @@ kineto_status ko_ring_check(const kineto_control_options *o, kineto_error *err)
     return KINETO_OK;
 }
 
-/* ---- recording ----------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
-/* Measures the tick rate over 1 ms, exact to about a hundredth: it only scales the statistics of evictions. */
+/* Measures the tick rate over 1 ms, exact to about a hundredth: it only scales the statistics of
+ * evictions. */
 static void prepare_eviction_counting(int64_t length_ns)
 {
     const struct timespec wait = {0, 1000000};
@@ -234,7 +235,7 @@ void ko_ring_stop(void)
     kb_lock_drop(&ring.lock);
 }
 
-/* ---- dumps --------------------------------------------------------------------------------------- */
+/* ---- dumps ----------------------------------------------------------------------------------- */
 
 /* From when on the ring is complete; 0: from the beginning. */
 static int64_t complete_from_ns(const kf_control *control)

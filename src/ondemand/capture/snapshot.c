@@ -1,5 +1,5 @@
-/* Memory snapshots (PROFILE_MEMORY): by the program's client if it takes them itself, else a memory profile of
- * the requested time. Called by drivers. */
+/* Memory snapshots (PROFILE_MEMORY): by the program's client if it takes them itself, else a memory
+ * profile of the requested time. Called by drivers. */
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"

@@ -1,6 +1,7 @@
-/* Automatic dumps of the ring of this process: when a step was slow, or no step begins any more. The thread of
- * the program detects a slow step and rings the control thread; everything else happens there. The control
- * thread sleeps until it is rung, or until the time at which the current step would count as a hang. */
+/* Automatic dumps of the ring of this process: when a step was slow, or no step begins any more.
+ * The thread of the program detects a slow step and rings the control thread; everything else
+ * happens there. The control thread sleeps until it is rung, or until the time at which the current
+ * step would count as a hang. */
 #include "ondemand/capture/ring.h"
 
 #include <sched.h>
@@ -8,8 +9,8 @@
 
 #define NS_PER_S 1e9
 
-/* Shared by the program's threads and the control thread. Static, because a thread may still read it while the
- * watchdog is destroyed. */
+/* Shared by the program's threads and the control thread. Static, because a thread may still read
+ * it while the watchdog is destroyed. */
 static struct {
     uint32_t on;       /* atomic: the watchdog is active */
     uint32_t visitors; /* atomic: threads within ko_watchdog_step; destroying waits for 0 */
@@ -30,7 +31,7 @@ static struct {
 
 static uint64_t watchdog_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
-/* ---- the usual length ------------------------------------------------------------------------------- */
+/* ---- the usual length ------------------------------------------------------------------------ */
 
 static void sorted_remove(uint64_t *sorted, uint32_t count, uint64_t value)
 {
@@ -64,7 +65,7 @@ bool ko_usual_is_slow(ko_usual *u, double factor, uint64_t ns, uint64_t *usual_n
     return slow;
 }
 
-/* ---- in the program's step ----------------------------------------------------------------------- */
+/* ---- in the program's step ------------------------------------------------------------------- */
 
 static void report_slow_step(ko_controller *c, uint64_t step, uint64_t ns, uint64_t usual_ns)
 {
@@ -92,8 +93,8 @@ static void count_step(ko_controller *c, uint64_t step, uint64_t at_ns)
         ko_listener_ring(watch.listener, c);
 }
 
-/* Pairs with destroy_watchdog: announce the visit, full fence, read `on`. Destroying clears `on`, fence, reads
- * `visitors`. So either the visit sees `on` cleared, or destroying waits for it. */
+/* Pairs with destroy_watchdog: announce the visit, full fence, read `on`. Destroying clears `on`,
+ * fence, reads `visitors`. So either the visit sees `on` cleared, or destroying waits for it. */
 void ko_watchdog_step(ko_controller *c, uint64_t step)
 {
     uint32_t idle = 0;
@@ -109,7 +110,7 @@ void ko_watchdog_step(ko_controller *c, uint64_t step)
     (void)kb_add_acqrel(&watch.visitors, (uint32_t)-1);
 }
 
-/* ---- on the control thread ----------------------------------------------------------------------- */
+/* ---- on the control thread ------------------------------------------------------------------- */
 
 typedef struct watchdog {
     ko_listener listener;
@@ -158,7 +159,8 @@ static void dump_slow_step(watchdog *w, ko_controller *c, uint64_t at_ns)
     kb_store_release(&watch.slow, 0u);
 }
 
-/* Has the next step ring the control thread. A step that began meanwhile is detected here. @return wake_ns. */
+/* Has the next step ring the control thread. A step that began meanwhile is detected here. @return
+ * wake_ns. */
 static uint64_t request_step_wakeup(uint64_t seen_ns)
 {
     kb_store_release(&watch.waiting, 1u);
@@ -168,7 +170,8 @@ static uint64_t request_step_wakeup(uint64_t seen_ns)
 
 #define BUSY_NS UINT64_C(100000000)
 
-/* Requests a dump of a hang. False: the ring is being written; to be retried, since each hang gets a dump. */
+/* Requests a dump of a hang. False: the ring is being written; to be retried, since each hang gets
+ * a dump. */
 static bool dump_hang(watchdog *w, ko_controller *c, uint64_t last_ns, uint64_t at_ns)
 {
     kineto_error why;
@@ -209,7 +212,7 @@ static void turn_watchdog(ko_listener *l, ko_controller *c, uint64_t monotonic_n
     check_hang(w, c, monotonic_ns);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void destroy_watchdog(ko_listener *l)
 {

@@ -1,7 +1,7 @@
 /* The controller object: creation, destruction, external events, status queries. */
 #include "ondemand/controller/controller_impl.h"
 
-/* ---- its life ------------------------------------------------------------------------------------ */
+/* ---- its life -------------------------------------------------------------------------------- */
 
 static bool init_controller_locks(ko_controller *c)
 {
@@ -106,8 +106,8 @@ void ko_controller_destroy(ko_controller *c)
     free(c);
 }
 
-/* The parent's other threads do not exist in the child; locks that they held stay locked forever, so data
- * is freed only if its lock can be taken. */
+/* The parent's other threads do not exist in the child; locks that they held stay locked forever,
+ * so data is freed only if its lock can be taken. */
 void ko_controller_forked(ko_controller *c)
 {
     if (!c)
@@ -127,7 +127,7 @@ void ko_controller_forked(ko_controller *c)
     free(c);
 }
 
-/* ---- events ---------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Steps that happened before the event are given to the machine first. */
 static void send_machine_event(ko_controller *c, ko_ondemand_event what)
@@ -156,7 +156,7 @@ void ko_controller_preempt(ko_controller *c, bool begins)
     ko_controller_unlock(c);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 bool ko_controller_can_accept(ko_controller *c, const char **why)
 {

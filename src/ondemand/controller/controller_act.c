@@ -1,5 +1,5 @@
-/* Feeds events to the machine, has the driver carry out its actions, and queues notes for watchers. The
- * caller holds the controller's lock. */
+/* Feeds events to the machine, has the driver carry out its actions, and queues notes for watchers.
+ * The caller holds the controller's lock. */
 #include "ondemand/controller/controller_impl.h"
 
 #define LATE_NS INT64_C(1000000) /* later than this is reported */
@@ -25,7 +25,7 @@ static void post_stage(ko_controller *c, ko_ondemand_answer *a, ko_stage stage, 
     a->reason[0] = '\0';
 }
 
-/* ---- the driver ---------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 static kineto_status prepare_driver(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
                                     kineto_error *err)
@@ -117,7 +117,7 @@ static void drop_recording(ko_controller *c)
     c->driver.drop(c->driver.context);
 }
 
-/* ---- answers ------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* In the order of the KO_ACT_… bits. After a failed action the others are skipped. */
 static kineto_status carry_out_actions(ko_controller *c, ko_ondemand_answer *a, int64_t now_ns,
@@ -183,7 +183,7 @@ int64_t ko_due_ns(const ko_controller *c)
                            : c->wake_ns;
 }
 
-/* ---- events -------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* The machine accepted a request, which becomes the current one. */
 static void begin_request(ko_controller *c, const ko_intake *in, ko_ondemand_answer *a,

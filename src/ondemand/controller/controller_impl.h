@@ -1,6 +1,6 @@
-/* Internals of the controller. One lock guards the machine and calls of the driver. Before a thread releases
- * it, it replays the steps of the program that arrived meanwhile; afterwards it delivers the notes for
- * watchers. So no step and no note waits for a particular thread to run.
+/* Internals of the controller. One lock guards the machine and calls of the driver. Before a thread
+ * releases it, it replays the steps of the program that arrived meanwhile; afterwards it delivers
+ * the notes for watchers. So no step and no note waits for a particular thread to run.
  *
  *     controller.c           the object, and queries
  *     controller_request.c   texts become requests
@@ -23,7 +23,7 @@
 #define KO_NOTE_BYTES    512u
 #define KO_REASON_BYTES  256u
 
-/* ---- controller_notes.c -------------------------------------------------------------------------- */
+/* ---- controller_notes.c ---------------------------------------------------------------------- */
 typedef struct ko_note {
     struct ko_note *next;
     ko_stage_note note; /* its texts are below */
@@ -54,7 +54,7 @@ void ko_notes_deliver(ko_notes *n);
 void ko_notes_forget(ko_notes *n);
 void ko_notes_free(ko_notes *n);
 
-/* ---- controller_request.c ------------------------------------------------------------------------ */
+/* ---- controller_request.c -------------------------------------------------------------------- */
 /* A text on its way to a request. */
 typedef struct ko_intake {
     ko_request request;
@@ -69,7 +69,7 @@ typedef struct ko_intake {
 /** Read the configuration file if it changed. threads: holds intake_lock, or is the only one. */
 void ko_request_load_file(ko_controller *c);
 
-/* ---- controller_work.c --------------------------------------------------------------------------- */
+/* ---- controller_work.c ----------------------------------------------------------------------- */
 typedef enum ko_job_kind { KO_JOB_WRITE = 0, KO_JOB_SNAPSHOT = 1, KO_JOB_DUMP = 2 } ko_job_kind;
 typedef struct ko_job {
     struct ko_job *next;
@@ -86,12 +86,12 @@ kineto_status ko_job_start(ko_controller *c, ko_job_kind kind, const ko_intake *
 /** Wait for those that have ended; `all`: for all of them. threads: does not hold the lock. */
 void ko_jobs_join(ko_controller *c, bool all);
 
-/* ---- controller_loop.c --------------------------------------------------------------------------- */
+/* ---- controller_loop.c ----------------------------------------------------------------------- */
 /** What turn waits with. threads: owner. */
 kineto_status ko_waiting_open(ko_controller *c, kineto_error *err);
 void ko_waiting_close(ko_controller *c);
 
-/* ---- the controller ------------------------------------------------------------------------------ */
+/* ---- the controller -------------------------------------------------------------------------- */
 typedef struct ko_step_slot {
     uint64_t number; /* atomic: the step's, from 1; 0: being written */
     int64_t begin_ns;
@@ -147,7 +147,7 @@ struct ko_controller {
 /** Now, as the machine counts. */
 static inline int64_t ko_now_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
 
-/* ---- controller_step.c: the lock and the steps ---------------------------------------------------- */
+/* ---- controller_step.c: the lock and the steps ----------------------------------------------- */
 void ko_controller_lock(ko_controller *c);
 /** Replays steps, wakes the owner if it would wait too long, releases the lock, delivers notes. */
 void ko_controller_unlock(ko_controller *c);
@@ -158,7 +158,7 @@ void ko_steps_poll(ko_controller *c);
 /** When to query the driver's steps again; INT64_MAX: only after another event. */
 int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns);
 
-/* ---- controller_act.c: threads: holds the lock ---------------------------------------------------- */
+/* ---- controller_act.c: threads: holds the lock ----------------------------------------------- */
 /** Feed the machine an event and carry out its actions. @param in  with KO_EVENT_REQUEST.
  *  @return with KO_EVENT_REQUEST, whether it was accepted; KINETO_OK else. */
 kineto_status ko_apply_event(ko_controller *c, ko_ondemand_event event, int64_t now_ns,

@@ -1,10 +1,10 @@
-/* The waiting part of the controller, on the owner's thread. A timerfd on CLOCK_REALTIME, the clock of
- * requests, fires when something is due, and also when that clock is set. If nothing is due and no listener
- * is ready, nothing runs.
+/* The waiting part of the controller, on the owner's thread. A timerfd on CLOCK_REALTIME, the clock
+ * of requests, fires when something is due, and also when that clock is set. If nothing is due and
+ * no listener is ready, nothing runs.
  *
- * Programs may close any descriptor. If they close ours, poll reports the hang-up of the socket pair, and
- * all descriptors are opened again. If another file gets the number first, poll does not notice: therefore
- * no wait is longer than 10 s. */
+ * Programs may close any descriptor. If they close ours, poll reports the hang-up of the socket
+ * pair, and all descriptors are opened again. If another file gets the number first, poll does not
+ * notice: therefore no wait is longer than 10 s. */
 #include "ondemand/controller/controller_impl.h"
 
 #include <errno.h>
@@ -29,10 +29,10 @@ void ko_controller_wake(ko_controller *c)
     pthread_mutex_unlock(&c->wake_lock);
 }
 
-/* ---- the timer ----------------------------------------------------------------------------------- */
+/* ---- the timer ------------------------------------------------------------------------------- */
 
-/* A timerfd has no identity that could be queried. Ours is recognised by its interval: decades, plus an
- * unusual number of nanoseconds. */
+/* A timerfd has no identity that could be queried. Ours is recognised by its interval: decades,
+ * plus an unusual number of nanoseconds. */
 static bool is_own_timer(const ko_controller *c)
 {
     struct itimerspec is;
@@ -58,7 +58,8 @@ static void set_timer_due(ko_controller *c, int64_t at_ns)
     c->timer_ns = at_ns;
 }
 
-/* Reads the expirations, so that poll does not report them again. The timer is disarmed afterwards. */
+/* Reads the expirations, so that poll does not report them again. The timer is disarmed afterwards.
+ */
 static void empty_timer(ko_controller *c)
 {
     uint64_t count;
@@ -67,7 +68,7 @@ static void empty_timer(ko_controller *c)
     c->timer_ns = INT64_MIN;
 }
 
-/* ---- opening, and opening again ------------------------------------------------------------------ */
+/* ---- opening, and opening again -------------------------------------------------------------- */
 
 kineto_status ko_waiting_open(ko_controller *c, kineto_error *err)
 {
@@ -97,8 +98,9 @@ void ko_waiting_close(ko_controller *c)
     c->timer_fd = -1;
 }
 
-/* Reopens the descriptors if the program has closed them. @return whether it did: then listeners must check
- * theirs, too, and for a second checks are frequent, since a program that closes descriptors may go on. */
+/* Reopens the descriptors if the program has closed them. @return whether it did: then listeners
+ * must check theirs, too, and for a second checks are frequent, since a program that closes
+ * descriptors may go on. */
 static bool reopen_if_lost(ko_controller *c)
 {
     kineto_error err;
@@ -115,9 +117,10 @@ static bool reopen_if_lost(ko_controller *c)
     return true;
 }
 
-/* ---- limits of a wait ---------------------------------------------------------------------------------- */
+/* ---- limits of a wait ------------------------------------------------------------------------ */
 
-/* Limits wait_ns by what the timer does not cover: listeners (CLOCK_MONOTONIC) and polling of steps. */
+/* Limits wait_ns by what the timer does not cover: listeners (CLOCK_MONOTONIC) and polling of
+ * steps. */
 static int64_t limit_wait(const ko_controller *c, int64_t wait_ns, int64_t poll_at_ns,
                           int64_t now_ns)
 {
@@ -160,7 +163,7 @@ static void finish_wait(ko_controller *c)
         ko_jobs_join(c, false);
 }
 
-/* ---- a turn -------------------------------------------------------------------------------------- */
+/* ---- a turn ---------------------------------------------------------------------------------- */
 
 void ko_listener_ring(ko_listener *l, ko_controller *c)
 {

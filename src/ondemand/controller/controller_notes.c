@@ -1,5 +1,6 @@
 /* Watchers, which are notified of the stages of requests. Notes are queued by threads that hold the
- * controller's lock; one thread at a time delivers them, without that lock, so they arrive in order. */
+ * controller's lock; one thread at a time delivers them, without that lock, so they arrive in
+ * order. */
 #include "ondemand/controller/controller_impl.h"
 
 #define MAX_WAITING 256u /* beyond that, refusals are dropped */
@@ -142,7 +143,8 @@ void ko_controller_unwatch(ko_controller *c, ko_watch *watch, void *context)
     for (uint32_t i = 0; i < KO_MAX_WATCHERS; i++)
         if (n->watchers[i].watch == watch && n->watchers[i].context == context)
             n->watchers[i].watch = NULL;
-    /* Between notes the delivering thread keeps the lock: since we hold it, it is within one now. */
+    /* Between notes the delivering thread keeps the lock: since we hold it, it is within one now.
+     */
     uint64_t delivered = n->delivered;
     while (n->delivering && n->delivered == delivered &&
            !pthread_equal(n->deliverer, pthread_self()))

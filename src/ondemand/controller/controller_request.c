@@ -1,5 +1,5 @@
-/* From text to request: parsed, merged over the configuration file, with its destination resolved. All
- * checks are made before anything changes. */
+/* From text to request: parsed, merged over the configuration file, with its destination resolved.
+ * All checks are made before anything changes. */
 #include "ondemand/controller/controller_impl.h"
 #include "ondemand/output/output.h"
 
@@ -7,7 +7,7 @@
 
 #define RING_FOLDER "/tmp" /* as in output_path.c */
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* A mistake in the file is logged once, and does not prevent requests. */
 void ko_request_load_file(ko_controller *c)
@@ -34,8 +34,8 @@ static kineto_status parse_request_text(ko_intake *in, kineto_string text, ko_re
     return status;
 }
 
-/* The permissions of a path are those of its source. The default path lies in a directory that all users may
- * write to, so it is checked like a path from a request. */
+/* The permissions of a path are those of its source. The default path lies in a directory that all
+ * users may write to, so it is checked like a path from a request. */
 static ko_request_source path_source(const ko_request *asked, const ko_request *base,
                                      ko_request_source source)
 {
@@ -63,7 +63,7 @@ static kineto_status read_request_text(ko_controller *c, ko_intake *in, kineto_s
     return status;
 }
 
-/* ---- traces ---------------------------------------------------------------------------- */
+/* ---- traces ---------------------------------------------------------------------------------- */
 
 static kineto_status report_refusal(ko_controller *c, const ko_intake *in, kineto_status status,
                                     const kineto_error *err)
@@ -101,10 +101,10 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ko_req
     return status;
 }
 
-/* ---- dumps of the ring -------------------------------------------------------------- */
+/* ---- dumps of the ring ----------------------------------------------------------------------- */
 
-/* The default path of the N-th dump: from the options, else ckineto_ring_PID_N.json in the directory for
- * requests. */
+/* The default path of the N-th dump: from the options, else ckineto_ring_PID_N.json in the
+ * directory for requests. */
 static kineto_status choose_dump_path(ko_controller *c, ko_intake *in, uint32_t number,
                                       kineto_error *err)
 {

@@ -1,10 +1,10 @@
 /* The program's steps, and the controller's lock, for which a step must never wait.
  *
- * A step stores its time in a slot. If a request goes by iteration, it then tries the lock. If it gets the
- * lock, it gives the machine all steps that the machine has not seen. If another thread holds the lock, that
- * thread does so before it releases it, and checks again afterwards. Both sides have a full fence between
- * their write (slot; unlock) and their read (try lock; slots), so at least one of them sees the other: no
- * step is lost, and none waits.
+ * A step stores its time in a slot. If a request goes by iteration, it then tries the lock. If it
+ * gets the lock, it gives the machine all steps that the machine has not seen. If another thread
+ * holds the lock, that thread does so before it releases it, and checks again afterwards. Both
+ * sides have a full fence between their write (slot; unlock) and their read (try lock; slots), so
+ * at least one of them sees the other: no step is lost, and none waits.
  *
  * A slot is a seqlock: number is 0 while it is written, then step + 1. */
 #include "ondemand/controller/controller_impl.h"
@@ -15,7 +15,7 @@
 #define SAME_CLOCK_NS                                                                              \
     INT64_C(1000000000) /* a step that is further back means that the clock was set */
 
-/* ---- times --------------------------------------------------------------------------------------- */
+/* ---- times ----------------------------------------------------------------------------------- */
 
 /* The time of step n, counted from 0. False: not written yet, or overwritten. */
 static bool read_step_slot(ko_controller *c, uint64_t n, int64_t *begin_ns)
@@ -47,7 +47,7 @@ static int64_t oldest_known_step_time(ko_controller *c, uint64_t n, uint64_t cou
     return ko_now_ns();
 }
 
-/* ---- replay -------------------------------------------------------------------------------------- */
+/* ---- replay ---------------------------------------------------------------------------------- */
 
 /* No request goes by iteration: steps are only counted. */
 static void skip_steps(ko_controller *c, uint64_t count)
@@ -58,8 +58,9 @@ static void skip_steps(ko_controller *c, uint64_t count)
         c->machine.iteration = (int64_t)(count - 1);
 }
 
-/* Steps of two threads may be slightly out of order, and a step may have read the clock before another event
- * that was applied first. The machine must not mistake that for a clock that was set back. */
+/* Steps of two threads may be slightly out of order, and a step may have read the clock before
+ * another event that was applied first. The machine must not mistake that for a clock that was set
+ * back. */
 static void replay_step(ko_controller *c, int64_t begin_ns)
 {
     int64_t last_ns = c->machine.last_ns;
@@ -105,7 +106,7 @@ static bool has_unseen_step(ko_controller *c)
     return count - n > KO_STEPS || read_step_slot(c, n, &begin_ns);
 }
 
-/* ---- steps that the driver counts ------------------------------------------------------------- */
+/* ---- steps that the driver counts ------------------------------------------------------------ */
 
 /* The average length of the steps whose times are known. */
 static void estimate_step_length(ko_controller *c, uint64_t count, const int64_t *times_ns)
@@ -159,7 +160,7 @@ int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
     return now_ns + KB_MIN(KB_MAX(wait_ns, POLL_MIN_NS), POLL_MAX_NS);
 }
 
-/* ---- the lock ------------------------------------------------------------------------------------ */
+/* ---- the lock -------------------------------------------------------------------------------- */
 
 void ko_controller_lock(ko_controller *c) { pthread_mutex_lock(&c->lock); }
 

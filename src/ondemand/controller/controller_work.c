@@ -1,5 +1,6 @@
-/* Jobs: building and writing a trace, finishing a snapshot, dumping the ring. Each runs on a thread of its
- * own, so that requests are answered meanwhile. A job stays in the controller's list until it is joined. */
+/* Jobs: building and writing a trace, finishing a snapshot, dumping the ring. Each runs on a thread
+ * of its own, so that requests are answered meanwhile. A job stays in the controller's list until
+ * it is joined. */
 #include "ondemand/controller/controller_impl.h"
 
 /* Without the lock: this takes as long as building and writing a trace. */

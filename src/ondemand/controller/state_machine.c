@@ -1,6 +1,6 @@
-/* The state machine of on-demand tracing; docs/on-demand.md has the same as a table. Every call first passes
- * all transitions that are due by the clock, and then handles its event: a late call gives the same windows
- * as one in time. Pure: no clock, no allocation, no locks. */
+/* The state machine of on-demand tracing; docs/on-demand.md has the same as a table. Every call
+ * first passes all transitions that are due by the clock, and then handles its event: a late call
+ * gives the same windows as one in time. Pure: no clock, no allocation, no locks. */
 #include "ondemand/controller/state_machine.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #define USUAL_WARMUP_NS   INT64_C(5000000000)
 #define USUAL_SNAPSHOT_NS INT64_C(1000000000)
 
-/* ---- numbers and texts ------------------------------------------------------------------------- */
+/* ---- numbers and texts ----------------------------------------------------------------------- */
 
 /* Times come from requests and may have any value: sums saturate. */
 static int64_t add_saturated(int64_t a, int64_t b)
@@ -73,7 +73,7 @@ const char *ko_ondemand_state_name(uint32_t state)
     return state < KB_COUNT(names) ? names[state] : "unknown";
 }
 
-/* ---- transitions ----------------------------------------------------------------------- */
+/* ---- transitions ----------------------------------------------------------------------------- */
 
 static void prepare_window(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {
@@ -129,7 +129,8 @@ static void stop_window_at(ko_ondemand *m, int64_t at, ko_ondemand_answer *a)
     a->actions |= snapshot ? KO_ACT_SNAPSHOT_STOP : KO_ACT_STOP | KO_ACT_WRITE;
 }
 
-/* Drops the request without a trace. Actions of this same answer that would begin it are removed. */
+/* Drops the request without a trace. Actions of this same answer that would begin it are removed.
+ */
 static void drop_request(ko_ondemand *m, ko_ondemand_answer *a)
 {
     KB_ASSERT(m->state != KO_ONDEMAND_WAIT);
@@ -142,8 +143,8 @@ static void drop_request(ko_ondemand *m, ko_ondemand_answer *a)
     KB_ASSERT(!(a->actions & (first | KO_ACT_WRITE)));
 }
 
-/* The program stopped stepping before the window began: it is traced by time instead, which shows what it is
- * doing. */
+/* The program stopped stepping before the window began: it is traced by time instead, which shows
+ * what it is doing. */
 static void switch_to_time(ko_ondemand *m, ko_ondemand_answer *a)
 {
     bool warm = m->state == KO_ONDEMAND_WARMUP;
@@ -155,7 +156,7 @@ static void switch_to_time(ko_ondemand *m, ko_ondemand_answer *a)
                   KO_ONDEMAND_STALL_NS / INT64_C(1000000000));
 }
 
-/* ---- time ---------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* When a pending request by time must be prepared. */
 static int64_t prepare_time(const ko_ondemand *m)
@@ -213,8 +214,8 @@ static void pass_all_due(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
         ;
 }
 
-/* The clock was set back before the window. A requested start time refers to the clock and stays; all other
- * times are relative to the request and move along. */
+/* The clock was set back before the window. A requested start time refers to the clock and stays;
+ * all other times are relative to the request and move along. */
 static void shift_back(ko_ondemand *m, int64_t by)
 {
     if (!m->by_iteration && m->request.start_time_ns > 0)
@@ -223,7 +224,8 @@ static void shift_back(ko_ondemand *m, int64_t by)
     m->end_ns = add_saturated(m->end_ns, -by);
 }
 
-/* The machine's time. Within a window it never goes backwards, so that the window keeps its length. */
+/* The machine's time. Within a window it never goes backwards, so that the window keeps its length.
+ */
 static int64_t machine_time(ko_ondemand *m, int64_t now)
 {
     bool inside = m->state == KO_ONDEMAND_COLLECT || m->state == KO_ONDEMAND_SNAPSHOT;
@@ -246,7 +248,7 @@ static int64_t wake_time(const ko_ondemand *m)
     return inside && at != INT64_MAX ? add_saturated(at, -m->behind_ns) : at;
 }
 
-/* ---- requests ------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 bool ko_ondemand_can_accept(const ko_ondemand *m, const char **why)
 {
@@ -266,8 +268,8 @@ bool ko_ondemand_can_accept(const ko_ondemand *m, const char **why)
     return !reason;
 }
 
-/* Is it a request by iteration? Iterations alone mean the next ones; together with a start time they count
- * only if a start iteration is given as well. */
+/* Is it a request by iteration? Iterations alone mean the next ones; together with a start time
+ * they count only if a start iteration is given as well. */
 static bool wants_iterations(const ko_request *r)
 {
     bool has_start = r->start_iteration >= 0 || r->start_iteration_roundup > 0;
@@ -318,7 +320,8 @@ static int64_t first_iteration(const ko_ondemand *m, ko_ondemand_answer *a)
                           r->start_iteration, at);
         return at;
     }
-    /* Other processes round to the same multiple: less warm-up is better than a different multiple. */
+    /* Other processes round to the same multiple: less warm-up is better than a different multiple.
+     */
     int64_t at = round_up_to_multiple(KB_MAX(r->start_iteration, next), r->start_iteration_roundup);
     int64_t left = kb_length_ns(next, at);
     if (left < warmup)
@@ -326,7 +329,8 @@ static int64_t first_iteration(const ko_ondemand *m, ko_ondemand_answer *a)
     return at;
 }
 
-/* Preparing takes time, which must not fall into the first iteration: at least one iteration earlier. */
+/* Preparing takes time, which must not fall into the first iteration: at least one iteration
+ * earlier. */
 static bool warms_up_now(const ko_ondemand *m)
 {
     int64_t lead = KB_MAX(value_or_default(m->request.warmup_iterations, 0), 1);
@@ -390,7 +394,7 @@ static void take_request(ko_ondemand *m, const ko_request *r, int64_t now, ko_on
         plan_by_time(m, now, a);
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void count_iteration(ko_ondemand *m, int64_t now, ko_ondemand_answer *a)
 {

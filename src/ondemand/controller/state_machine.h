@@ -1,6 +1,6 @@
 /* The state machine of on-demand tracing: a pure function of state, event and time to a new state
- * and actions. Its host (controller.c, or a test) feeds it events, carries out the actions, and calls
- * again at `wake_ns` at the latest. Nothing here reads a clock, allocates or blocks.
+ * and actions. Its host (controller.c, or a test) feeds it events, carries out the actions, and
+ * calls again at `wake_ns` at the latest. Nothing here reads a clock, allocates or blocks.
  *
  *     WAIT ──request──▶ PENDING ──▶ WARMUP ──▶ COLLECT ──▶ PROCESS ──processed──▶ WAIT
  *                          └──────────────────▶ SNAPSHOT ─────┘
@@ -63,8 +63,8 @@ typedef struct ko_ondemand {
 #define KO_ONDEMAND_ARM_NS INT64_C(100000000)
 /* By iteration: after this long without a step, the program is assumed to have stopped stepping. */
 #define KO_ONDEMAND_STALL_NS INT64_C(600000000000)
-/* Start times further ahead are mistakes (microseconds instead of milliseconds), and would block all other
- * requests. */
+/* Start times further ahead are mistakes (microseconds instead of milliseconds), and would block
+ * all other requests. */
 #define KO_ONDEMAND_MOST_AHEAD_NS INT64_C(86400000000000)
 
 typedef struct ko_ondemand_answer {
@@ -84,9 +84,9 @@ void ko_ondemand_init(ko_ondemand *m);
  * step's beginning. */
 ko_ondemand_answer ko_ondemand_step(ko_ondemand *m, ko_ondemand_event event, int64_t now_ns,
                                     const ko_request *request);
-/** By iteration: the next iteration begins, or began, before the host was ready. Unless the request names
- *  this very iteration, or a multiple (which several processes have in common), the window moves by one
- *  iteration. To be called before that step. @return whether it moved. */
+/** By iteration: the next iteration begins, or began, before the host was ready. Unless the request
+ *  names this very iteration, or a multiple (which several processes have in common), the window
+ *  moves by one iteration. To be called before that step. @return whether it moved. */
 bool ko_ondemand_put_off(ko_ondemand *m);
 /** Would a request be accepted now? If not, *why: "busy …", "pending …". */
 bool ko_ondemand_can_accept(const ko_ondemand *m, const char **why);

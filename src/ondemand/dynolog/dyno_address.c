@@ -1,5 +1,5 @@
-/* Addresses of the sockets of Dynolog and its clients (abstract names, or files in KINETO_IPC_SOCKET_DIR), and
- * the ancestors of a process. */
+/* Addresses of the sockets of Dynolog and its clients (abstract names, or files in
+ * KINETO_IPC_SOCKET_DIR), and the ancestors of a process. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <unistd.h>

@@ -1,8 +1,9 @@
 /* The client that polls Dynolog, every few seconds, for requests for this process.
  *
- * It runs inside arbitrary programs: nothing blocks, a missing daemon costs one failing call now and then,
- * and messages from other senders are read and ignored. Answers are not matched to polls: the daemon forgets
- * a configuration once it has sent it, so a late answer must be used, too. One thread uses a client. */
+ * It runs inside arbitrary programs: nothing blocks, a missing daemon costs one failing call now
+ * and then, and messages from other senders are read and ignored. Answers are not matched to polls:
+ * the daemon forgets a configuration once it has sent it, so a late answer must be used, too. One
+ * thread uses a client. */
 #include "base/owned.h"
 #include "ondemand/dynolog/dyno.h"
 
@@ -63,8 +64,7 @@ struct ko_dyno_client {
 
 static kineto_string empty_text(void) { return (kineto_string){"", 0}; }
 
-/* ---- the log ---------------------------------------------------------------------------
- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static void report_daemon_state(ko_dyno_client *c, daemon_state what, kineto_log_level level,
                                 const char *detail)
@@ -103,8 +103,7 @@ static void note_refused(ko_dyno_client *c, uint64_t now_ns, const char *why)
            (unsigned long long)c->refused, why);
 }
 
-/* ---- the socket ----------------------------------------------------------------------------------
- */
+/* ---- the socket ------------------------------------------------------------------------------ */
 
 static uint64_t next_client_random(ko_dyno_client *c)
 {
@@ -210,8 +209,7 @@ static bool can_be_answered(const ko_dyno_client *c)
     return kb_owned_is_ours(&c->socket) && (!*c->directory || owns_socket_file(c));
 }
 
-/* ---- receiving -----------------------------------------------------------------------------------
- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 typedef struct received {
     ko_dyno_address from;
@@ -298,7 +296,8 @@ static void note_answer(ko_dyno_client *c)
     report_daemon_state(c, TOLD_ANSWERS, KINETO_LOG_INFO, "");
 }
 
-/* Receives answers up to the first with a text, which stays in the buffer. False: the queue is empty. */
+/* Receives answers up to the first with a text, which stays in the buffer. False: the queue is
+ * empty. */
 static bool receive_answers(ko_dyno_client *c, uint64_t now_ns, kineto_string *text)
 {
     received r;
@@ -316,8 +315,7 @@ static bool receive_answers(ko_dyno_client *c, uint64_t now_ns, kineto_string *t
     return true;
 }
 
-/* ---- polling --------------------------------------------------------------------------------------
- */
+/* ---- polling --------------------------------------------------------------------------------- */
 
 static uint64_t clamp_interval(uint64_t interval_ns)
 {
@@ -429,8 +427,7 @@ static kineto_status poll_daemon(ko_dyno_client *c, uint64_t now_ns, bool busy,
     return status;
 }
 
-/* ---- the client ----------------------------------------------------------------------------------
- */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 /* SLURM_JOB_ID, 0 where there is none, as Kineto has it. */
 static int64_t job_id(void)
@@ -514,7 +511,8 @@ void ko_dyno_client_forked(ko_dyno_client *c)
     c->state = TOLD_NOTHING;
 }
 
-/* Waits briefly for an answer under way: Dynolog would retry for 10 s to send it to a closed socket. */
+/* Waits briefly for an answer under way: Dynolog would retry for 10 s to send it to a closed
+ * socket. */
 static void wait_for_answer(ko_dyno_client *c)
 {
     uint64_t begin = kb_clock_ns(CLOCK_MONOTONIC), now = begin;

@@ -1,6 +1,6 @@
-/* Connections of the daemon's RPC. A request frame arrives in pieces of any size; its answer is sent
- * as fast as the peer reads. Nothing blocks. The peer is untrusted: memory grows with the bytes
- * received, not with the announced length, and every connection has a time limit. */
+/* Connections of the daemon's RPC. A request frame arrives in pieces of any size; its answer is
+ * sent as fast as the peer reads. Nothing blocks. The peer is untrusted: memory grows with the
+ * bytes received, not with the announced length, and every connection has a time limit. */
 #include "ondemand/dynolog/dyno_connection.h"
 
 #include <errno.h>
@@ -121,7 +121,7 @@ void ko_dyno_connection_close(ko_dyno_connection *c)
     free(c->answer);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 uint32_t ko_dyno_connections_add(ko_dyno_connections *t, int fd, const ko_dyno_caller *caller,
                                  uint64_t now_ns)

@@ -1,6 +1,6 @@
-/* The daemon's loop: a local socket for datagrams of processes, and a TCP socket for the RPC. Nothing blocks,
- * so that a slow peer does not delay the others. Connections and their time limits are in
- * dyno_connection.c. One thread uses a daemon. */
+/* The daemon's loop: a local socket for datagrams of processes, and a TCP socket for the RPC.
+ * Nothing blocks, so that a slow peer does not delay the others. Connections and their time limits
+ * are in dyno_connection.c. One thread uses a daemon. */
 #include "ondemand/dynolog/dyno_connection.h"
 
 #include <errno.h>
@@ -47,10 +47,10 @@ struct ko_dyno_daemon {
 
 static uint64_t monotonic_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* Also true if connecting fails for another reason (permission, socket type): the name is in use. */
+/* Also true if connecting fails for another reason (permission, socket type): the name is in use.
+ */
 static bool is_address_in_use(const ko_dyno_address *a)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -80,8 +80,8 @@ static kineto_status remove_stale_path(const ko_dyno_address *a, kineto_error *e
     return KINETO_OK;
 }
 
-/* Sets the mode of the socket file: writable by all users if root serves them. Through a descriptor, so that
- * the path cannot be replaced by a link meanwhile. */
+/* Sets the mode of the socket file: writable by all users if root serves them. Through a
+ * descriptor, so that the path cannot be replaced by a link meanwhile. */
 static void claim_socket_path(ko_dyno_daemon *d, const ko_dyno_address *a)
 {
     char through[32];
@@ -232,8 +232,7 @@ kineto_status ko_dyno_daemon_create(const ko_dyno_daemon_options *o, ko_dyno_dae
 uint16_t ko_dyno_daemon_port(const ko_dyno_daemon *d) { return d->port; }
 ko_dyno_registry *ko_dyno_daemon_registry(ko_dyno_daemon *d) { return d->registry; }
 
-/* ---- datagrams ---------------------------------------------------------------------------------
- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 static void add_complaint(complaint *c, const char *why)
 {
@@ -243,8 +242,8 @@ static void add_complaint(complaint *c, const char *why)
 
 static void ignore_message(ko_dyno_daemon *d, const char *why) { add_complaint(&d->ignored, why); }
 
-/* Unread long texts may occupy half of the send buffer; the rest is reserved for short answers, so that
- * other processes are still answered. */
+/* Unread long texts may occupy half of the send buffer; the rest is reserved for short answers, so
+ * that other processes are still answered. */
 static bool is_crowded(const ko_dyno_daemon *d)
 {
     int unread = 0, room = 0;
@@ -308,8 +307,8 @@ static void handle_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno
         answer_request(d, &m, user, from, now_ns);
 }
 
-/* The sender's user from its credentials. There is no room for other control messages: the kernel closes
- * file descriptors that are sent along. */
+/* The sender's user from its credentials. There is no room for other control messages: the kernel
+ * closes file descriptors that are sent along. */
 static uint32_t sender_user(struct msghdr *head)
 {
     struct ucred sender = {.uid = UINT32_MAX};
@@ -347,8 +346,7 @@ static bool handle_datagram(ko_dyno_daemon *d, uint64_t now_ns)
     return true;
 }
 
-/* ---- RPC ---------------------------------------------------------------------------------------
- */
+/* ---- RPC ------------------------------------------------------------------------------------- */
 
 /* False: the connection was closed, and index `i` now holds the next one. */
 static bool serve_connection(ko_dyno_daemon *d, uint32_t i, uint64_t now_ns)
@@ -363,8 +361,8 @@ static bool serve_connection(ko_dyno_daemon *d, uint32_t i, uint64_t now_ns)
     return goes_on;
 }
 
-/* The permissions of a new connection. Without a token the user decides, which the kernel knows while the
- * peer has its end open. */
+/* The permissions of a new connection. Without a token the user decides, which the kernel knows
+ * while the peer has its end open. */
 static ko_dyno_caller caller_at(const ko_dyno_daemon *d, int fd)
 {
     ko_dyno_caller c = {.token = d->token};
@@ -395,8 +393,7 @@ static bool accept_one(ko_dyno_daemon *d, uint64_t now_ns)
     return true;
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------
- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MAX_POLLED = CONNECTIONS + KO_DYNO_MAX_CONNECTIONS };
 
@@ -419,7 +416,8 @@ static nfds_t fill_poll_set(const ko_dyno_daemon *d, int stop, uint64_t now_ns,
 }
 
 /* The timeout for poll(2): until something is due, at most `wait_ms` (negative: no limit of the
- * caller's). -1: wait for events only. Rounded up, so that the time has passed when poll returns. */
+ * caller's). -1: wait for events only. Rounded up, so that the time has passed when poll returns.
+ */
 static int poll_timeout_ms(const ko_dyno_daemon *d, int64_t wait_ms, uint64_t now_ns)
 {
     uint64_t due_ns = ko_dyno_connections_due_ns(&d->connections, now_ns);

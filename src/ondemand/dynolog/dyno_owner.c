@@ -1,6 +1,6 @@
-/* The owner of the daemon's socket. Any user may bind an abstract name first, and polls that are sent to it
- * would reveal the processes of this user. The owner comes from the kernel's list of Unix sockets (netlink
- * sock_diag), or from the socket's file. */
+/* The owner of the daemon's socket. Any user may bind an abstract name first, and polls that are
+ * sent to it would reveal the processes of this user. The owner comes from the kernel's list of
+ * Unix sockets (netlink sock_diag), or from the socket's file. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <errno.h>
@@ -90,7 +90,8 @@ static bool find_abstract_owner(kineto_string name, uint32_t *user)
     return found;
 }
 
-/* In a user namespace, users that are not mapped all appear as the overflow user: it proves nothing. */
+/* In a user namespace, users that are not mapped all appear as the overflow user: it proves
+ * nothing. */
 static bool is_overflow_user(uint32_t user)
 {
     char text[64];

@@ -1,8 +1,9 @@
-/* The user at the other end of a TCP connection within this machine. The kernel gives the owner of any socket
- * to any user: by a query for the one socket (netlink sock_diag), or else by the list in /proc/net/tcp.
+/* The user at the other end of a TCP connection within this machine. The kernel gives the owner of
+ * any socket to any user: by a query for the one socket (netlink sock_diag), or else by the list in
+ * /proc/net/tcp.
  *
- * A closed socket has owner 0, which is root's number. So an owner counts only while its socket has an inode
- * that was read after the owner. */
+ * A closed socket has owner 0, which is root's number. So an owner counts only while its socket has
+ * an inode that was read after the owner. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <arpa/inet.h>
@@ -26,8 +27,7 @@ typedef struct owner {
     uint32_t user, inode, state;
 } owner;
 
-/* ---- the connection ----------------------------------------------------------------------------
- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 /* An IPv4-mapped IPv6 address is an IPv4 address for the other end. */
 static bool split_address(const struct sockaddr_storage *a, sa_family_t *family, uint32_t out[4],
@@ -67,8 +67,7 @@ static bool read_connection_ends(int fd, ends *out)
            family == out->family;
 }
 
-/* ---- query for the one socket -----------------------------------------------------------------
- */
+/* ---- query for the one socket ---------------------------------------------------------------- */
 
 typedef struct question {
     struct nlmsghdr head;
@@ -117,8 +116,7 @@ static bool query_socket_owner(const ends *e, owner *out)
     return found;
 }
 
-/* ---- the list of all sockets -----------------------------------------------------------------------
- */
+/* ---- the list of all sockets ----------------------------------------------------------------- */
 
 static bool match_proc_address(const char *text, const uint32_t wanted[4], uint16_t wanted_port)
 {
@@ -152,8 +150,8 @@ static bool find_owner_in_proc(const ends *e, owner *out)
     return found;
 }
 
-/* Within one line the inode may have been read before the owner: the second line proves that the socket was
- * still open. */
+/* Within one line the inode may have been read before the owner: the second line proves that the
+ * socket was still open. */
 static bool find_stable_owner_in_proc(const ends *e, owner *out)
 {
     owner again;

@@ -1,6 +1,6 @@
-/* The processes that poll, and the texts that wait for them. One sorted list, in the order in which triggers
- * are distributed: by job, then by the set of the process and its ancestors (lowest pid first), then by
- * user. All numbers of entries and bytes have limits, also per user. */
+/* The processes that poll, and the texts that wait for them. One sorted list, in the order in which
+ * triggers are distributed: by job, then by the set of the process and its ancestors (lowest pid
+ * first), then by user. All numbers of entries and bytes have limits, also per user. */
 #include "ondemand/dynolog/dyno.h"
 
 #include <time.h>
@@ -42,8 +42,7 @@ struct ko_dyno_registry {
     char host[64];
 };
 
-/* ---- sets of pids ------------------------------------------------------------------------------
- */
+/* ---- sets of pids ---------------------------------------------------------------------------- */
 
 typedef struct pid_set {
     const int32_t *pids;
@@ -82,8 +81,7 @@ static int compare_sets(pid_set a, pid_set b)
     return (a.count > b.count) - (a.count < b.count);
 }
 
-/* ---- the list ----------------------------------------------------------------------------------
- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 typedef struct process_key {
     int64_t job;
@@ -162,8 +160,8 @@ static void remove_process_at(ko_dyno_registry *r, size_t at)
     memmove(r->all.data + at, r->all.data + at + 1, (r->all.count - at) * sizeof *r->all.data);
 }
 
-/* Evicts the process that was silent the longest, of one user or of all, but none with a waiting text. A live
- * process is registered again by its next poll. False: none could be evicted. */
+/* Evicts the process that was silent the longest, of one user or of all, but none with a waiting
+ * text. A live process is registered again by its next poll. False: none could be evicted. */
 static bool evict_idle_process(ko_dyno_registry *r, bool of_one, uint32_t user)
 {
     size_t found = SIZE_MAX;
@@ -239,8 +237,7 @@ void ko_dyno_registry_destroy(ko_dyno_registry *r)
     free(r);
 }
 
-/* ---- polls ------------------------------------------------------------------------
- */
+/* ---- polls ----------------------------------------------------------------------------------- */
 
 static process_key key_of_message(const ko_dyno_message *m, uint32_t user,
                                   int32_t pids[KO_DYNO_MOST_PIDS])
@@ -330,8 +327,7 @@ int32_t ko_dyno_registry_context(ko_dyno_registry *r, const ko_dyno_message *m, 
     return added ? count + 1 : -1;
 }
 
-/* ---- triggers ----------------------------------------------------------------------------------
- */
+/* ---- triggers -------------------------------------------------------------------------------- */
 
 /* The text as Dynolog sends it: indented, with a REQUEST_TRACE_ID. */
 static char *format_config_text(ko_dyno_registry *r, const process *p, kineto_string config)
@@ -558,8 +554,7 @@ void ko_dyno_matches_free(ko_dyno_matches *m)
     m->busy = 0;
 }
 
-/* ---- time --------------------------------------------------------------------------------------
- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static bool is_silent(uint64_t seen_ns, uint64_t now_ns)
 {

@@ -1,12 +1,13 @@
-/* The daemon's side of dyno's RPC: a JSON object with the name of a function, answered by a JSON object.
- * Requests that Dynolog does not understand are not answered, here as there. Requests are untrusted. */
+/* The daemon's side of dyno's RPC: a JSON object with the name of a function, answered by a JSON
+ * object. Requests that Dynolog does not understand are not answered, here as there. Requests are
+ * untrusted. */
 #include "ondemand/dynolog/dyno.h"
 #include "trace/bytes/json_text.h"
 
 #include <time.h>
 
-/* Errors in answers have the wording of Dynolog's JSON library, so that scripts that search for it keep
- * working. */
+/* Errors in answers have the wording of Dynolog's JSON library, so that scripts that search for it
+ * keep working. */
 #define TYPE_ERROR "[json.exception.type_error.302] type must be %s, but is %s"
 
 /* Raw JSON values; empty: not given. Of duplicate keys the last one counts. */
@@ -39,8 +40,7 @@ static kineto_status fail_wrong_type(kineto_error *err, const char *wanted, kine
     return kb_fail(err, KINETO_E_ARGUMENT, TYPE_ERROR, wanted, json_type_name(raw));
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Keys are compared as they are written: dyno escapes none of these. */
 static kineto_string *find_call_member(call *c, kineto_string key)
@@ -84,7 +84,8 @@ static kineto_status read_rpc_call(kineto_string request, call *out, kineto_erro
     return KINETO_OK;
 }
 
-/* As in Dynolog, booleans count as numbers and fractions are rounded. Out of range values saturate. */
+/* As in Dynolog, booleans count as numbers and fractions are rounded. Out of range values saturate.
+ */
 static kineto_status read_json_number(kineto_string raw, int64_t *out, kineto_error *err)
 {
     const char *type = json_type_name(raw);
@@ -146,8 +147,7 @@ static kineto_status read_json_text(kineto_string raw, kineto_string *out, kinet
     return KINETO_OK;
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 kineto_status ko_dyno_object(ko_dyno_fill *fill, const void *context, char **text, size_t *bytes,
                              kineto_error *err)
@@ -266,8 +266,7 @@ static void fill_processes(kb_json *j, const void *context)
     kb_json_array_end(j);
 }
 
-/* ---- functions ---------------------------------------------------------------------------------
- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 /* A call with its caller, and where its answer goes. */
 typedef struct asked {
@@ -391,8 +390,7 @@ static const struct function *find_function(const call *c)
     return NULL;
 }
 
-/* ---- permissions -------------------------------------------------------------------------------
- */
+/* ---- permissions ----------------------------------------------------------------------------- */
 
 /* Constant-time comparison: its duration does not depend on where the texts differ. */
 static bool is_same_secret(kineto_string given, kineto_string wanted)

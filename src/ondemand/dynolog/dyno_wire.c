@@ -1,15 +1,16 @@
-/* Messages between a process and Dynolog: a head of 40 bytes (8 length, 32 type name), then the payload, all
- * in the byte order of the machine. Received bytes are untrusted: every length is checked before use. */
+/* Messages between a process and Dynolog: a head of 40 bytes (8 length, 32 type name), then the
+ * payload, all in the byte order of the machine. Received bytes are untrusted: every length is
+ * checked before use. */
 #include "ondemand/dynolog/dyno.h"
 
 enum { TYPE_AT = 8, TYPE_BYTES = 32, CONTEXT_BYTES = 16, COUNT_BYTES = 4, REQUEST_BYTES = 16 };
 
 static const char *const type_names[] = {[KO_DYNO_CONTEXT] = "ctxt", [KO_DYNO_REQUEST] = "req"};
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-/* The put_… functions write without bounds checks and return the end; callers check the size first. */
+/* The put_… functions write without bounds checks and return the end; callers check the size first.
+ */
 static char *put_message_head(char *at, ko_dyno_type type, uint64_t payload_bytes)
 {
     KB_ASSERT((size_t)type < KB_COUNT(type_names));
@@ -81,8 +82,7 @@ size_t ko_dyno_put_answer(ko_dyno_type type, kineto_string payload, void *out, s
     return KO_DYNO_HEAD_BYTES + payload.size;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool refuse_message(const char **why, const char *text)
 {

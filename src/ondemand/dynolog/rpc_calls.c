@@ -6,8 +6,7 @@
 /* How our daemon's refusals begin; see fill_denied in dyno_rpc.c. */
 #define DENIED "failed: permission denied"
 
-/* ---- questions ---------------------------------------------------------------------------------
- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 typedef struct question {
     const ko_rpc_daemon *daemon;
@@ -27,8 +26,7 @@ static void fill_question(kb_json *j, const void *context)
         kb_json_put_string(j, "token", kb_string(q->daemon->token));
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static kineto_status fail_malformed(const char *what, kineto_error *err)
 {
@@ -111,8 +109,7 @@ static kineto_status read_answer_pids(kineto_string raw, ko_rpc_pids *out, kinet
     return KINETO_OK;
 }
 
-/* ---- triggers ----------------------------------------------------------------------------------
- */
+/* ---- triggers -------------------------------------------------------------------------------- */
 
 static void fill_trigger(kb_json *j, const void *context)
 {
@@ -164,8 +161,7 @@ void ko_rpc_result_free(ko_rpc_result *r)
     r->busy = 0;
 }
 
-/* ---- the list ----------------------------------------------------------------------------------
- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static bool read_bounded_int(kineto_string raw, int64_t least, int64_t most, int64_t *out)
 {
@@ -230,8 +226,7 @@ void ko_rpc_list_free(ko_rpc_list *l)
     kb_vec_free(&l->pids);
 }
 
-/* ---- status, version, time --------------------------------------------------------------------------------
- */
+/* ---- status, version, time ------------------------------------------------------------------- */
 
 kineto_status ko_rpc_status(const ko_rpc_daemon *d, int64_t *out, kineto_error *err)
 {

@@ -1,5 +1,6 @@
-/* The transport of calls to a daemon over TCP: its address, its token, and one frame each way within a
- * timeout. The reply is untrusted: its length is bounded, and memory grows with the bytes received. */
+/* The transport of calls to a daemon over TCP: its address, its token, and one frame each way
+ * within a timeout. The reply is untrusted: its length is bounded, and memory grows with the bytes
+ * received. */
 #include "ondemand/dynolog/rpc_client.h"
 
 #include <ctype.h>
@@ -17,8 +18,7 @@
 #define MAX_ANSWER_BYTES ((size_t)16 << 20) /* a list of 8192 processes has about 6 MiB */
 #define MIN_TOKEN        16u
 
-/* ---- the address -------------------------------------------------------------------------------
- */
+/* ---- the address ----------------------------------------------------------------------------- */
 
 static kineto_status fail_address(const char *text, kineto_error *err)
 {
@@ -61,8 +61,7 @@ kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_
 static const char *daemon_host(const ko_rpc_daemon *d) { return *d->host ? d->host : "127.0.0.1"; }
 static uint16_t daemon_port(const ko_rpc_daemon *d) { return d->port ? d->port : KO_RPC_PORT; }
 
-/* ---- the token --------------------------------------------------------------------------------
- */
+/* ---- the token ------------------------------------------------------------------------------- */
 
 static kineto_status check_token_owner(const char *path, int fd, kineto_error *err)
 {
@@ -118,8 +117,7 @@ kineto_status ko_rpc_read_token(const char *path, char token[KO_RPC_TOKEN_BYTES]
     return status;
 }
 
-/* ---- the connection ----------------------------------------------------------------------------
- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 typedef struct exchange {
     const ko_rpc_daemon *daemon;
@@ -224,8 +222,7 @@ static kineto_status open_connection(exchange *x, kineto_error *err)
     return status;
 }
 
-/* ---- frames ------------------------------------------------------------------------------------
- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static kineto_status send_all(const exchange *x, kineto_string bytes, kineto_error *err)
 {

@@ -1,6 +1,6 @@
-/* Client of dyno's JSON-RPC: how `ckineto trigger` and `ckineto ps` call a daemon, ours or Dynolog's, over
- * TCP. One connection per call, one frame each way: an int32 length in the byte order of the machine, then
- * JSON. Every call has a timeout and may be made by any thread. */
+/* Client of dyno's JSON-RPC: how `ckineto trigger` and `ckineto ps` call a daemon, ours or
+ * Dynolog's, over TCP. One connection per call, one frame each way: an int32 length in the byte
+ * order of the machine, then JSON. Every call has a timeout and may be made by any thread. */
 #ifndef KO_RPC_CLIENT_H
 #define KO_RPC_CLIENT_H
 
@@ -23,8 +23,8 @@ typedef struct ko_rpc_daemon {
  *  and its port if the text gives none and it is not 0. */
 kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_error *err);
 /** The first line of a file that only we (or root) may read.
- *  @return KINETO_E_PERMISSION if others may; KINETO_E_FORMAT if it is not a token of 16 to 512 visible
- *          ASCII characters. */
+ *  @return KINETO_E_PERMISSION if others may; KINETO_E_FORMAT if it is not a token of 16 to 512
+ *           visible ASCII characters. */
 kineto_status ko_rpc_read_token(const char *path, char token[KO_RPC_TOKEN_BYTES],
                                 kineto_error *err);
 
@@ -43,10 +43,10 @@ typedef struct ko_rpc_result {
     uint64_t busy; /* matched, but they have not fetched an earlier one yet */
 } ko_rpc_result;
 /** @return KINETO_E_NOT_FOUND: no daemon listens there; KINETO_E_BUSY: timeout;
- *          KINETO_E_PERMISSION: refused (token, user), with the daemon's text; KINETO_E_FORMAT:
- * malformed reply; KINETO_E_UNSUPPORTED: it closed without a reply, as Dynolog does for unknown functions;
- * KINETO_E_ARGUMENT: the daemon rejected the request, with its text.
- * `out` is empty then. */
+ *           KINETO_E_PERMISSION: refused (token, user), with the daemon's text; KINETO_E_FORMAT:
+ *           malformed reply; KINETO_E_UNSUPPORTED: it closed without a reply, as Dynolog does for
+ *           unknown functions; KINETO_E_ARGUMENT: the daemon rejected the request, with its text.
+ *           `out` is empty then. */
 kineto_status ko_rpc_trigger(const ko_rpc_daemon *d, const ko_rpc_request *request,
                              ko_rpc_result *out, kineto_error *err);
 void ko_rpc_result_free(ko_rpc_result *r);
@@ -71,11 +71,11 @@ void ko_rpc_list_free(ko_rpc_list *l);
 kineto_status ko_rpc_status(const ko_rpc_daemon *d, int64_t *status, kineto_error *err);
 /** "getVersion": "ckineto 0.1.0", "0.6.0" of Dynolog. */
 kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_error *err);
-/** "getTime": the daemon's clock, ns since 1970, never negative; KINETO_E_UNSUPPORTED for Dynolog, which does
- *  not have it. */
+/** "getTime": the daemon's clock, ns since 1970, never negative; KINETO_E_UNSUPPORTED for Dynolog,
+ *  which does not have it. */
 kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error *err);
 
-/* ---- rpc_client.c, for rpc_calls.c ------------------------------------------------------------- */
+/* ---- rpc_client.c, for rpc_calls.c ----------------------------------------------------------- */
 #define KO_RPC_MAX_BYTES (1u << 20) /* of a request; a daemon refuses longer ones */
 /** Send one request over a connection of its own and wait for the reply.
  *  @param answer  receives the JSON text, NUL-terminated, to be freed. */

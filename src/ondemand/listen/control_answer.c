@@ -1,12 +1,11 @@
-/* Requests over the control socket of a process, their answers, and the notes about stages that follow. Each
- * accepted request has a ticket; its notes go to the connection that made it. */
+/* Requests over the control socket of a process, their answers, and the notes about stages that
+ * follow. Each accepted request has a ticket; its notes go to the connection that made it. */
 #include "ondemand/listen/control_socket_impl.h"
 #include "record/record.h"
 
 #include <unistd.h>
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void send_packet(ko_control_socket *s, uint32_t slot, const ko_packet *p)
 {
@@ -32,8 +31,7 @@ static void refuse_packet(ko_control_socket *s, uint32_t slot, kineto_status cod
     send_packet(s, slot, &p);
 }
 
-/* ---- notes -------------------------------------------------------------------------------------
- */
+/* ---- notes ----------------------------------------------------------------------------------- */
 
 static void format_note(ko_packet *p, const ko_stage_note *note)
 {
@@ -103,8 +101,7 @@ void ko_control_deliver_notes(ko_control_socket *s)
                 send_note_to_owner(s, i, note);
 }
 
-/* ---- questions ---------------------------------------------------------------------------------
- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 enum { MAX_PIDS = 64 };
 

@@ -1,5 +1,6 @@
-/* One connection of a control socket: packets are sent at once, or queued until the peer reads. The queue is
- * also used for notes. While packets are queued, the connection is polled for EPOLLOUT (polls_out). */
+/* One connection of a control socket: packets are sent at once, or queued until the peer reads. The
+ * queue is also used for notes. While packets are queued, the connection is polled for EPOLLOUT
+ * (polls_out). */
 #include "ondemand/listen/control_socket_impl.h"
 
 #include <errno.h>
@@ -98,8 +99,8 @@ void ko_connection_flush(ko_control_socket *s, uint32_t slot)
         c->broken = !poll_connection(s, slot, EPOLL_CTL_MOD, false);
 }
 
-/* A fork's child may still have the socket open, so that closing would neither notify the peer nor remove it
- * from the epoll set: both are done explicitly, except in the child itself. */
+/* A fork's child may still have the socket open, so that closing would neither notify the peer nor
+ * remove it from the epoll set: both are done explicitly, except in the child itself. */
 static void shut_down_connection(ko_control_socket *s, kb_owned *socket)
 {
     if (!s->in_child && kb_owned_is_ours(socket)) {

@@ -1,7 +1,8 @@
-/* The control socket of a process, to which `ckineto trigger` and `ckineto ps` connect. The controller polls
- * one epoll descriptor, which covers the socket, its connections, the inotify watch of its file, and a bell
- * that is rung when notes wait for connections. Nothing blocks. All descriptors may be closed by the program
- * at any time; is_intact detects that, and everything is opened again. */
+/* The control socket of a process, to which `ckineto trigger` and `ckineto ps` connect. The
+ * controller polls one epoll descriptor, which covers the socket, its connections, the inotify
+ * watch of its file, and a bell that is rung when notes wait for connections. Nothing blocks. All
+ * descriptors may be closed by the program at any time; is_intact detects that, and everything is
+ * opened again. */
 #include "ondemand/listen/control_socket_impl.h"
 
 #include <errno.h>
@@ -21,8 +22,7 @@
 #define EVENT_OF_BELL   (UINT64_MAX - 1)
 #define EVENT_OF_WATCH  (UINT64_MAX - 2)
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Is the name in use: by a process with our pid in another container, or by this process? */
 static kineto_status check_name_is_free(const ko_control_socket *s, kineto_error *err)
@@ -41,8 +41,8 @@ static kineto_status check_name_is_free(const ko_control_socket *s, kineto_error
                : KINETO_OK;
 }
 
-/* Binds a temporary name, listens, and then renames: clients never see a socket that does not listen, and a
- * stale file of an earlier process with this pid is replaced. */
+/* Binds a temporary name, listens, and then renames: clients never see a socket that does not
+ * listen, and a stale file of an earlier process with this pid is replaced. */
 static kineto_status bind_and_listen(ko_control_socket *s, kineto_error *err)
 {
     struct sockaddr_un unborn;
@@ -74,8 +74,8 @@ static bool set_epoll_events(const ko_control_socket *s, int how, int fd, uint64
     return epoll_ctl(s->epoll, how, fd, &e) == 0;
 }
 
-/* An epoll descriptor has no identity that could be queried: ours is recognised by the descriptors that it
- * contains, which EPOLL_CTL_MOD tests. */
+/* An epoll descriptor has no identity that could be queried: ours is recognised by the descriptors
+ * that it contains, which EPOLL_CTL_MOD tests. */
 static bool epoll_knows_socket(const ko_control_socket *s)
 {
     return s->epoll >= 0 && s->socket.fd >= 0 &&
@@ -153,8 +153,7 @@ static kineto_status open_listening_socket(ko_control_socket *s, kineto_error *e
     return status;
 }
 
-/* ---- closing -----------------------------------------------------------------------------------
- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static bool file_is_ours(const ko_control_socket *s)
 {
@@ -199,8 +198,7 @@ static void close_control_socket(ko_control_socket *s)
     s->epoll = s->listener.fd = -1;
 }
 
-/* ---- connections -------------------------------------------------------------------------------
- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static void log_rejected_peer(ko_control_socket *s, uint64_t now_ns, const char *what,
                               unsigned number)
@@ -224,7 +222,8 @@ static uint32_t oldest_idle(const ko_control_socket *s)
     return oldest;
 }
 
-/* A free slot, if need be by evicting an idle connection; KO_MAX_CONNECTIONS: all have unfinished requests. */
+/* A free slot, if need be by evicting an idle connection; KO_MAX_CONNECTIONS: all have unfinished
+ * requests. */
 static uint32_t find_connection_slot(ko_control_socket *s)
 {
     for (uint32_t i = 0; i < KO_MAX_CONNECTIONS; i++)
@@ -309,8 +308,8 @@ static void accept_connections(ko_control_socket *s, uint64_t now_ns)
     }
 }
 
-/* Receives one packet per round. An empty packet and the end of the connection both give 0 bytes: only with a
- * hang-up event is it the end. */
+/* Receives one packet per round. An empty packet and the end of the connection both give 0 bytes:
+ * only with a hang-up event is it the end. */
 static void receive_packet(ko_control_socket *s, uint32_t slot, uint32_t events, uint64_t now_ns)
 {
     ko_connection *c = s->connections[slot];
@@ -352,11 +351,11 @@ static void close_broken(ko_control_socket *s)
             ko_connection_close(s, i);
 }
 
-/* ---- the listener ------------------------------------------------------------------------------
- */
+/* ---- the listener ---------------------------------------------------------------------------- */
 
-/* Are all descriptors still ours? If not, the program has closed them, and other files may have their
- * numbers. While the socket itself is closed (reopen_control_socket), only the bell is checked. */
+/* Are all descriptors still ours? If not, the program has closed them, and other files may have
+ * their numbers. While the socket itself is closed (reopen_control_socket), only the bell is
+ * checked. */
 static bool is_intact(const ko_control_socket *s)
 {
     return epoll_knows_bell(s) && (s->socket.fd < 0 || epoll_knows_socket(s));
@@ -389,7 +388,8 @@ static void reopen_control_socket(ko_control_socket *s, uint64_t now_ns)
     s->retry_ns = now_ns + RETRY_NS;
 }
 
-/* When a user logs out, the system removes the contents of XDG_RUNTIME_DIR, while programs may go on. */
+/* When a user logs out, the system removes the contents of XDG_RUNTIME_DIR, while programs may go
+ * on. */
 static void handle_file_changes(ko_control_socket *s, uint64_t now_ns)
 {
     char events[1024];

@@ -67,7 +67,7 @@ typedef struct ko_control_socket {
     char buffer[KO_CONTROL_MOST_BYTES];
 } ko_control_socket;
 
-/* ---- control_connection.c -------------------------------------------------------------------------- */
+/* ---- control_connection.c -------------------------------------------------------------------- */
 bool ko_queue_put(ko_queue *q, uint64_t ticket, uint32_t stage, const void *data, size_t bytes);
 ko_queued *ko_queue_take(ko_queue *q);
 void ko_queue_free(ko_queue *q);
@@ -79,7 +79,7 @@ void ko_connection_flush(ko_control_socket *s, uint32_t slot);
 bool ko_connection_open(ko_control_socket *s, uint32_t slot);
 void ko_connection_close(ko_control_socket *s, uint32_t slot);
 
-/* ---- control_answer.c ------------------------------------------------------------------------------ */
+/* ---- control_answer.c ------------------------------------------------------------------------ */
 /** Handle a packet of `bytes` bytes in the buffer; more than its size: it was truncated. */
 void ko_control_answer_packet(ko_control_socket *s, uint32_t slot, size_t bytes);
 /** Send a packet with this verb, and a text unless it is empty. */

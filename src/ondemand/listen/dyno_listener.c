@@ -1,5 +1,5 @@
-/* Dynolog as a listener: polls it for requests every few seconds. While a request is under way, it polls
- * without asking for one, so that the daemon keeps the next. */
+/* Dynolog as a listener: polls it for requests every few seconds. While a request is under way, it
+ * polls without asking for one, so that the daemon keeps the next. */
 #include "ondemand/dynolog/dyno.h"
 #include "ondemand/listen/listeners.h"
 #include "record/record.h"

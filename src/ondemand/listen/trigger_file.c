@@ -1,6 +1,6 @@
-/* A trigger file requests a trace when it is written, touched or moved into place; its contents are the
- * request. Its directory is watched by inotify, not the file itself, which may not exist; also the
- * directories above, but only for being moved, removed or created. Nothing is polled. */
+/* A trigger file requests a trace when it is written, touched or moved into place; its contents are
+ * the request. Its directory is watched by inotify, not the file itself, which may not exist; also
+ * the directories above, but only for being moved, removed or created. Nothing is polled. */
 #include "ondemand/listen/listeners.h"
 
 #include <errno.h>
@@ -48,8 +48,7 @@ typedef struct file_listener {
     bool in_child;
 } file_listener;
 
-/* ---- the path ----------------------------------------------------------------------------------
- */
+/* ---- the path -------------------------------------------------------------------------------- */
 
 static kineto_status make_path_absolute(file_listener *f, const char *path, kineto_error *err)
 {
@@ -104,8 +103,7 @@ static bool is_same_identity(const file_identity *a, const file_identity *b)
            a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* ---- watching ----------------------------------------------------------------------------------
- */
+/* ---- watching -------------------------------------------------------------------------------- */
 
 static int watch_level(const file_listener *f, uint32_t level, bool next_is_missing)
 {
@@ -118,8 +116,8 @@ static int watch_level(const file_listener *f, uint32_t level, bool next_is_miss
     return inotify_add_watch(f->inotify, path, events);
 }
 
-/* Watches one level. @return whether to go on with the next. An unreadable directory above is skipped; for one
- * that does not exist, its parent is watched for its creation. */
+/* Watches one level. @return whether to go on with the next. An unreadable directory above is
+ * skipped; for one that does not exist, its parent is watched for its creation. */
 static bool enter_level(file_listener *f, uint32_t level)
 {
     int watch = watch_level(f, level, false);
@@ -237,8 +235,7 @@ static void handle_inotify_events(file_listener *f, uint64_t now_ns)
         rewatch_levels(f, now_ns);
 }
 
-/* ---- reading the file --------------------------------------------------------------------------------
- */
+/* ---- reading the file ------------------------------------------------------------------------ */
 
 static kineto_status check_trigger_file(const file_listener *f, int fd, kineto_error *err)
 {
@@ -335,8 +332,7 @@ static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
         log_refusal(f, &err, now_ns);
 }
 
-/* ---- the listener ------------------------------------------------------------------------------
- */
+/* ---- the listener ---------------------------------------------------------------------------- */
 
 static bool owns_watch_descriptors(const file_listener *f)
 {

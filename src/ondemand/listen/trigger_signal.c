@@ -1,6 +1,6 @@
-/* A signal requests a trace with the values of the configuration file. The program's own handler for the same
- * signal is called as before. The handler only rings a bell; the request is made on the controller's thread.
- * One signal per process. */
+/* A signal requests a trace with the values of the configuration file. The program's own handler
+ * for the same signal is called as before. The handler only rings a bell; the request is made on
+ * the controller's thread. One signal per process. */
 #include "ondemand/listen/listeners.h"
 #include "ondemand/support/wake.h"
 
@@ -14,10 +14,10 @@
 #define NAME_BYTES     16
 #define HANDLER_ROUNDS 1000 /* of 10 µs: wait for handlers that are ringing on other threads */
 
-/* ---- names -------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-/* Signals that are safe to use. Others end or stop a program, or report its faults, timers and children. */
+/* Signals that are safe to use. Others end or stop a program, or report its faults, timers and
+ * children. */
 static const struct {
     const char *name;
     int number;
@@ -98,11 +98,10 @@ kineto_status ko_signal_parse(const char *text, int *signal, kineto_error *err)
     return status;
 }
 
-/* ---- the handler -------------------------------------------------------------------------------
- */
+/* ---- the handler ----------------------------------------------------------------------------- */
 
-/* A handler has no argument, and a handler that the program installed over ours may still call it when the
- * listener is gone: its data is static. */
+/* A handler has no argument, and a handler that the program installed over ours may still call it
+ * when the listener is gone: its data is static. */
 static struct {
     struct sigaction before;
     bool installed; /* our handler may still be called */
@@ -113,7 +112,8 @@ static uint32_t ringing; /* atomic: number of handlers that are running */
 static uint32_t
     own_pid; /* a child that did not go through fork handlers must not ring its parent's bell */
 
-/* @param before  receives the previous action, to be called afterwards; copied while `ringing` holds it. */
+/* @param before  receives the previous action, to be called afterwards; copied while `ringing`
+ *                 holds it. */
 static void ring_bell(int signal, struct sigaction *before)
 {
     (void)kb_add_acqrel(&ringing, 1u);
@@ -148,8 +148,9 @@ static kineto_status install_trigger_handler(int signal, kineto_error *err)
     struct sigaction now, ours = {.sa_sigaction = handle_trigger_signal};
     if (sigaction(signal, NULL, &now) != 0)
         return kb_fail_os(err, errno, "cannot query signal %d", signal);
+    /* Ours is installed, or another handler calls it: installing it again would make a loop. */
     if (is_trigger_handler(&now) || signals[signal].installed)
-        return KINETO_OK; /* ours is installed, or called by another handler: installing it again would make a loop */
+        return KINETO_OK;
     bool handled =
         (now.sa_flags & SA_SIGINFO) || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK; /* threads may have small stacks */
@@ -177,8 +178,8 @@ static void remove_trigger_handler(int signal)
         signals[signal].installed = false;
 }
 
-/* Before the bell is closed: waits until no handler can ring it. `listened` was cleared before; together with
- * the fence in ring_bell, a handler either sees that or is counted in `ringing`. */
+/* Before the bell is closed: waits until no handler can ring it. `listened` was cleared before;
+ * together with the fence in ring_bell, a handler either sees that or is counted in `ringing`. */
 static void wait_for_handlers(void)
 {
     const struct timespec moment = {.tv_nsec = 10000};
@@ -187,8 +188,7 @@ static void wait_for_handlers(void)
         (void)nanosleep(&moment, NULL);
 }
 
-/* ---- the listener ------------------------------------------------------------------------------
- */
+/* ---- the listener ---------------------------------------------------------------------------- */
 
 typedef struct signal_listener {
     ko_listener listener; /* first */

@@ -1,6 +1,6 @@
-/* Destinations of traces: parses a path or URL, checks whether its source may use it, opens it and writes.
- * Requests of other processes may only use files below the allowed directory, and registered protocols
- * that permit requests. */
+/* Destinations of traces: parses a path or URL, checks whether its source may use it, opens it and
+ * writes. Requests of other processes may only use files below the allowed directory, and
+ * registered protocols that permit requests. */
 #include "export/export.h"
 #include "ondemand/output/output_impl.h"
 #include "ondemand/request/request.h"
@@ -21,7 +21,7 @@ typedef struct place {
     char protocol[KO_PROTOCOL_BYTES]; /* in lower case; "" of a path */
 } place;
 
-/* ---- parsing ----------------------------------------------------------------------------- */
+/* ---- parsing --------------------------------------------------------------------------------- */
 
 static char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
@@ -108,7 +108,7 @@ static kineto_status read_url_rest(const char *path, place *p, kineto_error *err
     return p->kind == TO_FILE && p->protocol[0] ? read_file_url(path, p, err) : KINETO_OK;
 }
 
-/* ---- permissions ------------------------------------------------------------------------------------ */
+/* ---- permissions ----------------------------------------------------------------------------- */
 
 static kineto_status check_output_kind(const place *p, ko_request_source source, kineto_error *err)
 {
@@ -187,9 +187,10 @@ kineto_status ko_output_path(const ko_request *r, ko_request_source source, uint
     return ko_request_output_path(&plain, source, pid, out, err);
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* Opened relative to the checked directory, which stays the same one even if the path is changed meanwhile. */
+/* Opened relative to the checked directory, which stays the same one even if the path is changed
+ * meanwhile. */
 static kineto_status open_request_file(const char *path, kb_compression c, kb_sink **out,
                                        kineto_error *err)
 {
@@ -243,7 +244,7 @@ kineto_status ko_output_open(ko_request_source source, const char *path, kb_sink
     return open_output(&p, source, path, c, out, err);
 }
 
-/* ---- traces ----------------------------------------------------------------------------------------- */
+/* ---- traces ---------------------------------------------------------------------------------- */
 
 /* Formats that are written sequentially. Takes the sink. */
 static kineto_status write_trace_stream(const kineto_trace *trace, kb_sink *sink,

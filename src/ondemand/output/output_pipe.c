@@ -1,6 +1,6 @@
 /* Outputs to a reader: a descriptor of the program ("fd:N"), or the standard input of a command
- * ("exec:COMMAND"). Neither may block the process forever, nor send it a signal: all writes have a timeout
- * (CKINETO_EXEC_TIMEOUT) and are made without SIGPIPE. */
+ * ("exec:COMMAND"). Neither may block the process forever, nor send it a signal: all writes have a
+ * timeout (CKINETO_EXEC_TIMEOUT) and are made without SIGPIPE. */
 #include "base/owned.h"
 #include "base/sink_impl.h"
 #include "ondemand/output/output_impl.h"
@@ -39,10 +39,10 @@ typedef struct pipe_end {
     char shown[160];
 } pipe_end;
 
-/* ---- forks of the program --------------------------------------------------------------------------- */
+/* ---- forks of the program -------------------------------------------------------------------- */
 
-/* A fork's child inherits our end of a command's input: it must close it, or the command would not see the
- * end of its input while the child lives. */
+/* A fork's child inherits our end of a command's input: it must close it, or the command would not
+ * see the end of its input while the child lives. */
 static kb_owned inputs[16]; /* beyond 16 at once, children keep some open */
 static pthread_mutex_t inputs_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -85,9 +85,10 @@ static void forget_input(int fd)
     pthread_mutex_unlock(&inputs_lock);
 }
 
-/* ---- the end of a command ---------------------------------------------------------------------------- */
+/* ---- the end of a command -------------------------------------------------------------------- */
 
-/* Has the command ended? *known: *status is valid; false if the program itself reaped the process. */
+/* Has the command ended? *known: *status is valid; false if the program itself reaped the process.
+ */
 static bool has_command_ended(pipe_end *p, int *status, bool *known)
 {
     KB_ASSERT(p->pid > 0);
@@ -136,7 +137,8 @@ static bool wait_for_command(pipe_end *p, int limit_ms, int *status, bool *known
     return ended;
 }
 
-/* Kills the process group. WNOWAIT first: as long as the process is not reaped, its pid is not reused. */
+/* Kills the process group. WNOWAIT first: as long as the process is not reaped, its pid is not
+ * reused. */
 static void kill_command(pipe_end *p)
 {
     siginfo_t info;
@@ -149,7 +151,7 @@ static void kill_command(pipe_end *p)
     (void)wait_for_command(p, REAP_MS, &status, &known);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static int read_timeout_ms(void)
 {
@@ -182,8 +184,8 @@ static kineto_status wait_for_room(pipe_end *p, kineto_error *err)
     }
 }
 
-/* The result of a command that ended. The status is not known if the program reaped it, by waiting for all
- * children or ignoring SIGCHLD. */
+/* The result of a command that ended. The status is not known if the program reaped it, by waiting
+ * for all children or ignoring SIGCHLD. */
 static kineto_status check_exit_status(const pipe_end *p, int status, bool known, kineto_error *err)
 {
     if (!known)
@@ -253,8 +255,8 @@ static kineto_status finish_fd(void *target, kineto_error *err)
     return KINETO_OK;
 }
 
-/* kb_target_ops: aborted. The command is killed before its input is closed, so that it cannot take half a
- * trace for a whole one. */
+/* kb_target_ops: aborted. The command is killed before its input is closed, so that it cannot take
+ * half a trace for a whole one. */
 static void drop_pipe(void *target)
 {
     pipe_end *p = target;
@@ -278,7 +280,7 @@ static kineto_status create_pipe_end(const char *url, pipe_end **out, kineto_err
     return KINETO_OK;
 }
 
-/* ---- descriptors of the program ------------------------------------------------------------------------- */
+/* ---- descriptors of the program -------------------------------------------------------------- */
 
 kineto_status ko_pipe_check_fd(int fd, const char *url, kineto_error *err)
 {
@@ -312,7 +314,7 @@ kineto_status ko_pipe_to_fd(int fd, const char *url, kb_sink **out, kineto_error
     return kb_sink_over(&ops, p, KB_COMPRESS_NONE, out, err);
 }
 
-/* ---- commands ------------------------------------------------------------------------------------------- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static kineto_status open_command_pipe(int ends[2], const pipe_end *p, kineto_error *err)
 {
@@ -366,7 +368,8 @@ static int add_close_actions(posix_spawn_file_actions_t *actions)
 #endif
 }
 
-/* A process group of its own, so that its children can be killed with it; default signal handling. */
+/* A process group of its own, so that its children can be killed with it; default signal handling.
+ */
 static int set_spawn_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t usual, none;

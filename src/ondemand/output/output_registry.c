@@ -1,5 +1,5 @@
-/* Outputs that the program registered, by protocol (kineto_output_register). The table is guarded by the lock
- * of callback_calls.h, which is released while an output runs. */
+/* Outputs that the program registered, by protocol (kineto_output_register). The table is guarded
+ * by the lock of callback_calls.h, which is released while an output runs. */
 #include "ondemand/output/output_impl.h"
 #include "ondemand/support/callback_calls.h"
 

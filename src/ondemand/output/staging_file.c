@@ -1,5 +1,6 @@
-/* Staging files, for writers that need a path (databases, the program's exporters): in a new directory that
- * only this user can enter, so that no other user can replace the file with a link. */
+/* Staging files, for writers that need a path (databases, the program's exporters): in a new
+ * directory that only this user can enter, so that no other user can replace the file with a link.
+ */
 #include "ondemand/output/output_impl.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
-/* The constructor of the shared library: starts listening by the environment, before main. It is a file of its
- * own because nothing refers to it: a static linker leaves it out, so that statically linked programs, like
- * the command, do not start by themselves. */
+/* The constructor of the shared library: starts listening by the environment, before main. It is a
+ * file of its own because nothing refers to it: a static linker leaves it out, so that statically
+ * linked programs, like the command, do not start by themselves. */
 #include "ondemand/process/process.h"
 #include "record/record.h"
 

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* ---- starting ------------------------------------------------------------------------------------ */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static bool path_fits(const char *text, size_t bytes) { return !text || strlen(text) < bytes; }
 
@@ -19,7 +19,8 @@ static kineto_status check_settings(const ko_settings *s, kineto_error *err)
     return ko_ring_check(o, err);
 }
 
-/* Options of any version: members that an older one lacks are zero, those that a newer one adds must be. */
+/* Options of any version: members that an older one lacks are zero, those that a newer one adds
+ * must be. */
 static kineto_status read_control_options(const kineto_control_options *in, ko_settings *s,
                                           kineto_error *err)
 {
@@ -52,7 +53,7 @@ void kineto_control_stop(void) { ko_life_stop(); }
 
 bool kineto_control_running(void) { return ko_life_listens(); }
 
-/* ---- requests -------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 kineto_status kineto_control_request(const char *config, uint64_t *ticket, kineto_error *err)
 {
@@ -78,9 +79,10 @@ void kineto_control_cancel(void)
     ko_control_put();
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------ */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
-/* Waits for the end of a dump. Notes may arrive before its ticket is known, so the last ends are kept. */
+/* Waits for the end of a dump. Notes may arrive before its ticket is known, so the last ends are
+ * kept. */
 typedef struct waiting {
     pthread_mutex_t lock;
     pthread_cond_t came;
@@ -131,7 +133,8 @@ static kineto_status wait_for_dump(waiting *w, uint64_t ticket, kineto_error *er
     return status;
 }
 
-/* Formats ACTIVITIES_LOG_FILE with a quoted value. False: it does not fit, or contains a newline. */
+/* Formats ACTIVITIES_LOG_FILE with a quoted value. False: it does not fit, or contains a newline.
+ */
 static bool format_path_request(const char *path, char *out, size_t bytes)
 {
     size_t n = (size_t)snprintf(out, bytes, "ACTIVITIES_LOG_FILE=\"");

@@ -1,5 +1,5 @@
-/* Settings from the environment and the configuration file: which listeners this process starts, and its ring.
- * Mistakes are logged and skipped: they must not stop the program. */
+/* Settings from the environment and the configuration file: which listeners this process starts,
+ * and its ring. Mistakes are logged and skipped: they must not stop the program. */
 #include "ondemand/capture/ring.h"
 #include "ondemand/process/process.h"
 
@@ -71,7 +71,8 @@ static void read_control_words(const char *list, ko_settings *s)
     }
 }
 
-/* ENABLE_IPC_FABRIC of the file takes precedence; the variable counts with any value, also an empty one. */
+/* ENABLE_IPC_FABRIC of the file takes precedence; the variable counts with any value, also an empty
+ * one. */
 static void add_daemon_setting(ko_settings *s)
 {
     ko_config_file file;

@@ -1,10 +1,11 @@
-/* The life of the controller of this process: it is started by the program, the environment or a request, run
- * by one thread, and stopped by the program or its end. A fork's child starts its own, with the parent's
- * settings, at its first step or session.
+/* The life of the controller of this process: it is started by the program, the environment or a
+ * request, run by one thread, and stopped by the program or its end. A fork's child starts its own,
+ * with the parent's settings, at its first step or session.
  *
- * `life.lock` serialises start and stop. Other threads use the controller through ko_control_get, which counts
- * users: withdraw_controller clears the pointer, and waits until the count is 0. Both sides have a full fence
- * between their write and their read, so a user either sees NULL or is waited for. */
+ * `life.lock` serialises start and stop. Other threads use the controller through ko_control_get,
+ * which counts users: withdraw_controller clears the pointer, and waits until the count is 0. Both
+ * sides have a full fence between their write and their read, so a user either sees NULL or is
+ * waited for. */
 #include "base/alone.h"
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
@@ -29,7 +30,7 @@ static struct {
 static __thread uint32_t own_users; /* how many of the users are this thread's */
 static __thread uint64_t this_step; /* during a step that starts the controller: its number + 1 */
 
-/* ---- access ------------------------------------------------------------------------------------ */
+/* ---- access ---------------------------------------------------------------------------------- */
 
 ko_controller *ko_control_get(void)
 {
@@ -59,7 +60,8 @@ void ko_control_wake(void)
     ko_control_put();
 }
 
-/* Removes the controller from `life` and waits until no other thread uses it. NULL: there was none. */
+/* Removes the controller from `life` and waits until no other thread uses it. NULL: there was none.
+ */
 static ko_controller *withdraw_controller(void)
 {
     ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
@@ -69,14 +71,14 @@ static ko_controller *withdraw_controller(void)
     return c;
 }
 
-/* ---- hooks ------------------------------------------------------------------------- */
+/* ---- hooks ----------------------------------------------------------------------------------- */
 
 static void listen_again(void);
 
 static int64_t realtime_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
 
-/* The recent iterations: the time that was reported to the controller, and the ticks at which they really began,
- * a little earlier. Each entry is a seqlock: number is 0 while it is written. */
+/* The recent iterations: the time that was reported to the controller, and the ticks at which they
+ * really began, a little earlier. Each entry is a seqlock: number is 0 while it is written. */
 static struct {
     uint64_t number; /* from 1; 0: being written */
     int64_t ns;
@@ -158,7 +160,7 @@ static void handle_session_prepare(void)
         listen_again();
 }
 
-/* ---- settings ------------------------------------------------------------------------------------ */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static const char *own_text(const char *text, char *to, size_t bytes)
 {
@@ -182,7 +184,7 @@ static bool has_listeners(const ko_settings *s)
     return o->socket || o->daemon || o->signal || o->trigger_file || o->ring_seconds > 0;
 }
 
-/* ---- listeners ----------------------------------------------------------------------------------- */
+/* ---- listeners ------------------------------------------------------------------------------- */
 
 static ko_listener *create_socket_listener(const ko_settings *s, kineto_error *err)
 {
@@ -232,7 +234,7 @@ static kineto_status add_listeners(ko_controller *c, const ko_settings *s, bool 
     return KINETO_OK;
 }
 
-/* ---- the ring ------------------------------------------------------------------------------------ */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 static kineto_status start_ring(const ko_settings *s, kineto_error *err)
 {
@@ -255,10 +257,10 @@ static void stop_ring(void)
     ko_ring_stop();
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
-/* From the environment: the control thread starts the ring, since sessions must not be started from within a
- * constructor. */
+/* From the environment: the control thread starts the ring, since sessions must not be started from
+ * within a constructor. */
 static bool ring_waits;
 static bool main_watched; /* base/alone.c will report the end of the main thread */
 
@@ -273,8 +275,8 @@ static int64_t loop_wait_ns(void)
     return main_watched ? -1 : LOOK_NS;
 }
 
-/* All threads but the library's have ended, so the program is over: writes what was collected and ends this
- * thread, with which the process ends. */
+/* All threads but the library's have ended, so the program is over: writes what was collected and
+ * ends this thread, with which the process ends. */
 static bool end_with_program(ko_controller *c)
 {
     if ((main_watched && !kb_main_ended()) || !kb_threads_only_own())
@@ -308,7 +310,7 @@ static void *run_control_thread(void *controller)
     return NULL;
 }
 
-/* ---- start and stop, with the lock ---------------------------------------------------------------- */
+/* ---- start and stop, with the lock ----------------------------------------------------------- */
 
 static void stop_control_at_exit(void);
 static void forget_parent_control(void);
@@ -400,7 +402,8 @@ static kineto_status start_control(const ko_settings *s, bool lenient, kineto_er
     return KINETO_OK;
 }
 
-/* A controller that was started only for a request of the program is replaced, unless a request is under way. */
+/* A controller that was started only for a request of the program is replaced, unless a request is
+ * under way. */
 static kineto_status replace_idle_controller(kineto_error *err)
 {
     const char *why;
@@ -478,12 +481,13 @@ bool ko_life_listens(void)
     return kb_load_acquire(&life.controller) && kb_load_relaxed(&life.listens);
 }
 
-/* ---- the end of the program, and forks ----------------------------------------------------------- */
+/* ---- the end of the program, and forks ------------------------------------------------------- */
 
 /* atexit: writes what was collected. */
 static void stop_control_at_exit(void) { ko_life_stop(); }
 
-/* atfork, in the child: the control thread does not exist here, and the listeners belong to the parent. */
+/* atfork, in the child: the control thread does not exist here, and the listeners belong to the
+ * parent. */
 static void forget_parent_control(void)
 {
     ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
@@ -498,7 +502,8 @@ static void forget_parent_control(void)
         ko_controller_forked(c);
 }
 
-/* Restarts the controller in a fork's child, once. A child that only executes another program never gets here. */
+/* Restarts the controller in a fork's child, once. A child that only executes another program never
+ * gets here. */
 static void listen_again(void)
 {
     kineto_error why;

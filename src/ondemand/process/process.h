@@ -1,5 +1,5 @@
-/* The running process as traceable on demand: its one controller, the thread that runs it, and the driver that
- * records.
+/* The running process as traceable on demand: its one controller, the thread that runs it, and the
+ * driver that records.
  *
  *     control.c      the public functions of <ckineto/control.h>
  *     life.c         start and stop; forks and the end of the program
@@ -12,16 +12,17 @@
 #include "ondemand/listen/listeners.h"
 #include <ckineto/control.h>
 
-/* ---- life.c ----------------------------------------------------------------------------------- */
+/* ---- life.c ---------------------------------------------------------------------------------- */
 
-/** The controller of this process, which is not destroyed before ko_control_put; NULL: none, and no put.
- *  threads: any. */
+/** The controller of this process, which is not destroyed before ko_control_put; NULL: none, and no
+ *  put. threads: any. */
 ko_controller *ko_control_get(void);
 void ko_control_put(void);
 /** Wake the control thread, so that it calls ko_process_tend. threads: any. */
 void ko_control_wake(void);
 
-/* An iteration of the program: when it began, in ticks, and the time that was reported to the controller. */
+/* An iteration of the program: when it began, in ticks, and the time that was reported to the
+ * controller. */
 typedef struct ko_iteration {
     uint64_t number, ticks;
     int64_t reported_ns;
@@ -51,17 +52,18 @@ kineto_status ko_life_ensure(kineto_error *err);
 void ko_life_stop(void);
 bool ko_life_listens(void);
 
-/* ---- environment.c ------------------------------------------------------------------------------- */
+/* ---- environment.c --------------------------------------------------------------------------- */
 
-/** Add the settings of CKINETO_CONTROL, CKINETO_RING, KINETO_USE_DAEMON and the configuration file. Unknown
- *  words are skipped with a warning. No effect in a program with raised privileges. */
+/** Add the settings of CKINETO_CONTROL, CKINETO_RING, KINETO_USE_DAEMON and the configuration file.
+ *  Unknown words are skipped with a warning. No effect in a program with raised privileges. */
 void ko_environment_add(ko_settings *s);
 
-/* ---- process_driver.c: the driver --------------------------------------------------------------------- */
+/* ---- process_driver.c: the driver ------------------------------------------------------------ */
 
 /** The driver of this process; there is one. */
 void ko_process_driver(ko_driver *out);
-/** Background work for windows: prefault memory, destroy warm-up sessions. Takes a few milliseconds at most.
+/** Background work for windows: prefault memory, destroy warm-up sessions. Takes a few milliseconds
+ *  at most.
  *  @return whether there is more to do. threads: the controller's. */
 bool ko_process_tend(void);
 /** In a fork's child: windows under way belong to the parent. */

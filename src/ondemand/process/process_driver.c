@@ -1,6 +1,7 @@
-/* The driver of this process: records a requested trace as a window of the front end, over all threads, in state
- * KINETO_ONDEMAND. Recording begins early and with little memory, so that the window can begin in time; records
- * outside of it are cut away. Traces are built on the thread that writes them. */
+/* The driver of this process: records a requested trace as a window of the front end, over all
+ * threads, in state KINETO_ONDEMAND. Recording begins early and with little memory, so that the
+ * window can begin in time; records outside of it are cut away. Traces are built on the thread that
+ * writes them. */
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
 #include "ondemand/output/output.h"
@@ -31,9 +32,10 @@ typedef struct process {
 
 static process self;
 
-/* ---- warming up ---------------------------------------------------------------------------------- */
+/* ---- warming up ------------------------------------------------------------------------------ */
 
-/* The kinds that plug-ins deliver; with kinds of their own, also those that are recorded by default. */
+/* The kinds that plug-ins deliver; with kinds of their own, also those that are recorded by
+ * default. */
 static uint64_t device_kinds(void)
 {
     uint64_t kinds = 0;
@@ -43,8 +45,9 @@ static uint64_t device_kinds(void)
     return kinds & KINETO_KINDS_OWN ? kinds | KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT) : kinds;
 }
 
-/* Starts the window's device kinds in a session that overwrites its own records and protects none. It goes on
- * until the window records, so that devices are not stopped and started again in between. */
+/* Starts the window's device kinds in a session that overwrites its own records and protects none.
+ * It goes on until the window records, so that devices are not stopped and started again in
+ * between. */
 static void begin_warmup(uint64_t kinds, const char *lines)
 {
     kineto_error why;
@@ -78,7 +81,7 @@ static void retire_warmup(void)
     self.warm = NULL;
 }
 
-/* ---- preparing ----------------------------------------------------------------------------------- */
+/* ---- preparing ------------------------------------------------------------------------------- */
 
 static bool is_key_given(const ko_request *r, const char *name)
 {
@@ -90,7 +93,8 @@ static bool is_key_given(const ko_request *r, const char *name)
     return false;
 }
 
-/* The key limits memory for device records only: it never makes the shared buffer smaller than the default. */
+/* The key limits memory for device records only: it never makes the shared buffer smaller than the
+ * default. */
 static size_t window_buffer_bytes(const ko_request *r)
 {
     if (!is_key_given(r, "ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB") || r->max_buffer_bytes <= 0)
@@ -122,7 +126,8 @@ static kineto_status start_recording(kineto_error *err)
     return status;
 }
 
-/* By iteration, recording begins now: at the beginning of the first iteration it would be slightly too late. */
+/* By iteration, recording begins now: at the beginning of the first iteration it would be slightly
+ * too late. */
 static kineto_status prepare_process_window(void *context, const ko_request *request,
                                             kineto_error *err)
 {
@@ -148,7 +153,7 @@ static kineto_status prepare_process_window(void *context, const ko_request *req
     return status;
 }
 
-/* ---- recording ----------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 static kineto_status arm_process_window(void *context, kineto_error *err)
 {
@@ -172,7 +177,8 @@ static void begin_process_window(void *context, int64_t start_ns)
     ko_client_start();
 }
 
-/* Ticks at which the iteration began that ends the window; 0: not known, or the window ends otherwise. */
+/* Ticks at which the iteration began that ends the window; 0: not known, or the window ends
+ * otherwise. */
 static uint64_t window_end_ticks(int64_t end_ns)
 {
     ko_iteration after;
@@ -214,7 +220,7 @@ static void drop_process_window(void *context)
     ko_snapshot_drop();
 }
 
-/* ---- writing: without the lock ------------------------------------------------------------------- */
+/* ---- writing: without the lock --------------------------------------------------------------- */
 
 /* A JSON string; `out` has QUOTED_BYTES. */
 static const char *quote_json_id(const char *text, char *out)
@@ -271,7 +277,7 @@ static kineto_status write_process_trace(void *context, const ko_request *reques
     return status;
 }
 
-/* ---- snapshots of memory ------------------------------------------------------------------------- */
+/* ---- snapshots of memory --------------------------------------------------------------------- */
 
 static kineto_status start_process_snapshot(void *context, const ko_request *request,
                                             kineto_error *err)
@@ -295,7 +301,7 @@ static kineto_status stop_process_snapshot(void *context, const ko_request *requ
                                 : ko_snapshot_stop(source, path, bytes, err);
 }
 
-/* ---- the driver ------------------------------------------------------------------------------------ */
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 void ko_process_driver(ko_driver *out)
 {
@@ -316,7 +322,8 @@ bool ko_process_tend(void)
     return ks_sessions_grow(GROW_BYTES);
 }
 
-/* The parent's threads may have been changing these objects: they are not freed, only kept reachable. */
+/* The parent's threads may have been changing these objects: they are not freed, only kept
+ * reachable. */
 void ko_process_forked(void)
 {
     static process inherited;

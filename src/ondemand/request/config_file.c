@@ -1,5 +1,5 @@
-/* The configuration file (KINETO_CONFIG, else /etc/libkineto.conf): parsed again when it changed, which is
- * decided by its stat data, and by a hash of its text if those may not show a change. */
+/* The configuration file (KINETO_CONFIG, else /etc/libkineto.conf): parsed again when it changed,
+ * which is decided by its stat data, and by a hash of its text if those may not show a change. */
 #include "ondemand/request/request.h"
 
 #include <errno.h>
@@ -77,8 +77,8 @@ static kineto_status parse_config_text(const ko_config_file *f, kineto_string te
     return status;
 }
 
-/* A changed and valid text replaces *r. An invalid one is remembered as well, so that it is reported only
- * once. */
+/* A changed and valid text replaces *r. An invalid one is remembered as well, so that it is
+ * reported only once. */
 static kineto_status accept_config_text(ko_config_file *f, const ko_config_file *identity,
                                         kineto_string text, ko_request *r, bool *changed,
                                         kineto_error *err)

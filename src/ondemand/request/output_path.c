@@ -1,6 +1,6 @@
-/* The path of a requested trace: the pid is inserted into its name, and a path from another process is
- * confined to one directory (KINETO_ONDEMAND_TRACE_DIR), both by its text and by the file system: no
- * "..", no symbolic links, opened with openat2 or component by component. */
+/* The path of a requested trace: the pid is inserted into its name, and a path from another process
+ * is confined to one directory (KINETO_ONDEMAND_TRACE_DIR), both by its text and by the file
+ * system: no "..", no symbolic links, opened with openat2 or component by component. */
 #include "ondemand/request/request.h"
 
 #include <ckineto/export.h>
@@ -58,8 +58,8 @@ static size_t name_stem_bytes(const char *name)
     return size - best;
 }
 
-/* Where Kineto inserts the pid, so that tools that predict file names find them; but always before the
- * extension of a format, also of one that Kineto does not know. */
+/* Where Kineto inserts the pid, so that tools that predict file names find them; but always before
+ * the extension of a format, also of one that Kineto does not know. */
 size_t ko_request_output_pid_place(const char *name)
 {
     const char *at = strstr(name, ".pt.trace.json");
@@ -133,8 +133,8 @@ static kineto_status read_allowed_folder(wish *w)
     return KINETO_OK;
 }
 
-/* Splits a path relative to the allowed directory into `parent`, normalised ("." for the directory itself),
- * and `name`, its last component. `parent` never gets longer than the path. */
+/* Splits a path relative to the allowed directory into `parent`, normalised ("." for the directory
+ * itself), and `name`, its last component. `parent` never gets longer than the path. */
 static kineto_status split_path(const wish *w, const char *path, char parent[KO_REQUEST_PATH_BYTES],
                                 const char **name)
 {
@@ -158,7 +158,7 @@ static kineto_status split_path(const wish *w, const char *path, char parent[KO_
     return KINETO_OK;
 }
 
-/* ---- checks in the file system -------------------------------------------------------- */
+/* ---- checks in the file system --------------------------------------------------------------- */
 
 /* Component by component, for kernels without openat2 and sandboxes that forbid it.
  * @return a descriptor (O_PATH), or -1 with errno; ELOOP for a symbolic link. */

@@ -1,5 +1,5 @@
-/* The parser of requests and configuration files, driven by the table of keys (request_keys.def), and the
- * rules for merging and completing requests. Input is untrusted: messages show it through
+/* The parser of requests and configuration files, driven by the table of keys (request_keys.def),
+ * and the rules for merging and completing requests. Input is untrusted: messages show it through
  * ko_request_show only. */
 #include "ondemand/request/request.h"
 
@@ -423,7 +423,7 @@ kineto_status ko_request_parse(ko_request *r, kineto_string text, ko_request_sou
     return KINETO_OK;
 }
 
-/* ---- merging and completing ------------------------------------------------------------------- */
+/* ---- merging and completing ------------------------------------------------------------------ */
 
 /* Keys of the lower layer that contradict the upper one: time and iterations exclude each other. */
 static uint64_t keys_overridden_by(uint64_t given)

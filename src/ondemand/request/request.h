@@ -1,7 +1,8 @@
-/* Requests for traces: the text that dyno, unitrace or `ckineto trigger` sends, and configuration files.
- * Both are parsed with one table of keys (request_keys.def), which docs/on-demand-config.md is generated
- * from. Also the configuration file (config_file.c) and the paths that requests may write to
- * (output_path.c). Nothing here has global state; all functions may be called by any thread. */
+/* Requests for traces: the text that dyno, unitrace or `ckineto trigger` sends, and configuration
+ * files. Both are parsed with one table of keys (request_keys.def), which docs/on-demand-config.md
+ * is generated from. Also the configuration file (config_file.c) and the paths that requests may
+ * write to (output_path.c). Nothing here has global state; all functions may be called by any
+ * thread. */
 #ifndef KO_REQUEST_H
 #define KO_REQUEST_H
 
@@ -45,16 +46,16 @@ typedef enum ko_request_source {
 
 /** No key given. */
 void ko_request_init(ko_request *r);
-/** Parse a text into `r`: its keys replace those of `r`. All or nothing: on failure `r` is unchanged.
- * Unknown keys are allowed: they are counted, and the first one is named in *unknown.
+/** Parse a text into `r`: its keys replace those of `r`. All or nothing: on failure `r` is
+ *  unchanged. Unknown keys are allowed: they are counted, and the first one is named in *unknown.
  *  Lines are KEY=VALUE; # begins a comment; a value in double quotes may hold =, # and spaces, with
- * \" and \\ in it. Without quotes a value may hold =, too, where libkineto would refuse the line.
+ *  \" and \\ in it. Without quotes a value may hold =, too, where libkineto would refuse the line.
  *  @return KINETO_E_ARGUMENT with the number of the line, the key and what it wants instead;
- *          KINETO_E_LIMIT for texts that are too long. */
+ *           KINETO_E_LIMIT for texts that are too long. */
 kineto_status ko_request_parse(ko_request *r, kineto_string text, ko_request_source source,
                                kb_text *unknown, uint32_t *unknown_count, kineto_error *err);
-/** Check for contradictions (durations, iterations, start times more than 10 s before now_ns) and fill in
- *  the defaults of keys that were not given.
+/** Check for contradictions (durations, iterations, start times more than 10 s before now_ns) and
+ *  fill in the defaults of keys that were not given.
  *  @param now_ns  ns since 1970. */
 kineto_status ko_request_complete(ko_request *r, int64_t now_ns, kineto_error *err);
 /** Precedence: a request over a file, an argument over both. */
@@ -70,7 +71,7 @@ const ko_request_key *ko_request_keys(size_t *count);
  *  truncated, NUL-terminated. @param size  of `out`, at least 8. */
 void ko_request_show(kineto_string text, char *out, size_t size);
 
-/* ---- config_file.c ---- */
+/* ---- config_file.c --------------------------------------------------------------------------- */
 /** The configuration file of this process, read anew when it changed. */
 typedef struct ko_config_file {
     char path[KO_REQUEST_PATH_BYTES]; /* of KINETO_CONFIG, else /etc/libkineto.conf */
@@ -81,25 +82,26 @@ typedef struct ko_config_file {
     bool young;
 } ko_config_file;
 void ko_config_file_init(ko_config_file *f);
-/** @param changed  receives whether the text differs from last time; `r` then holds its keys, or is as
- *                  after ko_request_init if the file is gone.
+/** @param changed  receives whether the text differs from last time; `r` then holds its keys, or is
+ *                  as after ko_request_init if the file is gone.
  *  @return errors of reading and of ko_request_parse, with the path; `r` is unchanged then. */
 kineto_status ko_config_file_load(ko_config_file *f, ko_request *r, bool *changed,
                                   kineto_error *err);
 
-/* ---- output_path.c: where a request may write ---- */
+/* ---- output_path.c: where a request may write ------------------------------------------------ */
 /** Offset in a file's name (without directories) at which the pid is inserted. */
 size_t ko_request_output_pid_place(const char *name);
 /** The path of this process' trace: what was asked for, with its pid put in as Kineto does (before
- * the first ".pt.trace.json", else the first ".json", else before the ending that says its format, else
- * at the end, so that no two processes share a file), or a default. From a request only beneath the allowed directory
- * (KINETO_ONDEMAND_TRACE_DIR, else /tmp): no "..", no symbolic link on the way, resolved with
- * openat2 where there is one.
+ *  the first ".pt.trace.json", else the first ".json", else before the ending that says its format,
+ *  else at the end, so that no two processes share a file), or a default. From a request only
+ *  beneath the allowed directory (KINETO_ONDEMAND_TRACE_DIR, else /tmp): no "..", no symbolic link
+ *  on the way, resolved with openat2 where there is one.
  *  @return KINETO_E_PERMISSION, KINETO_E_ARGUMENT, with the path and why. */
 kineto_status ko_request_output_path(const ko_request *r, ko_request_source source, uint32_t pid,
                                      char out[KO_REQUEST_PATH_BYTES], kineto_error *err);
-/** The directory of a path that ko_request_output_path gave for a request, checked again as it was then: what
- * is written relative to it stays there, whatever becomes of the path's other parts meanwhile.
+/** The directory of a path that ko_request_output_path gave for a request, checked again as it was
+ *  then: what is written relative to it stays there, whatever becomes of the path's other parts
+ *  meanwhile.
  *  @param directory  receives a descriptor (O_PATH), to be closed.
  *  @param name       receives the file's name, the end of `path`.
  *  @return as ko_request_output_path. */

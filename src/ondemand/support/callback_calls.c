@@ -1,5 +1,6 @@
-/* The list of callback calls in progress, guarded by one lock that all tables of callbacks share. The
- * lock is taken around forks, so that the list is consistent in the child, which then drops it. */
+/* The list of callback calls in progress, guarded by one lock that all tables of callbacks share.
+ * The lock is taken around forks, so that the list is consistent in the child, which then drops it.
+ */
 #include "ondemand/support/callback_calls.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -10,8 +11,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void lock_calls_before_fork(void) { pthread_mutex_lock(&lock); }
 static void unlock_calls_in_parent(void) { pthread_mutex_unlock(&lock); }
 
-/* The other threads that were calling do not exist in the child. If the forking thread itself was in a
- * call, its ko_calls_end finds nothing to remove. */
+/* The other threads that were calling do not exist in the child. If the forking thread itself was
+ * in a call, its ko_calls_end finds nothing to remove. */
 static void reset_calls_in_child(void)
 {
     running = NULL;

@@ -1,6 +1,6 @@
-/* Calls to the program's callbacks that are in progress. Tables of callbacks (outputs, observers, the
- * client) share this lock: they release it while they call, and before a callback is unregistered they
- * wait here until no thread is calling it. */
+/* Calls to the program's callbacks that are in progress. Tables of callbacks (outputs, observers,
+ * the client) share this lock: they release it while they call, and before a callback is
+ * unregistered they wait here until no thread is calling it. */
 #ifndef KO_CALLS_H
 #define KO_CALLS_H
 
@@ -13,8 +13,8 @@ typedef struct ko_call {
     struct ko_call *next;
 } ko_call;
 
-/** Guards the tables. Never held while callbacks run. In a fork's child the lock is free and no call is
- *  in progress. */
+/** Guards the tables. Never held while callbacks run. In a fork's child the lock is free and no
+ *  call is in progress. */
 void ko_calls_lock(void);
 void ko_calls_unlock(void);
 /** With the lock: a call begins; the lock may be released afterwards. */

@@ -1,5 +1,5 @@
-/* Wakes a polling thread, also from signal handlers. Built for programs that may close or reuse any file
- * descriptor: see base/owned.h. */
+/* Wakes a polling thread, also from signal handlers. Built for programs that may close or reuse any
+ * file descriptor: see base/owned.h. */
 #ifndef KO_WAKE_H
 #define KO_WAKE_H
 
@@ -16,7 +16,8 @@ kineto_status ko_wake_open(ko_wake *w, kineto_error *err);
 int ko_wake_fd(const ko_wake *w);
 /** Makes it readable. threads: any; async-signal-safe, keeps errno. */
 void ko_wake_ring(const ko_wake *w);
-/** Consume pending wake-ups. @return how many; fewer than were sent if the socket buffer was full. */
+/** Consume pending wake-ups. @return how many; fewer than were sent if the socket buffer was full.
+ */
 uint32_t ko_wake_take(const ko_wake *w);
 /** Are both still ours? */
 bool ko_wake_is_ours(const ko_wake *w);

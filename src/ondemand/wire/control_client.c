@@ -1,5 +1,6 @@
-/* The client of control sockets, for commands: connects to a process, sends packets, receives packets. Nothing
- * blocks, except connecting, for up to CONNECT_MS. Replies are untrusted: texts are sanitised for terminals. */
+/* The client of control sockets, for commands: connects to a process, sends packets, receives
+ * packets. Nothing blocks, except connecting, for up to CONNECT_MS. Replies are untrusted: texts
+ * are sanitised for terminals. */
 #include "ondemand/request/request.h"
 #include "ondemand/wire/control_wire.h"
 
@@ -21,8 +22,7 @@ struct ko_control_peer {
     char buffer[KO_CONTROL_MOST_BYTES];
 };
 
-/* ---- connecting --------------------------------------------------------------------------------
- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static int open_peer_socket(void)
 {
@@ -154,8 +154,7 @@ void ko_control_close(ko_control_peer *p)
     free(p);
 }
 
-/* ---- sending --------------------------------------------------------------------------
- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_string text,
                               kineto_error *err)
@@ -183,8 +182,7 @@ kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_strin
     return kb_fail_os(err, errno, "cannot send to process %u", p->pid);
 }
 
-/* ---- receiving --------------------------------------------------------------------------------
- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void take_answer_pids(ko_control_answer *a, kineto_string value)
 {
@@ -309,8 +307,7 @@ kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kin
     return KINETO_OK;
 }
 
-/* ---- listing processes ------------------------------------------------------------------------------
- */
+/* ---- listing processes ----------------------------------------------------------------------- */
 
 /* The pid in "4711.sock"; 0: another name. */
 static uint32_t pid_of_socket_name(const char *name)
@@ -323,7 +320,8 @@ static uint32_t pid_of_socket_name(const char *name)
     return strcmp(name, expected) == 0 ? (uint32_t)pid : 0;
 }
 
-/* Does a process listen, even if it is too busy to accept? Removes the file of one that does not. */
+/* Does a process listen, even if it is too busy to accept? Removes the file of one that does not.
+ */
 static bool is_listening(const struct sockaddr_un *at)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,6 +1,6 @@
-/* Shared by both ends of a control socket: the directory of the sockets, their addresses, and the format of
- * packets. The directory must be private to the user; every step of finding it assumes that other users may
- * create or rename files in /tmp at the same time. */
+/* Shared by both ends of a control socket: the directory of the sockets, their addresses, and the
+ * format of packets. The directory must be private to the user; every step of finding it assumes
+ * that other users may create or rename files in /tmp at the same time. */
 #include "ondemand/wire/control_wire.h"
 
 #include <dirent.h>
@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the directory -----------------------------------------------------------------------------
- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 #define SHARED       "/tmp"
 #define OTHERS       (S_IRWXG | S_IRWXO)
@@ -94,8 +93,9 @@ static kineto_status choose_parent_directory(char above[KO_REQUEST_PATH_BYTES], 
     return KINETO_OK;
 }
 
-/* Another user may have taken our name in /tmp. Then our directory has that name with a random suffix. Both
- * ends search for it and use the first one in the order of names. @return whether there is one. */
+/* Another user may have taken our name in /tmp. Then our directory has that name with a random
+ * suffix. Both ends search for it and use the first one in the order of names. @return whether
+ * there is one. */
 static bool find_private_directory(const char *usual, char path[KO_REQUEST_PATH_BYTES])
 {
     const char *name = usual + sizeof SHARED;
@@ -119,8 +119,8 @@ static bool find_private_directory(const char *usual, char path[KO_REQUEST_PATH_
     return found;
 }
 
-/* Another process of this user may do the same at this moment: the first one in the order of names is used,
- * the other one is removed. */
+/* Another process of this user may do the same at this moment: the first one in the order of names
+ * is used, the other one is removed. */
 static kineto_status make_private_directory(const char *usual, char path[KO_REQUEST_PATH_BYTES],
                                             kineto_error *err)
 {
@@ -189,8 +189,7 @@ kineto_status ko_control_address(const char *directory, uint32_t pid, bool unbor
     return KINETO_OK;
 }
 
-/* ---- writing packets ---------------------------------------------------------------------------
- */
+/* ---- writing packets ------------------------------------------------------------------------- */
 
 void ko_packet_begin(ko_packet *p, const char *verb)
 {
@@ -235,8 +234,7 @@ void ko_packet_put_int(ko_packet *p, const char *key, int64_t value)
     ko_packet_put(p, key, text);
 }
 
-/* ---- reading packets ------------------------------------------------------------------------------
- */
+/* ---- reading packets ------------------------------------------------------------------------- */
 
 /* Takes the next line, without its newline, off *rest. */
 static kineto_string take_packet_line(kineto_string *rest)

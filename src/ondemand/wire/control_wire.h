@@ -1,12 +1,13 @@
-/* The protocol of control sockets, between a process and `ckineto trigger` or `ckineto ps`:
- * $XDG_RUNTIME_DIR/ckineto/PID.sock (or /run/user/UID, or /tmp/ckineto-UID), SOCK_SEQPACKET, directory 0700, peers of
- * the same user or root only (SO_PEERCRED, both sides). A message is one packet, a verb and lines
- * KEY=VALUE; docs/on-demand.md has it line by line.
+/* The protocol of control sockets, between a process and `ckineto trigger` or `ckineto ps`. The
+ * socket is $XDG_RUNTIME_DIR/ckineto/PID.sock (or in /run/user/UID, or /tmp/ckineto-UID), of type
+ * SOCK_SEQPACKET, in a directory with mode 0700; both sides accept peers of the same user or root
+ * only (SO_PEERCRED). A message is one packet: a verb, and lines KEY=VALUE; docs/on-demand.md has
+ * it line by line.
  *
- *   → status                        ← status, with pid, host, state, iteration, ring, traces, name, pids
- *   → trace, then the config text   ← accepted | refused, then the stages of this ticket as they come
- *   → dump, then the config text    ← accepted | refused, then written | failed
- *   → cancel                        ← cancelled */
+ *   → status                       ← status: pid, host, state, iteration, ring, traces, name, pids
+ *   → trace, the config text       ← accepted | refused, then the stages of this ticket
+ *   → dump, the config text        ← accepted | refused, then written | failed
+ *   → cancel                       ← cancelled */
 #ifndef KO_CONTROL_WIRE_H
 #define KO_CONTROL_WIRE_H
 
@@ -18,9 +19,9 @@
 #define KO_CONTROL_MOST_BYTES (128u << 10) /* of a packet, either way */
 #define KO_CONTROL_VERSION    1
 
-/* ---- control_wire.c: addresses of sockets, format of packets -------------------------------- */
-/** The directory of control sockets; created (0700) if `make`. KINETO_E_PERMISSION if other users can access
- *  it; KINETO_E_NOT_FOUND if it does not exist and `make` is false. */
+/* ---- control_wire.c: addresses of sockets, format of packets --------------------------------- */
+/** The directory of control sockets; created (0700) if `make`. KINETO_E_PERMISSION if other users
+ *  can access it; KINETO_E_NOT_FOUND if it does not exist and `make` is false. */
 kineto_status ko_control_directory(bool make, char path[KO_REQUEST_PATH_BYTES], kineto_error *err);
 /** The address of a process' socket in it, or of one that does not listen yet.
  *  @return KINETO_E_LIMIT for a path that is too long for a socket. */
@@ -50,7 +51,7 @@ void ko_packet_unescape(kineto_string value, char *out, size_t size);
 /** A decimal number. */
 bool ko_packet_number(kineto_string value, int64_t *out);
 
-/* ---- control_client.c: the client, for commands ----------------------------------------------- */
+/* ---- control_client.c: the client, for commands ---------------------------------------------- */
 typedef struct ko_control_peer ko_control_peer;
 /** Connect to the socket of a process. KINETO_E_NOT_FOUND: it has none; a stale file is removed. */
 kineto_status ko_control_connect(uint32_t pid, ko_control_peer **out, kineto_error *err);
@@ -70,11 +71,12 @@ typedef struct ko_control_answer {
     uint64_t ticket, bytes;
     char path[KO_REQUEST_PATH_BYTES], text[512];
 } ko_control_answer;
-/** Receive a packet without waiting. KINETO_E_BUSY: none has arrived; KINETO_E_NOT_FOUND: the process has closed
- *  the connection. */
+/** Receive a packet without waiting. KINETO_E_BUSY: none has arrived; KINETO_E_NOT_FOUND: the
+ *  process has closed the connection. */
 kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kineto_error *err);
 void ko_control_close(ko_control_peer *p);
-/** pids that have a socket here, in order, to be freed; sockets of processes that are gone are removed.
- *  No directory means none. @param err  written on failure only: set its code to KINETO_OK before. */
+/** pids that have a socket here, in order, to be freed; sockets of processes that are gone are
+ *  removed. No directory means none. @param err  written on failure only: set its code to KINETO_OK
+ *  before. */
 uint32_t ko_control_list(uint32_t **pids, kineto_error *err);
 #endif
