@@ -121,7 +121,7 @@ static void what_is_missing_or_of_a_wrong_type_fails_in_words(void **state)
     expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"process_limit\":null}",
            WRONG("number", "null"));
     expect(r, "{" FN ",\"config\":\"\",\"pids\":[-1]}",
-           "{\"status\":\"failed with exception = -1 is no pid\"}");
+           "{\"status\":\"failed with exception = invalid pid -1\"}");
     expect(r, "{" FN ",\"config\":\"a\\u0000b\",\"pids\":[]}",
            "{\"status\":\"failed with exception = a configuration is text: no NUL in it\"}");
     expect(r, "{" FN ",\"config\":\"\\ud800\",\"pids\":[]}",

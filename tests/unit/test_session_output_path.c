@@ -214,7 +214,7 @@ static void what_cannot_be_written_is_refused_beforehand(void **state)
     refuses("/none/x.json", KINETO_E_ARGUMENT, "does not exist");
     refuses("/old_4321.json/x.json", KINETO_E_ARGUMENT, "does not exist");
     refuses("/dir.json", KINETO_E_ARGUMENT, "directory");
-    refuses("/pipe.json", KINETO_E_PERMISSION, "no regular file");
+    refuses("/pipe.json", KINETO_E_PERMISSION, "not a regular file");
     refuses("/in/", KINETO_E_ARGUMENT, "directory");
     refuses("/in///", KINETO_E_ARGUMENT, "directory");
     refuses("/", KINETO_E_ARGUMENT, "directory");
