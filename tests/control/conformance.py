@@ -461,7 +461,7 @@ class Users(unittest.TestCase):
             f.write("0123456789abcdef\n")
         daemon = self.start("--token-file", path)
         self.poll_of(daemon, [9])()
-        self.assertIn("asks for its token", trigger(daemon.port, "A")["status"])
+        self.assertIn("requires its token", trigger(daemon.port, "A")["status"])
         given = lambda: trigger(daemon.port, "A", token="0123456789abcdef")
         self.assertEqual(self.as_user(OTHER, given)["processesMatched"], [9])
 

@@ -630,9 +630,9 @@ static void the_directory_is_ours_alone_or_refused(void **state)
     assert_int_equal(st.st_mode & 0777, 0700);
     assert_int_equal(ko_control_directory(false, path, &err), KINETO_OK);
     chmod(path, 0710);
-    expect_refused_directory("open to others (mode 710)");
+    expect_refused_directory("accessible to other users (mode 710)");
     chmod(path, 0777);
-    expect_refused_directory("open to others (mode 777)");
+    expect_refused_directory("accessible to other users (mode 777)");
     rmdir(path);
     snprintf(other, sizeof other, "%s/other", t.runtime);
     assert_int_equal(mkdir(other, 0700), 0);

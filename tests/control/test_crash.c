@@ -689,7 +689,7 @@ static void a_file_that_cannot_be_written_changes_nothing(void **state)
     wanted = SIGSEGV;
     assert_died_of(run(crash_of_limit), SIGSEGV);
     assert_non_null(strstr(said, "could not be written"));
-    assert_non_null(strstr(said, "larger than files may be"));
+    assert_non_null(strstr(said, "exceeds the file size limit"));
     assert_int_equal(files(".ckpool", path, sizeof path), 0);
     assert_died_of(run(crash_without_folder), SIGSEGV);
     assert_non_null(strstr(said, "could not be written"));

@@ -231,7 +231,7 @@ static void only_a_file_of_ones_own_is_replaced(void **state)
     assert_int_equal(read_whole(target.s, text, sizeof text), 0);
     unlink(p.s);
     assert_int_equal(mkfifo(p.s, 0600), 0);
-    assert_fails(request_write(p.s), KINETO_E_PERMISSION, "no regular file");
+    assert_fails(request_write(p.s), KINETO_E_PERMISSION, "not a regular file");
     unlink(p.s);
     assert_int_equal(link(target.s, p.s),
                      0); /* a second name of a file: it is replaced, not written */

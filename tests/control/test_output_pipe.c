@@ -365,7 +365,7 @@ static void names_of_protocols_are_checked_and_counted(void **state)
         assert_fails(kineto_output_register(bad[i], take, &t, true, &err), KINETO_E_ARGUMENT, "");
     for (size_t i = 0; i < KB_COUNT(there); i++)
         assert_fails(kineto_output_register(there[i], take, &t, true, &err), KINETO_E_STATE,
-                     "there already");
+                     "already registered");
     assert_fails(kineto_output_register(NULL, take, &t, true, &err), KINETO_E_ARGUMENT, "");
     assert_fails(kineto_output_register("x", NULL, &t, true, &err), KINETO_E_ARGUMENT, "");
     for (int i = 0; i < 16; i++)
