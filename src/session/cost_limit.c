@@ -97,7 +97,7 @@ static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_c
 static uint64_t tally_events(const ks_tally *t)
 {
     return t->records[KF_BEGIN] + t->records[KF_INSTANT] + t->records[KF_COUNTER] +
-           t->records[KF_MEMORY] + t->shed;
+           t->records[KF_MEMORY] + t->throttled;
 }
 
 /* Estimates the events of kinds whose gate is closed, which no program counts: from their rate

@@ -115,7 +115,7 @@ static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t le
     if (level == 2)
         return (left_out){t->operators - t->with_inputs, false, "operators without"};
     if (level == 3)
-        return (left_out){t->shed, false, "ranges, counted one by one"};
+        return (left_out){t->throttled, false, "ranges, counted one by one"};
     uint64_t about = (uint64_t)b->left_out_events;
     return (left_out){about, level == 4 && about,
                       "events of this line and the next, about: programs do not even count them"};
@@ -210,7 +210,7 @@ static void put_budget(text *t, const ks_account *a, const ks_budget *b, const k
     append_format(t,
                   ", \"budget\": {\"percent\": %.4f, \"kept\": %s, \"ranges_left_out\": %llu, "
                   "\"events_left_out_about\": %.0f, \"kinds_left_out_ns\": %llu, \"levels\": [",
-                  b->ppm / 1e4, is_limit_kept(b, c) ? "true" : "false", as_ull(a->tally.shed),
+                  b->ppm / 1e4, is_limit_kept(b, c) ? "true" : "false", as_ull(a->tally.throttled),
                   b->left_out_events, as_ull(b->closed_ns));
     for (uint32_t i = 0; i < b->period_count; i++)
         append_format(t, "%s{\"level\": %u, \"from_s\": %.3f, \"until_s\": %.3f}", i ? ", " : "",

@@ -43,7 +43,7 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
     uint32_t least = least_words(type);
     t->more_words += words > least ? words - least : 0;
     if (type == KF_SHED && words >= least)
-        t->shed += record[2];
+        t->throttled += record[2];
     if (type != KF_BEGIN || !(kf_header_aux(record[0]) >> 8 & KF_PROP_FUNCTION))
         return;
     uint32_t parts = operator_parts(record, words);
@@ -306,7 +306,7 @@ static double ticks_of_records(const ks_tally *t, const kf_control *control)
     ticks = (double)t->records[KF_BEGIN] * units[KF_UNIT_PAIR];
     ticks += (double)singles * units[KF_UNIT_SINGLE];
     ticks += (double)t->more_words * units[KF_UNIT_WORD];
-    return ticks + (double)t->shed * units[KF_UNIT_MUTED];
+    return ticks + (double)t->throttled * units[KF_UNIT_MUTED];
 }
 
 /* Chunks of a ring that were overwritten before they were counted: assumed to have been full. */

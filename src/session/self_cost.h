@@ -14,7 +14,7 @@ typedef struct ks_tally {
     uint64_t records[KF_TYPE_COUNT];
     uint64_t more_words; /* beyond the minimum of each record's type */
     uint64_t bytes, chunks;
-    uint64_t shed; /* ranges that throttled sites dropped */
+    uint64_t throttled; /* ranges that throttled sites dropped */
     uint64_t operators, with_stack, with_inputs;
 } ks_tally;
 /* A part of a recording, by ticks. */
