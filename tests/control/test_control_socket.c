@@ -640,7 +640,7 @@ static void the_directory_is_ours_alone_or_refused(void **state)
     expect_refused_directory("symbolic link");
     unlink(t.directory);
     close(creat(t.directory, 0600));
-    expect_refused_directory("no directory");
+    expect_refused_directory("not a directory");
     unlink(t.directory);
     chmod(t.runtime, 0777);
     expect_refused_directory("can be changed by others (mode 777)");

@@ -459,7 +459,7 @@ class ByADaemon(Case):
         self.assertNotIn("trying again", err)
         _, err = self.trigger("--host", "127.0.0.1:1", "--pid", one.pid, "--wait=0.6", status=1)
         self.assertIn("trying again", err)
-        self.assertEqual(err.count("no daemon listens"), 1, err)
+        self.assertEqual(err.count("no daemon listens at"), 1, err)
         self.assertIn("it was not reached", err)
 
     def ours(self, port=0):
