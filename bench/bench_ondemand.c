@@ -12,7 +12,7 @@
  * has no event, and counts for nothing. */
 #include "bench.h"
 
-#include "ondemand/control_wire.h"
+#include "ondemand/wire/control_wire.h"
 
 #include <ckineto/control.h>
 #include <ckineto/profiler.h>

@@ -1,10 +1,10 @@
 /* ckineto daemon: what processes ask for requests for traces, and what dyno and `ckineto trigger`
- * give those to. Both sockets are served by ondemand/dyno_daemon.c; here is the process around it.
+ * give those to. Both sockets are served by ondemand/dynolog/dyno_daemon.c; here is the process around it.
  */
 #include "cli/cli.h"
 #include "cli/daemon_parts.h"
 #include "cli/reachable.h"
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <errno.h>
 #include <signal.h>

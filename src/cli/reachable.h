@@ -3,8 +3,8 @@
 #ifndef KC_REACHABLE_H
 #define KC_REACHABLE_H
 
-#include "ondemand/control_wire.h"
-#include "ondemand/rpc_client.h"
+#include "ondemand/wire/control_wire.h"
+#include "ondemand/dynolog/rpc_client.h"
 
 typedef struct kc_process {
     int64_t pid;

@@ -1,9 +1,9 @@
 /* ckineto record --on-demand and --ring: the program runs, and whoever asks gets a trace of it. One
  * loop waits for requests, for full chunks and for the program's end. */
 #include "cli/record.h"
-#include "ondemand/control.h"
-#include "ondemand/control_wire.h"
-#include "ondemand/recorder.h"
+#include "ondemand/process/process.h"
+#include "ondemand/wire/control_wire.h"
+#include "ondemand/capture/recorder.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -4,10 +4,10 @@
 #define KC_TRIGGER_H
 
 #include "cli/cli.h"
-#include "ondemand/control_wire.h"
-#include "ondemand/rpc_client.h"
-#include "ondemand/dyno.h"
-#include "ondemand/request.h"
+#include "ondemand/wire/control_wire.h"
+#include "ondemand/dynolog/rpc_client.h"
+#include "ondemand/dynolog/dyno.h"
+#include "ondemand/request/request.h"
 
 #include <time.h>
 

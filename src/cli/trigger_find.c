@@ -2,7 +2,7 @@
  */
 #include "cli/reachable.h"
 #include "cli/trigger.h"
-#include "ondemand/control_wire.h"
+#include "ondemand/wire/control_wire.h"
 
 #include <ctype.h>
 #include <dirent.h>

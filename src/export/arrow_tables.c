@@ -1,5 +1,5 @@
 /* The tables of the Arrow stream: their columns and how a batch of them is filled. Most columns of
- * activities are the trace's own memory and are not copied; docs/arrow.md describes the columns. */
+ * activities are the trace's own memory and are not copied; docs/reference/formats.md describes the columns. */
 #include "export/arrow.h"
 
 /* Rows per batch of tables that are not stored in blocks. */

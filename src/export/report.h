@@ -1,4 +1,4 @@
-/* The HTML report: one file with the page, its script and compressed data. docs/report.md describes
+/* The HTML report: one file with the page, its script and compressed data. docs/reference/report.md describes
  * the page; the format of the data is described where it is written (report_timeline.c) and read
  * (report/data.js). */
 #ifndef KE_REPORT_H

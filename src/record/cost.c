@@ -1,12 +1,12 @@
 /* The cost of recording to the program. What one record takes is measured once, when a process
  * attaches; work that is slow enough is timed each time (kr_cost_add). The collector counts records
- * and combines both (session/self_cost.c, docs/self-cost.md). */
+ * and combines both (session/self_cost.c, docs/reference/self-cost.md). */
 #include "record/encode.h"
 
 #define ROUNDS 7u
 #define EACH   16u /* records of a round: all of it takes some microseconds */
 /* Among a program's own work, and into memory that another process used last, a record takes half
- * as much again as in this loop: see docs/self-cost.md. */
+ * as much again as in this loop: see docs/reference/self-cost.md. */
 #define COLD_PART 2u
 
 KINETO_SITE(plain_site, KINETO_KIND_CPU_OP, "");

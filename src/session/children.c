@@ -1,7 +1,7 @@
-/* The processes below the recorded one. Recording enters a program through interfaces that it loads
- * itself, so some processes can never be seen from inside: they are looked at from outside, from time to
- * time, and become lines of the ledger. A process is known by pid, start time and exec: one that attached,
- * and then became another program that could not, is a line of its own.
+/* The descendants of the recorded process. Recording enters a program through interfaces that the
+ * program loads itself, so some processes never attach: they are sampled from outside through /proc
+ * and become lines of the ledger. A process image is identified by pid, start time and exec: a
+ * process that attached, and then executed a program that could not, has a line of its own.
  */
 #include "session/process_image.h"
 #include "session/self_cost.h"
@@ -11,19 +11,19 @@
 #include <limits.h>
 #include <unistd.h>
 
-#define MAX_IMAGES      4096u
-#define MAX_LOOKS       512u /* files read in one sample: a bound on its cost */
-#define MAX_EXAMPLES    5u
-#define LEAST_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
-#define SOURCE          KT_SOURCE_UNRECORDED
-#define NOT_LOOKED_AT   "more processes than are looked at"
+#define MAX_IMAGES    4096u
+#define MAX_READS     512u /* files read in one sample, to bound its cost */
+#define MAX_EXAMPLES  5u
+#define MIN_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes about 1 ms */
+#define SOURCE        KT_SOURCE_UNRECORDED
+#define NOT_LOOKED_AT "more processes than are looked at"
 
 struct ks_children {
     uint32_t root;
     KB_VEC(ks_image) all;
-    kb_map by_pid; /* pid → index of its image now */
-    uint64_t beyond; /* images for which there was no room */
-    uint32_t looks, pass;
+    kb_map by_pid;   /* pid → index of its image now */
+    uint64_t beyond; /* images that did not fit */
+    uint32_t reads, pass;
     ks_surroundings surroundings;
 };
 
@@ -48,9 +48,10 @@ void ks_children_destroy(ks_children *c)
     free(c);
 }
 
-/* ---- the tree -------------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
-/* The image that the process is now, made if it is new; NULL: there is none, or no room. */
+/* The current image of a process, added if it is new; NULL: the process is gone, or the table is
+ * full. */
 static ks_image *find_image(ks_children *c, uint32_t pid)
 {
     uint64_t start_time = kb_os_start_time(pid);
@@ -70,12 +71,13 @@ static ks_image *find_image(ks_children *c, uint32_t pid)
         c->beyond++;
         return NULL;
     }
+    KB_ASSERT(c->all.count <= MAX_IMAGES);
     *at = c->all.count - 1;
     return &c->all.data[*at];
 }
 
-/* False: it was looked at in this pass. */
-static bool look_at(ks_children *c, uint32_t pid)
+/* Examines a process. False: it was already examined in this pass. */
+static bool look_at_process(ks_children *c, uint32_t pid)
 {
     ks_image *it = find_image(c, pid);
     if (!it)
@@ -83,17 +85,18 @@ static bool look_at(ks_children *c, uint32_t pid)
     if (it->pass == c->pass)
         return false;
     it->pass = c->pass;
-    ks_image_look(&c->surroundings, it);
+    ks_image_examine(&c->surroundings, it);
     return true;
 }
 
 typedef KB_VEC(uint32_t) pid_list;
 
+/* Appends the children of one thread (/proc/PID/task/TID/children) to the queue. */
 static void add_children_of(ks_children *c, uint32_t pid, const char *tid, pid_list *queue)
 {
     char path[300], text[4096];
     snprintf(path, sizeof path, "/proc/%u/task/%s/children", pid, tid);
-    c->looks++;
+    c->reads++;
     if (!kb_os_read_file(path, text, sizeof text))
         return;
     char *at = text, *end;
@@ -101,49 +104,51 @@ static void add_children_of(ks_children *c, uint32_t pid, const char *tid, pid_l
         unsigned long n = strtoul(at, &end, 10);
         if (end == at)
             return;
-        if (n > 0 && n <= INT_MAX && queue->count < MAX_LOOKS)
+        if (n > 0 && n <= INT_MAX && queue->count < MAX_READS)
             (void)kb_vec_push(queue, (uint32_t)n);
     }
 }
 
-static void list_below(ks_children *c, uint32_t pid, pid_list *queue)
+static void list_process_children(ks_children *c, uint32_t pid, pid_list *queue)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/task", pid);
     DIR *tasks = opendir(path);
     if (!tasks)
         return;
-    for (struct dirent *d; c->looks < MAX_LOOKS && (d = readdir(tasks));)
+    for (struct dirent *d; c->reads < MAX_READS && (d = readdir(tasks));)
         if (d->d_name[0] != '.')
             add_children_of(c, pid, d->d_name, queue);
     closedir(tasks);
 }
 
-static void look_at_tree(ks_children *c, uint32_t root)
+/* Breadth first; examines each process once per pass. */
+static void look_at_process_tree(ks_children *c, uint32_t root)
 {
     pid_list queue = {0};
     (void)kb_vec_push(&queue, root);
-    for (size_t i = 0; i < queue.count && c->looks < MAX_LOOKS; i++)
-        if (look_at(c, queue.data[i]))
-            list_below(c, queue.data[i], &queue);
+    for (size_t i = 0; i < queue.count && c->reads < MAX_READS; i++)
+        if (look_at_process(c, queue.data[i]))
+            list_process_children(c, queue.data[i], &queue);
     kb_vec_free(&queue);
 }
 
-/* Below the root, and below those that were below it: a daemon's parent is another process by now. */
+/* Samples the descendants of the root, and those of processes seen earlier: a daemon has been
+ * reparented and is no longer below the root. */
 void ks_children_sample(ks_children *c)
 {
     if (!kb_os_proc_is_ours())
         return;
-    c->looks = 0;
+    c->reads = 0;
     c->pass++;
-    look_at_tree(c, c->root);
-    for (size_t i = 0; i < c->all.count && c->looks < MAX_LOOKS; i++) {
+    look_at_process_tree(c, c->root);
+    for (size_t i = 0; i < c->all.count && c->reads < MAX_READS; i++) {
         ks_image *it = &c->all.data[i];
         if (it->replaced || it->gone || it->pass == c->pass)
             continue;
         it->gone = !kb_os_alive(it->pid, it->start_time);
         if (!it->gone)
-            look_at_tree(c, it->pid);
+            look_at_process_tree(c, it->pid);
     }
 }
 
@@ -159,17 +164,17 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
     pid_list queue = {0};
     uint32_t count = 0;
     (void)kb_vec_push(&queue, root_pid);
-    for (size_t i = 0; i < queue.count && c.looks < MAX_LOOKS && count < room; i++) {
+    for (size_t i = 0; i < queue.count && c.reads < MAX_READS && count < room; i++) {
         pids[count++] = queue.data[i];
-        list_below(&c, queue.data[i], &queue);
+        list_process_children(&c, queue.data[i], &queue);
     }
     kb_vec_free(&queue);
     return count;
 }
 
-/* ---- the account ------------------------------------------------------------------------------------ */
+/* ---- the report ------------------------------------------------------------------------------ */
 
-/* Who attached, by what they are known by: pid and start time, the exec, and both. */
+/* Sets of attached processes, by three keys: pid and start time; exec; all three. */
 typedef struct attached {
     kb_map processes, execs, images;
 } attached;
@@ -180,7 +185,8 @@ static uint64_t image_key(uint32_t pid, uint64_t start_time, uint64_t exec_id)
     return kb_hash(key, sizeof key);
 }
 
-static bool on_attached(void *context, const kf_process_entry *p, kineto_string name)
+/* ks_process_visit. False: out of memory. */
+static bool note_attached_process(void *context, const kf_process_entry *p, kineto_string name)
 {
     attached *a = context;
     (void)name;
@@ -189,14 +195,14 @@ static bool on_attached(void *context, const kf_process_entry *p, kineto_string 
            kb_map_insert(&a->images, image_key(p->pid, p->start_time, p->exec_id), 1, NULL);
 }
 
-static void attached_free(attached *a)
+static void free_attached(attached *a)
 {
     kb_map_free(&a->processes);
     kb_map_free(&a->execs);
     kb_map_free(&a->images);
 }
 
-/* Without its exec's number: what the process was at any time. */
+/* Without a readable exec id, any image of the process that attached counts. */
 static bool did_attach(const attached *a, const ks_image *it)
 {
     return it->exec_id
@@ -204,14 +210,14 @@ static bool did_attach(const attached *a, const ks_image *it)
                : kb_map_find(&a->processes, image_key(it->pid, it->start_time, 0)) != NULL;
 }
 
-/* Why an image is not recorded. A fork's child attaches with its first record: one without has nothing to
- * tell, whatever stands against it. */
-static ks_unrecorded reason_of(const attached *a, const ks_image *it)
+/* Why an image is not recorded. A fork's child attaches with its first record: a child of an
+ * attached exec that did not attach has nothing to record, whatever else would prevent it. */
+static ks_unrecorded unrecorded_reason(const attached *a, const ks_image *it)
 {
     if (it->exec_id && kb_map_find(&a->execs, it->exec_id))
         return KS_UNRECORDED_UNUSED;
     return it->why == KS_UNRECORDED_UNUSED && it->has_recorder ? KS_UNRECORDED_NOT_ATTACHED
-                                                                : it->why;
+                                                               : it->why;
 }
 
 typedef struct group {
@@ -219,7 +225,8 @@ typedef struct group {
     char examples[256];
 } group;
 
-static void group_add(group *g, kineto_string name, uint32_t pid)
+/* Counts a process; the first MAX_EXAMPLES are named. */
+static void add_to_group(group *g, kineto_string name, uint32_t pid)
 {
     size_t used = strlen(g->examples), size = sizeof g->examples - used;
     if (g->count++ < MAX_EXAMPLES)
@@ -229,10 +236,11 @@ static void group_add(group *g, kineto_string name, uint32_t pid)
         snprintf(g->examples + used, size, " …");
 }
 
-/* What has the recorder loaded would have recorded: its events are lost, however many they are. */
+/* Images that have the recorder loaded would have recorded: their events are lost (HAS_EVENTS). */
 enum { MAY_HAVE_EVENTS, HAS_EVENTS, GROUPS };
 
-/* Processes whose library cannot read the pool leave a line after its end: "PID NAME". */
+/* Processes with a library of another version append a line "PID NAME" after the end of the pool.
+ */
 static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
 {
     char text[4096], *name;
@@ -246,10 +254,11 @@ static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
         uint32_t pid = (uint32_t)strtoul(at, &name, 10);
         *end = 0;
         if (*name == ' ' && kb_map_insert(pids, pid, 1, &created) && created)
-            group_add(g, kb_string(name + 1), pid);
+            add_to_group(g, kb_string(name + 1), pid);
     }
 }
 
+/* One line per reason and group, with examples. */
 static void report_unrecorded(const ks_children *c, const kf_pool *pool, const attached *a,
                               uint64_t ticks)
 {
@@ -258,11 +267,13 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
     add_other_versions(&c->surroundings, &others, &groups[KS_UNRECORDED_OTHER_VERSION][HAS_EVENTS]);
     for (size_t i = 0; i < c->all.count; i++) {
         const ks_image *it = &c->all.data[i];
-        if (did_attach(a, it) || ks_image_passed_by(it) || kb_map_find(&others, it->pid))
+        if (did_attach(a, it) || ks_image_is_transient(it) || kb_map_find(&others, it->pid))
             continue;
-        ks_unrecorded why = reason_of(a, it);
+        ks_unrecorded why = unrecorded_reason(a, it);
+        KB_ASSERT(why < KS_UNRECORDED_COUNT);
         bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
-        group_add(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name), it->pid);
+        add_to_group(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name),
+                     it->pid);
     }
     for (uint32_t why = 0; why < KS_UNRECORDED_COUNT; why++)
         for (uint32_t kind = 0; kind < GROUPS; kind++)
@@ -283,19 +294,20 @@ void ks_pool_note_steps(const kf_pool *pool)
         char name[40];
         snprintf(name, sizeof name, "ProfilerStep#%llu", (unsigned long long)count - 1);
         if (count)
-            group_add(&begun, kb_string(name), kb_load_relaxed(&s->pid));
+            add_to_group(&begun, kb_string(name), kb_load_relaxed(&s->pid));
     }
     if (begun.count)
-        ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended", begun.count, false,
-                     begun.examples);
+        ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended", begun.count,
+                     false, begun.examples);
 }
 
-/* Those that go on. Processes of the tree are in the pool's list, too. */
+/* Attached processes that still run; `known` removes duplicates of the pool's list. */
 typedef struct running {
     group group;
     kb_map known;
 } running;
 
+/* ks_process_visit. */
 static bool add_running(void *context, const kf_process_entry *p, kineto_string name)
 {
     running *r = context;
@@ -303,7 +315,7 @@ static bool add_running(void *context, const kf_process_entry *p, kineto_string 
     if (!kb_map_insert(&r->known, image_key(p->pid, p->start_time, 0), 1, &created))
         return false;
     if (created && kb_os_alive(p->pid, p->start_time))
-        group_add(&r->group, name, p->pid);
+        add_to_group(&r->group, name, p->pid);
     return true;
 }
 
@@ -312,25 +324,26 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
     attached a = {0};
     running r = {0};
     if (!kb_os_proc_is_ours())
-        ks_pool_note_at(pool, SOURCE, "could not be looked at", 1, false,
-                        "/proc is not mounted, or belongs to another pid namespace: programs that were not "
-                        "recorded are not named, nor those that go on",
-                        ticks);
-    ks_pool_processes(pool, on_attached, &a);
+        ks_pool_note_at(
+            pool, SOURCE, "could not be looked at", 1, false,
+            "/proc is not mounted, or belongs to another pid namespace: programs that were not "
+            "recorded are not named, nor those that go on",
+            ticks);
+    ks_pool_processes(pool, note_attached_process, &a);
     report_unrecorded(c, pool, &a, ticks);
-    attached_free(&a);
+    free_attached(&a);
     if (ticks)
         return;
     ks_pool_note_steps(pool);
     ks_pool_processes(pool, add_running, &r);
     if (r.group.count)
-        ks_pool_note(pool, KT_SOURCE_RUNNING, "still running when the recording ended", r.group.count,
-                     true, r.group.examples);
+        ks_pool_note(pool, KT_SOURCE_RUNNING, "still running when the recording ended",
+                     r.group.count, true, r.group.examples);
     kb_map_free(&r.known);
 }
 
-/* What the kernel says of all who ended, without those that were seen: these may have gone on for a
- * moment after they were looked at last. */
+/* CPU time that the kernel counted for all ended children, less that of the ones that were sampled.
+ * An upper bound: sampled children may have run on for a moment after their last sample. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns)
 {
     uint64_t seen_ns = 0;
@@ -339,7 +352,7 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
         if (c->all.data[i].pid != c->root && !c->all.data[i].replaced &&
             !ks_process_cpu_ns(c->all.data[i].pid))
             seen_ns += c->all.data[i].cpu_ns;
-    if (waited_ns < seen_ns + LEAST_UNSEEN_NS)
+    if (waited_ns < seen_ns + MIN_UNSEEN_NS)
         return;
     snprintf(detail, sizeof detail,
              "children that ended took %s of CPU time, those that were seen %s up to a tenth of a "

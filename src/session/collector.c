@@ -1,6 +1,10 @@
 /* The collector: owns the pool of a recording, copies full chunks out to the spool, takes the clock
- * snapshots, and builds the trace in the end. It never makes a recorded program wait: what it
- * cannot copy stays in the pool, and writers that find no room drop and count.
+ * snapshots, and builds the trace in the end. It never makes a recorded program wait: chunks that
+ * it cannot copy stay in the pool, and writers that find no free chunk drop events and count them.
+ *
+ * One thread polls it (ks_collector_poll, which returns when to call again). A chunk passes through
+ * these steps: a writer seals it, claim_chunk takes it, flush_pending writes it to the spool, and
+ * only then kf_chunk_free gives it back. On-demand windows and the ring are in windows.c.
  */
 #include "session/collector.h"
 
@@ -19,38 +23,18 @@
 #define MAX_INTERVAL_NS    (10 * MILLISECOND)
 #define SCAN_INTERVAL_NS   (100 * MILLISECOND)
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
-#define SCAN_SHARE         50u /* of CPU time one in so many goes into scans at most */
+#define SCAN_SHARE         50u /* full scans take at most 1/50 of the time */
 #define BATCH              64u
-#define MAX_KEPT_NAME      180 /* bytes of the output's name in the spool's: the rest fits with it */
-/* With a budget: how often it is looked at, how seldom chunks are while nothing happens. */
+#define MAX_KEPT_NAME                                                                              \
+    180 /* bytes of the output's name that go into the spool's: NAME_MAX holds the rest */
+/* With a cost limit: the interval of its evaluation, and longer intervals of polls and scans. */
 #define BUDGET_INTERVAL_NS (20 * MILLISECOND)
 #define SPARING_NS         (100 * MILLISECOND)
 #define SPARING_SCAN_NS    (500 * MILLISECOND)
 
-static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+static uint64_t collector_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
-/* ---- ledger and header entries ------------------------------------------------------------------- */
-
-void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
-                     bool is_loss, const char *detail, uint64_t ticks)
-{
-    kf_ledger_entry entry = {0, is_loss, count, ticks};
-    uint32_t sizes[3] = {(uint32_t)strlen(source), (uint32_t)strlen(reason),
-                         (uint32_t)strlen(detail)};
-    kf_part parts[] = {{&entry, sizeof entry}, {&sizes[0], sizeof sizes[0]},
-                       {source, sizes[0]},     {&sizes[1], sizeof sizes[1]},
-                       {reason, sizes[1]},     {&sizes[2], sizeof sizes[2]},
-                       {detail, sizes[2]}};
-    if (!kf_dictionary_add(pool, KF_ENTRY_LEDGER, parts, KB_COUNT(parts)))
-        kb_log(KINETO_LOG_WARNING, "%s: %s: %llu (%s)", source, reason, (unsigned long long)count,
-               detail);
-}
-
-void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
-                  bool is_loss, const char *detail)
-{
-    ks_pool_note_at(pool, source, reason, count, is_loss, detail, 0);
-}
+/* ---- ledger and header entries --------------------------------------------------------------- */
 
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value)
 {
@@ -63,21 +47,22 @@ void ks_collector_note(ks_collector *c, const char *source, const char *reason, 
     ks_pool_note(&c->pool, source, reason, count, is_loss, detail);
 }
 
-/* Counts events of a chunk that will not be in the trace, by source. */
+/* How to count the events of a chunk that will not be in the trace; they are added to the pool's
+ * counters, by source. */
 typedef struct loss_count {
     const kf_pool *pool;
     kf_reason reason;
-    bool at_end;   /* ranges count where they end: what is open is told again by the next chunk */
+    bool at_end;   /* ranges count where they end: open ones are repeated by the next chunk */
     uint32_t open; /* ranges, at this point of the chunk */
 } loss_count;
 
-static void lose(const loss_count *l, uint32_t source, uint32_t count)
+static void count_lost(const loss_count *l, uint32_t source, uint32_t count)
 {
     if (count)
         kb_add_relaxed(&l->pool->control->counters[source % KF_MAX_SOURCES][l->reason], count);
 }
 
-static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
+static void count_lost_record(loss_count *l, const uint64_t *record, uint32_t words)
 {
     uint32_t type = kf_header_type(record[0]), depth = kf_header_aux(record[0]) & 0xff;
     switch (type) {
@@ -86,7 +71,7 @@ static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
         break;
     case KF_BEGIN:
         if (!l->at_end)
-            lose(l, KF_SOURCE_API, 1);
+            count_lost(l, KF_SOURCE_API, 1);
         l->open = depth + 1;
         break;
     case KF_REOPEN:
@@ -95,82 +80,98 @@ static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
     case KF_END:
         depth = (uint32_t)(record[0] >> 6 & 1023);
         if (l->at_end && l->open > depth)
-            lose(l, KF_SOURCE_API, l->open - depth);
+            count_lost(l, KF_SOURCE_API, l->open - depth);
         l->open = KB_MIN(l->open, depth);
         break;
     case KF_INSTANT:
     case KF_ASYNC_BEGIN:
     case KF_COUNTER:
     case KF_MEMORY:
-        lose(l, KF_SOURCE_API, 1);
+        count_lost(l, KF_SOURCE_API, 1);
         break;
     case KF_SHED:
-        if (words > 2) /* it tells of a loss, and is lost itself */
+        if (words > 2) /* the lost record holds a count of losses itself */
             kb_add_relaxed(&l->pool->control->counters[KF_SOURCE_API][KF_REASON_SHED], record[2]);
         break;
     case KF_DEVICE:
-        lose(l, words > 5 ? (uint32_t)(record[5] >> 48 & 0xff) : KF_SOURCE_API, 1);
+        count_lost(l, words > 5 ? (uint32_t)(record[5] >> 48 & 0xff) : KF_SOURCE_API, 1);
         break;
     default:
         break;
     }
 }
 
-static void lose_chunk(loss_count l, const uint64_t *words, uint32_t count)
+/* Walks the records of a chunk; stops at the first that is malformed. */
+static void count_lost_chunk(loss_count l, const uint64_t *words, uint32_t count)
 {
     for (uint32_t at = 0; at < count;) {
         uint32_t n = kf_header_words(words[at]);
         if (words[at] == 0 || n == 0 || n > count - at)
             return;
-        lose_record(&l, words + at, n);
+        count_lost_record(&l, words + at, n);
         at += n;
     }
 }
 
-/* A slot of the spool's ring gets another chunk. */
-static void count_evicted(void *context, const uint64_t *words, uint32_t count)
+/* ks_spool_evict: a slot of the spool's ring is about to be overwritten; its events are lost. */
+static void count_spool_evicted(void *context, const uint64_t *words, uint32_t count)
 {
     const kf_pool *pool = context;
     ks_tally tally = {.chunks = 0};
-    lose_chunk((loss_count){pool, KF_REASON_EVICTED, true, 0}, words, count);
+    count_lost_chunk((loss_count){pool, KF_REASON_EVICTED, true, 0}, words, count);
     ks_tally_chunk(&tally, words, count, NULL);
     kb_add_relaxed(&pool->control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL],
                    UINT64_C(0) - ks_tally_events(&tally));
 }
 
-/* Dumps of a ring look at it from threads of their own. */
+/* On demand, ring dumps read the account on other threads; else only the polling thread uses it. */
 static void account_lock(ks_collector *c, bool take)
 {
     if (c->options.on_demand)
         (void)(take ? pthread_mutex_lock(&c->lock) : pthread_mutex_unlock(&c->lock));
 }
 
-/* ---- making one ---------------------------------------------------------------------------------- */
+/* ---- creating and destroying ----------------------------------------------------------------- */
 
-/* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing
- * lies beside a device or FIFO. The name cannot be guessed: in a directory that others write to, they
- * cannot take it first. */
-static kineto_status spool_name(const char *output, char path[KS_PATH_BYTES], kineto_error *err)
+/* The path as the user gave it, or relative to it. A device or FIFO has no directory that could
+ * hold files next to it: then a temporary directory takes the spool. @return snprintf's result. */
+static int format_spool_name(const char *output, char *out, size_t size)
 {
     unsigned long long random = kb_os_random();
-    const char *slash = strrchr(output, '/');
-    int directory = slash ? (int)(slash - output + 1) : 0;
-    char relative[KS_PATH_BYTES], here[KS_PATH_BYTES] = "";
     struct stat st;
-    bool special = stat(output, &st) == 0 && !S_ISREG(st.st_mode);
-    const char *elsewhere = kb_setting("TMPDIR");
-    int n = special ? snprintf(relative, sizeof relative, "%s/.ckspool-%u-%016llx",
-                               elsewhere ? elsewhere : "/tmp", kb_os_pid(), random)
-                    : snprintf(relative, sizeof relative, "%.*s.%.*s.ckspool-%u-%016llx", directory,
-                               output, MAX_KEPT_NAME, slash ? slash + 1 : output, kb_os_pid(), random);
-    if (relative[0] != '/' && !getcwd(here, sizeof here))
-        return kb_fail_os(err, errno, "cannot tell the current directory");
-    int m = snprintf(path, KS_PATH_BYTES, "%s%s%s", here, here[0] ? "/" : "", relative);
-    if (n < 0 || m < 0 || (size_t)n >= sizeof relative || (size_t)m >= KS_PATH_BYTES)
+    if (stat(output, &st) == 0 && !S_ISREG(st.st_mode)) {
+        const char *folder = kb_setting("TMPDIR");
+        return snprintf(out, size, "%s/.ckspool-%u-%016llx", folder ? folder : "/tmp", kb_os_pid(),
+                        random);
+    }
+    const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output;
+    return snprintf(out, size, "%.*s.%.*s.ckspool-%u-%016llx", (int)(name - output), output,
+                    MAX_KEPT_NAME, name, kb_os_pid(), random);
+}
+
+/* A hidden file in the directory of the output: its file system will have to hold the trace anyway.
+ * The name is random, so that no other user can create it first in a shared directory. The path is
+ * absolute, since programs may change their directory. */
+static kineto_status choose_spool_path(const char *output, char path[KS_PATH_BYTES],
+                                       kineto_error *err)
+{
+    char name[KS_PATH_BYTES], here[KS_PATH_BYTES];
+    int bytes = format_spool_name(output, name, sizeof name);
+    if (bytes < 0 || (size_t)bytes >= sizeof name)
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s': the path is too long", output);
+    if (name[0] == '/') {
+        memcpy(path, name, (size_t)bytes + 1);
+        return KINETO_OK;
+    }
+    if (!getcwd(here, sizeof here))
+        return kb_fail_os(err, errno, "cannot find the current directory");
+    bytes = snprintf(path, KS_PATH_BYTES, "%s/%s", here, name);
+    if (bytes < 0 || (size_t)bytes >= KS_PATH_BYTES)
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s': the path is too long", output);
     return KINETO_OK;
 }
 
+/* Fills the control page before any program can attach: programs trust these fields. */
 static void fill_control(ks_collector *c)
 {
     kf_control *control = c->pool.control;
@@ -214,7 +215,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
     uint64_t ring = options->policy == KS_POLICY_RING ? options->keep_bytes / KF_CHUNK_BYTES : 0;
     if (options->policy == KS_POLICY_RING && ring == 0)
         ring = 1;
-    kineto_status status = spool_name(options->output_path, c->spool_path, err);
+    kineto_status status = choose_spool_path(options->output_path, c->spool_path, err);
     if (status == KINETO_OK)
         status = ks_pool_file_create(buffer, KS_DICTIONARY_BYTES, c->pool_path, &c->pool, err);
     if (status == KINETO_OK && options->on_demand)
@@ -239,6 +240,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
 kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
 {
     ks_collector_clock(c);
+    KB_ASSERT(c->window == UINT32_MAX && !c->start_ticks);
     c->start_ticks = kb_ticks(c->pool.control->ticks_clock);
     c->budget.ppm = c->options.budget_ppm;
     ks_account_begin(&c->account, c->pool.control);
@@ -249,14 +251,13 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
     if (c->options.wants)
         kf_window_want(c->pool.control, c->window, c->options.wants);
-    c->next_second_ns = now_ns() + SECOND_INTERVAL_NS;
+    c->next_second_ns = collector_now_ns() + SECOND_INTERVAL_NS;
     return ks_spool_control(c->spool, c->pool.control, err);
 }
 
 void ks_collector_follow(ks_collector *c, uint32_t pid)
 {
-    c->children =
-        ks_children_create(pid, c->options.python_left_out, c->pool_path, c->pool.bytes);
+    c->children = ks_children_create(pid, c->options.python_left_out, c->pool_path, c->pool.bytes);
     if (c->children)
         ks_children_sample(c->children);
 }
@@ -266,7 +267,7 @@ void ks_collector_program_ends(ks_collector *c, uint32_t pid)
     c->program_ns = ks_process_cpu_ns(pid);
     ks_thread_names_finish(c->thread_names, &c->pool);
     account_lock(c, true);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     account_lock(c, false);
 }
 
@@ -301,8 +302,10 @@ bool ks_collector_find_spool(ks_collector *c)
     return true;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------ */
+/* ---- the dictionary -------------------------------------------------------------------------- */
 
+/* A process attached: for the cost account, the sampling of children, and recognising reused pids.
+ */
 static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t words)
 {
     kf_process_entry p;
@@ -319,8 +322,9 @@ static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t wo
     account_lock(c, false);
 }
 
-/* Words of committed entries from `at`. An entry that stays uncommitted for a second belongs to
- * somebody who died or sleeps: it is stepped over, and all is written again at the end. */
+/* End of the committed entries from `at`, in words. An entry that stays uncommitted for a second
+ * belongs to a thread that died or sleeps: it is skipped, and the whole dictionary is written again
+ * at the end (`last`). */
 static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
 {
     const kf_pool *pool = &c->pool;
@@ -330,7 +334,7 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
         if (words == 0 || words > pool->dictionary_words - at)
             break;
         if (type == KF_ENTRY_NONE && !last) {
-            uint64_t now = now_ns();
+            uint64_t now = collector_now_ns();
             if (c->dictionary_stuck_ns == 0)
                 c->dictionary_stuck_ns = now;
             if (now - c->dictionary_stuck_ns < SECOND_INTERVAL_NS)
@@ -345,32 +349,37 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
     return at;
 }
 
-static void spool_fails(ks_collector *c, const kineto_error *err)
+/* Copying out is suspended for a second; only the first failure is logged. */
+static void note_spool_failure(ks_collector *c, const kineto_error *err)
 {
     if (c->spool_failures++ == 0) {
         snprintf(c->spool_error, sizeof c->spool_error, "%.*s", (int)sizeof c->spool_error - 1,
                  err->message);
         kb_log(KINETO_LOG_WARNING, "%s: copying out is suspended", err->message);
     }
-    c->spool_retry_ns = now_ns() + SECOND_INTERVAL_NS;
+    c->spool_retry_ns = collector_now_ns() + SECOND_INTERVAL_NS;
 }
 
+/* Writes entries that are new since the last call; at the end (`last`) also skipped ones, by
+ * writing all again. */
 static void copy_dictionary(ks_collector *c, bool last)
 {
     kineto_error err;
     uint32_t from = last && c->dictionary_holes ? 1 : c->dictionary_at;
     uint32_t end = dictionary_end(c, from, last);
+    KB_ASSERT(from >= 1 && end >= from && end <= c->pool.dictionary_words);
     if (end == from)
         return;
     if (ks_spool_dictionary(c->spool, c->pool.dictionary, from, end - from, &err))
-        spool_fails(c, &err);
+        note_spool_failure(c, &err);
     else
         c->dictionary_at = end;
 }
 
-/* ---- chunks ----------------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
-/* How many of these chunks may still be kept. Once one was not, none is: no holes. */
+/* How many of these chunks may still be kept (KS_POLICY_OLDEST). After the first that does not fit
+ * none is kept, so that the recording has no gaps. */
 static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uint32_t count)
 {
     uint32_t fit = 0;
@@ -384,7 +393,8 @@ static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uin
     return c->keep_is_full && fit > 0 ? fit - 1 : fit;
 }
 
-/* Counted before the pool's copy goes: at any moment a reader of the pool knows what to look for. */
+/* Called before the chunk is freed: at any moment IN_SPOOL is the number of events that
+ * the spool must hold, which recover.c relies on. */
 static void count_copied(ks_collector *c, const ks_spool_chunk *chunk, bool is_kept)
 {
     uint64_t before = ks_tally_events(&c->account.tally);
@@ -396,29 +406,30 @@ static void count_copied(ks_collector *c, const ks_spool_chunk *chunk, bool is_k
                    ks_tally_events(&c->account.tally) - before);
 }
 
-/* Write some chunks and give them back. Nothing is given back that was not written. */
+/* Writes chunks to the spool and frees them. A chunk that was not written is not freed. */
 static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64_t *claims,
                      uint32_t count)
 {
     kineto_error err;
     bool was_full = c->keep_is_full;
     uint32_t keep = count_to_keep(c, chunks, count);
-    if (keep && ks_spool_chunks(c->spool, chunks, keep, count_evicted, &c->pool, &err)) {
+    KB_ASSERT(count <= BATCH && keep <= count);
+    if (keep && ks_spool_chunks(c->spool, chunks, keep, count_spool_evicted, &c->pool, &err)) {
         c->keep_is_full = was_full;
-        spool_fails(c, &err);
+        note_spool_failure(c, &err);
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
         count_copied(c, &chunks[i], i < keep);
         if (i >= keep)
-            lose_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
-                       chunks[i].count);
+            count_lost_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
+                             chunks[i].count);
         (void)kf_chunk_free(&c->pool, chunks[i].index, claims[i]);
     }
     return true;
 }
 
-/* The owner died if its thread is gone, or the process is another one by now. */
+/* The owner died if its thread is gone, is a zombie, or its pid belongs to another process now. */
 static bool owner_is_dead(const ks_collector *c, uint64_t owner)
 {
     uint32_t pid = (uint32_t)(owner >> 32), tid = (uint32_t)owner;
@@ -428,21 +439,22 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
     snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, tid);
     if (!kb_os_read_file(path, stat, sizeof stat))
         return false; /* hidden, perhaps */
-    ks_thread_names_see(c->thread_names, &c->pool, owner, stat);
+    ks_thread_names_note(c->thread_names, &c->pool, owner, stat);
     const char *name_end = strrchr(stat, ')');
     if (name_end && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X'))
         return true;
     const uint64_t *known = kb_map_find(&c->start_times, pid);
     uint64_t now = kb_os_start_time(pid);
-    return known && *known && now && *known != now; /* a fork may have found no time */
+    return known && *known && now && *known != now; /* 0: a fork's child could not read it */
 }
 
-/* Is this chunk the collector's now? Then *words is what to copy out, perhaps nothing, and *claim
- * as what it is given back. Its state is read once: a chunk that is sealed between two looks is for
- * the next pass. What the dead held is inherited, and full for good: from then on nobody else gets
- * it, however late it is copied. */
-static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
-                      uint32_t *words)
+/* Takes a chunk for copying: sealed ones, and with `look_for_dead` those whose owner died. *words:
+ * words to copy out, perhaps 0; *claim: the claim word with which it is freed later. The state is
+ * read once; a chunk that is sealed after that is for the next pass. A dead owner's chunk is
+ * inherited by compare-and-swap and sealed, so that no other process can take it, however late it
+ * is copied. @return whether the chunk is the collector's now. */
+static bool claim_chunk(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
+                        uint32_t *words)
 {
     const kf_descriptor *d = &c->pool.descriptors[index];
     *claim = kf_chunk_claim_of(&c->pool, index);
@@ -462,30 +474,33 @@ static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead,
     return true;
 }
 
-static void gather(ks_collector *c, uint32_t index, bool look_for_dead)
+/* Queues a chunk for copying out, or leaves it to the ring. */
+static void collect_chunk(ks_collector *c, uint32_t index, bool look_for_dead)
 {
     uint32_t words = 0;
     uint64_t claim;
-    if (!make_ours(c, index, look_for_dead, &claim, &words))
+    if (!claim_chunk(c, index, look_for_dead, &claim, &words))
         return;
     if (words == 0) {
         (void)kf_chunk_free(&c->pool, index, claim);
         return;
     }
     const kf_descriptor *d = &c->pool.descriptors[index];
+    KB_ASSERT(words <= KF_CHUNK_WORDS && kf_claim_state(claim) == KF_CHUNK_SEALED);
     ks_pending p = {{kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)},
                     kb_load_relaxed(&d->last_ticks),
                     claim};
     kb_fence_seqcst();
     if (kf_chunk_claim_of(&c->pool, index) != claim)
-        return; /* a writer of a ring took it meanwhile: what was read may be of two */
+        return; /* a ring writer reclaimed it meanwhile: the fields may be of two owners */
     if (c->options.on_demand && !ks_window_wants(c, p.last_ticks))
-        ks_window_leave(c, &p);
+        ks_window_skip_chunk(c, &p);
     else
         (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
 }
 
-static int oldest_first(const void *left, const void *right)
+/* qsort: oldest first; ties by index, so that the order is reproducible. */
+static int compare_pending_age(const void *left, const void *right)
 {
     const ks_pending *a = left, *b = right;
     if (a->last_ticks != b->last_ticks)
@@ -493,18 +508,20 @@ static int oldest_first(const void *left, const void *right)
     return a->chunk.index < b->chunk.index ? -1 : 1;
 }
 
-/* What is kept or thrown away first goes by time. */
-static bool flush(ks_collector *c)
+/* Copies out the pending chunks in batches; sorted by age where the policy keeps only some of them.
+ */
+static bool flush_pending(ks_collector *c)
 {
     ks_spool_chunk batch[BATCH];
     uint64_t claims[BATCH];
     bool ok = true;
     uint32_t used = 0;
     if (c->options.policy != KS_POLICY_STREAM && c->pending.count)
-        qsort(c->pending.data, c->pending.count, sizeof *c->pending.data, oldest_first);
+        qsort(c->pending.data, c->pending.count, sizeof *c->pending.data, compare_pending_age);
     for (size_t i = 0; i < c->pending.count && ok; i++) {
         claims[used] = c->pending.data[i].claim;
         batch[used++] = c->pending.data[i].chunk;
+        KB_ASSERT(used <= BATCH);
         if (used == BATCH || i + 1 == c->pending.count) {
             ok = copy_out(c, batch, claims, used);
             used = 0;
@@ -514,8 +531,8 @@ static bool flush(ks_collector *c)
     return ok;
 }
 
-/* One pass over the chunks, lowest first, so that writers stay on few and warm pages. The map of
- * free chunks tells where to look; now and then every chunk is looked at, since it is a hint. */
+/* One pass over the chunks, lowest index first, so that writers reuse few and warm pages. The map
+ * of free chunks is only a hint: now and then (`all`) every chunk is visited. */
 bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
 {
     uint32_t in_use = 0, count = c->pool.chunk_count;
@@ -530,75 +547,80 @@ bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
             if (kf_claim_state(claim) == KF_CHUNK_FREE && kf_claim_owner(claim) == 0)
                 continue;
             in_use++;
-            gather(c, index, all);
+            collect_chunk(c, index, all);
         }
     }
     c->in_use = c->options.on_demand ? (uint32_t)c->pending.count : in_use;
     *taken = (uint32_t)c->pending.count;
-    return flush(c);
+    return flush_pending(c);
 }
 
-/* ---- the rhythm --------------------------------------------------------------------------------------- */
+/* ---- tasks of every second ------------------------------------------------------------------- */
 
-static void each_second(ks_collector *c)
+/* A clock snapshot, the spool's current path, the control page in the spool, CPU times. */
+static void run_second_tasks(ks_collector *c)
 {
     kineto_error err;
     ks_collector_clock(c);
     (void)ks_collector_find_spool(c);
     if (ks_spool_control(c->spool, c->pool.control, &err))
-        spool_fails(c, &err);
+        note_spool_failure(c, &err);
     account_lock(c, true);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     account_lock(c, false);
 }
 
-/* ---- the budget ---------------------------------------------------------------------------------------- */
+/* ---- the cost limit -------------------------------------------------------------------------- */
 
-static uint64_t lasted_ns(const ks_collector *c) { return now_ns() - c->account.begun_ns; }
+static uint64_t recording_ns(const ks_collector *c)
+{
+    return collector_now_ns() - c->account.begun_ns;
+}
 
-static void look_at_budget(ks_collector *c)
+/* Measures the cost and, if the level changes, has writers throttle what the new level drops. */
+static void update_cost_limit(ks_collector *c)
 {
     kf_control *control = c->pool.control;
-    uint64_t now = now_ns();
+    uint64_t now = collector_now_ns();
     ks_cost cost;
     kf_shed shed;
     if (c->budget.ppm <= 0 || now < c->next_budget_ns)
         return;
     c->next_budget_ns = now + BUDGET_INTERVAL_NS;
     account_lock(c, true);
-    ks_account_look(&c->account, control, false, &cost);
+    ks_account_read(&c->account, control, false, &cost);
     account_lock(c, false);
-    if (!ks_budget_look(&c->budget, lasted_ns(c), &cost, &c->account.tally))
+    if (!ks_budget_look(&c->budget, recording_ns(c), &cost, &c->account.tally))
         return;
-    ks_budget_shed(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
+    ks_cost_limit_throttle(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
     kf_shed_set(control, &shed);
     kb_log(KINETO_LOG_INFO, "budget: level %u: %s left out", c->budget.level,
            ks_levels[c->budget.level].what);
 }
 
-static void note_cost(void *context, const char *source, const char *reason, uint64_t count,
-                      bool is_loss, const char *detail)
+static void note_cost_line(void *context, const char *source, const char *reason, uint64_t count,
+                           bool is_loss, const char *detail)
 {
     ks_collector_note(context, source, reason, count, is_loss, detail);
 }
 
-/* When all chunks have been seen that are full. */
-static void say_cost(ks_collector *c, uint64_t lasted)
+/* Adds the cost to ledger and header, after all full chunks were counted. */
+static void report_recording_cost(ks_collector *c, uint64_t lasted)
 {
     ks_tally_rest(&c->account.tally, &c->pool);
     char json[KS_COST_JSON_BYTES];
-    ks_cost_said said = {.account = &c->account,
-                         .budget = &c->budget,
-                         .control = c->pool.control,
-                         .lasted_ns = lasted};
-    ks_account_look(&c->account, c->pool.control, true, &said.cost);
-    ks_cost_report(&said, note_cost, c, json);
+    ks_cost_said summary = {.account = &c->account,
+                            .budget = &c->budget,
+                            .control = c->pool.control,
+                            .lasted_ns = lasted};
+    ks_account_read(&c->account, c->pool.control, true, &summary.cost);
+    ks_cost_report(&summary, note_cost_line, c, json);
     ks_collector_metadata(c, KS_COST_KEY, json);
     copy_dictionary(c, true);
 }
 
-/* While nothing happens: less seldom where little room is left. Chunks in the hands of threads are
- * no reason to hurry, there may be as many as the pool has. */
+/* The longest poll interval while nothing happens: shorter the fewer chunks are free. At least 1
+ * ms, since idle threads may hold all chunks for a long time. */
 static uint64_t longest_interval(const ks_collector *c)
 {
     uint64_t most_ns = c->budget.ppm > 0 ? SPARING_NS : MAX_INTERVAL_NS;
@@ -606,7 +628,7 @@ static uint64_t longest_interval(const ks_collector *c)
     return KB_MAX(most_ns * room / count, MILLISECOND);
 }
 
-/* Often while the pool fills, seldom while nothing happens; with a budget, more seldom. */
+/* Adapts the poll interval: short while the pool fills, long while nothing happens. */
 static uint64_t next_interval(ks_collector *c, uint32_t taken)
 {
     bool crowded = c->in_use > c->pool.chunk_count / 8;
@@ -619,15 +641,15 @@ static uint64_t next_interval(ks_collector *c, uint32_t taken)
     return c->interval_ns;
 }
 
-/* Looking at processes and threads takes the longer, the more there are; it is done the less often.
- */
-static void scan_next(ks_collector *c, uint64_t now, uint64_t took_ns)
+/* A full scan takes longer the more processes and threads there are, so its interval grows with its
+ * duration. */
+static void schedule_scan(ks_collector *c, uint64_t now, uint64_t took_ns)
 {
     uint64_t least_ns = c->budget.ppm > 0 ? SPARING_SCAN_NS : SCAN_INTERVAL_NS;
     c->next_scan_ns = now + KB_MAX(least_ns, SCAN_SHARE * took_ns);
 }
 
-/* Sessions of programs that died want nothing any more: before it is asked what is wanted. */
+/* Closes windows of programs that died, before it is determined what windows need. */
 static void sweep_windows(ks_collector *c, uint64_t now)
 {
     if (now < c->next_sweep_ns)
@@ -638,35 +660,36 @@ static void sweep_windows(ks_collector *c, uint64_t now)
 
 uint64_t ks_collector_poll(ks_collector *c)
 {
-    uint64_t now = now_ns();
+    uint64_t now = collector_now_ns();
     uint32_t taken = 0;
     bool all = now >= c->next_scan_ns;
     sweep_windows(c, now);
-    if (c->options.on_demand && !ks_windows_look(c))
+    if (c->options.on_demand && !ks_windows_update(c))
         return ks_windows_idle(c);
     uint64_t cpu_ns = all ? kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (all) {
-        scan_next(c, now, 0);
+        schedule_scan(c, now, 0);
         if (c->children)
             ks_children_sample(c->children);
     }
     if (now >= c->next_second_ns) {
         c->next_second_ns = now + SECOND_INTERVAL_NS;
-        each_second(c);
+        run_second_tasks(c);
     }
     if (now < c->spool_retry_ns)
         return MAX_INTERVAL_NS;
     copy_dictionary(c, false);
     (void)ks_collector_drain(c, all, &taken);
     if (all)
-        scan_next(c, now, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
-    look_at_budget(c);
+        schedule_scan(c, now, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+    update_cost_limit(c);
     return next_interval(c, taken);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
-static void note_problems(ks_collector *c)
+/* Ledger lines about the recording as a whole: failed copies, processes that did not attach. */
+static void note_collector_problems(ks_collector *c)
 {
     char detail[512];
     if (c->spool_failures) {
@@ -683,14 +706,15 @@ static void note_problems(ks_collector *c)
                                   ks_account_waited_ns(&c->account, c->program_ns));
 }
 
-/* A program may have written over what it shares with us: what the pool's readers rely on is put right. */
+/* A program may have overwritten the shared control page: restores the part that never changes, on
+ * which readers of the pool rely. */
 static void restore_head(ks_collector *c)
 {
     if (memcmp(c->head, c->pool.control, sizeof c->head) == 0)
         return;
     memcpy(c->pool.control, c->head, sizeof c->head);
     ks_collector_note(c, "recording", "the program wrote over the buffer's header", 1, true,
-                      "it was put right; what else was overwritten is unknown");
+                      "it was restored; what else was overwritten is unknown");
 }
 
 kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_error *err)
@@ -699,20 +723,21 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     kineto_error ignored;
     uint32_t taken = 0;
     *out = NULL;
+    KB_ASSERT(c->start_ticks && !c->end_ticks); /* started, finished once */
     restore_head(c);
     c->end_ticks = kb_ticks(c->pool.control->ticks_clock);
-    uint64_t lasted = lasted_ns(c);
+    uint64_t lasted = recording_ns(c);
     ks_budget_end(&c->budget, lasted);
     kf_window_close(c->pool.control, c->window, c->end_ticks);
     c->window = UINT32_MAX;
     ks_collector_clock(c);
     c->spool_retry_ns = 0;
-    note_problems(c);
+    note_collector_problems(c);
     ks_thread_names_finish(c->thread_names, &c->pool);
     copy_dictionary(c, true);
     while (ks_collector_drain(c, true, &taken) && taken > c->pool.chunk_count / 2)
-        ; /* writers that go on must not keep the recorder here */
-    say_cost(c, lasted);
+        ; /* ends although writers may go on */
+    report_recording_cost(c, lasted);
     (void)ks_spool_control(c->spool, c->pool.control, &ignored);
     kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);
     if (status)

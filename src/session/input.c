@@ -1,7 +1,7 @@
-/* What was recorded, as the decoder takes it: the frames of a spool, and the chunks that are still
- * in the pool. Both are untrusted. The spool is read with pread, never mapped: it may shrink under
- * a reader. The pool is copied first and the spool read afterwards, so that a chunk on its way
- * from one to the other is seen at least once; the copy with more words wins.
+/* A recording as input of the decoder: the frames of a spool, and the chunks that are still in the
+ * pool. Both are untrusted. The spool is read with pread, never mapped: it may be truncated under a
+ * reader. The pool is copied first and the spool read afterwards, so that a chunk on its way from
+ * one to the other is seen at least once; of two copies, the one with more words is used.
  */
 #include "session/self_cost.h"
 #include "session/session.h"
@@ -16,7 +16,7 @@
 typedef struct chunk_place {
     uint64_t at; /* in the spool: byte offset; in memory: word offset */
     uint32_t words;
-    bool in_memory, in_spool; /* the words are there; it is in the spool, as well or only */
+    bool in_memory, in_spool; /* where its words are: copied from the pool, in the spool, or both */
 } chunk_place;
 
 /* A full chunk of the pool, as it was found. */
@@ -33,15 +33,16 @@ struct ks_input_state {
     KB_VEC(chunk_place) places;
     KB_VEC(uint64_t) memory; /* chunks copied from the pool */
     KB_VEC(full_chunk) full;
-    uint64_t evicted_before, evicted_after; /* they were copied */
-    kb_map known;            /* index:32|serial:32 → place */
+    uint64_t evicted_before, evicted_after; /* evicted events before and after copying `full` */
+    kb_map known;                           /* index:32|serial:32 → place */
     bool out_of_memory;
     uint64_t buffer[KF_CHUNK_WORDS];
     char path[KS_PATH_BYTES];
 };
 typedef struct ks_input_state state;
 
-static void place_add(state *s, uint32_t index, uint32_t serial, chunk_place place)
+/* A chunk is identified by index and serial. The longer copy of the same chunk wins. */
+static void add_chunk_place(state *s, uint32_t index, uint32_t serial, chunk_place place)
 {
     bool created = false;
     uint64_t key = (uint64_t)index << 32 | serial;
@@ -56,11 +57,11 @@ static void place_add(state *s, uint32_t index, uint32_t serial, chunk_place pla
         s->places.data[*at].in_spool |= place.in_spool;
 }
 
-/* ---- from the pool ------------------------------------------------------------------------------ */
+/* ---- from the pool --------------------------------------------------------------------------- */
 
-/* What others may be writing is read here and in the next function only. Whether the words belong
- * together is found out afterwards, by the serial of the chunk; the thread sanitizer cannot know
- * that. */
+/* Memory that other threads may be writing is read only here and in the next function. Whether the
+ * words belong together is validated afterwards by the serial of the chunk, which the thread
+ * sanitizer cannot know. */
 #if defined(__SANITIZE_THREAD__)
 #define READS_SHARED __attribute__((no_sanitize("thread")))
 #else
@@ -91,7 +92,7 @@ READS_SHARED void ks_words_copy(void *to, const void *from, size_t bytes)
         out[i] = kb_load_relaxed(&in[i]);
 }
 
-/* Of a full chunk, to which no thread writes until it is given up: then its serial changes. */
+/* Copies a sealed chunk. No thread writes to it until it is freed, which changes its serial. */
 static uint32_t copy_full(uint64_t *to, const uint64_t *chunk, uint32_t used)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -104,7 +105,7 @@ static uint32_t copy_full(uint64_t *to, const uint64_t *chunk, uint32_t used)
 #endif
 }
 
-/* False: it was given up meanwhile. */
+/* Copies a chunk into s->memory. False: it was freed or reclaimed meanwhile. */
 static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t serial, bool is_full)
 {
     const kf_descriptor *d = &pool->descriptors[index];
@@ -120,14 +121,15 @@ static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t s
     kb_fence_seqcst();
     if (kb_load_acquire(&d->serial) != serial)
         return false;
+    KB_ASSERT(words <= KF_CHUNK_WORDS);
     s->memory.count = at + words;
     if (words)
-        place_add(s, index, serial, (chunk_place){at, words, true, false});
+        add_chunk_place(s, index, serial, (chunk_place){at, words, true, false});
     return true;
 }
 
-/* What threads write to is copied at once, what is full is only listed: writers of a ring take over the
- * oldest first, so that the newest can wait least. */
+/* Chunks in use by threads are copied at once, sealed ones are listed first: copy_listed copies
+ * them newest first, since ring writers reclaim the oldest. */
 static void visit_chunk(state *s, const kf_pool *pool, uint32_t index)
 {
     const kf_descriptor *d = &pool->descriptors[index];
@@ -140,24 +142,25 @@ static void visit_chunk(state *s, const kf_pool *pool, uint32_t index)
         (void)copy_chunk(s, pool, index, full.serial, false);
 }
 
-static int newest_first(const void *left, const void *right)
+static int compare_newest_first(const void *left, const void *right)
 {
-    uint64_t a = ((const full_chunk *)left)->last_ticks, b = ((const full_chunk *)right)->last_ticks;
+    uint64_t a = ((const full_chunk *)left)->last_ticks,
+             b = ((const full_chunk *)right)->last_ticks;
     return (a < b) - (a > b);
 }
 
-/* Those that were given up before they could be copied stay in the list. */
+/* Chunks that were reclaimed before they could be copied stay in the list with is_copied false. */
 static void copy_listed(state *s, const kf_pool *pool)
 {
     if (s->full.count)
-        qsort(s->full.data, s->full.count, sizeof *s->full.data, newest_first);
+        qsort(s->full.data, s->full.count, sizeof *s->full.data, compare_newest_first);
     for (size_t i = 0; i < s->full.count; i++)
         s->full.data[i].is_copied =
             copy_chunk(s, pool, s->full.data[i].index, s->full.data[i].serial, true);
 }
 
-/* Events that writers of a ring have overwritten in all, as they count them. */
-static uint64_t count_evicted(const kf_control *c)
+/* All events that ring writers have overwritten so far, by their own counters. */
+static uint64_t sum_evicted_events(const kf_control *c)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
@@ -165,12 +168,14 @@ static uint64_t count_evicted(const kf_control *c)
     return sum;
 }
 
-/* Events of a chunk that was given up after it had been copied: counted by its writer, but not lost here. */
+/* Events of a chunk that was reclaimed after it had been copied: the writer counted them as
+ * evicted, but this copy still has them. */
 static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chunk *full)
 {
     uint64_t key = (uint64_t)full->index << 32 | full->serial, *at = kb_map_find(&s->known, key);
     ks_tally tally = {.chunks = 0};
-    if (!full->is_copied || !at || full->last_ticks < kb_load_relaxed(&pool->control->window_ticks) ||
+    if (!full->is_copied || !at ||
+        full->last_ticks < kb_load_relaxed(&pool->control->window_ticks) ||
         kb_load_relaxed(&pool->descriptors[full->index].serial) == full->serial)
         return 0;
     const chunk_place *p = &s->places.data[*at];
@@ -179,8 +184,10 @@ static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chun
     return ks_tally_events(&tally);
 }
 
-/* The copy of the control page is from before the full chunks were copied. Those of them that are neither
- * here nor in the spool are lost to this reader: from when on it is whole, and how many events that were. */
+/* Accounts for sealed chunks that were reclaimed while the others were copied. The copy of the
+ * control page is older than that, so it is corrected: chunks that are neither in the copy nor in
+ * the spool move forgotten_ticks (the input is complete from then on) and count as evicted events.
+ */
 static void settle_lapped(ks_input *in, const kf_pool *pool, uint64_t evicted_since)
 {
     state *s = in->state;
@@ -198,7 +205,9 @@ static void settle_lapped(ks_input *in, const kf_pool *pool, uint64_t evicted_si
     in->control->counters[KF_SOURCE_API][KF_REASON_EVICTED] += in->lapped;
 }
 
-/* Entries in order; one that is not committed yet keeps its length and loses its contents. */
+/* Copies the entries in order. One that is not committed yet keeps its length, its contents stay
+ * zero.
+ *  @return words copied. */
 static uint32_t copy_dictionary(uint64_t *to, const kf_pool *pool)
 {
     uint32_t at = 1;
@@ -215,6 +224,7 @@ static uint32_t copy_dictionary(uint64_t *to, const kf_pool *pool)
     return at;
 }
 
+/* Order matters: control page before sealed chunks, dictionary after them; see settle_lapped. */
 static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *err)
 {
     state *s = in->state;
@@ -225,18 +235,18 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
     for (uint32_t i = 0; i < pool->chunk_count; i++)
         visit_chunk(s, pool, i);
     ks_words_copy(in->control, pool->control, sizeof *in->control);
-    s->evicted_before = count_evicted(in->control);
+    s->evicted_before = sum_evicted_events(in->control);
     copy_listed(s, pool);
-    s->evicted_after = count_evicted(pool->control);
-    /* After the chunks: what they refer to is there by now. */
+    s->evicted_after = sum_evicted_events(pool->control);
+    /* After the chunks: every entry that they refer to was written before. */
     in->input.dictionary_words = copy_dictionary(s->dictionary, pool);
     return KINETO_OK;
 }
 
-/* ---- from the spool ------------------------------------------------------------------------------ */
+/* ---- from the spool -------------------------------------------------------------------------- */
 
-/* Bytes read, short only at the end of the file; negative errno. */
-static ssize_t read_at(int fd, void *data, size_t bytes, uint64_t at)
+/* @return bytes read, fewer only at the end of the file; or a negative errno. */
+static ssize_t read_spool_at(int fd, void *data, size_t bytes, uint64_t at)
 {
     size_t done = 0;
     while (done < bytes) {
@@ -252,6 +262,7 @@ static ssize_t read_at(int fd, void *data, size_t bytes, uint64_t at)
     return (ssize_t)done;
 }
 
+/* Also refuses spools of other versions. */
 static kineto_status check_spool_header(const char *path, const kf_spool_header *h, ssize_t n,
                                         kineto_error *err)
 {
@@ -270,7 +281,7 @@ static kineto_status check_spool_header(const char *path, const kf_spool_header 
     return KINETO_OK;
 }
 
-/* Takes the descriptor. */
+/* Takes over `fd`: it is closed on failure. */
 static kineto_status check_spool(const char *path, int fd, int *out, kf_spool_header *header,
                                  kineto_error *err)
 {
@@ -283,7 +294,8 @@ static kineto_status check_spool(const char *path, int fd, int *out, kf_spool_he
     else if (st.st_uid != geteuid())
         status = kb_fail(err, KINETO_E_PERMISSION, "'%s' belongs to another user", path);
     else
-        status = check_spool_header(path, header, read_at(fd, header, sizeof *header, 0), err);
+        status =
+            check_spool_header(path, header, read_spool_at(fd, header, sizeof *header, 0), err);
     if (status == KINETO_OK)
         *out = fd;
     else
@@ -309,9 +321,9 @@ kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_
     return status;
 }
 
-/* Take one frame at `at`; false: not a frame, which is where the contents end. */
-static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *control_serial,
-                       bool have_pool)
+/* Reads one frame at `at`. False: it is malformed, so the contents end here. */
+static bool read_spool_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *control_serial,
+                             bool have_pool)
 {
     state *s = in->state;
     uint64_t payload = at + sizeof *f;
@@ -320,7 +332,7 @@ static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *c
     if (f->type == KF_FRAME_CHUNK) {
         if (f->bytes > KF_CHUNK_BYTES)
             return false;
-        place_add(s, f->first, f->serial, (chunk_place){payload, f->bytes / 8, false, true});
+        add_chunk_place(s, f->first, f->serial, (chunk_place){payload, f->bytes / 8, false, true});
         return true;
     }
     if (f->type == KF_FRAME_DICTIONARY) {
@@ -330,7 +342,8 @@ static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *c
         if (have_pool)
             return true;
         in->input.dictionary_words = KB_MAX(in->input.dictionary_words, f->first + words);
-        return read_at(s->fd, s->dictionary + f->first, f->bytes, payload) == (ssize_t)f->bytes;
+        return read_spool_at(s->fd, s->dictionary + f->first, f->bytes, payload) ==
+               (ssize_t)f->bytes;
     }
     if (f->type != KF_FRAME_CONTROL)
         return f->type == KF_FRAME_FREE && f->bytes <= KF_CHUNK_BYTES;
@@ -339,11 +352,12 @@ static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *c
     if (have_pool || f->serial < *control_serial)
         return true;
     *control_serial = f->serial;
-    return read_at(s->fd, in->control, f->bytes, payload) == (ssize_t)f->bytes;
+    return read_spool_at(s->fd, in->control, f->bytes, payload) == (ssize_t)f->bytes;
 }
 
-static kineto_status same_recording(const char *path, const kf_spool_header *h, const kf_control *c,
-                                    kineto_error *err)
+/* Recorder and boot identify a recording. */
+static kineto_status check_same_recording(const char *path, const kf_spool_header *h,
+                                          const kf_control *c, kineto_error *err)
 {
     if (h->collector_pid == c->collector_pid &&
         h->collector_start_time == c->collector_start_time &&
@@ -353,13 +367,13 @@ static kineto_status same_recording(const char *path, const kf_spool_header *h, 
 }
 
 /* The spool is open as s->fd. */
-static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header header, bool have_pool,
-                                kineto_error *err)
+static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header header,
+                                bool have_pool, kineto_error *err)
 {
     state *s = in->state;
     kf_frame frame;
     uint32_t control_serial = 0;
-    if (have_pool && same_recording(path, &header, in->control, err))
+    if (have_pool && check_same_recording(path, &header, in->control, err))
         return KINETO_E_FORMAT;
     snprintf(s->path, sizeof s->path, "%s", path);
     if (!have_pool) {
@@ -371,9 +385,9 @@ static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header 
     struct stat st;
     uint64_t size = fstat(s->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     for (uint64_t at = sizeof header; at + sizeof frame <= size;) {
-        if (read_at(s->fd, &frame, sizeof frame, at) != (ssize_t)sizeof frame ||
+        if (read_spool_at(s->fd, &frame, sizeof frame, at) != (ssize_t)sizeof frame ||
             frame.bytes > size - at - sizeof frame ||
-            !take_frame(in, &frame, at, &control_serial, have_pool)) {
+            !read_spool_frame(in, &frame, at, &control_serial, have_pool)) {
             kb_log(KINETO_LOG_INFO, "'%s' ends at byte %llu", path, (unsigned long long)at);
             break;
         }
@@ -384,21 +398,23 @@ static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header 
     return KINETO_OK;
 }
 
-/* ---- as the decoder's input ----------------------------------------------------------------------- */
+/* ---- as the decoder's input ------------------------------------------------------------------ */
 
+/* kf_input.get: the words of chunk `index` of this input (an index into places, not of the pool).
+ * From the spool they are in s->buffer, valid until the next call. */
 static const uint64_t *get_chunk(void *context, uint32_t index, uint32_t *words, kineto_error *err)
 {
     state *s = context;
     *words = 0;
     if (index >= s->places.count) {
-        kb_fail(err, KINETO_E_ARGUMENT, "there is no chunk %u", index);
+        kb_fail(err, KINETO_E_ARGUMENT, "no chunk with index %u", index);
         return NULL;
     }
     const chunk_place *p = &s->places.data[index];
     *words = p->words;
     if (p->in_memory)
         return s->memory.data + p->at;
-    ssize_t n = read_at(s->fd, s->buffer, p->words * sizeof *s->buffer, p->at);
+    ssize_t n = read_spool_at(s->fd, s->buffer, p->words * sizeof *s->buffer, p->at);
     if (n < 0) {
         kb_fail_os(err, (int)-n, "cannot read '%s'", s->path);
         return NULL;
@@ -407,8 +423,8 @@ static const uint64_t *get_chunk(void *context, uint32_t index, uint32_t *words,
     return s->buffer;
 }
 
-/* It is aligned to cache lines, which calloc does not promise. */
-static kf_control *control_create(void)
+/* kf_control needs the alignment of a cache line, which calloc does not guarantee. */
+static kf_control *create_control(void)
 {
     kf_control *c = aligned_alloc(_Alignof(kf_control), sizeof *c);
     if (c)
@@ -416,9 +432,10 @@ static kf_control *control_create(void)
     return c;
 }
 
-/* The pool first. `written`: the spool in place of one that is opened by its path. */
-static kineto_status read_all(ks_input *in, const kf_pool *pool, const char *path,
-                              const ks_spool *written, kineto_error *err)
+/* Reads the pool first, then the spool. `written`: an open spool, used instead of opening `path`.
+ */
+static kineto_status read_pool_and_spool(ks_input *in, const kf_pool *pool, const char *path,
+                                         const ks_spool *written, kineto_error *err)
 {
     state *s = in->state;
     kf_spool_header header;
@@ -437,6 +454,7 @@ static kineto_status read_all(ks_input *in, const kf_pool *pool, const char *pat
     return status;
 }
 
+/* On failure *out is NULL and everything is freed. */
 static kineto_status open_input(const kf_pool *pool, const char *path, const ks_spool *written,
                                 ks_input **out, kineto_error *err)
 {
@@ -444,7 +462,7 @@ static kineto_status open_input(const kf_pool *pool, const char *path, const ks_
     kineto_status status = KINETO_OK;
     ks_input *in = calloc(1, sizeof *in);
     if (in) {
-        in->control = control_create();
+        in->control = create_control();
         in->state = calloc(1, sizeof *in->state);
     }
     if (!in || !in->control || !in->state) {
@@ -452,7 +470,7 @@ static kineto_status open_input(const kf_pool *pool, const char *path, const ks_
         goto done;
     }
     in->state->fd = -1;
-    status = read_all(in, pool, path, written, err);
+    status = read_pool_and_spool(in, pool, path, written, err);
     if (status)
         goto done;
     in->input.dictionary = in->state->dictionary;
@@ -478,10 +496,11 @@ kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, 
     return open_input(pool, ks_spool_path(spool), spool, out, err);
 }
 
-#define MAX_COPIES 3u
+#define MAX_COPIES 3u /* attempts to copy a ring that is overwritten faster than it can be copied */
 
-kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written, const kf_pool *pool,
-                                 ks_input **out, uint64_t *now, kineto_error *err)
+kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written,
+                                 const kf_pool *pool, ks_input **out, uint64_t *now,
+                                 kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     *out = NULL;
@@ -502,9 +521,8 @@ uint64_t ks_input_spool_events(ks_input *input)
     ks_tally tally = {.chunks = 0};
     for (uint32_t i = 0; i < input->input.chunk_count; i++) {
         uint32_t words = 0;
-        const uint64_t *chunk = input->state->places.data[i].in_spool
-                                    ? get_chunk(input->state, i, &words, NULL)
-                                    : NULL;
+        const uint64_t *chunk =
+            input->state->places.data[i].in_spool ? get_chunk(input->state, i, &words, NULL) : NULL;
         if (chunk)
             ks_tally_chunk(&tally, chunk, words, NULL);
     }

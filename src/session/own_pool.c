@@ -1,6 +1,7 @@
-/* The pool of a process without a collector: anonymous shared memory, made by the first session and
- * kept for the life of the process: address space for the largest buffer, memory only for what the
- * open sessions asked for. */
+/* The pool of a process without a collector: anonymous shared memory, created by the first session
+ * and kept for the life of the process. It reserves address space for the largest buffer, and
+ * memory only for the buffers of the open sessions (chunk_limit). Shared, so that children after a
+ * fork record into it as well. */
 #include "session/own_pool.h"
 #include "record/record.h"
 
@@ -8,12 +9,13 @@
 
 #define RESERVE_BYTES ((size_t)4 << 30)
 
-static kineto_status pool_make(size_t buffer_bytes, kineto_error *err)
+/* rt adopts the pool: its threads record into it from then on. It is never unmapped. */
+static kineto_status create_own_pool(size_t buffer_bytes, kineto_error *err)
 {
     size_t reserve = KB_MAX(buffer_bytes, RESERVE_BYTES);
     size_t bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
     void *map = kb_os_map_shared(bytes, NULL);
-    if (!map) { /* no room for that much address space: what is needed, then */
+    if (!map) { /* address space is limited: only what is needed */
         reserve = buffer_bytes;
         bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
         map = kb_os_map_shared(bytes, err);
@@ -46,6 +48,7 @@ kineto_status ks_own_pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_
                        "largest session first",
                        buffer_bytes, (size_t)pool->chunk_count * KF_CHUNK_BYTES);
     uint32_t have = kb_load_acquire(&control->chunk_limit);
+    KB_ASSERT(have <= pool->chunk_count);
     if (want > have) {
         kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
         if (want > kb_load_relaxed(&control->chunk_high))
@@ -59,7 +62,7 @@ kineto_status ks_own_pool_ready(size_t buffer_bytes, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (!kineto_rt_pool())
-        status = pool_make(buffer_bytes, err);
+        status = create_own_pool(buffer_bytes, err);
     const kf_pool *pool = kineto_rt_pool();
     if (status == KINETO_OK && !pool->control->external)
         status = ks_own_pool_grow(pool, buffer_bytes, err);
@@ -80,7 +83,7 @@ static bool chunk_is_spent(const kf_descriptor *d, uint64_t claim, uint64_t from
            kb_load_relaxed(&d->last_ticks) < from;
 }
 
-bool ks_others_record(const kf_control *control)
+bool ks_has_foreign_windows(const kf_control *control)
 {
     uint32_t self = kb_os_pid();
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
@@ -92,9 +95,9 @@ bool ks_others_record(const kf_control *control)
 
 void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
 {
-    /* What is recorded from here on may be of a session that another process begins meanwhile. */
+    /* Chunks that end later may belong to a session that another process begins meanwhile. */
     uint64_t now = kb_ticks(pool->control->ticks_clock);
-    if (pool->control->external || ks_others_record(pool->control))
+    if (pool->control->external || ks_has_foreign_windows(pool->control))
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
         uint64_t claim = kf_chunk_claim_of(pool, i);
@@ -103,12 +106,13 @@ void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
     }
 }
 
-/* Nobody is prepared any more: the memory goes back, the address space stays. Chunks that threads
- * still hold keep their pages. */
+/* Holds rows of free chunks, gives their pages back and releases them again. Chunks that threads
+ * still own keep their pages; chunk_high then covers exactly those. */
 void ks_own_memory_release(const kf_pool *pool)
 {
     kf_control *control = pool->control;
-    if (control->external || control->collector_pid != kb_os_pid() || ks_others_record(control))
+    if (control->external || control->collector_pid != kb_os_pid() ||
+        ks_has_foreign_windows(control))
         return;
     kb_store_release(&control->chunk_limit, 0u);
     uint32_t count = ks_own_chunks_in_use(pool), high = 0;
@@ -123,26 +127,27 @@ void ks_own_memory_release(const kf_pool *pool)
         if (i < count)
             high = i + 1;
     }
+    KB_ASSERT(high <= count);
     kb_store_release(&control->chunk_high, high);
 }
 
-/* Written in, or held while memory was given back. */
-static bool is_of_the_dead(uint64_t claim)
+/* Is it owned by a dead process: while writing, or held while its memory was being given back? */
+static bool is_held_by_dead(uint64_t claim)
 {
     uint32_t state = kf_claim_state(claim), pid = (uint32_t)(kf_claim_owner(claim) >> 32);
     return (state == KF_CHUNK_LIVE || state == KF_CHUNK_FREE) && pid != 0 && pid != kb_os_pid() &&
            kf_owner_is_dead(pid, kb_os_start_time(pid));
 }
 
-/* Chunks of processes that are gone (a fork's children that called _exit) are full for good. Whose
- * the chunk is decides who may seal it. */
-void ks_chunks_of_the_dead(const kf_pool *pool)
+/* kf_chunk_inherit decides by compare-and-swap which process seals the chunk, should several try.
+ */
+void ks_chunks_inherit_from_dead(const kf_pool *pool)
 {
     if (pool->control->external)
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
         uint64_t claim = kf_chunk_claim_of(pool, i);
-        if (!is_of_the_dead(claim) || !kf_chunk_inherit(pool, i, claim))
+        if (!is_held_by_dead(claim) || !kf_chunk_inherit(pool, i, claim))
             continue;
         uint32_t words = kf_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS);
         if (words)
@@ -152,8 +157,8 @@ void ks_chunks_of_the_dead(const kf_pool *pool)
     }
 }
 
-/* A flight recorder overwrites its oldest chunks, but none that a session which keeps the oldest
- * may want. Sessions of all processes that share the pool count. */
+/* A ring (retention NEWEST) overwrites its oldest chunks, but none that a session with retention
+ * OLDEST may need. Considers the windows of all processes that share the pool. */
 void ks_retention_update(kf_control *control)
 {
     uint64_t protect = 0, earliest = UINT64_MAX;

@@ -1,4 +1,5 @@
-/* Pool files: where they lie, what they are called, making one. */
+/* Pool files of recorders: directories, names ("ckineto-UID-PID-RANDOM.pool") and creation.
+ * `ckineto recover` finds the files of dead recorders by the same rules. */
 #include "session/session.h"
 
 #include <errno.h>
@@ -8,7 +9,8 @@
 #define NAME_PREFIX "ckineto-"
 #define NAME_SUFFIX ".pool"
 
-/* Memory first: pages of a disk file that are written all the time are flushed all the time. */
+/* File systems in memory come first: a mapped disk file that is written constantly would be flushed
+ * constantly. */
 bool ks_pool_directory(uint32_t n, char *buf, size_t size)
 {
     const char *found[4];
@@ -37,8 +39,8 @@ bool ks_pool_file_name(const char *name)
            strcmp(name + size - suffix, NAME_SUFFIX) == 0;
 }
 
-static kineto_status create_in(const char *directory, size_t bytes, char path[KS_PATH_BYTES],
-                               void **map, kineto_error *err)
+static kineto_status create_pool_in(const char *directory, size_t bytes, char path[KS_PATH_BYTES],
+                                    void **map, kineto_error *err)
 {
     uint64_t random = kb_os_random();
     int n = snprintf(path, KS_PATH_BYTES, "%s/" NAME_PREFIX "%u-%u-%08x" NAME_SUFFIX, directory,
@@ -63,7 +65,7 @@ kineto_status ks_pool_file_create(size_t buffer_bytes, size_t dictionary_bytes,
     kineto_status status = KINETO_E_IO;
     kineto_error first = {0}, why = {0};
     for (uint32_t i = 0; ks_pool_directory(i, directory, sizeof directory) && status; i++) {
-        status = create_in(directory, bytes, path, &map, &why);
+        status = create_pool_in(directory, bytes, path, &map, &why);
         if (status && !first.code)
             first = why;
         if (status)

@@ -1,12 +1,13 @@
-/* Chunks of this process' own pool, for building a trace. Others may write meanwhile: what they may
- * change is copied, and reads as empty if it was overwritten. */
+/* Chunks of this process' own pool as decoder input, for building a trace. Threads may record
+ * meanwhile: chunks that they may change are copied, and read as empty if they were overwritten
+ * during the copy (the serial in the descriptor changes with the owner). */
 #include "session/session.h"
 
 #include <sys/mman.h>
 
-#define SPAN_MAX 64u /* the system does many at a time faster */
+#define SPAN_MAX 64u /* one madvise call for many chunks is faster */
 
-/* A row of our chunks whose memory can go back to the system. */
+/* Consecutive chunks, owned by the reader, whose memory can be given back to the system. */
 typedef struct span {
     uint32_t first, count;
     uint64_t last_ticks[SPAN_MAX];
@@ -14,8 +15,9 @@ typedef struct span {
 
 struct ks_pool_reader {
     const kf_pool *pool;
-    bool last;         /* nobody writes any more, or wants to read after us */
-    uint32_t *serials; /* of the chunks, + 1, as first seen */
+    bool last;         /* no thread writes any more, and no other process reads */
+    uint32_t *serials; /* of the chunks, + 1, as first seen; 0: not read yet */
+    uint32_t chunks;
     span spent;
     uint64_t buffer[KF_CHUNK_WORDS];
 };
@@ -27,21 +29,22 @@ static bool is_sealed(const ks_pool_reader *r, uint32_t index)
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-static void give_back(const kf_pool *pool, const span *s)
+static void return_span(const kf_pool *pool, const span *s)
 {
     (void)madvise(kf_pool_chunk(pool, s->first), (size_t)s->count * KF_CHUNK_BYTES, MADV_REMOVE);
     for (uint32_t i = 0; i < s->count; i++)
         kf_chunk_return(pool, s->first + i, 0, s->last_ticks[i]); /* zero already */
 }
 
-static void spent_go(ks_pool_reader *r)
+static void return_spent_chunks(ks_pool_reader *r)
 {
     if (r->spent.count)
-        give_back(r->pool, &r->spent);
+        return_span(r->pool, &r->spent);
     r->spent.count = 0;
 }
 
-static void done(void *context, uint32_t index)
+/* kf_input.done: the decoder does not need this chunk again. */
+static void release_chunk(void *context, uint32_t index)
 {
     ks_pool_reader *r = context;
     uint64_t claim = kf_chunk_claim_of(r->pool, index);
@@ -50,17 +53,19 @@ static void done(void *context, uint32_t index)
         return;
     span *s = &r->spent;
     if (s->count == SPAN_MAX || (s->count && index != s->first + s->count))
-        spent_go(r);
+        return_spent_chunks(r);
     if (!s->count)
         s->first = index;
+    KB_ASSERT(s->count < SPAN_MAX && index == s->first + s->count);
     s->last_ticks[s->count++] = last_ticks;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. A
- * flight recorder overwrites full chunks: there, a copy is needed to see whether it did. */
-static const uint64_t *peek(void *context, uint32_t index, uint32_t *words)
+/* kf_input.peek: a sealed chunk in place, for scanning headers, which are checked again when the
+ * chunk is read. NULL in a ring, whose writers overwrite sealed chunks: there only a copy can be
+ * validated. */
+static const uint64_t *peek_pool_chunk(void *context, uint32_t index, uint32_t *words)
 {
     ks_pool_reader *r = context;
     bool stays =
@@ -69,8 +74,8 @@ static const uint64_t *peek(void *context, uint32_t index, uint32_t *words)
     return stays ? kf_pool_chunk(r->pool, index) : NULL;
 }
 
-/* Nobody writes into a chunk that is full. */
-static uint32_t sealed_copy(uint64_t *to, const uint64_t *chunk, uint32_t used)
+/* No thread writes into a sealed chunk, so plain memcpy will do. */
+static uint32_t copy_sealed_chunk(uint64_t *to, const uint64_t *chunk, uint32_t used)
 {
 #if defined(__SANITIZE_THREAD__)
     (void)used;
@@ -82,13 +87,17 @@ static uint32_t sealed_copy(uint64_t *to, const uint64_t *chunk, uint32_t used)
 #endif
 }
 
-static const uint64_t *get(void *context, uint32_t index, uint32_t *words, kineto_error *err)
+/* kf_input.get: in place if nothing can change it, else a copy in r->buffer, valid until the next
+ * call. *words is 0 if the chunk is free or changed hands since it was first read. */
+static const uint64_t *get_pool_chunk(void *context, uint32_t index, uint32_t *words,
+                                      kineto_error *err)
 {
     ks_pool_reader *r = context;
     const kf_descriptor *d = &r->pool->descriptors[index];
     const uint64_t *chunk = kf_pool_chunk(r->pool, index);
     (void)err;
     *words = 0;
+    KB_ASSERT(index < r->chunks);
     uint32_t serial = kb_load_acquire(&d->serial);
     bool sealed = is_sealed(r, index);
     if (kf_chunk_state_of(d) == KF_CHUNK_FREE)
@@ -99,7 +108,7 @@ static const uint64_t *get(void *context, uint32_t index, uint32_t *words, kinet
     }
     if (!r->serials[index])
         r->serials[index] = serial + 1;
-    uint32_t count = sealed ? sealed_copy(r->buffer, chunk, kb_load_relaxed(&d->used))
+    uint32_t count = sealed ? copy_sealed_chunk(r->buffer, chunk, kb_load_relaxed(&d->used))
                             : ks_chunk_copy(r->buffer, chunk);
     kb_fence_seqcst();
     if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
@@ -122,14 +131,15 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
     r->pool = pool;
     r->last = last;
     r->serials = serials;
+    r->chunks = chunks;
     *input = (kf_input){.dictionary = pool->dictionary,
                         .dictionary_words = KB_MIN(kb_load_acquire(&pool->control->dictionary_used),
                                                    pool->dictionary_words),
                         .chunk_count = chunks,
-                        .get = get,
-                        .peek = peek,
+                        .get = get_pool_chunk,
+                        .peek = peek_pool_chunk,
                         .context = r,
-                        .done = last ? done : NULL};
+                        .done = last ? release_chunk : NULL};
     return r;
 }
 
@@ -137,7 +147,7 @@ void ks_pool_reader_destroy(ks_pool_reader *r)
 {
     if (!r)
         return;
-    spent_go(r);
+    return_spent_chunks(r);
     free(r->serials);
     free(r);
 }

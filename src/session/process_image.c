@@ -1,5 +1,6 @@
-/* What a program image is, and what keeps it from attaching: read from /proc, since a process that cannot
- * map the recording's buffer can leave no word in it. */
+/* Program images: identity, and obstacles to attaching. All of it is read from /proc, since a
+ * process that cannot map the recording's buffer cannot leave a message in it. Files of /proc may
+ * vanish at any moment; unreadable ones never count as an obstacle. */
 #include "session/process_image.h"
 #include "session/self_cost.h"
 
@@ -19,9 +20,9 @@
 #define OUR_MACHINE EM_NONE
 #endif
 
-#define ENVIRONMENT_BYTES (256u << 10) /* of it that is read */
-#define CAP_DAC_OVERRIDE  1u           /* opens files of others */
-#define BEGINNING_NS      UINT64_C(30000000) /* of a program: what is loaded with it is there then */
+#define ENVIRONMENT_BYTES (256u << 10)       /* bytes of an environment that are read */
+#define CAP_DAC_OVERRIDE  1u                 /* may open files of other users */
+#define BEGINNING_NS      UINT64_C(30000000) /* a program has loaded its linked libraries by then */
 
 const char *ks_unrecorded_text(ks_unrecorded why)
 {
@@ -30,19 +31,21 @@ const char *ks_unrecorded_text(ks_unrecorded why)
         KS_UNRECORDED_MAP(X)
 #undef X
     };
+    KB_ASSERT(why < KS_UNRECORDED_COUNT);
     return texts[why];
 }
 
-static const char *proc_file(uint32_t pid, const char *what, char path[64])
+static const char *format_proc_path(uint32_t pid, const char *what, char path[64])
 {
     snprintf(path, 64, "/proc/%u/%s", pid, what);
     return path;
 }
 
+/* "" if it cannot be read. */
 static void read_namespace(uint32_t pid, const char *which, char *buf, size_t size)
 {
     char path[64];
-    ssize_t n = readlink(proc_file(pid, which, path), buf, size - 1);
+    ssize_t n = readlink(format_proc_path(pid, which, path), buf, size - 1);
     buf[n > 0 ? n : 0] = 0;
 }
 
@@ -62,15 +65,15 @@ void ks_surroundings_init(ks_surroundings *s, const char *pool_path, uint64_t po
     s->pool_owner = st.st_uid;
 }
 
-/* ---- which image it is --------------------------------------------------------------------------- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
-/* The auxiliary vector: where 16 random bytes of the image lie, and whether its privileges were raised.
- * 0: it cannot be read, or is that of another word size. */
+/* Reads the auxiliary vector: the address of the image's 16 random bytes (AT_RANDOM), and whether
+ * its privileges were raised (AT_SECURE). 0: it cannot be read, or has another word size. */
 static uint64_t read_auxiliary(uint32_t pid, bool *secure)
 {
     char path[64];
     uint64_t words[128] = {0}, at = 0;
-    int fd = open(proc_file(pid, "auxv", path), O_RDONLY | O_CLOEXEC);
+    int fd = open(format_proc_path(pid, "auxv", path), O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, words, sizeof words) : 0;
     if (fd >= 0)
         close(fd);
@@ -83,7 +86,7 @@ static uint64_t read_auxiliary(uint32_t pid, bool *secure)
     return at;
 }
 
-/* As kb_os_exec_id of the process itself; 0: its memory cannot be read. */
+/* Equals kb_os_exec_id within the process; 0: its memory cannot be read. */
 static uint64_t exec_id_at(uint32_t pid, uint64_t address)
 {
     uint8_t bytes[16];
@@ -93,27 +96,28 @@ static uint64_t exec_id_at(uint32_t pid, uint64_t address)
     return kb_os_exec_id_from(bytes);
 }
 
+/* Also sets random_at and secure. */
 static uint64_t find_exec_id(ks_image *it)
 {
     it->random_at = read_auxiliary(it->pid, &it->secure);
     return exec_id_at(it->pid, it->random_at);
 }
 
-/* Another program file is another image; the same one may be, too. */
+/* A different program file proves a different image; the same file proves nothing. */
 static bool has_other_file(const ks_image *it)
 {
     char path[64];
     struct stat st;
-    return it->inode && stat(proc_file(it->pid, "exe", path), &st) == 0 &&
+    return it->inode && stat(format_proc_path(it->pid, "exe", path), &st) == 0 &&
            (st.st_dev != it->device || st.st_ino != it->inode);
 }
 
-/* A program of raised privileges shows its name, and nothing else. */
+/* A program with raised privileges hides everything but its name. */
 static bool hides_and_has_other_name(const ks_image *it)
 {
     char path[64], name[sizeof it->name];
     struct stat st;
-    if (!it->inode || stat(proc_file(it->pid, "exe", path), &st) == 0 || errno != EACCES)
+    if (!it->inode || stat(format_proc_path(it->pid, "exe", path), &st) == 0 || errno != EACCES)
         return false;
     return kb_os_process_name(it->pid, name, sizeof name) && strcmp(name, it->name) != 0;
 }
@@ -131,12 +135,12 @@ bool ks_image_is_current(ks_image *it)
     return !has_other_file(it) && !hides_and_has_other_name(it);
 }
 
-bool ks_image_passed_by(const ks_image *it)
+bool ks_image_is_transient(const ks_image *it)
 {
     return it->replaced && it->last_ns - it->first_ns < BEGINNING_NS;
 }
 
-/* ---- what kind of program it is ------------------------------------------------------------------ */
+/* ---- kind of program ------------------------------------------------------------------------- */
 
 static bool has_interpreter(int fd, const Elf64_Ehdr *h)
 {
@@ -144,13 +148,14 @@ static bool has_interpreter(int fd, const Elf64_Ehdr *h)
     for (uint32_t i = 0; i < h->e_phnum; i++) {
         off_t at = (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize);
         if (pread(fd, &p, sizeof p, at) != (ssize_t)sizeof p)
-            return true; /* odd, but no proof */
+            return true; /* unreadable: assume a dynamic program */
         if (p.p_type == PT_INTERP)
             return true;
     }
     return false;
 }
 
+/* From the ELF header: UNUSED if nothing in it prevents recording. */
 static ks_unrecorded classify_file(int fd)
 {
     Elf64_Ehdr h;
@@ -164,10 +169,59 @@ static ks_unrecorded classify_file(int fd)
     return KS_UNRECORDED_UNUSED;
 }
 
+/* Set-uid or set-gid to another user or group. */
 static bool raises_privileges(const struct stat *st)
 {
     return ((st->st_mode & S_ISUID) && st->st_uid != geteuid()) ||
            ((st->st_mode & S_ISGID) && st->st_gid != getegid());
+}
+
+/* ---- rights ---------------------------------------------------------------------------------- */
+
+/* Reads up to `room` numbers of a line of /proc/PID/status. @return how many were read. */
+static uint32_t read_numbers(const char *status, const char *line, int base, uint64_t *out,
+                             uint32_t room)
+{
+    const char *at = strstr(status, line);
+    uint32_t count = 0;
+    char *end;
+    if (!at)
+        return 0;
+    for (at += strlen(line); count < room; at = end) {
+        out[count] = strtoull(at, &end, base);
+        if (end == at)
+            break;
+        count++;
+    }
+    return count;
+}
+
+static bool all_same(const uint64_t *numbers, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (numbers[i] != numbers[0])
+            return false;
+    return true;
+}
+
+/* The four ids are real, effective, saved and file system: set-uid and set-gid change all but the
+ * real one. */
+ks_rights ks_process_rights(uint32_t pid)
+{
+    enum { IDS = 4 };
+    char path[64], status[8192], own[8192];
+    uint64_t users[IDS] = {0}, groups[IDS] = {0}, may = 0, we_may = 0;
+    snprintf(path, sizeof path, "/proc/%u/status", pid);
+    if (!kb_os_proc_is_ours() || !kb_os_read_file(path, status, sizeof status) ||
+        read_numbers(status, "\nUid:", 10, users, IDS) != IDS ||
+        read_numbers(status, "\nGid:", 10, groups, IDS) != IDS)
+        return KS_RIGHTS_UNKNOWN;
+    (void)kb_os_read_file("/proc/self/status", own, sizeof own);
+    (void)read_numbers(status, "\nCapPrm:", 16, &may, 1);
+    (void)read_numbers(own, "\nCapPrm:", 16, &we_may, 1);
+    if (!all_same(users, IDS) || !all_same(groups, IDS) || (may & ~we_may))
+        return KS_RIGHTS_RAISED;
+    return users[0] == geteuid() ? KS_RIGHTS_CLOSED : KS_RIGHTS_OTHER_USER;
 }
 
 static ks_unrecorded reason_of_rights(uint32_t pid)
@@ -178,16 +232,16 @@ static ks_unrecorded reason_of_rights(uint32_t pid)
                                         : KS_UNRECORDED_HIDDEN;
 }
 
-/* ---- what keeps it from attaching ---------------------------------------------------------------- */
+/* ---- obstacles to attaching ------------------------------------------------------------------ */
 
-static bool differs(uint32_t pid, const char *which, const char *ours)
+static bool has_other_namespace(uint32_t pid, const char *which, const char *ours)
 {
     char its[64];
     read_namespace(pid, which, its, sizeof its);
     return its[0] && strcmp(its, ours) != 0;
 }
 
-/* By the process's own root directory. What cannot be found out counts as visible. */
+/* Looks up the pool through the process' own root directory. Unknown counts as visible. */
 static bool sees_pool(const ks_surroundings *s, uint32_t pid)
 {
     char path[KS_PATH_BYTES + 64];
@@ -216,23 +270,27 @@ static bool status_number(const char *text, const char *line, int column, int ba
     return true;
 }
 
+/* May it open the pool file: as its owner, or with CAP_DAC_OVERRIDE? */
 static bool may_open_pool(const ks_surroundings *s, uint32_t pid)
 {
     enum { OF_FILES = 3 }; /* Uid: real, effective, saved, of files */
     char path[64], text[4096];
     uint64_t user, capabilities;
-    if (!s->pool_inode || !kb_os_read_file(proc_file(pid, "status", path), text, sizeof text) ||
+    if (!s->pool_inode ||
+        !kb_os_read_file(format_proc_path(pid, "status", path), text, sizeof text) ||
         !status_number(text, "\nUid:", OF_FILES, 10, &user) || user == s->pool_owner)
         return true;
     return !status_number(text, "\nCapEff:", 0, 16, &capabilities) ||
            (capabilities >> CAP_DAC_OVERRIDE & 1);
 }
 
-static bool has_room(const ks_surroundings *s, uint32_t pid)
+/* Does RLIMIT_AS leave room to map the pool? */
+static bool has_address_space(const ks_surroundings *s, uint32_t pid)
 {
     static const char line[] = "Max address space";
     char path[64], text[4096];
-    if (!s->pool_bytes || !kb_os_read_file(proc_file(pid, "limits", path), text, sizeof text))
+    if (!s->pool_bytes ||
+        !kb_os_read_file(format_proc_path(pid, "limits", path), text, sizeof text))
         return true;
     const char *at = strstr(text, line);
     char *end;
@@ -241,13 +299,14 @@ static bool has_room(const ks_surroundings *s, uint32_t pid)
     uint64_t limit = strtoull(at + sizeof line - 1, &end, 10), pages;
     if (end == at + sizeof line - 1) /* "unlimited" */
         return true;
-    if (!kb_os_read_file(proc_file(pid, "statm", path), text, sizeof text))
+    if (!kb_os_read_file(format_proc_path(pid, "statm", path), text, sizeof text))
         return true;
     pages = strtoull(text, NULL, 10);
     return pages * kb_os_page_bytes() + s->pool_bytes <= limit;
 }
 
-/* Programs may write over their environment to change their title: only what still looks like one counts. */
+/* Programs may overwrite their environment to change their title: valid only if every string has a
+ * '='. */
 static bool is_environment(const char *text, size_t size)
 {
     for (size_t at = 0; at < size; at += strlen(text + at) + 1)
@@ -256,6 +315,7 @@ static bool is_environment(const char *text, size_t size)
     return true;
 }
 
+/* `text` holds NUL-terminated strings, `size` bytes of them. */
 static ks_unrecorded classify_environment(const ks_surroundings *s, const char *text, size_t size)
 {
     static const char name[] = "CKINETO_SESSION=";
@@ -269,10 +329,11 @@ static ks_unrecorded classify_environment(const ks_surroundings *s, const char *
     return KS_UNRECORDED_ENVIRONMENT;
 }
 
+/* Reads the environment that the image was started with. */
 static ks_unrecorded look_at_environment(const ks_surroundings *s, uint32_t pid)
 {
     char path[64], *text = malloc(ENVIRONMENT_BYTES + 1);
-    int fd = text ? open(proc_file(pid, "environ", path), O_RDONLY | O_CLOEXEC) : -1;
+    int fd = text ? open(format_proc_path(pid, "environ", path), O_RDONLY | O_CLOEXEC) : -1;
     ks_unrecorded why = KS_UNRECORDED_UNUSED;
     size_t size = 0;
     ssize_t n = -1;
@@ -289,12 +350,12 @@ static ks_unrecorded look_at_environment(const ks_surroundings *s, uint32_t pid)
     return why;
 }
 
-/* What stops a program that could record, in the order in which it would fail. */
+/* What prevents a suitable program from attaching, in the order in which attaching would fail. */
 static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
 {
     bool visible = sees_pool(s, pid);
-    if (differs(pid, "ns/pid", s->pid_namespace) ||
-        (!visible && differs(pid, "ns/mnt", s->mount_namespace)))
+    if (has_other_namespace(pid, "ns/pid", s->pid_namespace) ||
+        (!visible && has_other_namespace(pid, "ns/mnt", s->mount_namespace)))
         return KS_UNRECORDED_NAMESPACE;
     ks_unrecorded why = s->pool_inode ? look_at_environment(s, pid) : KS_UNRECORDED_UNUSED;
     if (why != KS_UNRECORDED_UNUSED)
@@ -303,10 +364,10 @@ static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
         return KS_UNRECORDED_INVISIBLE;
     if (!may_open_pool(s, pid))
         return KS_UNRECORDED_REFUSED;
-    return has_room(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
+    return has_address_space(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
 }
 
-/* ---- all of that --------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static void look_at_program(const ks_surroundings *s, ks_image *it)
 {
@@ -314,7 +375,7 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
     struct stat st;
     it->exec_id = find_exec_id(it);
     (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
-    if (stat(proc_file(it->pid, "exe", path), &st) != 0) {
+    if (stat(format_proc_path(it->pid, "exe", path), &st) != 0) {
         it->why = errno == EACCES ? reason_of_rights(it->pid) : KS_UNRECORDED_BRIEF;
         return;
     }
@@ -330,17 +391,18 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
         it->why = find_obstacle(s, it->pid);
 }
 
-/* ---- what it has loaded -------------------------------------------------------------------------- */
+/* ---- loaded libraries ------------------------------------------------------------------------ */
 
 typedef struct loaded {
     bool torch, opencl, recorder;
 } loaded;
 
+/* Reads /proc/PID/maps until the recorder is found. */
 static loaded search_libraries(uint32_t pid)
 {
     char path[64], line[4096];
     loaded found = {false, false, false};
-    FILE *maps = fopen(proc_file(pid, "maps", path), "re");
+    FILE *maps = fopen(format_proc_path(pid, "maps", path), "re");
     while (maps && !found.recorder && fgets(line, sizeof line, maps)) {
         found.torch |= strstr(line, "/libtorch_cpu.so") != NULL;
         found.opencl |= strstr(line, "/libOpenCL.so") != NULL;
@@ -351,10 +413,12 @@ static loaded search_libraries(uint32_t pid)
     return found;
 }
 
-/* Libraries are loaded late, and maps are long: searched when the program has had time to begin, when it has
- * taken this much CPU time, and each time that doubled. */
+/* Libraries may be loaded late, and reading maps is slow: they are searched once the program has
+ * had time to begin, when it has used this much CPU time, and each time that its CPU time has
+ * doubled. */
 #define FIRST_SEARCH_NS UINT64_C(20000000)
 
+/* Only changes reasons that libraries can explain better. */
 static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded *found)
 {
     bool may_change = it->why == KS_UNRECORDED_UNUSED || it->why == KS_UNRECORDED_TORCH ||
@@ -376,7 +440,7 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
     if (!has_worked && (it->was_searched || !has_begun))
         return;
     if (!it->was_searched && it->why == KS_UNRECORDED_ENVIRONMENT)
-        look_at_program(s, it); /* in the middle of an exec there is none */
+        look_at_program(s, it); /* it may have been examined in the middle of an exec */
     loaded found = search_libraries(it->pid);
     it->was_searched = true;
     it->has_recorder |= found.recorder;
@@ -385,9 +449,9 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
     take_libraries(s, it, &found);
 }
 
-/* ---- a look ---------------------------------------------------------------------------------------- */
+/* ---- examining ------------------------------------------------------------------------------- */
 
-void ks_image_look(const ks_surroundings *s, ks_image *it)
+void ks_image_examine(const ks_surroundings *s, ks_image *it)
 {
     bool known = it->first_ns && (it->inode || it->why != KS_UNRECORDED_BRIEF);
     it->last_ns = kb_clock_ns(CLOCK_MONOTONIC);

@@ -1,5 +1,5 @@
-/* One program image of a process, looked at from outside: which it is, and why it may not record. An
- * exec makes a process another image. */
+/* One program image of a process, examined from outside: its identity, and why it may not record.
+ * Each exec gives the process a new image. Used by children.c. */
 #ifndef KS_PROCESS_IMAGE_H
 #define KS_PROCESS_IMAGE_H
 
@@ -14,15 +14,17 @@
              "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without "   \
              "these, or install ckineto by pip and import it in the program")                      \
     X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")             \
-    X(OPENCL, "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "      \
-              "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")  \
+    X(OPENCL,                                                                                      \
+      "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "            \
+      "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")        \
     X(STATIC, "statically linked: nothing can be loaded into it")                                  \
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid, set-gid or file capabilities)")               \
     X(NAMESPACE, "in another pid or mount namespace")                                              \
     X(INVISIBLE, "cannot see the recording's buffer: another root directory (chroot)")             \
     X(REFUSED, "may not open the recording's buffer: runs as another user than the recorder")      \
-    X(NO_MEMORY, "has no room for the recording's buffer: its address space is limited (ulimit -v)") \
+    X(NO_MEMORY,                                                                                   \
+      "has no room for the recording's buffer: its address space is limited (ulimit -v)")          \
     X(ENVIRONMENT, "was started without the recording's environment: CKINETO_SESSION is not set")  \
     X(OTHER_RECORDING, "belongs to another recording: CKINETO_SESSION names another buffer")       \
     X(OTHER_VERSION, "has a library of another version of ckineto, which cannot read the "         \
@@ -39,17 +41,17 @@ typedef enum ks_unrecorded {
         KS_UNRECORDED_COUNT
 } ks_unrecorded;
 
-/** The ledger's words. */
+/** The text for the ledger. */
 const char *ks_unrecorded_text(ks_unrecorded why);
 
-/* What a process needs to attach, and where the recorder is. */
+/* What a process needs in order to attach, and the namespaces of the recorder. */
 typedef struct ks_surroundings {
     char pool_path[KS_PATH_BYTES];
     uint64_t pool_bytes;
     dev_t pool_device; /* of its file; with the inode, 0: not known */
     ino_t pool_inode;
     uid_t pool_owner;
-    bool python_left_out; /* by the command: nothing is wrong with Python's processes */
+    bool python_left_out; /* by the command: Python processes are excluded on purpose */
     char pid_namespace[64], mount_namespace[64];
 } ks_surroundings;
 
@@ -59,10 +61,10 @@ void ks_surroundings_init(ks_surroundings *s, const char *pool_path, uint64_t po
 /* A process between two execs. */
 typedef struct ks_image {
     uint32_t pid;
-    uint32_t pass;                /* the caller's: when it was looked at last */
-    uint64_t first_ns, last_ns;   /* looks at it; CLOCK_MONOTONIC, 0: there was none */
+    uint32_t pass;                /* the caller's: pass in which it was last examined */
+    uint64_t first_ns, last_ns;   /* first and last examination; CLOCK_MONOTONIC, 0: none */
     uint64_t start_time, exec_id; /* as in kf_process_entry; exec_id 0: cannot be read */
-    uint64_t random_at;           /* where in it the bytes lie that exec_id is made of */
+    uint64_t random_at;           /* address of the bytes that exec_id is computed from */
     ks_unrecorded why;            /* if it is not recorded */
     bool was_searched;            /* for libraries */
     bool has_recorder;            /* libckineto-rt is loaded into it */
@@ -71,15 +73,15 @@ typedef struct ks_image {
     bool gone;                    /* the process has ended */
     dev_t device;                 /* of the program file, with its inode */
     ino_t inode;
-    uint64_t cpu_ns;              /* of the process, at the last look */
-    uint64_t next_search_ns;      /* CPU time at which its libraries are searched again */
+    uint64_t cpu_ns;         /* of the process, at the last examination */
+    uint64_t next_search_ns; /* CPU time at which its libraries are searched again */
     char name[32];
 } ks_image;
 
-/** Did it go as soon as it came: a shell that becomes the program, say? */
-bool ks_image_passed_by(const ks_image *it);
-/** Is what runs in the process now still this image? What cannot be read counts as unchanged. */
+/** Was it replaced at once, like a shell that executes the program? */
+bool ks_image_is_transient(const ks_image *it);
+/** Does the process still run this image? An unreadable process counts as unchanged. */
 bool ks_image_is_current(ks_image *it);
-/** Look at the process again. The first look finds out what program it is, later ones what it loaded. */
-void ks_image_look(const ks_surroundings *s, ks_image *it);
+/** Examine the process again: first its program, later the libraries that it loaded. */
+void ks_image_examine(const ks_surroundings *s, ks_image *it);
 #endif

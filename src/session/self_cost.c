@@ -1,13 +1,13 @@
-/* The account of a recording's own cost. Records are counted in the chunks that are copied out, and
- * each is taken for what it took the program when it attached; what is slow was timed there; CPU
- * time is the kernel's. */
+/* The account of a recording's own cost. Records are counted in the chunks that are copied out and
+ * multiplied by the cost of one record, which each program measures when it attaches. Slow
+ * operations are timed in the programs. CPU times are the kernel's. */
 #include "session/self_cost.h"
 #include "session/session.h"
 
 #include <sys/resource.h>
 #include <time.h>
 
-/* ---- counting ------------------------------------------------------------------------------------ */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static uint32_t least_words(uint32_t type)
 {
@@ -18,8 +18,8 @@ static uint32_t least_words(uint32_t type)
     return least[type] ? least[type] : 2;
 }
 
-/* Parts of an operator: KF_FUNCTION_…, in the first word behind its ids and its name. */
-static uint32_t parts_of(const uint64_t *record, uint32_t words)
+/* KF_FUNCTION_… bits of an operator: in the first word after its ids and its name. */
+static uint32_t operator_parts(const uint64_t *record, uint32_t words)
 {
     uint32_t props = kf_header_aux(record[0]) >> 8, at = 2;
     at += (props & KF_PROP_CORRELATION) != 0;
@@ -31,6 +31,7 @@ static uint32_t parts_of(const uint64_t *record, uint32_t words)
     return at < words ? (uint32_t)record[at] & 0xfff : 0;
 }
 
+/* Ends, keyframes and the like have no extra words. */
 static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
 {
     uint32_t type = kf_header_type(record[0]);
@@ -42,10 +43,10 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
     uint32_t least = least_words(type);
     t->more_words += words > least ? words - least : 0;
     if (type == KF_SHED && words >= least)
-        t->shed += record[2];
+        t->throttled += record[2];
     if (type != KF_BEGIN || !(kf_header_aux(record[0]) >> 8 & KF_PROP_FUNCTION))
         return;
-    uint32_t parts = parts_of(record, words);
+    uint32_t parts = operator_parts(record, words);
     t->operators++;
     t->with_stack += (parts & KF_FUNCTION_STACK) != 0;
     t->with_inputs += (parts & KF_FUNCTION_INPUTS) != 0;
@@ -53,16 +54,16 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
 
 uint64_t ks_tally_events(const ks_tally *t)
 {
-    static const kf_type events[] = {KF_END,     KF_INSTANT, KF_ASYNC_BEGIN, KF_COUNTER,
-                                     KF_MEMORY,  KF_DEVICE,  KF_RANGE};
+    static const kf_type events[] = {KF_END,    KF_INSTANT, KF_ASYNC_BEGIN, KF_COUNTER,
+                                     KF_MEMORY, KF_DEVICE,  KF_RANGE};
     uint64_t sum = 0;
     for (size_t i = 0; i < KB_COUNT(events); i++)
         sum += t->records[events[i]];
     return sum;
 }
 
-/* What nearly all records are: ranges without more. Branches that always go the same way do not
- * wait for what was read. @return words that were passed. */
+/* Fast path: nearly all records are ranges without arguments. Predictable branches do not wait for
+ * the memory that was read. @return index of the first word that is not part of such a range. */
 static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t at, uint32_t count)
 {
     const uint64_t mask = kf_header(63, 1023, 0xff00, 0), plain = kf_header(KF_BEGIN, 2, 0, 0);
@@ -82,19 +83,21 @@ static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t a
     return at;
 }
 
-/* Not all records say when they were made: those are where the one before them is. */
-static bool is_in(const ks_part *part, const uint64_t *record, uint32_t words, bool before)
+/* Records without a time of their own are in the part if the record before them is. */
+static bool is_record_in_part(const ks_part *part, const uint64_t *record, uint32_t words,
+                              bool before)
 {
-    static const bool tells[KF_TYPE_COUNT] = {
+    static const bool has_time[KF_TYPE_COUNT] = {
         [KF_KEYFRAME] = true,  [KF_BEGIN] = true,   [KF_INSTANT] = true, [KF_ASYNC_BEGIN] = true,
         [KF_ASYNC_END] = true, [KF_COUNTER] = true, [KF_MEMORY] = true,
     };
     uint32_t type = kf_header_type(record[0]);
-    if (words < 2 || type >= KF_TYPE_COUNT || !tells[type])
+    if (words < 2 || type >= KF_TYPE_COUNT || !has_time[type])
         return before;
     return record[1] >= part->from_ticks && record[1] <= part->until_ticks;
 }
 
+/* Only records whose time lies in the part; stops at a malformed record. */
 static void tally_part(ks_tally *t, const uint64_t *words, uint32_t count, const ks_part *part)
 {
     uint32_t counted = 0;
@@ -103,7 +106,7 @@ static void tally_part(ks_tally *t, const uint64_t *words, uint32_t count, const
         uint32_t n = kf_header_words(words[at]);
         if (words[at] == 0 || n == 0 || n > count - at)
             break;
-        in = is_in(part, words + at, n, in);
+        in = is_record_in_part(part, words + at, n, in);
         if (in) {
             tally_record(t, words + at, n);
             counted += n;
@@ -114,6 +117,7 @@ static void tally_part(ks_tally *t, const uint64_t *words, uint32_t count, const
     t->bytes += counted * 8u;
 }
 
+/* Stops at a malformed record. */
 static void tally_whole(ks_tally *t, const uint64_t *words, uint32_t count)
 {
     t->chunks++;
@@ -150,17 +154,18 @@ void ks_tally_rest(ks_tally *t, const kf_pool *pool)
     }
 }
 
-/* ---- CPU time ------------------------------------------------------------------------------------ */
+/* ---- CPU time -------------------------------------------------------------------------------- */
 
 static uint64_t timeval_ns(struct timeval t)
 {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
-static uint64_t usage_ns(int who, uint64_t *system_ns)
+/* CPU time of this process or its children (RUSAGE_…); 0: unknown. */
+static uint64_t usage_ns(int target, uint64_t *system_ns)
 {
     struct rusage r;
-    bool known = getrusage(who, &r) == 0;
+    bool known = getrusage(target, &r) == 0;
     if (system_ns)
         *system_ns = known ? timeval_ns(r.ru_stime) : 0;
     return known ? timeval_ns(r.ru_utime) + timeval_ns(r.ru_stime) : 0;
@@ -172,6 +177,7 @@ uint64_t ks_process_cpu_ns(uint32_t pid)
     return pid && clock_getcpuclockid((pid_t)pid, &clock) == 0 ? kb_clock_ns(clock) : 0;
 }
 
+/* CPU times now, as far as this side of the recording can know them. */
 static ks_spent spent_now(const ks_account *a)
 {
     ks_spent s = {0};
@@ -185,16 +191,19 @@ static ks_spent spent_now(const ks_account *a)
     return s;
 }
 
-static uint64_t since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+/* 0 if the later value is smaller: counters of other processes may be reset. */
+static uint64_t elapsed_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 
 uint64_t ks_account_waited_ns(const ks_account *a, uint64_t program_ns)
 {
-    return since(since(usage_ns(RUSAGE_CHILDREN, NULL), a->then.children_ns), program_ns);
+    return elapsed_since(elapsed_since(usage_ns(RUSAGE_CHILDREN, NULL), a->then.children_ns),
+                         program_ns);
 }
 
-/* ---- processes ----------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------- */
 
-static ks_cpu *process_of(ks_account *a, uint32_t pid)
+/* Adds the process if it is new; NULL: out of memory. */
+static ks_cpu *find_account_process(ks_account *a, uint32_t pid)
 {
     for (size_t i = 0; i < a->processes.count; i++)
         if (a->processes.data[i].pid == pid)
@@ -204,9 +213,9 @@ static ks_cpu *process_of(ks_account *a, uint32_t pid)
                : NULL;
 }
 
-void ks_account_process(ks_account *a, uint32_t pid) { (void)process_of(a, pid); }
+void ks_account_process(ks_account *a, uint32_t pid) { (void)find_account_process(a, pid); }
 
-static bool on_process(void *context, const kf_process_entry *p, kineto_string name)
+static bool add_attached_process(void *context, const kf_process_entry *p, kineto_string name)
 {
     (void)name;
     ks_account_process(context, p->pid);
@@ -215,10 +224,10 @@ static bool on_process(void *context, const kf_process_entry *p, kineto_string n
 
 void ks_account_find_processes(ks_account *a, const kf_pool *pool)
 {
-    ks_pool_processes(pool, on_process, a);
+    ks_pool_processes(pool, add_attached_process, a);
 }
 
-void ks_account_look_at_processes(ks_account *a)
+void ks_account_read_processes(ks_account *a)
 {
     for (size_t i = 0; i < a->processes.count; i++) {
         ks_cpu *p = &a->processes.data[i];
@@ -232,7 +241,7 @@ void ks_account_join(ks_account *a, const ks_account *of)
 {
     for (size_t i = 0; i < of->processes.count; i++) {
         const ks_cpu *p = &of->processes.data[i];
-        ks_cpu *mine = process_of(a, p->pid);
+        ks_cpu *mine = find_account_process(a, p->pid);
         if (!mine)
             continue;
         mine->ns = KB_MAX(mine->ns, p->ns);
@@ -240,16 +249,17 @@ void ks_account_join(ks_account *a, const ks_account *of)
     }
 }
 
-/* A recorder knows those who have ended by its last look at them. */
+/* For a recorder: ended processes count with their last known CPU time. */
 static uint64_t programs_of_recorder(const ks_account *a, uint64_t children_ns, bool over)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < a->processes.count; i++)
-        sum += since(a->processes.data[i].ns, a->processes.data[i].begun_ns);
+        sum += elapsed_since(a->processes.data[i].ns, a->processes.data[i].begun_ns);
     return over ? KB_MAX(sum, children_ns) : sum;
 }
 
-/* A program knows those who have ended as what it waited for, all of their life. */
+/* For a program: ended children count as the CPU time that it waited for, over all of their life.
+ */
 static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
 {
     uint64_t sum = children_ns, before = 0;
@@ -258,12 +268,12 @@ static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
         if (p->is_gone)
             before += p->begun_ns;
         else
-            sum += since(p->ns, p->begun_ns);
+            sum += elapsed_since(p->ns, p->begun_ns);
     }
-    return since(sum, KB_MIN(before, children_ns));
+    return elapsed_since(sum, KB_MIN(before, children_ns));
 }
 
-/* ---- the account --------------------------------------------------------------------------------- */
+/* ---- the account ----------------------------------------------------------------------------- */
 
 void ks_account_begin(ks_account *a, const kf_control *control)
 {
@@ -273,14 +283,15 @@ void ks_account_begin(ks_account *a, const kf_control *control)
         a->ticks_then[i] = kb_load_relaxed(&control->cost_ticks[i]);
         a->calls_then[i] = kb_load_relaxed(&control->cost_calls[i]);
     }
-    ks_account_look_at_processes(a);
-    for (size_t i = 0; i < a->processes.count; i++) /* what they took before is none of it */
+    ks_account_read_processes(a);
+    for (size_t i = 0; i < a->processes.count; i++) /* CPU time from before does not count */
         a->processes.data[i].begun_ns = a->processes.data[i].ns;
     a->then = spent_now(a);
 }
 
 void ks_account_free(ks_account *a) { kb_vec_free(&a->processes); }
 
+/* Ticks that the counted records took in the programs' threads. */
 static double ticks_of_records(const ks_tally *t, const kf_control *control)
 {
     static const uint8_t single[] = {KF_INSTANT, KF_ASYNC_BEGIN, KF_ASYNC_END, KF_COUNTER,
@@ -295,10 +306,10 @@ static double ticks_of_records(const ks_tally *t, const kf_control *control)
     ticks = (double)t->records[KF_BEGIN] * units[KF_UNIT_PAIR];
     ticks += (double)singles * units[KF_UNIT_SINGLE];
     ticks += (double)t->more_words * units[KF_UNIT_WORD];
-    return ticks + (double)t->shed * units[KF_UNIT_MUTED];
+    return ticks + (double)t->throttled * units[KF_UNIT_MUTED];
 }
 
-/* Chunks that were never copied out, since the ring was overwritten, had been full as well. */
+/* Chunks of a ring that were overwritten before they were counted: assumed to have been full. */
 static double ticks_unseen(const ks_account *a, const kf_control *control)
 {
     uint64_t claimed = a->calls[KF_COST_CHUNK], seen = a->tally.chunks;
@@ -310,16 +321,17 @@ static double ticks_unseen(const ks_account *a, const kf_control *control)
 
 void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost *cost)
 {
+    KB_ASSERT(a->ns_per_tick >= 0);
     double ticks = ticks_of_records(&a->tally, control) + ticks_unseen(a, control);
     cost->estimated_ns = (uint64_t)(ticks * a->ns_per_tick);
 }
 
-void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out)
+void ks_account_read_timers(ks_account *a, const kf_control *control, ks_cost *out)
 {
     double other = 0, sources;
     for (uint32_t i = 0; i < KF_COST_COUNT; i++) {
-        a->ticks[i] = since(kb_load_relaxed(&control->cost_ticks[i]), a->ticks_then[i]);
-        a->calls[i] = since(kb_load_relaxed(&control->cost_calls[i]), a->calls_then[i]);
+        a->ticks[i] = elapsed_since(kb_load_relaxed(&control->cost_ticks[i]), a->ticks_then[i]);
+        a->calls[i] = elapsed_since(kb_load_relaxed(&control->cost_calls[i]), a->calls_then[i]);
         if (i != KF_COST_ATTACH && i != KF_COST_SOURCE)
             other += (double)a->ticks[i];
     }
@@ -328,7 +340,7 @@ void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out)
     out->fixed_ns = a->ticks[KF_COST_ATTACH] + (uint64_t)(sources * a->ns_per_tick);
 }
 
-void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cost *out)
+void ks_account_read(ks_account *a, const kf_control *control, bool over, ks_cost *out)
 {
     kb_clock_snapshot now;
     kb_clock_snapshot_take(control->ticks_clock, &now);
@@ -336,13 +348,13 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
     uint64_t ticks = now.ticks - a->begun.ticks;
     a->ns_per_tick = ns > 0 && ticks ? (double)ns / (double)ticks : 1;
     ks_spent spent = spent_now(a);
-    out->helpers_ns = since(spent.helpers_ns, a->then.helpers_ns);
-    out->recorder_ns = since(spent.recorder_ns, a->then.recorder_ns);
-    out->recorder_system_ns = since(spent.recorder_system_ns, a->then.recorder_system_ns);
-    ks_account_timed(a, control, out);
+    out->helpers_ns = elapsed_since(spent.helpers_ns, a->then.helpers_ns);
+    out->recorder_ns = elapsed_since(spent.recorder_ns, a->then.recorder_ns);
+    out->recorder_system_ns = elapsed_since(spent.recorder_system_ns, a->then.recorder_system_ns);
+    ks_account_read_timers(a, control, out);
     ks_account_estimate(a, control, out);
-    ks_account_look_at_processes(a);
-    uint64_t children_ns = since(spent.children_ns, a->then.children_ns);
+    ks_account_read_processes(a);
+    uint64_t children_ns = elapsed_since(spent.children_ns, a->then.children_ns);
     out->program_ns = a->by == KS_BY_PROGRAM ? programs_of_program(a, children_ns)
                                              : programs_of_recorder(a, children_ns, over);
 }

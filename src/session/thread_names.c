@@ -1,15 +1,16 @@
-/* Names that threads have in the system, read from outside while they are recorded.
+/* Names of recorded threads, read from outside through /proc.
  *
- * A thread that ends writes its name itself (record/thread_names.c); of those that run on, and of processes
- * that are killed, what /proc had at the last reading counts. It costs nothing more than looking whether the
- * thread is still there: the same file holds both. The first few names of a thread are written when they
- * are seen, so that a recovered recording has them; later ones at the end of the recording or window. */
+ * A thread that ends writes its name itself (record/thread_names.c). For threads that run on, and
+ * for killed processes, the last name that was read counts. Reading it is free where the collector
+ * checks whether the thread is alive: the same file holds both. The first few names of a thread are
+ * written when they are seen, so that a recovered recording has them; later ones at the end of the
+ * recording or window. */
 #include "session/collector.h"
 
 #include <pthread.h>
 
 #define MAX_THREADS 65536u
-#define SOON_WRITES 4u /* so many names of a thread are written when they are seen */
+#define SOON_WRITES 4u /* names of a thread that are written as soon as they are seen */
 
 typedef struct seen_thread {
     uint64_t owner; /* pid << 32 | tid */
@@ -19,7 +20,7 @@ typedef struct seen_thread {
 } seen_thread;
 
 struct ks_thread_names {
-    pthread_mutex_t lock; /* windows look from threads of their own */
+    pthread_mutex_t lock; /* traces of windows are built on other threads */
     KB_VEC(seen_thread) all;
     kb_map by_owner; /* owner → index */
 };
@@ -44,8 +45,8 @@ void ks_thread_names_destroy(ks_thread_names *n)
     free(n);
 }
 
-/* "PID (NAME) S …": the name may hold anything. */
-static bool name_of_stat(const char *stat, char name[KB_OS_THREAD_NAME_BYTES])
+/* Parses "PID (NAME) S …"; the name may contain any character, also parentheses. */
+static bool parse_stat_name(const char *stat, char name[KB_OS_THREAD_NAME_BYTES])
 {
     const char *begin = strchr(stat, '('), *end = strrchr(stat, ')');
     if (!begin || !end || end - begin < 2 || end - begin > (ptrdiff_t)KB_OS_THREAD_NAME_BYTES)
@@ -56,7 +57,8 @@ static bool name_of_stat(const char *stat, char name[KB_OS_THREAD_NAME_BYTES])
     return true;
 }
 
-static seen_thread *thread_of(ks_thread_names *n, uint64_t owner)
+/* Called with the lock. Adds the thread if it is new; NULL: the table is full. */
+static seen_thread *find_seen_thread(ks_thread_names *n, uint64_t owner)
 {
     const uint64_t *known = kb_map_find(&n->by_owner, owner);
     if (known)
@@ -68,8 +70,9 @@ static seen_thread *thread_of(ks_thread_names *n, uint64_t owner)
     return &n->all.data[n->all.count - 1];
 }
 
-/* A thread begins with the name of the one that made it: what the first one has names no other. */
-static bool is_of_first(uint64_t owner, const char *name)
+/* A new thread inherits the name of its creator: the name of the main thread says nothing about
+ * others. */
+static bool is_inherited_name(uint64_t owner, const char *name)
 {
     char first[KB_OS_THREAD_NAME_BYTES];
     uint32_t pid = (uint32_t)(owner >> 32);
@@ -77,36 +80,40 @@ static bool is_of_first(uint64_t owner, const char *name)
            strcmp(first, name) == 0;
 }
 
+/* Called with the lock. */
 static void write_name(seen_thread *t, const kf_pool *pool)
 {
     kf_thread_entry entry = {(uint32_t)(t->owner >> 32), (uint32_t)t->owner};
     uint32_t size = (uint32_t)strlen(t->name);
     kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {t->name, size}};
+    KB_ASSERT(t->is_news);
     t->is_news = false;
     t->writes++;
-    /* Names are the first to go when room for texts runs short. */
+    /* When the dictionary gets full, thread names are the first to be omitted. */
     if (kb_load_relaxed(&pool->control->dictionary_used) < pool->dictionary_words / 4 * 3)
         (void)kf_dictionary_add(pool, KF_ENTRY_THREAD_NAME, parts, KB_COUNT(parts));
 }
 
-static void take_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *name)
+/* Called with the lock. */
+static void update_thread_name(ks_thread_names *n, const kf_pool *pool, uint64_t owner,
+                               const char *name)
 {
-    seen_thread *t = thread_of(n, owner);
+    seen_thread *t = find_seen_thread(n, owner);
     if (!t || strcmp(t->name, name) == 0)
         return;
     memcpy(t->name, name, KB_OS_THREAD_NAME_BYTES);
-    t->is_news = !is_of_first(owner, name);
+    t->is_news = !is_inherited_name(owner, name);
     if (t->is_news && t->writes < SOON_WRITES)
         write_name(t, pool);
 }
 
-void ks_thread_names_see(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat)
+void ks_thread_names_note(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat)
 {
     char name[KB_OS_THREAD_NAME_BYTES] = "";
-    if (!n || !name_of_stat(stat, name))
+    if (!n || !parse_stat_name(stat, name))
         return;
     (void)pthread_mutex_lock(&n->lock);
-    take_name(n, pool, owner, name);
+    update_thread_name(n, pool, owner, name);
     (void)pthread_mutex_unlock(&n->lock);
 }
 
@@ -117,9 +124,10 @@ void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool)
         uint64_t claim = kf_chunk_claim_of(pool, i), owner = kf_claim_owner(claim);
         if (kf_claim_state(claim) != KF_CHUNK_LIVE || !owner)
             continue;
-        snprintf(path, sizeof path, "/proc/%u/task/%u/stat", (uint32_t)(owner >> 32), (uint32_t)owner);
+        snprintf(path, sizeof path, "/proc/%u/task/%u/stat", (uint32_t)(owner >> 32),
+                 (uint32_t)owner);
         if (kb_os_read_file(path, stat, sizeof stat))
-            ks_thread_names_see(n, pool, owner, stat);
+            ks_thread_names_note(n, pool, owner, stat);
     }
 }
 

@@ -1,10 +1,14 @@
-/* A recording that comes and goes: windows over the pool of an on-demand recorder, and its ring.
+/* Windows over the pool of an on-demand recorder, and its ring.
  *
- * While nobody wants anything the gate is closed, and nothing wakes. Of a window, first the sources
- * that need time to get ready are recorded (warm), then everything (slot). A chunk that ended
- * before all windows began is given back, or stays in the buffer as part of the ring, where writers
- * themselves take the oldest; all others are copied out as in any recording, until the window that
- * wants them has been built. Then the spool is emptied. */
+ * While no window is open the gate is closed and nothing wakes up. A window first records the
+ * sources that need time to get ready (warm), then all kinds (slot). A chunk that ended before all
+ * windows began is freed, or stays in the buffer as part of the ring, where writers reclaim the
+ * oldest themselves. All other chunks are copied out as in any recording, until the trace of the
+ * window that needs them has been built. When no window is left, the spool is truncated.
+ *
+ * Life of a ks_window: free → prepared (used, warm) → armed or limited (slot) → stopped → built →
+ * released. The polling thread takes it to "stopped"; build and release may run on another thread.
+ */
 #include "session/collector.h"
 
 #include <time.h>
@@ -12,14 +16,14 @@
 #define MILLISECOND  UINT64_C(1000000)
 #define SECOND       (1000 * MILLISECOND)
 #define IDLE_SCAN_NS (10 * SECOND) /* for chunks of threads that died */
-#define CROWDED      4u            /* of so many chunks one is in a thread's hands: sooner */
+#define CROWDED      4u            /* one chunk in this many is held by a thread: scan sooner */
 #define YOUNG_NS     (100 * MILLISECOND)
 #define HAND_OVER_NS (3 * SECOND) /* sources that take longer are late */
-#define MOST_AGO_NS  1e18         /* the page may say anything */
-#define NOBODY       UINT64_MAX
+#define MAX_AGO_NS   1e18         /* the control page is untrusted */
+#define NEVER        UINT64_MAX
 #define NO_SLOT      UINT32_MAX
 
-/* What programs record themselves: needs no time to get ready. */
+/* Kinds that programs record themselves: these sources need no time to get ready. */
 #define HOST_KINDS                                                                                 \
     (KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) |          \
      KINETO_KIND_BIT(KINETO_KIND_CPU_INSTANT_EVENT) |                                              \
@@ -28,9 +32,10 @@
 
 static uint64_t now_ticks(const ks_collector *c) { return kb_ticks(c->pool.control->ticks_clock); }
 
-static void lock(ks_collector *c) { (void)pthread_mutex_lock(&c->lock); }
-static void unlock(ks_collector *c) { (void)pthread_mutex_unlock(&c->lock); }
+static void lock_windows(ks_collector *c) { (void)pthread_mutex_lock(&c->lock); }
+static void unlock_windows(ks_collector *c) { (void)pthread_mutex_unlock(&c->lock); }
 
+/* Ticks in a duration. */
 static uint64_t ticks_in(const ks_collector *c, uint64_t ns)
 {
     return (uint64_t)((double)ns * c->ticks_per_ns);
@@ -46,7 +51,8 @@ kineto_status ks_windows_init(ks_collector *c, kineto_error *err)
 
 void ks_windows_free(ks_collector *c) { (void)pthread_mutex_destroy(&c->lock); }
 
-/* The rate is needed to a thousandth at most: for what is near. */
+/* Measures the tick rate over 2 ms: exact to about a thousandth, which is enough for intervals of
+ * seconds. Absolute times come from clock snapshots. */
 static void find_rate(ks_collector *c)
 {
     const struct timespec wait = {0, 2000000};
@@ -58,6 +64,7 @@ static void find_rate(ks_collector *c)
     c->ticks_per_ns = ns > 0 && b.ticks > a.ticks ? (double)(b.ticks - a.ticks) / (double)ns : 1;
 }
 
+/* Opens the window of the ring, which lasts as long as the recording. */
 static kineto_status ring_open(ks_collector *c, kineto_error *err)
 {
     kf_control *control = c->pool.control;
@@ -69,7 +76,7 @@ static kineto_status ring_open(ks_collector *c, kineto_error *err)
     if (c->options.wants)
         kf_window_want(control, c->window, c->options.wants);
     kb_store_relaxed(&control->windows[c->window].keep_newest, 1u);
-    (void)ks_windows_look(c);
+    (void)ks_windows_update(c);
     return KINETO_OK;
 }
 
@@ -85,9 +92,9 @@ kineto_status ks_windows_start(ks_collector *c, kineto_error *err)
 
 void ks_collector_program_ended(ks_collector *c)
 {
-    lock(c);
+    lock_windows(c);
     c->over = true;
-    unlock(c);
+    unlock_windows(c);
 }
 
 bool ks_collector_has_recorded(const ks_collector *c)
@@ -97,11 +104,11 @@ bool ks_collector_has_recorded(const ks_collector *c)
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-/* Of programs that have sessions of their own in this pool; *newest: one is content with the ring.
- */
-static uint64_t others_want(const ks_collector *c, bool *newest)
+/* From when on sessions that programs opened in this pool need chunks; NEVER: none does. *newest:
+ * one of them is a ring. */
+static uint64_t foreign_windows_from(const ks_collector *c, bool *newest)
 {
-    uint64_t from = NOBODY;
+    uint64_t from = NEVER;
     uint32_t self = kb_os_pid();
     *newest = false;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
@@ -116,45 +123,48 @@ static uint64_t others_want(const ks_collector *c, bool *newest)
     return from;
 }
 
-/* With the lock. What ended before is nobody's. */
+/* With the lock: chunks that ended before this time are not needed by any window. */
 static uint64_t kept_from(const ks_collector *c, bool *newest)
 {
-    uint64_t from = others_want(c, newest);
+    uint64_t from = foreign_windows_from(c, newest);
     for (uint32_t i = 0; i < KS_WINDOWS; i++)
         if (c->windows[i].used)
             from = KB_MIN(from, c->windows[i].kept_from);
     return from;
 }
 
-/* With the lock: in a ring, writers take over what no window wants. @return what is wanted. */
-static uint64_t protect(const ks_collector *c, bool *ring)
+/* With the lock: publishes from when on chunks are protected. In a ring, writers reclaim older
+ * ones.
+ *  @return that time; NEVER: no window needs any chunk. */
+static uint64_t update_protection(const ks_collector *c, bool *ring)
 {
     kf_control *control = c->pool.control;
     uint64_t from = kept_from(c, ring);
     *ring |= c->options.ring_ns != 0;
-    kb_store_relaxed(&control->ring_protect_ticks, from == NOBODY ? 0 : from);
+    kb_store_relaxed(&control->ring_protect_ticks, from == NEVER ? 0 : from);
     kb_store_relaxed(&control->full_policy, (uint32_t)(*ring ? KF_FULL_RING : KF_FULL_DROP));
     return from;
 }
 
-bool ks_windows_look(ks_collector *c)
+bool ks_windows_update(ks_collector *c)
 {
     uint64_t now = now_ticks(c), young = ticks_in(c, YOUNG_NS);
-    lock(c);
-    c->pass_from = protect(c, &c->pass_ring);
-    unlock(c);
+    lock_windows(c);
+    c->pass_from = update_protection(c, &c->pass_ring);
+    unlock_windows(c);
     c->pass_young = now > young ? now - young : 0;
-    c->spool_is_used |= c->pass_from != NOBODY;
-    return c->pass_from != NOBODY;
+    c->spool_is_used |= c->pass_from != NEVER;
+    return c->pass_from != NEVER;
 }
 
 bool ks_window_wants(const ks_collector *c, uint64_t last_ticks)
 {
-    return c->pass_from != NOBODY && last_ticks >= c->pass_from;
+    return c->pass_from != NEVER && last_ticks >= c->pass_from;
 }
 
-/* Who just opens a window may want what was sealed a moment ago. */
-void ks_window_leave(ks_collector *c, const ks_pending *p)
+/* Young chunks are kept: a session that is just being opened may need what was sealed a moment ago.
+ */
+void ks_window_skip_chunk(ks_collector *c, const ks_pending *p)
 {
     if (!c->pass_ring && p->last_ticks < c->pass_young)
         (void)kf_chunk_free(&c->pool, p->chunk.index, p->claim);
@@ -162,14 +172,15 @@ void ks_window_leave(ks_collector *c, const ks_pending *p)
 
 /* ---- while nothing happens ------------------------------------------------------------------- */
 
-/* What the windows before needed. A new one may begin before anything is idle. */
+/* Truncates the spool once no window and no reader needs it; also called when a window begins,
+ * which may happen before the collector was ever idle. */
 static void spool_empty(ks_collector *c)
 {
     kineto_error err;
     bool newest;
-    lock(c);
-    bool unread = c->readers == 0 && kept_from(c, &newest) == NOBODY;
-    unlock(c);
+    lock_windows(c);
+    bool unread = c->readers == 0 && kept_from(c, &newest) == NEVER;
+    unlock_windows(c);
     if (!unread || !c->spool_is_used)
         return;
     if (ks_spool_reset(c->spool, &err))
@@ -180,8 +191,9 @@ static void spool_empty(ks_collector *c)
     kb_store_relaxed(&c->pool.control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL], 0);
 }
 
-/* What is older than our ring wants is no loss. */
-static void ring_go_on(ks_collector *c)
+/* Moves window_ticks forward: evicted chunks that are older than the ring's length are not counted
+ * as losses. */
+static void advance_ring(ks_collector *c)
 {
     uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
     if (length && now > length && now - length > c->first_ticks)
@@ -189,7 +201,7 @@ static void ring_go_on(ks_collector *c)
     ks_collector_clock(c);
 }
 
-/* Chunks in the hands of threads, dead ones among them, are no room for others. */
+/* Chunks that are held by threads, possibly dead ones, are not available to others. */
 static bool is_crowded(const ks_collector *c)
 {
     uint32_t live = 0;
@@ -205,7 +217,7 @@ uint64_t ks_windows_idle(ks_collector *c)
     spool_empty(c);
     if (c->pass_ring && now >= c->next_second_ns) {
         c->next_second_ns = now + SECOND;
-        ring_go_on(c);
+        advance_ring(c);
         ks_thread_names_read(c->thread_names, &c->pool);
         if (is_crowded(c))
             c->next_scan_ns = now;
@@ -229,35 +241,37 @@ void ks_collector_wake(const ks_collector *c) { kf_windows_changed(c->pool.contr
 
 /* ---- a window -------------------------------------------------------------------------------- */
 
-static ks_window *window_take(ks_collector *c)
+static ks_window *take_free_window(ks_collector *c)
 {
     ks_window *free_one = NULL;
-    lock(c);
+    lock_windows(c);
     for (uint32_t i = 0; i < KS_WINDOWS && !free_one; i++)
         if (!c->windows[i].used)
             free_one = &c->windows[i];
     if (free_one) {
         memset(free_one, 0, sizeof *free_one);
         free_one->used = true;
-        free_one->kept_from = NOBODY;
+        free_one->kept_from = NEVER;
         free_one->warm = free_one->slot = NO_SLOT;
     }
-    unlock(c);
+    unlock_windows(c);
     return free_one;
 }
 
-static void keep_from(ks_collector *c, ks_window *w, uint64_t ticks)
+static void keep_window_from(ks_collector *c, ks_window *w, uint64_t ticks)
 {
     bool ring;
-    lock(c);
+    lock_windows(c);
+    KB_ASSERT(w->used && ticks != NEVER);
     w->kept_from = ticks;
-    (void)protect(c, &ring);
-    unlock(c);
+    (void)update_protection(c, &ring);
+    unlock_windows(c);
 }
 
 static kineto_status slot_open(ks_collector *c, const ks_window *w, uint64_t kinds, uint32_t *slot,
                                kineto_error *err)
 {
+    KB_ASSERT(w->used && *slot == NO_SLOT);
     *slot = kf_window_open(c->pool.control, kinds, now_ticks(c));
     if (*slot == NO_SLOT)
         return kb_fail(err, KINETO_E_LIMIT,
@@ -268,6 +282,7 @@ static kineto_status slot_open(ks_collector *c, const ks_window *w, uint64_t kin
     return KINETO_OK;
 }
 
+/* Closes a window of the control page, if it is open. */
 static void slot_close(ks_collector *c, uint32_t *slot)
 {
     if (*slot != NO_SLOT)
@@ -275,22 +290,22 @@ static void slot_close(ks_collector *c, uint32_t *slot)
     *slot = NO_SLOT;
 }
 
-/* While nothing is recorded nobody looks who attaches. */
-static void open_account(ks_collector *c, ks_window *w)
+/* Brings the list of processes up to date first: it is not maintained while nothing is recorded. */
+static void open_window_account(ks_collector *c, ks_window *w)
 {
-    lock(c);
+    lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     ks_account_join(&w->account, &c->account);
     ks_account_begin(&w->account, c->pool.control);
-    unlock(c);
+    unlock_windows(c);
 }
 
 kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *options, ks_window **out,
                                 kineto_error *err)
 {
     kf_control *control = c->pool.control;
-    ks_window *w = *out = window_take(c);
+    ks_window *w = *out = take_free_window(c);
     if (!w)
         return kb_fail(err, KINETO_E_LIMIT, "%u traces are under way already", KS_WINDOWS);
     w->kinds = options->kinds;
@@ -302,7 +317,7 @@ kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *option
     w->opened_ticks = now_ticks(c);
     ks_collector_clock(c);
     ks_words_copy(w->counters, control->counters, sizeof w->counters);
-    open_account(c, w);
+    open_window_account(c, w);
     if (c->children)
         ks_children_sample(c->children);
     uint64_t devices = w->kinds & ~HOST_KINDS;
@@ -314,9 +329,10 @@ kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *option
     return status;
 }
 
-/* Iterations that never came are not waited for any more. */
+/* Opens a window that still waits for its first iteration. */
 static void limit_lift(ks_collector *c, const ks_window *w)
 {
+    KB_ASSERT(w->slot < KF_MAX_WINDOWS);
     kf_window *slot = &c->pool.control->windows[w->slot];
     uint32_t waiting = KF_STEPS_WAITING;
     if (kb_cas_acqrel(&slot->step_state, &waiting, (uint32_t)KF_STEPS_NONE))
@@ -330,16 +346,17 @@ kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err)
         return KINETO_OK;
     }
     spool_empty(c);
-    keep_from(c, w, now_ticks(c));
+    keep_window_from(c, w, now_ticks(c));
     return slot_open(c, w, w->kinds, &w->slot, err);
 }
 
-/* It is opened for no kind at all until its limits are there. */
+/* The window is opened with no kinds until its limits are set, so that nothing is recorded too
+ * early. */
 kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint64_t from,
                               uint64_t until, kineto_error *err)
 {
     spool_empty(c);
-    keep_from(c, w, now_ticks(c));
+    keep_window_from(c, w, now_ticks(c));
     kineto_status status = slot_open(c, w, 0, &w->slot, err);
     if (status)
         return status;
@@ -349,8 +366,8 @@ kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint6
     return KINETO_OK;
 }
 
-/* Lines of the ledger that are of this window: their time lies in it. */
-static void note_problems(ks_collector *c)
+/* Adds ledger lines with the current time, which lies in this window. */
+static void note_window_problems(ks_collector *c)
 {
     char detail[512];
     uint64_t now = now_ticks(c);
@@ -368,16 +385,16 @@ static void note_problems(ks_collector *c)
     }
 }
 
-/* Up to now. What it recorded is counted when its trace is built. */
-static void take_cost(ks_collector *c, ks_window *w)
+/* Takes CPU times up to now. Records are counted when the trace is built. */
+static void take_window_cost(ks_collector *c, ks_window *w)
 {
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
-    lock(c);
+    lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
-    ks_account_look_at_processes(&c->account);
+    ks_account_read_processes(&c->account);
     ks_account_join(&w->account, &c->account);
-    ks_account_look(&w->account, c->pool.control, false, &w->cost);
-    unlock(c);
+    ks_account_read(&w->account, c->pool.control, false, &w->cost);
+    unlock_windows(c);
     w->lasted_ns = now - w->account.begun_ns;
     w->budget = c->budget;
     ks_budget_end(&w->budget, now - c->account.begun_ns);
@@ -392,13 +409,14 @@ void ks_window_stop(ks_collector *c, ks_window *w)
             w->until_ticks = kb_load_acquire(&slot->until_ticks);
         }
     }
+    KB_ASSERT(w->used);
     slot_close(c, &w->slot);
     slot_close(c, &w->warm);
     ks_collector_clock(c);
     w->closed_ticks = now_ticks(c);
-    note_problems(c);
+    note_window_problems(c);
     ks_thread_names_finish(c->thread_names, &c->pool);
-    take_cost(c, w);
+    take_window_cost(c, w);
 }
 
 void ks_window_release(ks_collector *c, ks_window *w)
@@ -408,19 +426,21 @@ void ks_window_release(ks_collector *c, ks_window *w)
         return;
     slot_close(c, &w->slot);
     slot_close(c, &w->warm);
-    lock(c);
+    lock_windows(c);
+    KB_ASSERT(w->used && w >= c->windows && w < c->windows + KS_WINDOWS);
     ks_account_free(&w->account);
     w->used = false;
-    w->kept_from = NOBODY;
-    (void)protect(c, &ring);
-    unlock(c);
+    w->kept_from = NEVER;
+    (void)update_protection(c, &ring);
+    unlock_windows(c);
 }
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* Of this window alone. What a ring in the buffer gives up never is what a window wants. */
-static void counters_since(const ks_collector *c, kf_control *control,
-                           const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
+/* Reduces the counters to those of this window. A ring in the buffer never evicts what a window
+ * needs. */
+static void subtract_window_counters(const ks_collector *c, kf_control *control,
+                                     const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
 {
     bool all_kept = c->options.policy != KS_POLICY_RING && !of_ring;
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++) {
@@ -431,8 +451,9 @@ static void counters_since(const ks_collector *c, kf_control *control,
     }
 }
 
-/* Sources that deliver at the end of their session do so when somebody else goes on, too. */
-static void hand_over(const ks_collector *c)
+/* Has sources deliver what they hold: those that deliver at the end of their session must do so
+ * although another window goes on. */
+static void collect_from_sources(const ks_collector *c)
 {
     kf_control *control = c->pool.control;
     if (kb_load_acquire(&control->gate))
@@ -443,11 +464,12 @@ static void hand_over(const ks_collector *c)
                         late, true, "what they had recorded by then is missing", now_ticks(c));
 }
 
+/* Options for windows and ring dumps alike. */
 static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut)
 {
-    lock(c);
+    lock_windows(c);
     bool over = c->over;
-    unlock(c);
+    unlock_windows(c);
     return (kt_build_options){.is_over = over,
                               .clip_open = true,
                               .header = cut->header,
@@ -455,7 +477,9 @@ static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut
                               .said_until = now_ticks(c)};
 }
 
-static kt_build_options options_of(ks_collector *c, const ks_window *w, const ks_window_cut *cut)
+/* By iteration, the ticks of its iterations limit the trace; by time, the requested times. */
+static kt_build_options window_build_options(ks_collector *c, const ks_window *w,
+                                             const ks_window_cut *cut)
 {
     kt_build_options o = common_options(c, cut);
     bool by_iteration = w->from_ticks != 0;
@@ -476,16 +500,17 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
                               kineto_trace **out, kineto_error *err)
 {
     ks_input *input = NULL;
-    hand_over(c);
-    kt_build_options options = options_of(c, w, cut);
+    KB_ASSERT(w->used && w->slot == NO_SLOT && w->warm == NO_SLOT && w->closed_ticks);
+    collect_from_sources(c);
+    kt_build_options options = window_build_options(c, w, cut);
     kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);
     if (status)
         return status;
-    counters_since(c, input->control, w->counters, false);
+    subtract_window_counters(c, input->control, w->counters, false);
     ks_cost_part part = {
         .account = w->account,
         .part = {w->opened_ticks, w->closed_ticks},
-        .said = {.budget = &w->budget, .cost = w->cost, .lasted_ns = w->lasted_ns}};
+        .summary = {.budget = &w->budget, .cost = w->cost, .lasted_ns = w->lasted_ns}};
     ks_cost_part_attach(&part, input->control, &input->input, &options);
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
@@ -494,20 +519,22 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
 
 /* ---- the ring -------------------------------------------------------------------------------- */
 
-static void reading(ks_collector *c, bool begins)
+static void count_reader(ks_collector *c, bool begins)
 {
-    lock(c);
+    lock_windows(c);
+    KB_ASSERT(begins || c->readers > 0);
     c->readers += begins ? 1u : (uint32_t)-1;
-    unlock(c);
+    unlock_windows(c);
 }
 
-/* The line of a ring that is shorter than asked for, and its words. */
+/* The ledger line of a ring that is shorter than requested, with its text. */
 typedef struct short_ring {
     kt_build_note note;
     char detail[256];
 } short_ring;
 
 #define MIB (UINT64_C(1) << 20)
+/* Also estimates the buffer that the requested length would need. */
 static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t whole_ticks,
                            short_ring *text)
 {
@@ -515,14 +542,15 @@ static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t
     double whole_ns = (double)whole_ticks / c->ticks_per_ns;
     double mib = (double)(c->pool.chunk_count * (uint64_t)KF_CHUNK_BYTES) / (double)MIB;
     snprintf(text->detail, sizeof text->detail,
-             "only the last %s of %s are whole: what was before had to make room in %.0f MiB; for all of it "
+             "only the last %s of %s are whole: what was before had to make room in %.0f MiB; for "
+             "all of it "
              "--ring-mb would have to be about %.0f",
              kb_duration((int64_t)whole_ns).s, kb_duration((int64_t)asked_ns).s, mib,
              mib * (double)asked_ticks / (double)KB_MAX(whole_ticks, 1u) + 1);
     text->note = (kt_build_note){"ring", "shorter than asked for", text->detail, 1, false};
 }
 
-/* What was overwritten before its time makes the ring shorter; that it was, is said. */
+/* Chunks that were overwritten too early shorten the ring; a ledger line says so. */
 static void ring_options(ks_collector *c, kf_control *control, uint64_t now, short_ring *text,
                          kt_build_options *o)
 {
@@ -542,18 +570,18 @@ static void ring_options(ks_collector *c, kf_control *control, uint64_t now, sho
     o->note_count = 1;
 }
 
-/* Since the recording began: the ring goes on, and what it cost lately nobody has noted. */
-static void cost_of_ring(ks_collector *c, uint64_t now, ks_cost_part *part)
+/* The cost since the recording began: the cost of the ring's last seconds alone is not known. */
+static void take_ring_cost(ks_collector *c, uint64_t now, ks_cost_part *part)
 {
     memset(part, 0, sizeof *part);
-    lock(c);
+    lock_windows(c);
     ks_account_find_processes(&c->account, &c->pool);
-    ks_account_look(&c->account, c->pool.control, false, &part->said.cost);
+    ks_account_read(&c->account, c->pool.control, false, &part->summary.cost);
     part->account = c->account;
-    unlock(c);
+    unlock_windows(c);
     memset(&part->account.tally, 0, sizeof part->account.tally);
     part->part = (ks_part){c->first_ticks, now};
-    part->said.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
+    part->summary.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
 }
 
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
@@ -561,25 +589,25 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
 {
     short_ring text;
     ks_input *input = NULL;
-    hand_over(c);
+    collect_from_sources(c);
     if (c->over)
         ks_pool_note_steps(&c->pool);
-    reading(c, true);
+    count_reader(c, true);
     ks_collector_clock(c);
     ks_thread_names_finish(c->thread_names, &c->pool);
     uint64_t now = 0;
     kineto_status status = ks_input_open_ring(NULL, c->spool, &c->pool, &input, &now, err);
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
-        counters_since(c, input->control, c->ring_counters, true);
+        subtract_window_counters(c, input->control, c->ring_counters, true);
         ring_options(c, input->control, now, &text, &options);
         ks_cost_part part;
-        cost_of_ring(c, now, &part);
+        take_ring_cost(c, now, &part);
         ks_cost_part_attach(&part, input->control, &input->input, &options);
         status = kt_build(&input->input, input->control, &options, out, err);
     }
     ks_input_close(input);
-    reading(c, false);
+    count_reader(c, false);
     return status;
 }
 
@@ -589,7 +617,7 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
 {
     kf_control *control = c->pool.control;
     uint64_t ticks[KF_STEP_TIMES], now = kb_clock_ns(CLOCK_MONOTONIC);
-    if (!c->step_pid || now >= c->next_steps_ns) { /* looking who is alive takes longer */
+    if (!c->step_pid || now >= c->next_steps_ns) { /* finding a living process is slow */
         const kf_steps *first = kf_steps_of(control, 0);
         c->step_pid = first ? kb_load_relaxed(&first->pid) : 0;
         c->next_steps_ns = now + SECOND;
@@ -603,7 +631,7 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
     kb_clock_snapshot_take(control->ticks_clock, &clock);
     for (uint32_t i = 0; i < KF_STEP_TIMES; i++) {
         double ago_ns = (double)(int64_t)(clock.ticks - ticks[i]) / c->ticks_per_ns;
-        bool possible = ago_ns > -MOST_AGO_NS && ago_ns < MOST_AGO_NS;
+        bool possible = ago_ns > -MAX_AGO_NS && ago_ns < MAX_AGO_NS;
         times_ns[i] = clock.realtime_ns - (possible ? (int64_t)ago_ns : 0);
     }
     return count;

@@ -11,6 +11,7 @@ ROOMS = ["base", "format", "record", "trace", "session", "analyze", "export", "p
 # Large rooms have modules, for which the same holds; a header of the room itself (trace.h) is for all.
 MODULES = {
     "trace": ["bytes", "repair", "model", "from_recording", "read", "files", "transform"],
+    "ondemand": ["request", "support", "output", "dynolog", "controller", "wire", "listen", "capture", "process"],
     "analyze": ["verify", "summary", "classes", "tables", "dataset", "facts", "critical", "findings", "diff", "compat"],
 }
 # Public headers that exist when only the recording library is there.

@@ -1,4 +1,4 @@
-"""docs/reference/requests.md has every key of src/ondemand/request_keys.def, as it is there.
+"""docs/reference/requests.md has every key of src/ondemand/request/request_keys.def, as it is there.
 
     request_keys.py SOURCE-DIRECTORY            does it?
     request_keys.py SOURCE-DIRECTORY --write    make it so
@@ -17,7 +17,7 @@ def strings(text):
 
 
 def read_keys(source):
-    with open(os.path.join(source, "src/ondemand/request_keys.def"), encoding="utf-8") as file:
+    with open(os.path.join(source, "src/ondemand/request/request_keys.def"), encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     rows = re.findall(r'^X\((\w+),\s*"(\w*)",\s*\w+,\s*\w+,\s*\d+,\s*([01]),((?:[^"()]|"(?:[^"\\]|\\.)*")*)\)', text,
                       flags=re.M)

@@ -105,7 +105,7 @@ class DaemonCommand(CommandTest):
             self.fails([f"process {os.getpid()} (dynolog)", "ckineto trigger"], "-d", self.directory, "--no-rpc")
             with open("/proc/self/comm", "w") as f:
                 f.write(name)
-        self.fails(["taken", "port"], "-d", self.directory, "-l", f"127.0.0.1:{daemon.port}")
+        self.fails(["in use", "port"], "-d", self.directory, "-l", f"127.0.0.1:{daemon.port}")
         self.assertEqual(os.listdir(self.directory), [])
 
     def test_what_a_killed_one_left_behind_is_no_obstacle(self):
@@ -170,7 +170,7 @@ class DaemonCommand(CommandTest):
     def test_what_others_reach_needs_a_token(self):
         self.fails(["0.0.0.0", "token"], "-d", self.directory, "-l", "0.0.0.0:0", status=2)
         self.fails(["::", "token"], "-d", self.directory, "-l", "[::]:0", status=2)
-        self.fails(["no address to listen at"], "-d", self.directory, "-l", "300.1.1.1:1", status=2)
+        self.fails(["not a numeric address"], "-d", self.directory, "-l", "300.1.1.1:1", status=2)
         token = self.write("token", TOKEN + "\n")
         daemon = self.daemon("-l", "0.0.0.0:0", "-t", token)
         self.assertIn("with the token", daemon.first_line)
@@ -181,12 +181,12 @@ class DaemonCommand(CommandTest):
         self.fails(["--token-file", "cannot read the token", "Try"], "-d", self.directory, "-t", self.path("absent"), status=2)
         self.fails(["chmod 600"], "-d", self.directory, "-t", self.write("token", TOKEN, 0o644), status=2)
         self.fails(["openssl rand"], "-d", self.directory, "-t", self.write("token", "short"), status=2)
-        self.fails(["no regular file"], "-d", self.directory, "-t", "/dev/null", status=2)
+        self.fails(["not a regular file"], "-d", self.directory, "-t", "/dev/null", status=2)
 
     def test_mistakes_are_told(self):
         for port in ("x", "99999", "", "-1"):
             self.fails(["--listen", "HOST:PORT", "Try"], "-l", f"127.0.0.1:{port}", status=2)
-        self.fails(["is no address to listen at"], "-d", self.directory, "-l", "localhost.:0", status=2)
+        self.fails(["is not a numeric address"], "-d", self.directory, "-l", "localhost.:0", status=2)
         self.fails(["/nowhere/at/all/dynolog"], "-d", "/nowhere/at/all")
         self.fails(["too long"], "-d", "/" + "x" * 107, status=2)
         self.fails(["operands", "Try"], "now", status=2)
@@ -207,7 +207,7 @@ class DaemonCommand(CommandTest):
         lines = text_of(log).splitlines()
         self.assertEqual(len(lines), 2, lines)
         self.assertTrue(any("message is shorter than its head" in line for line in lines))
-        self.assertTrue(any("asks for its token" in line for line in lines))
+        self.assertTrue(any("requires its token" in line for line in lines))
 
     def test_slow_connections_that_take_all_descriptors_hold_up_nobody(self):
         daemon = self.daemon()
@@ -272,14 +272,14 @@ class Ps(CommandTest):
             self.assertEqual(self.listed(daemon, "-t", token)["processes"][0]["pid"], 5)
         done = self.run_command("ps", "-H", f"127.0.0.1:{daemon.port}")
         self.assertEqual((done.returncode, done.stdout), (1, b""))
-        self.assertIn(b"this daemon asks for its token", done.stderr)
+        self.assertIn(b"this daemon requires its token", done.stderr)
 
     def test_whom_nobody_serves_is_said(self):
         with socket.socket() as deaf:
             deaf.bind(("127.0.0.1", 0))
             done = self.run_command("ps", "-H", f"127.0.0.1:{deaf.getsockname()[1]}")
         self.assertEqual((done.returncode, done.stdout), (1, b""))
-        self.assertIn(b"nobody listens", done.stderr)
+        self.assertIn(b"no daemon listens", done.stderr)
         self.assertEqual(self.run_command("ps", "-H", "a:b").returncode, 2)
         self.assertEqual(self.run_command("ps", "-t", "/not/there").returncode, 2)
         self.assertEqual(self.run_command("ps", "x").returncode, 2)

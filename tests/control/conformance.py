@@ -433,7 +433,7 @@ class Users(unittest.TestCase):
         self.assertIsNone(self.as_user(OTHER + 1, self.poll_of(daemon, [9])))
         self.assertEqual(self.as_user(OTHER, self.poll_of(daemon, [9])), "")
         refused = self.as_user(OTHER + 1, lambda: trigger(daemon.port, "A"))
-        self.assertEqual(refused, {"status": "failed: permission denied: this daemon is another user's"})
+        self.assertEqual(refused, {"status": "failed: permission denied: this daemon belongs to another user"})
         self.assertEqual(trigger(daemon.port, "A")["processesMatched"], [9])
 
     def test_whom_a_sender_says_it_is_root_alone_may_say(self):
@@ -461,7 +461,7 @@ class Users(unittest.TestCase):
             f.write("0123456789abcdef\n")
         daemon = self.start("--token-file", path)
         self.poll_of(daemon, [9])()
-        self.assertIn("asks for its token", trigger(daemon.port, "A")["status"])
+        self.assertIn("requires its token", trigger(daemon.port, "A")["status"])
         given = lambda: trigger(daemon.port, "A", token="0123456789abcdef")
         self.assertEqual(self.as_user(OTHER, given)["processesMatched"], [9])
 

@@ -2,7 +2,8 @@
 #ifndef CONTROL_FIXTURE_H
 #define CONTROL_FIXTURE_H
 
-#include "ondemand/control_wire.h"
+#include "ondemand/listen/listeners.h"
+#include "ondemand/wire/control_wire.h"
 #include "controller_fixture.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #ifndef CONTROLLER_FIXTURE_H
 #define CONTROLLER_FIXTURE_H
 
-#include "ondemand/controller.h"
+#include "ondemand/controller/controller.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
  * 300 bytes and its line ends made '|'; and once the standard input is closed, "end PID RUN_US
  * STOP_US FDS": how long the longest call and stopping took. */
 #include "base/base.h"
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <dirent.h>
 #include <poll.h>

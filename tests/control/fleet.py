@@ -272,7 +272,7 @@ class Hosts(Fleet):
 
     def test_an_address_that_is_none_is_a_mistake_on_the_command_line(self):
         _, err = self.trigger("--all", "--hosts", "a:99999", status=2)
-        self.assertIn("'a:99999' is no address of a daemon", err)
+        self.assertIn("invalid daemon address 'a:99999'", err)
         self.assertIn("Try 'ckineto trigger --help'", err)
 
     def test_the_end_of_an_ipv6_address_is_no_port(self):

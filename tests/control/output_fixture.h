@@ -4,7 +4,7 @@
 
 #include "../unit/unit.h"
 
-#include "ondemand/output.h"
+#include "ondemand/output/output.h"
 
 #include <ckineto/control.h>
 #include <ckineto/export.h>

@@ -283,7 +283,7 @@ def bad_words_are_said_and_the_rest_holds(t, here):
     said = p.said()
     for word in ("'shout'", "'signal=NONE'", "'file='"):
         t.assertIn(word, said)
-    t.assertIn("possible are socket, daemon, signal", said)
+    t.assertIn("use socket, daemon, signal", said)
     t.assertEqual(p.end(), 0)
 
 

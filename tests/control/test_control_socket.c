@@ -2,7 +2,7 @@
  * slow and vanished clients do not do to anybody. */
 #include "control_fixture.h"
 
-#include "ondemand/control_socket_impl.h"
+#include "ondemand/listen/control_socket_impl.h"
 
 static int open_descriptors(void)
 {
@@ -630,9 +630,9 @@ static void the_directory_is_ours_alone_or_refused(void **state)
     assert_int_equal(st.st_mode & 0777, 0700);
     assert_int_equal(ko_control_directory(false, path, &err), KINETO_OK);
     chmod(path, 0710);
-    expect_refused_directory("open to others (mode 710)");
+    expect_refused_directory("accessible to other users (mode 710)");
     chmod(path, 0777);
-    expect_refused_directory("open to others (mode 777)");
+    expect_refused_directory("accessible to other users (mode 777)");
     rmdir(path);
     snprintf(other, sizeof other, "%s/other", t.runtime);
     assert_int_equal(mkdir(other, 0700), 0);
@@ -640,7 +640,7 @@ static void the_directory_is_ours_alone_or_refused(void **state)
     expect_refused_directory("symbolic link");
     unlink(t.directory);
     close(creat(t.directory, 0600));
-    expect_refused_directory("no directory");
+    expect_refused_directory("not a directory");
     unlink(t.directory);
     chmod(t.runtime, 0777);
     expect_refused_directory("can be changed by others (mode 777)");

@@ -3,7 +3,7 @@
 
 #include "control_fixture.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 /* ---- what was asked for ------------------------------------------------------------------------
  */
@@ -537,7 +537,7 @@ static void that_the_directory_of_traces_is_missing_is_said(void **state)
     assert_int_equal(kb_log_configure(KINETO_LOG_ERROR, NULL, &err), KINETO_OK);
     setenv("KINETO_ONDEMAND_TRACE_DIR", f.t->f->directory, 1);
     assert_true(read_whole(log, text, sizeof text) > 0);
-    assert_non_null(strstr(text, "asks for is refused"));
+    assert_non_null(strstr(text, "refused the request"));
     assert_int_equal(count_stage(f.t->f, KO_STAGE_ACCEPTED), 0);
     unlink(log);
     control_end(f.t);

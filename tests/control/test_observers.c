@@ -2,7 +2,7 @@
  */
 #include "output_fixture.h"
 
-#include "ondemand/observers.h"
+#include "ondemand/capture/observers.h"
 
 #include <ckineto/session.h>
 
@@ -429,7 +429,7 @@ static void what_must_not_happen_is_counted_and_said(void **state)
     assert_int_equal(ko_invariants() - before, 5);
     set(NULL);
     assert_true(read_whole(p.s, text, sizeof text) > 0);
-    assert_non_null(strstr(text, "a client is stopped that has not started"));
+    assert_non_null(strstr(text, "the client is stopped without being started"));
 }
 
 static void the_trace_says_what_must_not_have_happened(void **state)

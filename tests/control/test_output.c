@@ -135,7 +135,7 @@ static void requests_may_name_files_and_what_is_open_to_them(void **state)
     assert_fails(ko_output_check(KO_FROM_FILE, "exec:x", &err), KINETO_E_PERMISSION,
                  "configuration files");
     assert_fails(ko_output_check(KO_FROM_ARGUMENT, "none:x", &err), KINETO_E_ARGUMENT,
-                 "nobody registered");
+                 "is not registered");
     assert_fails(ko_output_check(KO_FROM_ARGUMENT, "exec: ", &err), KINETO_E_ARGUMENT, "command");
     kineto_output_unregister("mine");
     kineto_output_unregister("theirs");
@@ -226,12 +226,12 @@ static void only_a_file_of_ones_own_is_replaced(void **state)
     path p = at("%s/x.json", allowed), target = at("%s/secret", outside);
     close(open(target.s, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     assert_int_equal(symlink(target.s, p.s), 0);
-    assert_fails(request_write(p.s), KINETO_E_PERMISSION, "symbolic link in its place");
+    assert_fails(request_write(p.s), KINETO_E_PERMISSION, "the file is a symbolic link");
     assert_fails(ko_output_check(KO_FROM_REQUEST, p.s, &err), KINETO_E_PERMISSION, "symbolic link");
     assert_int_equal(read_whole(target.s, text, sizeof text), 0);
     unlink(p.s);
     assert_int_equal(mkfifo(p.s, 0600), 0);
-    assert_fails(request_write(p.s), KINETO_E_PERMISSION, "no regular file");
+    assert_fails(request_write(p.s), KINETO_E_PERMISSION, "not a regular file");
     unlink(p.s);
     assert_int_equal(link(target.s, p.s),
                      0); /* a second name of a file: it is replaced, not written */
@@ -254,7 +254,7 @@ static void links_on_the_way_are_refused_and_directories_are_not_made(void **sta
     path p = at("%s/link", allowed);
     assert_int_equal(symlink(outside, p.s), 0);
     assert_fails(request_write(at("%s/link/x.json", allowed).s), KINETO_E_PERMISSION,
-                 "symbolic link on the way");
+                 "of the path is a symbolic link");
     assert_fails(request_write(at("%s/none/x.json", allowed).s), KINETO_E_ARGUMENT,
                  "does not exist: make it first");
     assert_fails(request_write(at("%s/../x.json", allowed).s), KINETO_E_PERMISSION, "'..'");

@@ -348,9 +348,9 @@ static void what_is_registered_receives_the_trace(void **state)
     assert_int_equal(ko_output_write(sample, KO_FROM_REQUEST, "s3:x", NULL, NULL), KINETO_E_BUSY);
     kb_sink *sink;
     assert_fails(ko_output_open(KO_FROM_ARGUMENT, "s3:x", &sink, &err), KINETO_E_UNSUPPORTED,
-                 "takes traces");
+                 "supports traces only");
     kineto_output_unregister("s3");
-    assert_fails(write_to("s3:x"), KINETO_E_ARGUMENT, "nobody registered the protocol 's3'");
+    assert_fails(write_to("s3:x"), KINETO_E_ARGUMENT, "protocol 's3' is not registered");
 }
 
 static void names_of_protocols_are_checked_and_counted(void **state)
@@ -365,7 +365,7 @@ static void names_of_protocols_are_checked_and_counted(void **state)
         assert_fails(kineto_output_register(bad[i], take, &t, true, &err), KINETO_E_ARGUMENT, "");
     for (size_t i = 0; i < KB_COUNT(there); i++)
         assert_fails(kineto_output_register(there[i], take, &t, true, &err), KINETO_E_STATE,
-                     "there already");
+                     "already registered");
     assert_fails(kineto_output_register(NULL, take, &t, true, &err), KINETO_E_ARGUMENT, "");
     assert_fails(kineto_output_register("x", NULL, &t, true, &err), KINETO_E_ARGUMENT, "");
     for (int i = 0; i < 16; i++)

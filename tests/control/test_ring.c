@@ -3,7 +3,7 @@
 #include "../unit/unit.h"
 
 #include "../helpers/recording.h"
-#include "ondemand/ring.h"
+#include "ondemand/capture/ring.h"
 #include "record/record.h"
 #include "session/session.h"
 

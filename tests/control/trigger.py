@@ -231,7 +231,7 @@ class CommandLine(Case):
         self.mistake("--wait needs", "--pid", 1, "--wait=soon")
         self.mistake("--out", "--pid", 1, "--out", self.path("nowhere", "t.json"))
         self.mistake("--dump and --cancel reach", "--all", "--hosts", "a", "--cancel")
-        self.mistake("'127.0.0.1:99999' is no address", "--all", "--host", "127.0.0.1:99999")
+        self.mistake("invalid daemon address '127.0.0.1:99999'", "--all", "--host", "127.0.0.1:99999")
         self.mistake("'abc' is no number of a job", "--slurm", "abc")
 
     def test_who_names_nobody_is_told_who_is_there(self):
@@ -401,7 +401,7 @@ class AsTheDaemon(Case):
         one, = self.clients_ready({})
         with dynolog.Endpoint(self.directory, "dynolog"):
             _, err = self.trigger("--pid", one.pid, "--discover", 0.3, status=1)
-            self.assertIn(f"is taken by process {os.getpid()}", err)
+            self.assertIn(f"is in use by process {os.getpid()}", err)
             process = self.start("--pid", one.pid, "-o", self.path("traces", "t.json"))
             time.sleep(0.1)
         self.end(process)
@@ -433,7 +433,7 @@ class ByADaemon(Case):
             began = time.monotonic()
             _, err = self.trigger("--host", "127.0.0.1:1", *whom, status=1)
             self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which somebody might ask
-            self.assertIn("nobody listens at 127.0.0.1, port 1", err)
+            self.assertIn("no daemon listens at 127.0.0.1, port 1", err)
         self.assertEqual(one.said("config"), [])
 
     def free_port(self):
@@ -451,7 +451,7 @@ class ByADaemon(Case):
         self.ours(port)
         out, err = self.end(process)
         self.assertEqual(out.split("\t")[0], self.path(f"t_{one.pid}.json"), err)
-        self.assertNotIn("nobody listens", err)
+        self.assertNotIn("no daemon listens", err)
 
     def test_without_retry_or_when_the_time_is_over_it_is_not(self):
         one, = self.clients_ready({})
@@ -459,7 +459,7 @@ class ByADaemon(Case):
         self.assertNotIn("trying again", err)
         _, err = self.trigger("--host", "127.0.0.1:1", "--pid", one.pid, "--wait=0.6", status=1)
         self.assertIn("trying again", err)
-        self.assertEqual(err.count("nobody listens"), 1, err)
+        self.assertEqual(err.count("no daemon listens at"), 1, err)
         self.assertIn("it was not reached", err)
 
     def ours(self, port=0):

@@ -1,6 +1,6 @@
 /* What a daemon answers over its RPC, with anything in it: it is read strictly, or refused with a
  * word, and nothing of it reaches a terminal that a terminal would obey. */
-#include "ondemand/rpc_frame.h"
+#include "ondemand/dynolog/rpc_client.h"
 #include "read.h"
 
 #include <ctype.h>

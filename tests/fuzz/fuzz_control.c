@@ -3,10 +3,10 @@
  *
  * The first byte says what the rest is: '0' a packet, '1' CKINETO_RING, '2' CKINETO_CONTROL, '3'
  * the address of a daemon, else a URL for output. */
-#include "ondemand/control.h"
-#include "ondemand/control_wire.h"
-#include "ondemand/ring.h"
-#include "ondemand/rpc_client.h"
+#include "ondemand/process/process.h"
+#include "ondemand/wire/control_wire.h"
+#include "ondemand/capture/ring.h"
+#include "ondemand/dynolog/rpc_client.h"
 #include "read.h"
 
 #include <string.h>

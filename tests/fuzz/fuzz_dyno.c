@@ -4,7 +4,7 @@
  * The first byte says what the rest is: '0' a datagram to the daemon, '1' an answer to a process,
  * '2' a request over TCP without its length, '3' a connection's bytes in two pieces, '4' a sender's
  * address. */
-#include "ondemand/dyno_parts.h"
+#include "ondemand/dynolog/dyno_connection.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

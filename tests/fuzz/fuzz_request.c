@@ -3,7 +3,7 @@
  *
  * The first byte says whom the text comes from (ko_request_source); '3' and above: it is a file. */
 #include "read.h"
-#include "ondemand/request.h"
+#include "ondemand/request/request.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * The first byte says what the rest is: '0' a gate of findings, '1' a gate of differences, '2' a
  * list of kinds, '3' a signal, '4' a list of tables to be made of a trace. */
-#include "ondemand/controller.h"
+#include "ondemand/listen/listeners.h"
 #include "read.h"
 
 #include <ckineto/analyze.h>

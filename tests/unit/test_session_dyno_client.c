@@ -2,7 +2,7 @@
  * for an answer, and who and what cannot disturb it. Time is the test's, except where it stops. */
 #include "unit.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
  * thread plays all sides, so that each order of events is what it says. */
 #include "unit.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

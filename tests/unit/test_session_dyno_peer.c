@@ -3,7 +3,7 @@
 
 #include <sys/wait.h>
 
-#include "../../src/ondemand/dyno_peer.c" /* both ways, not only the one that works here */
+#include "../../src/ondemand/dynolog/dyno_peer.c" /* both ways, not only the one that works here */
 
 typedef struct pair {
     int asks, serves;
@@ -47,12 +47,12 @@ static void expect_user(pair p, uint32_t wanted)
     ends e;
     owner o;
     uint32_t user = 0;
-    assert_true(ends_of(p.serves, &e));
-    if (find_by_question(&e, &o)) /* not every kernel answers */
+    assert_true(read_connection_ends(p.serves, &e));
+    if (query_socket_owner(&e, &o)) /* not every kernel answers */
         assert_int_equal(o.user, wanted);
     else
         print_message("this system answers no questions for sockets\n");
-    assert_true(find_twice_in_list(&e, &o));
+    assert_true(find_stable_owner_in_proc(&e, &o));
     assert_int_equal(o.user, wanted);
     assert_true(ko_dyno_peer_user(p.serves, &user));
     assert_int_equal(user, wanted);
@@ -122,8 +122,8 @@ static void who_has_closed_is_nobody(void **state)
         else
             close(p.asks);
         assert_int_equal(ko_dyno_peer_user(p.serves, &user), half);
-        assert_true(ends_of(p.serves, &e));
-        if (find_in_list(&e, &o))
+        assert_true(read_connection_ends(p.serves, &e));
+        if (find_owner_in_proc(&e, &o))
             assert_int_equal(o.inode != 0, half);
         if (half)
             close(p.asks);
@@ -160,7 +160,7 @@ static void lines_of_the_list_are_read_strictly(void **state)
     snprintf(line, sizeof line,
              "  17: %s %s 01 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0 20\n",
              local, remote);
-    assert_true(read_line(line, &e, &o));
+    assert_true(parse_tcp_line(line, &e, &o));
     assert_int_equal(o.user, 1000);
     assert_int_equal(o.inode, 4242);
     assert_int_equal(o.state, 1);
@@ -168,11 +168,11 @@ static void lines_of_the_list_are_read_strictly(void **state)
     for (size_t n = 0; n < full; n++) { /* cut off anywhere */
         char cut[256];
         snprintf(cut, sizeof cut, "%.*s", (int)n, line);
-        assert_false(read_line(cut, &e, &o));
+        assert_false(parse_tcp_line(cut, &e, &o));
     }
     snprintf(line, sizeof line, "  17: %s %s 01 0:0 0:0 0  1000 0 4242\n", remote, local);
-    assert_false(read_line(line, &e, &o));
-    assert_false(read_line("  sl  local_address rem_address   st tx_queue\n", &e, &o));
+    assert_false(parse_tcp_line(line, &e, &o));
+    assert_false(parse_tcp_line("  sl  local_address rem_address   st tx_queue\n", &e, &o));
 }
 
 int main(void)

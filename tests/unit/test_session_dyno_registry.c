@@ -2,7 +2,7 @@
  */
 #include "unit.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #define SECOND UINT64_C(1000000000)
 

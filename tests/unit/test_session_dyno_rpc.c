@@ -1,7 +1,7 @@
 /* The RPC of dyno, byte for byte, and anything else as a request. */
 #include "unit.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <time.h>
 
@@ -121,7 +121,7 @@ static void what_is_missing_or_of_a_wrong_type_fails_in_words(void **state)
     expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"process_limit\":null}",
            WRONG("number", "null"));
     expect(r, "{" FN ",\"config\":\"\",\"pids\":[-1]}",
-           "{\"status\":\"failed with exception = -1 is no pid\"}");
+           "{\"status\":\"failed with exception = invalid pid -1\"}");
     expect(r, "{" FN ",\"config\":\"a\\u0000b\",\"pids\":[]}",
            "{\"status\":\"failed with exception = a configuration is text: no NUL in it\"}");
     expect(r, "{" FN ",\"config\":\"\\ud800\",\"pids\":[]}",
@@ -247,7 +247,7 @@ static void pausing_is_answered_as_without_dcgm(void **state)
     ko_dyno_registry_destroy(r);
 }
 
-#define ASKS_FOR "{\"status\":\"failed: permission denied: this daemon asks for its token\"}"
+#define ASKS_FOR "{\"status\":\"failed: permission denied: this daemon requires its token\"}"
 #define ANOTHER  "{\"status\":\"failed: permission denied: this daemon has another token\"}"
 
 static void without_the_token_nothing_is_done(void **state)

@@ -1,7 +1,7 @@
 /* Dynolog's messages byte by byte, all that is no such message, addresses, ancestors. */
 #include "unit.h"
 
-#include "ondemand/dyno.h"
+#include "ondemand/dynolog/dyno.h"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /* On-demand tracing: windows, refusals and what interrupts them, one by one, and then at random
  * against a slow model of the same rules. */
-#include "ondemand/ondemand.h"
+#include "ondemand/controller/state_machine.h"
 
 #include "unit.h"
 
@@ -298,7 +298,7 @@ static void test_a_program_that_never_steps_is_traced_by_time_instead(void **sta
     r.warmup_ns = 0;
     ko_ondemand_answer a = ask(&m, T0, &r);
     assert_int_equal(a.actions, KO_ACT_ACCEPT | KO_ACT_PREPARE | KO_ACT_START);
-    assert_says(&a, "never said step: traced for 500.000 ms instead of 3 iterations");
+    assert_says(&a, "has not reported a step: traced for 500.000 ms instead of 3 iterations");
     assert_int_equal(a.wake_ns, T0 + 500 * MS);
 }
 

@@ -2,7 +2,7 @@
  * called in every unit of time, and what a slow model says, which was written from the rules of
  * docs/how-to/on-demand.md and looks at every unit instead of computing deadlines. Then anything at all,
  * with times from one end of the numbers to the other. */
-#include "ondemand/ondemand.h"
+#include "ondemand/controller/state_machine.h"
 
 #include "unit.h"
 

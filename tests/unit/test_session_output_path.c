@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "../helpers/without_openat2.h"
-#include "ondemand/request.h"
+#include "ondemand/request/request.h"
 
 #define PID 4321u
 
@@ -199,12 +199,12 @@ static void paths_that_lead_elsewhere_are_refused(void **state)
 static void links_on_the_way_or_in_the_place_are_refused(void **state)
 {
     (void)state;
-    refuses("/out/x.json", KINETO_E_PERMISSION, "symbolic link on the way");
-    refuses("/here/x.json", KINETO_E_PERMISSION, "symbolic link on the way");
-    refuses("/here/deep/x.json", KINETO_E_PERMISSION, "symbolic link on the way");
-    refuses("/in/up/x.json", KINETO_E_PERMISSION, "symbolic link on the way");
-    refuses("/link.json", KINETO_E_PERMISSION, "symbolic link in its place");
-    refuses("/dangling.json", KINETO_E_PERMISSION, "symbolic link in its place");
+    refuses("/out/x.json", KINETO_E_PERMISSION, "of the path is a symbolic link");
+    refuses("/here/x.json", KINETO_E_PERMISSION, "of the path is a symbolic link");
+    refuses("/here/deep/x.json", KINETO_E_PERMISSION, "of the path is a symbolic link");
+    refuses("/in/up/x.json", KINETO_E_PERMISSION, "of the path is a symbolic link");
+    refuses("/link.json", KINETO_E_PERMISSION, "the file is a symbolic link");
+    refuses("/dangling.json", KINETO_E_PERMISSION, "the file is a symbolic link");
 }
 
 static void what_cannot_be_written_is_refused_beforehand(void **state)
@@ -214,7 +214,7 @@ static void what_cannot_be_written_is_refused_beforehand(void **state)
     refuses("/none/x.json", KINETO_E_ARGUMENT, "does not exist");
     refuses("/old_4321.json/x.json", KINETO_E_ARGUMENT, "does not exist");
     refuses("/dir.json", KINETO_E_ARGUMENT, "directory");
-    refuses("/pipe.json", KINETO_E_PERMISSION, "no regular file");
+    refuses("/pipe.json", KINETO_E_PERMISSION, "not a regular file");
     refuses("/in/", KINETO_E_ARGUMENT, "directory");
     refuses("/in///", KINETO_E_ARGUMENT, "directory");
     refuses("/", KINETO_E_ARGUMENT, "directory");

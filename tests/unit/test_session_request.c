@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "ondemand/request.h"
+#include "ondemand/request/request.h"
 
 #define SECOND INT64_C(1000000000)
 #define NOW    (INT64_C(1700000000) * SECOND)
@@ -173,7 +173,7 @@ static void values_may_hold_equal_signs_and_in_quotes_all_else(void **state)
     refused("\nACTIVITIES_LOG_FILE=\"/tmp/x", "line 2: ACTIVITIES_LOG_FILE: the closing quote");
     refused("ACTIVITIES_LOG_FILE=\"", "closing quote");
     refused("ACTIVITIES_LOG_FILE=\"\\\"", "closing quote");
-    refused("ACTIVITIES_LOG_FILE=\"a\" b", "behind the closing quote");
+    refused("ACTIVITIES_LOG_FILE=\"a\" b", "after the closing quote");
     refused("ACTIVITIES_LOG_FILE=\"a\\n\"", "backslash");
 }
 
@@ -182,7 +182,7 @@ static void the_first_bad_line_is_named_and_nothing_is_taken(void **state)
     (void)state;
     refused("ACTIVITIES_LOG_FILE=/tmp/a\nPROFILE_WITH_STACK=1\nthis is no line\n",
             "line 3: 'this is no line' is not KEY=VALUE");
-    refused("PROFILE_WITH_STACK=1\n=3\n", "line 2: there is no key");
+    refused("PROFILE_WITH_STACK=1\n=3\n", "line 2: no key");
     refused("\n\nACTIVITY_TYPES=cpu_op,kernle\n", "line 3: ACTIVITY_TYPES: unknown activity kind 'kernle'");
     refused("PROFILE_WITH_STACK=\x1b[2J\xff\x01", "not '?[2J?"
                                                   "?'");
@@ -226,7 +226,7 @@ static void bytes_that_are_no_text_are_refused_or_kept(void **state)
     kineto_string text = {nul, sizeof nul - 1};
     assert_int_equal(ko_request_parse(&r, text, KO_FROM_REQUEST, NULL, NULL, &err),
                      KINETO_E_ARGUMENT);
-    assert_non_null(strstr(err.message, "line 2: there is a NUL"));
+    assert_non_null(strstr(err.message, "line 2: NUL byte"));
     assert_false(r.with_stack);
     assert_string_equal(parsed("# \xff\xfe\nACTIVITIES_LOG_FILE=/tmp/\xe9.json").log_file,
                         "/tmp/\xe9.json");

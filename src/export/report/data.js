@@ -1,6 +1,6 @@
 'use strict';
 /* Reads the data elements of the page: blocks of gzip in base64, and the columns of the timeline, which
- * report_timeline.c writes and docs/report.md describes. */
+ * report_timeline.c writes and docs/reference/report.md describes. */
 
 const ARGS_KEPT = 16; /* blocks of arguments that stay decoded */
 

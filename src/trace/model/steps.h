@@ -1,6 +1,6 @@
 /* The steps of a program, decided in one place for analyses, selections, tables, SQL and the
  * report: which ranges are steps, the number of each, and how messages name them. Ranges of
- * PyTorch's profiler are called "ProfilerStep#N"; docs/analyze.md says how other steps are found
+ * PyTorch's profiler are called "ProfilerStep#N"; docs/reference/analyze.md says how other steps are found
  * and numbered. */
 #ifndef KT_STEPS_H
 #define KT_STEPS_H
@@ -12,7 +12,7 @@ typedef struct kt_step_row {
     /* Index of the process whose track has the row. */
     uint32_t process;
     int64_t start_ns, end_ns;
-    uint64_t number; /* N of ProfilerStep#N; of other steps see docs/analyze.md */
+    uint64_t number; /* N of ProfilerStep#N; of other steps see docs/reference/analyze.md */
 } kt_step_row;
 
 typedef struct kt_step_list {

@@ -4,7 +4,7 @@
  *
  * A call reads the text from `at` on only, and keeps no state between calls. Its work is linear in
  * the bytes that it consumes, times a constant: look-ahead and second attempts are bounded by
- * KT_REPAIR_REACH_BYTES. docs/repair.md describes the changes for users. */
+ * KT_REPAIR_REACH_BYTES. docs/reference/reading.md describes the changes for users. */
 #ifndef KT_REPAIR_H
 #define KT_REPAIR_H
 

@@ -2,7 +2,7 @@
  *
  * A text stays only if it is known to be public: one of the words, keys and forms of scrub_known.c.
  * Every other text is replaced by a keyed hash of itself, or, if its form is useful to readers (a
- * path, a line of Python, a kernel's name in C++), replaced piece by piece. docs/sharing-traces.md
+ * path, a line of Python, a kernel's name in C++), replaced piece by piece. docs/how-to/sharing-traces.md
  * describes the forms of pseudonyms. */
 #ifndef KT_SCRUB_H
 #define KT_SCRUB_H

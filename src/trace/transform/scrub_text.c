@@ -331,7 +331,7 @@ static bool is_cpp_like(kineto_string name)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The prefix of a row's pseudonym by its kind (docs/sharing-traces.md). */
+/* The prefix of a row's pseudonym by its kind (docs/how-to/sharing-traces.md). */
 static const char *pseudonym_prefix(uint32_t kind)
 {
     switch (kind) {
