@@ -1,10 +1,10 @@
 /* Accessors of events, by PyTorch's names for them. Columns of the row, or its arguments. */
-#include "profiler/fallback.h"
 #include "analyze/summary/flops.h"
+#include "profiler/fallback.h"
 #include "profiler/profiler.h"
 #include "trace/bytes/json_value.h"
 
-/* ---- arguments ---------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static bool find(const kineto_event *e, const char *key, kineto_arg *arg)
 {
@@ -31,7 +31,7 @@ bool kineto_event_extra_meta(const kineto_event *e, const char *key, kineto_arg 
     return find(e, key, out);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 /* "ckineto_threads": {"pid/tid": number, …}, as the recording knew them. */
 static uint64_t number_of(const kineto_trace *t, int64_t pid, int64_t tid)
@@ -44,9 +44,8 @@ static uint64_t number_of(const kineto_trace *t, int64_t pid, int64_t tid)
         if (!kb_string_equal(key, kb_string("ckineto_threads")))
             continue;
         int64_t number;
-        return kt_value_whole(kt_member_of(value, wanted), &number) && number > 0
-                   ? (uint64_t)number
-                   : 0;
+        return kt_value_whole(kt_member_of(value, wanted), &number) && number > 0 ? (uint64_t)number
+                                                                                  : 0;
     }
     return 0;
 }
@@ -97,7 +96,7 @@ uint64_t kineto_event_fwd_thread_id(const kineto_event *e)
     return (uint64_t)int_of(e, "Fwd thread id", 0);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 uint32_t kineto_event_activity_type(const kineto_event *e) { return e->activity.kind; }
 
@@ -170,11 +169,11 @@ uint64_t kineto_event_flops(const kineto_event *e)
 {
     uint64_t flops = 0;
     if (e->trace)
-        (void)kp_flops(e->trace, e->row, &flops);
+        (void)ka_flops(e->trace, e->row, &flops);
     return flops;
 }
 
-/* ---- what it is --------------------------------------------------------------------------------- */
+/* ---- what it is ------------------------------------------------------------------------------ */
 
 int64_t kineto_event_sequence_nr(const kineto_event *e) { return int_of(e, "Sequence number", -1); }
 
@@ -228,7 +227,7 @@ kineto_string kineto_event_overload_name(const kineto_event *e)
               : (kineto_string){"", 0};
 }
 
-/* ---- devices and times -------------------------------------------------------------------------- */
+/* ---- devices and times ----------------------------------------------------------------------- */
 
 static bool is_memory(const kineto_event *e)
 {
@@ -333,7 +332,7 @@ bool kineto_event_is_user_annotation(const kineto_event *e)
            e->activity.kind == KINETO_KIND_GPU_USER_ANNOTATION;
 }
 
-/* ---- fallbacks, counters ------------------------------------------------------------------------ */
+/* ---- fallbacks, counters --------------------------------------------------------------------- */
 
 static int64_t elapsed_us(const kineto_event *e, uint32_t device)
 {
@@ -388,7 +387,7 @@ bool kineto_event_perf_counter(const kineto_event *e, uint32_t n, kineto_string 
     return false;
 }
 
-/* ---- arguments as they are ---------------------------------------------------------------------- */
+/* ---- arguments as they are ------------------------------------------------------------------- */
 
 static void put_member(kb_json *j, const kineto_arg *arg)
 {
@@ -437,7 +436,7 @@ char *kineto_event_metadata_json(const kineto_event *e)
     return text;
 }
 
-/* ---- flows -------------------------------------------------------------------------------------- */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
 /* The first arrow that starts or ends here. Of an event with a result it is looked up. */
 static bool flow_of(const kineto_event *e, kineto_flow *out)
@@ -471,7 +470,7 @@ bool kineto_event_flow_start(const kineto_event *e)
     return flow_of(e, &f) && f.from == e->row;
 }
 
-/* ---- Python ------------------------------------------------------------------------------------- */
+/* ---- Python ---------------------------------------------------------------------------------- */
 
 int64_t kineto_event_python_id(const kineto_event *e) { return int_of(e, "Python id", -1); }
 int64_t kineto_event_python_parent_id(const kineto_event *e)

@@ -1,7 +1,7 @@
 /* Memory profiles: what is allocated now, what was at the peak, and where. Computed from the memory
  * rows of a trace; a place is the operator or range that was open on the thread. */
-#include "profiler/profiler.h"
 #include "analyze/summary/summary.h"
+#include "profiler/profiler.h"
 
 static kb_lock lock;
 static kineto_session *session; /* while it runs */
@@ -43,7 +43,7 @@ kineto_status kineto_memory_profile_stop(kineto_error *err)
     return status;
 }
 
-/* ---- what a trace says of memory -------------------------------------------------------------- */
+/* ---- what a trace says of memory ------------------------------------------------------------- */
 
 typedef struct place_sums {
     uint32_t name; /* string id of the trace; UINT32_MAX: outside of all */
@@ -111,7 +111,7 @@ static bool allocate(profile *p, const kineto_activity *a, uint64_t address, int
     place->allocated_bytes += (uint64_t)bytes;
     place->live_bytes += (uint64_t)bytes;
     place->live_blocks++;
-    p->live_bytes = kp_sum(p->live_bytes, bytes);
+    p->live_bytes = ka_add_saturated(p->live_bytes, bytes);
     if (p->live_bytes > p->peak_bytes) {
         p->peak_bytes = p->live_bytes;
         p->peak_ns = a->start_ns;
@@ -131,7 +131,7 @@ static void release(profile *p, uint64_t address, int64_t bytes, int64_t device)
     }
     b->live = false;
     p->releases++;
-    p->live_bytes = kp_sum(p->live_bytes, -(int64_t)b->bytes);
+    p->live_bytes = ka_add_saturated(p->live_bytes, -(int64_t)b->bytes);
     place_sums *place = &p->places.data[b->place];
     place->releases++;
     place->live_bytes -= b->bytes;
@@ -148,8 +148,8 @@ static bool profile_read(profile *p)
         kineto_trace_get(p->trace, order[i], &a);
         if (!is_allocation(&a))
             continue;
-        kp_memory_args args;
-        kp_memory_args_read(p->trace, a.row, &args);
+        ka_memory_args args;
+        ka_memory_args_read(p->trace, a.row, &args);
         int64_t device = (int64_t)((uint64_t)args.device_type << 32 | (uint32_t)args.device_index);
         if (args.bytes >= 0)
             fine = allocate(p, &a, args.address, args.bytes, device);
@@ -167,7 +167,7 @@ static void profile_free(profile *p)
     kb_map_free(&p->block_of_address);
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static kineto_string place_name(const profile *p, const place_sums *place)
 {

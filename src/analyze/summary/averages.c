@@ -1,7 +1,7 @@
 /* Averages: function events grouped by what they have in common, and their sums. */
 #include "analyze/summary/summary.h"
 
-/* ---- groups ------------------------------------------------------------------------------------ */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 #define GROUPED_FLAGS (KINETO_FUNCTION_DEVICE | KINETO_FUNCTION_ANNOTATION | KINETO_FUNCTION_LEGACY)
 
@@ -21,8 +21,8 @@ static uint32_t top_frames(kineto_averages *a, uint32_t frame)
 {
     uint32_t top = 0;
     for (uint32_t n = 0; frame && top != UINT32_MAX && n < a->options.group_by_stack; n++) {
-        const kp_frame *f = &a->arguments.stacks.frames.data[frame];
-        top = kp_stacks_push(&a->tops, top, f->text);
+        const ka_stack_frame *f = &a->arguments.stacks.frames.data[frame];
+        top = ka_stacks_push(&a->tops, top, f->text);
         frame = f->parent;
     }
     return top;
@@ -41,7 +41,7 @@ static group_key key_of(kineto_averages *a, uint32_t i)
     return key;
 }
 
-static bool is_group(const kp_group *g, const group_key *key)
+static bool is_group(const ka_average_group *g, const group_key *key)
 {
     return g->key == key->key && g->overload == key->overload && g->shapes == key->shapes &&
            g->stack == key->stack && (g->flags & GROUPED_FLAGS) == key->flags;
@@ -50,16 +50,16 @@ static bool is_group(const kp_group *g, const group_key *key)
 static bool add_group(grouping *g, const group_key *key, uint32_t event, uint32_t older)
 {
     return kb_vec_push(&g->older, older) &&
-           kb_vec_push(&g->a->groups, (kp_group){.key = key->key,
-                                                 .overload = key->overload,
-                                                 .shapes = key->shapes,
-                                                 .stack = key->stack,
-                                                 .flags = g->a->events->flags[event],
-                                                 .first = event});
+           kb_vec_push(&g->a->groups, (ka_average_group){.key = key->key,
+                                                         .overload = key->overload,
+                                                         .shapes = key->shapes,
+                                                         .stack = key->stack,
+                                                         .flags = g->a->events->flags[event],
+                                                         .first = event});
 }
 
 /* Group of an event, made if there is none; NULL: out of memory. */
-static kp_group *find_group(grouping *g, uint32_t event)
+static ka_average_group *find_group(grouping *g, uint32_t event)
 {
     kineto_averages *a = g->a;
     group_key key = key_of(a, event);
@@ -82,16 +82,16 @@ static kp_group *find_group(grouping *g, uint32_t event)
     return &a->groups.data[at];
 }
 
-static void add_sums(kp_sums *to, const kp_sums *from)
+static void add_sums(ka_event_sums *to, const ka_event_sums *from)
 {
-    to->cpu_ns = kp_sum(to->cpu_ns, from->cpu_ns);
-    to->self_cpu_ns = kp_sum(to->self_cpu_ns, from->self_cpu_ns);
-    to->device_ns = kp_sum(to->device_ns, from->device_ns);
-    to->self_device_ns = kp_sum(to->self_device_ns, from->self_device_ns);
-    to->cpu_bytes = kp_sum(to->cpu_bytes, from->cpu_bytes);
-    to->self_cpu_bytes = kp_sum(to->self_cpu_bytes, from->self_cpu_bytes);
-    to->device_bytes = kp_sum(to->device_bytes, from->device_bytes);
-    to->self_device_bytes = kp_sum(to->self_device_bytes, from->self_device_bytes);
+    to->cpu_ns = ka_add_saturated(to->cpu_ns, from->cpu_ns);
+    to->self_cpu_ns = ka_add_saturated(to->self_cpu_ns, from->self_cpu_ns);
+    to->device_ns = ka_add_saturated(to->device_ns, from->device_ns);
+    to->self_device_ns = ka_add_saturated(to->self_device_ns, from->self_device_ns);
+    to->cpu_bytes = ka_add_saturated(to->cpu_bytes, from->cpu_bytes);
+    to->self_cpu_bytes = ka_add_saturated(to->self_cpu_bytes, from->self_cpu_bytes);
+    to->device_bytes = ka_add_saturated(to->device_bytes, from->device_bytes);
+    to->self_device_bytes = ka_add_saturated(to->self_device_bytes, from->self_device_bytes);
 }
 
 static bool group_all(grouping *g)
@@ -100,20 +100,20 @@ static bool group_all(grouping *g)
     for (uint32_t i = 0; i < a->events->count; i++) {
         if (a->events->flags[i] & KINETO_FUNCTION_PYTHON && !a->options.python_functions)
             continue;
-        kp_group *group = find_group(g, i);
+        ka_average_group *group = find_group(g, i);
         if (!group)
             return false;
-        kp_sums sums;
-        kp_event_sums(a->events, i, &sums);
+        ka_event_sums sums;
+        ka_event_sums_get(a->events, i, &sums);
         add_sums(&group->sums, &sums);
         group->count++;
         if (a->arguments.flops)
-            group->flops = kp_sum_u(group->flops, a->arguments.flops[i]);
+            group->flops = ka_add_saturated_u64(group->flops, a->arguments.flops[i]);
     }
     return true;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* Did the profiler that made the trace say so in its header? */
 static bool header_says(const kineto_trace *t, const char *key)
@@ -135,14 +135,14 @@ static kineto_status make(kineto_averages *a, kineto_error *err)
     a->has_memory = a->events->cpu_bytes || header_says(t, "profile_memory");
     a->has_flops = a->options.flops == KINETO_YES ||
                    (a->options.flops == KINETO_AUTO && header_says(t, "with_flops"));
-    uint32_t want = (a->options.group_by_shape ? KP_WANT_SHAPES : 0) |
-                    (a->options.group_by_stack ? KP_WANT_STACKS : 0) |
-                    (a->has_flops ? KP_WANT_FLOPS : 0);
-    kineto_status status = kp_arguments_read(a->events, want, &a->arguments, err);
+    uint32_t want = (a->options.group_by_shape ? KA_WANT_SHAPES : 0) |
+                    (a->options.group_by_stack ? KA_WANT_STACKS : 0) |
+                    (a->has_flops ? KA_WANT_FLOPS : 0);
+    kineto_status status = ka_event_arguments_read(a->events, want, &a->arguments, err);
     if (status)
         return status;
     grouping g = {.a = a};
-    bool ok = kp_stacks_create(&a->tops) && group_all(&g);
+    bool ok = ka_stacks_create(&a->tops) && group_all(&g);
     kb_map_free(&g.by_key);
     kb_vec_free(&g.older);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory to group functions");
@@ -169,7 +169,7 @@ kineto_status kineto_averages_create(kineto_function_events *events,
     a->options = all;
     a->options.python_functions |= a->options.each_event;
     a->events = events;
-    kp_events_retain(events);
+    ka_events_retain(events);
     status = make(a, err);
     if (status) {
         kineto_averages_release(a);
@@ -184,20 +184,20 @@ void kineto_averages_release(kineto_averages *averages)
     if (!averages)
         return;
     kineto_function_events_release(averages->events);
-    kp_arguments_free(&averages->arguments);
-    kp_stacks_free(&averages->tops);
+    ka_event_arguments_free(&averages->arguments);
+    ka_stacks_free(&averages->tops);
     kb_vec_free(&averages->groups);
     free(averages);
 }
 
-/* ---- views ------------------------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 uint32_t kineto_averages_count(const kineto_averages *averages)
 {
     return averages ? (uint32_t)averages->groups.count : 0;
 }
 
-static void put_sums(const kp_sums *sums, kineto_average *out)
+static void put_sums(const ka_event_sums *sums, kineto_average *out)
 {
     out->cpu_time_total_ns = sums->cpu_ns;
     out->self_cpu_time_total_ns = sums->self_cpu_ns;
@@ -215,7 +215,7 @@ void kineto_averages_get(const kineto_averages *averages, uint32_t index, kineto
     if (index >= kineto_averages_count(averages))
         return;
     const kineto_averages_options *by = &averages->options;
-    const kp_group *g = &averages->groups.data[index];
+    const ka_average_group *g = &averages->groups.data[index];
     const kineto_function_events *e = averages->events;
     out->name = kb_intern_get(&e->names.texts, g->key);
     if (by->group_by_overload)
@@ -236,7 +236,7 @@ kineto_string kineto_averages_frame(const kineto_averages *averages, uint32_t in
 {
     if (index >= kineto_averages_count(averages) || !averages->options.group_by_stack)
         return (kineto_string){"", 0};
-    const kp_stacks *tops = &averages->tops;
+    const ka_stacks *tops = &averages->tops;
     uint32_t at = averages->groups.data[index].stack;
     while (at && tops->frames.data[at].depth > (uint64_t)frame + 1)
         at = tops->frames.data[at].parent;
@@ -247,14 +247,14 @@ kineto_string kineto_averages_frame(const kineto_averages *averages, uint32_t in
 
 void kineto_averages_total(const kineto_averages *averages, kineto_average *out)
 {
-    kp_sums sums = {0};
+    ka_event_sums sums = {0};
     memset(out, 0, sizeof *out);
     out->name = kb_string("Total");
     for (uint32_t i = 0; i < kineto_averages_count(averages); i++) {
-        const kp_group *g = &averages->groups.data[i];
+        const ka_average_group *g = &averages->groups.data[i];
         add_sums(&sums, &g->sums);
         out->count += g->count;
-        out->flops = kp_sum_u(out->flops, g->flops);
+        out->flops = ka_add_saturated_u64(out->flops, g->flops);
     }
     put_sums(&sums, out);
 }

@@ -1,7 +1,7 @@
 /* Cells of the table: numbers as PyTorch spells them, and texts with their width in characters. */
 #include "analyze/summary/summary.h"
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static kb_text decimal(double number, int decimals, const char *unit)
 {
@@ -10,7 +10,7 @@ static kb_text decimal(double number, int decimals, const char *unit)
     return t;
 }
 
-kb_text kp_time_text(double us, uint32_t unit)
+kb_text ka_time_text(double us, uint32_t unit)
 {
     if (unit == KINETO_TIME_S || (unit == KINETO_TIME_AUTO && us >= 1e6))
         return decimal(us / 1e6, 3, "s");
@@ -19,14 +19,14 @@ kb_text kp_time_text(double us, uint32_t unit)
     return decimal(us, 3, "us");
 }
 
-kb_text kp_share_text(double part, double whole)
+kb_text ka_share_text(double part, double whole)
 {
     if (whole == 0)
         return (kb_text){"NaN"};
     return decimal(part * 100.0 / whole, 2, "%");
 }
 
-kb_text kp_memory_text(int64_t bytes)
+kb_text ka_memory_text(int64_t bytes)
 {
     static const struct {
         uint64_t bytes;
@@ -39,17 +39,17 @@ kb_text kp_memory_text(int64_t bytes)
     return decimal((double)bytes, 0, " B");
 }
 
-const char *const kp_flops_units[6] = {"FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs"};
+const char *const ka_flops_units[6] = {"FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs"};
 
-uint32_t kp_flops_thousands(uint64_t smallest)
+uint32_t ka_flops_thousands(uint64_t smallest)
 {
     uint32_t thousands = 0;
-    for (; smallest >= 1000 && thousands + 1 < KB_COUNT(kp_flops_units); smallest /= 1000)
+    for (; smallest >= 1000 && thousands + 1 < KB_COUNT(ka_flops_units); smallest /= 1000)
         thousands++;
     return thousands;
 }
 
-kb_text kp_flops_text(uint64_t flops, uint32_t thousands)
+kb_text ka_flops_text(uint64_t flops, uint32_t thousands)
 {
     static const double scale[] = {1, 1e-3, 1e-6, 1e-9, 1e-12, 1e-15};
     if (!flops)
@@ -57,7 +57,7 @@ kb_text kp_flops_text(uint64_t flops, uint32_t thousands)
     return decimal((double)flops * scale[thousands], 3, "");
 }
 
-/* ---- texts ------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Bytes of the character at the front; 0: it must not reach a terminal as it is. */
 static size_t plain_character(kineto_string s)
@@ -69,7 +69,7 @@ static size_t plain_character(kineto_string s)
     return c == 0xc2 && size == 2 && (unsigned char)s.data[1] < 0xa0 ? 0 : size;
 }
 
-void kp_cell_add(kp_cell *cell, const char *text, size_t bytes, size_t columns)
+void ka_text_cell_append(ka_text_cell *cell, const char *text, size_t bytes, size_t columns)
 {
     if (!bytes)
         return;
@@ -82,7 +82,7 @@ void kp_cell_add(kp_cell *cell, const char *text, size_t bytes, size_t columns)
     cell->columns += columns;
 }
 
-void kp_cell_set(kp_cell *cell, kineto_string text)
+void ka_text_cell_set(ka_text_cell *cell, kineto_string text)
 {
     cell->text.count = 0;
     cell->columns = 0;
@@ -91,13 +91,13 @@ void kp_cell_set(kp_cell *cell, kineto_string text)
         size_t size = plain_character(text), bytes = size ? size : 4;
         if (!size)
             snprintf(escape, sizeof escape, "\\x%02x", (unsigned char)text.data[0]);
-        kp_cell_add(cell, size ? text.data : escape, bytes, size ? 1 : 4);
+        ka_text_cell_append(cell, size ? text.data : escape, bytes, size ? 1 : 4);
         text.data += size ? size : 1;
         text.size -= size ? size : 1;
     }
 }
 
-size_t kp_columns(kineto_string text)
+size_t ka_text_columns(kineto_string text)
 {
     size_t columns = 0;
     while (text.size) {
@@ -110,7 +110,7 @@ size_t kp_columns(kineto_string text)
 }
 
 /* Where the character after so many begins; a cell holds valid UTF-8 only. */
-static size_t offset_of(const kp_cell *cell, size_t columns)
+static size_t offset_of(const ka_text_cell *cell, size_t columns)
 {
     size_t at = 0;
     for (; columns && at < cell->text.count; columns--)
@@ -120,7 +120,7 @@ static size_t offset_of(const kp_cell *cell, size_t columns)
     return at;
 }
 
-void kp_cell_keep_front(kp_cell *cell, size_t columns)
+void ka_text_cell_keep_front(ka_text_cell *cell, size_t columns)
 {
     if (columns >= cell->columns)
         return;
@@ -128,7 +128,7 @@ void kp_cell_keep_front(kp_cell *cell, size_t columns)
     cell->columns = columns;
 }
 
-void kp_cell_keep_back(kp_cell *cell, size_t columns)
+void ka_text_cell_keep_back(ka_text_cell *cell, size_t columns)
 {
     if (columns >= cell->columns)
         return;

@@ -47,7 +47,7 @@ static void put_list(kb_json *j, kineto_string list)
     kb_json_raw(j, good ? list : kb_string("[]"));
 }
 
-/* ---- inputs -------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 typedef enum input_kind { NOTHING, SCALAR, SCALARS, TENSORS, TENSOR } input_kind;
 
@@ -147,8 +147,8 @@ static void put_type_text(graph *g, const char *before, kineto_string middle, co
     kb_json_string_z(j, text);
 }
 
-/* Parts of an input that is a list: its tensors, in JSON; or scalars as PyTorch prints them, "[1, 2., True]",
- * which is not JSON. */
+/* Parts of an input that is a list: its tensors, in JSON; or scalars as PyTorch prints them, "[1,
+ * 2., True]", which is not JSON. */
 typedef struct part_walk {
     kt_items tensors;
     kineto_string scalars; /* after the bracket */
@@ -159,8 +159,8 @@ static part_walk walk_parts(const input *in)
 {
     part_walk w = {.tensors = kt_items_of(in->dims), .of_scalars = in->kind == SCALARS};
     bool is_list = w.of_scalars && kt_value_is_list(in->value);
-    w.scalars = is_list ? (kineto_string){in->value.data + 1, in->value.size - 1}
-                        : (kineto_string){"", 0};
+    w.scalars =
+        is_list ? (kineto_string){in->value.data + 1, in->value.size - 1} : (kineto_string){"", 0};
     return w;
 }
 
@@ -310,7 +310,7 @@ static void put_side(graph *g, const side *s)
     kb_json_object_end(&g->j);
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void put_attribute(graph *g, const char *name, const char *type, int64_t number)
 {
@@ -405,7 +405,7 @@ static void read_node(const graph *g, kineto_row row, node *n)
         else if (is(arg.key, "Record function id"))
             n->function_id = (uint64_t)number(&arg, 0);
     }
-    if (kp_framed_name(n->a.name).data) { /* a trace repeats there what is the function's */
+    if (ka_engine_frame_name(n->a.name).data) { /* a trace repeats there what is the function's */
         n->sequence = -1;
         n->forward_thread = 0;
     }
@@ -419,11 +419,11 @@ static int scope_of(const graph *g, const node *n)
         return USER_SCOPE;
     kineto_activity parent;
     kineto_trace_get(g->t, kineto_trace_parent(g->t, n->a.row), &parent);
-    kineto_string framed = kp_framed_name(parent.name);
+    kineto_string framed = ka_engine_frame_name(parent.name);
     return framed.data && kb_string_equal(framed, n->a.name) ? BACKWARD : 0;
 }
 
-/* ---- the graph ----------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static bool is_operator(const kineto_activity *a)
 {

@@ -3,9 +3,9 @@
 
 typedef struct writing {
     const kineto_function_events *e;
-    kp_arguments *arguments; /* functions may become frames of their own */
+    ka_event_arguments *arguments; /* functions may become frames of their own */
     kineto_stacks_options options;
-    kp_metric metric;
+    ka_metric metric;
     kb_sink *sink;
     uint64_t lines;
     KB_VEC(uint32_t) path;  /* frames of a line, the innermost first */
@@ -16,9 +16,10 @@ typedef struct writing {
 static kineto_status choose_metric(writing *w, kineto_error *err)
 {
     const char *text = w->options.metric ? w->options.metric : "self_cpu_time_total";
-    w->metric = KP_COUNT;
-    if (kp_metric_parse(text, &w->metric, NULL) == KINETO_OK &&
-        (w->metric == KP_SELF_CPU_TIME_TOTAL || w->metric == KP_SELF_DEVICE_TIME_TOTAL))
+    w->metric = KA_METRIC_CALLS;
+    if (ka_metric_parse(text, &w->metric, NULL) == KINETO_OK &&
+        (w->metric == KA_METRIC_SELF_CPU_TIME_TOTAL ||
+         w->metric == KA_METRIC_SELF_DEVICE_TIME_TOTAL))
         return KINETO_OK;
     return kb_fail(err, KINETO_E_ARGUMENT,
                    "'%.80s' is no metric of stacks: there are self_cpu_time_total and "
@@ -29,9 +30,10 @@ static kineto_status choose_metric(writing *w, kineto_error *err)
 /* Whole microseconds, as PyTorch cuts them. */
 static uint64_t weight_of(const writing *w, uint32_t event)
 {
-    kp_sums sums;
-    kp_event_sums(w->e, event, &sums);
-    int64_t ns = w->metric == KP_SELF_CPU_TIME_TOTAL ? sums.self_cpu_ns : sums.self_device_ns;
+    ka_event_sums sums;
+    ka_event_sums_get(w->e, event, &sums);
+    int64_t ns =
+        w->metric == KA_METRIC_SELF_CPU_TIME_TOTAL ? sums.self_cpu_ns : sums.self_device_ns;
     return ns > 0 ? (uint64_t)ns / 1000 : 0;
 }
 
@@ -48,7 +50,7 @@ static void put_frame(kb_sink *sink, kineto_string frame)
 
 static bool put_line(writing *w, uint32_t frame, uint64_t weight)
 {
-    const kp_stacks *s = &w->arguments->stacks;
+    const ka_stacks *s = &w->arguments->stacks;
     char digits[24];
     w->path.count = 0;
     for (; frame; frame = s->frames.data[frame].parent)
@@ -70,7 +72,7 @@ static bool count_line(writing *w, uint32_t frame, uint64_t weight)
     uint64_t *sum = kb_map_insert(&w->sums, frame, 0, &created);
     if (!sum || (created && !kb_vec_push(&w->order, frame)))
         return false;
-    *sum = kp_sum_u(*sum, weight);
+    *sum = ka_add_saturated_u64(*sum, weight);
     return true;
 }
 
@@ -81,10 +83,10 @@ static bool take_event(writing *w, uint32_t i)
     if (!weight)
         return true;
     if (w->options.functions) {
-        uint32_t text = kb_intern_id(&w->arguments->stacks.texts, kp_name_key(w->e, i));
+        uint32_t text = kb_intern_id(&w->arguments->stacks.texts, ka_event_name_key(w->e, i));
         if (text == KB_INTERN_NONE)
             return false;
-        frame = kp_stacks_push(&w->arguments->stacks, frame, text);
+        frame = ka_stacks_push(&w->arguments->stacks, frame, text);
         if (frame == UINT32_MAX)
             return false;
     }
@@ -117,7 +119,7 @@ kineto_status kineto_stacks_save(const kineto_function_events *events,
                                  uint64_t *lines, kineto_error *err)
 {
     writing w = {.e = events};
-    kp_arguments arguments = {0};
+    ka_event_arguments arguments = {0};
     if (!events || !path)
         return kb_fail(err, KINETO_E_ARGUMENT, "function events and a path are needed");
     kineto_status status =
@@ -125,13 +127,13 @@ kineto_status kineto_stacks_save(const kineto_function_events *events,
     if (status == KINETO_OK)
         status = choose_metric(&w, err);
     if (status == KINETO_OK)
-        status = kp_arguments_read(events, KP_WANT_STACKS, &arguments, err);
+        status = ka_event_arguments_read(events, KA_WANT_STACKS, &arguments, err);
     w.arguments = &arguments;
     if (status == KINETO_OK)
         status = write_to(&w, path, err);
     if (status == KINETO_OK && lines)
         *lines = w.lines;
-    kp_arguments_free(&arguments);
+    ka_event_arguments_free(&arguments);
     kb_vec_free(&w.path);
     kb_vec_free(&w.order);
     kb_map_free(&w.sums);

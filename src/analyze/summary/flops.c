@@ -99,17 +99,17 @@ static registered *registered_find(kineto_string op)
     return entry ? entry : *link_of(without_overload(op));
 }
 
-static const kp_flops_rule *rule_find(kineto_string op)
+static const ka_flops_rule *rule_find(kineto_string op)
 {
-    const kp_flops_rule *rule = kp_flops_rule_find(op);
-    return rule ? rule : kp_flops_rule_find(without_overload(op));
+    const ka_flops_rule *rule = ka_flops_rule_find(op);
+    return rule ? rule : ka_flops_rule_find(without_overload(op));
 }
 
-static kp_flops_answer checked(bool counted, uint64_t *flops)
+static ka_flops_result checked(bool counted, uint64_t *flops)
 {
     if (!counted)
         *flops = 0;
-    return counted ? KP_FLOPS_COUNTED : KP_FLOPS_UNUSABLE;
+    return counted ? KA_FLOPS_COUNTED : KA_FLOPS_UNUSABLE;
 }
 
 /* Inputs come from the caller, or out of a row when somebody knows its operator. */
@@ -119,17 +119,17 @@ typedef struct inputs_source {
     kineto_row row;
 } inputs_source;
 
-static kp_flops_answer count(const kp_flops_rule *rule, const registered *own,
+static ka_flops_result count(const ka_flops_rule *rule, const registered *own,
                              const inputs_source *from, uint64_t *flops);
 
-static kp_flops_answer count_registered(kineto_string op, const inputs_source *from,
+static ka_flops_result count_registered(kineto_string op, const inputs_source *from,
                                         uint64_t *flops)
 {
     if (!kb_load_acquire(&function_count))
-        return KP_FLOPS_UNKNOWN;
+        return KA_FLOPS_UNKNOWN;
     read_begin();
     registered *own = registered_find(op);
-    kp_flops_answer answer = own ? count(NULL, own, from, flops) : KP_FLOPS_UNKNOWN;
+    ka_flops_result answer = own ? count(NULL, own, from, flops) : KA_FLOPS_UNKNOWN;
     read_end();
     return answer;
 }
@@ -142,14 +142,14 @@ kineto_status kineto_flops(const char *op, const kineto_flops_inputs *inputs, ui
     if (!op || !inputs || inputs->size < sizeof *inputs || (inputs->count && !inputs->data))
         return KINETO_E_ARGUMENT;
     inputs_source from = {.inputs = inputs};
-    kp_flops_answer answer = count_registered(kb_string(op), &from, flops);
-    if (answer == KP_FLOPS_UNKNOWN) {
-        const kp_flops_rule *rule = rule_find(kb_string(op));
+    ka_flops_result answer = count_registered(kb_string(op), &from, flops);
+    if (answer == KA_FLOPS_UNKNOWN) {
+        const ka_flops_rule *rule = rule_find(kb_string(op));
         if (!rule)
             return KINETO_E_NOT_FOUND;
         answer = count(rule, NULL, &from, flops);
     }
-    return answer == KP_FLOPS_COUNTED ? KINETO_OK : KINETO_E_ARGUMENT;
+    return answer == KA_FLOPS_COUNTED ? KINETO_OK : KINETO_E_ARGUMENT;
 }
 
 /* ---- inputs of a row ------------------------------------------------------------------------- */
@@ -197,10 +197,7 @@ static kineto_string read_text(kineto_string raw, row_inputs *r)
 }
 
 enum { DIMS, STRIDES, TYPES, VALUES, LISTS };
-#define KEY(text)                                                                                  \
-    {                                                                                              \
-        text, sizeof(text) - 1                                                                     \
-    }
+#define KEY(text) {text, sizeof(text) - 1}
 static const kineto_string list_keys[LISTS] = {KEY("Input Dims"), KEY("Input Strides"),
                                                KEY("Input type"), KEY("Concrete Inputs")};
 
@@ -262,13 +259,13 @@ static bool read_inputs(const kineto_trace *trace, kineto_row row, uint32_t want
 }
 
 /* Formulas of the table look at sizes, and some at values. */
-static uint32_t lists_of(const kp_flops_rule *rule)
+static uint32_t lists_of(const ka_flops_rule *rule)
 {
-    bool sizes_only = rule && rule->count != kp_flops_conv && rule->count != kp_flops_conv_backward;
+    bool sizes_only = rule && rule->count != ka_flops_conv && rule->count != ka_flops_conv_backward;
     return sizes_only ? 1u << DIMS : rule ? 1u << DIMS | 1u << VALUES : (1u << LISTS) - 1;
 }
 
-static kp_flops_answer count(const kp_flops_rule *rule, const registered *own,
+static ka_flops_result count(const ka_flops_rule *rule, const registered *own,
                              const inputs_source *from, uint64_t *flops)
 {
     row_inputs r;
@@ -280,24 +277,24 @@ static kp_flops_answer count(const kp_flops_rule *rule, const registered *own,
         in = &of_row;
     } else if (!in) {
         if (rule)
-            return KP_FLOPS_UNUSABLE;
+            return KA_FLOPS_UNUSABLE;
         in = &none;
     }
     return checked(rule ? rule->count(rule, in, flops) : own->function(in, flops, own->user),
                    flops);
 }
 
-kp_flops_answer kp_flops_row(const kineto_trace *trace, kineto_row row, uint64_t *flops)
+ka_flops_result ka_flops_row(const kineto_trace *trace, kineto_row row, uint64_t *flops)
 {
     kineto_activity a;
     *flops = 0;
     kineto_trace_get(trace, row, &a);
     inputs_source from = {.trace = trace, .row = row};
-    kp_flops_answer answer = count_registered(a.name, &from, flops);
-    if (answer != KP_FLOPS_UNKNOWN)
+    ka_flops_result answer = count_registered(a.name, &from, flops);
+    if (answer != KA_FLOPS_UNKNOWN)
         return answer;
-    const kp_flops_rule *rule = rule_find(a.name);
-    return rule ? count(rule, NULL, &from, flops) : KP_FLOPS_UNKNOWN;
+    const ka_flops_rule *rule = rule_find(a.name);
+    return rule ? count(rule, NULL, &from, flops) : KA_FLOPS_UNKNOWN;
 }
 
 /* ---- inputs that are at hand ----------------------------------------------------------------- */
@@ -312,25 +309,25 @@ static bool is_registered(kineto_string op)
     return is;
 }
 
-kp_flops_looks kp_flops_looks_at(kineto_string op, const kp_flops_rule **rule)
+ka_flops_needs ka_flops_needs_of(kineto_string op, const ka_flops_rule **rule)
 {
     *rule = NULL;
     if (is_registered(op))
-        return KP_FLOPS_AT_ROW;
+        return KA_FLOPS_NEEDS_ROW;
     *rule = rule_find(op);
     if (!*rule)
-        return KP_FLOPS_AT_NOTHING;
-    return lists_of(*rule) >> VALUES & 1 ? KP_FLOPS_AT_VALUES : KP_FLOPS_AT_SIZES;
+        return KA_FLOPS_NEEDS_NOTHING;
+    return lists_of(*rule) >> VALUES & 1 ? KA_FLOPS_NEEDS_VALUES : KA_FLOPS_NEEDS_SIZES;
 }
 
-kp_flops_answer kp_flops_texts(const kp_flops_rule *rule, kineto_string dims, kineto_string values,
+ka_flops_result ka_flops_texts(const ka_flops_rule *rule, kineto_string dims, kineto_string values,
                                uint64_t *flops)
 {
     row_inputs r;
     kineto_string texts[LISTS] = {[DIMS] = dims, [VALUES] = values};
     *flops = 0;
     if (!read_lists(texts, lists_of(rule), &r))
-        return KP_FLOPS_UNUSABLE;
+        return KA_FLOPS_UNUSABLE;
     kineto_flops_inputs in = {sizeof in, r.count, r.items};
     return checked(rule->count(rule, &in, flops), flops);
 }

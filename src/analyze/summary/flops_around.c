@@ -97,9 +97,9 @@ static int64_t sequence_around(around *a, kineto_row row)
     return -1;
 }
 
-static void list_gradient(around *a, kineto_row row, const kp_flops_rule *rule)
+static void list_gradient(around *a, kineto_row row, const ka_flops_rule *rule)
 {
-    kp_flops_places at = kp_flops_backward_places(rule);
+    ka_flops_backward_inputs at = ka_flops_backward_inputs_of(rule);
     kineto_string dims = kb_intern_get(&a->texts, said_of(a, row).dims),
                   sizes = member(dims, at.gradient);
     int64_t sequence = sizes.size > 2 && sizes.data[0] == '[' ? sequence_around(a, row) : -1;
@@ -117,12 +117,12 @@ static void list_gradient(around *a, kineto_row row, const kp_flops_rule *rule)
 static void list_gradients(around *a)
 {
     uint32_t names = kineto_trace_string_count(a->trace);
-    const kp_flops_rule **rules = calloc((size_t)names + 1, sizeof *rules);
+    const ka_flops_rule **rules = calloc((size_t)names + 1, sizeof *rules);
     a->listed = true;
     a->no_memory |= !rules;
     for (uint32_t i = 0; rules && i < names; i++) {
-        (void)kp_flops_looks_at(kineto_trace_string(a->trace, i), &rules[i]);
-        if (rules[i] && kp_flops_backward_places(rules[i]).input < 0)
+        (void)ka_flops_needs_of(kineto_trace_string(a->trace, i), &rules[i]);
+        if (rules[i] && ka_flops_backward_inputs_of(rules[i]).input < 0)
             rules[i] = NULL;
     }
     for (uint32_t k = 0; rules && k < kt_block_count(a->trace) && !a->no_memory; k++) {
@@ -152,9 +152,9 @@ static void forward(around *a, kineto_row row, int weight)
     char text[2 * MOST_TEXT + 8];
     int size = snprintf(text, sizeof text, "[%.*s, %.*s]", (int)KB_MIN(out.size, MOST_TEXT),
                         out.data, (int)kernel.size, kernel.data);
-    kp_flops_rule gradient = kp_flops_gradient_rule(0, 1);
-    if (kp_flops_texts(&gradient, (kineto_string){text, (size_t)size}, (kineto_string){"", 0},
-                       &flops) == KP_FLOPS_COUNTED)
+    ka_flops_rule gradient = ka_flops_gradient_rule(0, 1);
+    if (ka_flops_texts(&gradient, (kineto_string){text, (size_t)size}, (kineto_string){"", 0},
+                       &flops) == KA_FLOPS_COUNTED)
         tell(a, row, flops);
 }
 
@@ -162,21 +162,21 @@ static void forward(around *a, kineto_row row, int weight)
 
 static void backward(around *a, kineto_row row)
 {
-    const kp_flops_rule *rule;
+    const ka_flops_rule *rule;
     kineto_activity outer;
     kineto_row parent = kineto_trace_parent(a->trace, row);
     uint64_t flops;
     if (parent == KINETO_NO_ROW)
         return;
     kineto_trace_get(a->trace, parent, &outer);
-    (void)kp_flops_looks_at(outer.name, &rule);
-    kp_flops_places at =
-        rule ? kp_flops_backward_places(rule) : (kp_flops_places){-1, -1, -1, true};
+    (void)ka_flops_needs_of(outer.name, &rule);
+    ka_flops_backward_inputs at =
+        rule ? ka_flops_backward_inputs_of(rule) : (ka_flops_backward_inputs){-1, -1, -1, true};
     if (at.gradient < 0 || at.weight < 0 || at.may_be_transposed)
         return;
-    kp_flops_rule one = kp_flops_gradient_rule(at.gradient, at.weight);
+    ka_flops_rule one = ka_flops_gradient_rule(at.gradient, at.weight);
     kineto_string dims = kb_intern_get(&a->texts, said_of(a, parent).dims);
-    if (kp_flops_texts(&one, dims, (kineto_string){"", 0}, &flops) == KP_FLOPS_COUNTED)
+    if (ka_flops_texts(&one, dims, (kineto_string){"", 0}, &flops) == KA_FLOPS_COUNTED)
         tell(a, row, flops);
 }
 
@@ -185,16 +185,16 @@ static void backward(around *a, kineto_row row)
 static void look_around(around *a, kineto_row row)
 {
     const kt_block *block = kt_block_at(a->trace, row / KT_BLOCK_ROWS);
-    const kp_flops_rule *rule;
-    (void)kp_flops_looks_at(kineto_trace_string(a->trace, block->name[row % KT_BLOCK_ROWS]), &rule);
-    int weight = rule ? kp_flops_forward_weight(rule) : -1;
+    const ka_flops_rule *rule;
+    (void)ka_flops_needs_of(kineto_trace_string(a->trace, block->name[row % KT_BLOCK_ROWS]), &rule);
+    int weight = rule ? ka_flops_forward_weight(rule) : -1;
     if (weight >= 0)
         forward(a, row, weight);
-    else if (rule && kp_flops_lacks_weight(rule))
+    else if (rule && ka_flops_lacks_weight(rule))
         backward(a, row);
 }
 
-bool kp_flops_around(const kineto_trace *trace, uint64_t *flops, uint64_t *unusable)
+bool ka_flops_around(const kineto_trace *trace, uint64_t *flops, uint64_t *unusable)
 {
     around a = {.trace = trace, .flops = flops, .unusable = unusable};
     size_t words = ((size_t)kineto_trace_count(trace) + 63) / 64;

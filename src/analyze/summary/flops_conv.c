@@ -21,7 +21,7 @@ static bool parameter(const kineto_flops_inputs *in, int at, uint32_t spatial, i
     values[0] = initial;
     if (at >= 0 && (size_t)at < in->count) {
         kineto_string text = in->data[at].concrete;
-        if (!text.size || !kp_flops_numbers(text, values, spatial, &count))
+        if (!text.size || !ka_flops_numbers(text, values, spatial, &count))
             return false;
     }
     for (uint32_t i = 1; count == 1 && i < spatial; i++)
@@ -55,7 +55,7 @@ static bool named_padding(const kineto_flops_inputs *in, int at, bool *is_same)
 }
 
 /* Sizes of the output, from the input's and those of the kernel. */
-static bool output_sizes(const kp_flops_rule *rule, const kineto_flops_inputs *in,
+static bool output_sizes(const ka_flops_rule *rule, const kineto_flops_inputs *in,
                          const int64_t *input, const int64_t *kernel, uint32_t spatial,
                          int64_t *out)
 {
@@ -80,17 +80,18 @@ static bool work(uint64_t batch, const int64_t *positions, const kineto_flops_in
                  uint64_t *flops)
 {
     uint64_t places, elements;
-    if (!kp_flops_product(positions, weight->rank - 2, &places) ||
-        !kp_flops_product(weight->dims, weight->rank, &elements))
+    if (!ka_flops_product(positions, weight->rank - 2, &places) ||
+        !ka_flops_product(weight->dims, weight->rank, &elements))
         return false;
     if (!batch || !places || !elements)
         *flops = 0;
     else
-        *flops = kp_flops_times(kp_flops_times(2, batch), kp_flops_times(places, elements));
+        *flops =
+            ka_flops_multiply(ka_flops_multiply(2, batch), ka_flops_multiply(places, elements));
     return true;
 }
 
-static bool is_transposed(const kp_flops_rule *rule, const kineto_flops_inputs *in, bool *out)
+static bool is_transposed(const ka_flops_rule *rule, const kineto_flops_inputs *in, bool *out)
 {
     int64_t flag = 0;
     int at = rule->at[TRANSPOSED];
@@ -107,7 +108,7 @@ static bool is_transposed(const kp_flops_rule *rule, const kineto_flops_inputs *
 static bool field(const kineto_flops_inputs *in, int at, const kineto_flops_input *weight,
                   int64_t channels, bool grouped, uint64_t *batch, const int64_t **sizes)
 {
-    const kineto_flops_input *x = kp_flops_tensor(in, at);
+    const kineto_flops_input *x = ka_flops_tensor(in, at);
     if (!x || x->rank > weight->rank || x->rank + 1 < weight->rank || channels < 1)
         return false;
     uint32_t first = x->rank == weight->rank;
@@ -121,11 +122,11 @@ static bool field(const kineto_flops_inputs *in, int at, const kineto_flops_inpu
 
 static const kineto_flops_input *weight_of(const kineto_flops_inputs *in, int at)
 {
-    const kineto_flops_input *w = kp_flops_tensor(in, at);
+    const kineto_flops_input *w = ka_flops_tensor(in, at);
     return w && w->rank >= 3 && w->rank - 2 <= MAX_SPATIAL ? w : NULL;
 }
 
-bool kp_flops_conv(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+bool ka_flops_conv(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
     const kineto_flops_input *weight = weight_of(in, rule->at[WEIGHT]);
     const int64_t *sizes;
@@ -149,13 +150,13 @@ enum { B_GRAD, B_INPUT, B_WEIGHT, B_TRANSPOSED, B_MASK, B_SIZES };
 
 /* How many of the two gradients are wanted: the mask says [input, weight] or [input, weight, bias].
  */
-static bool wanted(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *count)
+static bool wanted(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *count)
 {
     int64_t mask[3] = {1, 0, 0};
     uint32_t flags = 2;
     int at = rule->at[B_MASK];
-    if (at != KP_FLOPS_NONE &&
-        ((size_t)at >= in->count || !kp_flops_numbers(in->data[at].concrete, mask, 3, &flags) ||
+    if (at != KA_FLOPS_NO_INPUT &&
+        ((size_t)at >= in->count || !ka_flops_numbers(in->data[at].concrete, mask, 3, &flags) ||
          flags < 2))
         return false;
     *count = (uint64_t)(mask[0] != 0) + (uint64_t)(mask[1] != 0);
@@ -163,22 +164,22 @@ static bool wanted(const kp_flops_rule *rule, const kineto_flops_inputs *in, uin
 }
 
 /* The weight, or one made of its sizes. */
-static const kineto_flops_input *weight_or_sizes(const kp_flops_rule *rule,
+static const kineto_flops_input *weight_or_sizes(const ka_flops_rule *rule,
                                                  const kineto_flops_inputs *in,
                                                  kineto_flops_input *made, int64_t *dims)
 {
     int at = rule->at[B_SIZES];
-    if (at == KP_FLOPS_NONE)
+    if (at == KA_FLOPS_NO_INPUT)
         return weight_of(in, rule->at[B_WEIGHT]);
     uint32_t rank;
     if ((size_t)at >= in->count ||
-        !kp_flops_numbers(in->data[at].concrete, dims, MAX_SPATIAL + 2, &rank) || rank < 3)
+        !ka_flops_numbers(in->data[at].concrete, dims, MAX_SPATIAL + 2, &rank) || rank < 3)
         return NULL;
     *made = (kineto_flops_input){.dims = dims, .rank = rank};
     return made;
 }
 
-bool kp_flops_conv_backward(const kp_flops_rule *rule, const kineto_flops_inputs *in,
+bool ka_flops_conv_backward(const ka_flops_rule *rule, const kineto_flops_inputs *in,
                             uint64_t *flops)
 {
     kineto_flops_input made;
@@ -187,7 +188,7 @@ bool kp_flops_conv_backward(const kp_flops_rule *rule, const kineto_flops_inputs
     const int64_t *sizes;
     uint64_t batch, count, one;
     bool transposed = false;
-    kp_flops_rule flag = {.at = {[TRANSPOSED] = rule->at[B_TRANSPOSED]}};
+    ka_flops_rule flag = {.at = {[TRANSPOSED] = rule->at[B_TRANSPOSED]}};
     if (!weight || !wanted(rule, in, &count) || !is_transposed(&flag, in, &transposed))
         return false;
     /* The side whose positions each take a whole kernel: what came out, or what goes in. */
@@ -195,38 +196,39 @@ bool kp_flops_conv_backward(const kp_flops_rule *rule, const kineto_flops_inputs
     if (!field(in, side, weight, weight->dims[0], false, &batch, &sizes) ||
         !work(batch, sizes, weight, &one))
         return false;
-    *flops = kp_flops_times(count, one);
+    *flops = ka_flops_multiply(count, one);
     return true;
 }
 
-/* ---- parts, for what is around -------------------------------------------------------------- */
+/* ---- parts, for what is around --------------------------------------------------------------- */
 
-int kp_flops_forward_weight(const kp_flops_rule *rule)
+int ka_flops_forward_weight(const ka_flops_rule *rule)
 {
-    return rule->count == kp_flops_conv && rule->at[TRANSPOSED] == KP_FLOPS_NONE ? rule->at[WEIGHT]
-                                                                                 : -1;
+    return rule->count == ka_flops_conv && rule->at[TRANSPOSED] == KA_FLOPS_NO_INPUT
+               ? rule->at[WEIGHT]
+               : -1;
 }
 
-bool kp_flops_lacks_weight(const kp_flops_rule *rule)
+bool ka_flops_lacks_weight(const ka_flops_rule *rule)
 {
-    return rule->count == kp_flops_conv_backward && rule->at[B_SIZES] != KP_FLOPS_NONE;
+    return rule->count == ka_flops_conv_backward && rule->at[B_SIZES] != KA_FLOPS_NO_INPUT;
 }
 
-kp_flops_places kp_flops_backward_places(const kp_flops_rule *rule)
+ka_flops_backward_inputs ka_flops_backward_inputs_of(const ka_flops_rule *rule)
 {
-    if (rule->count != kp_flops_conv_backward)
-        return (kp_flops_places){-1, -1, -1, true};
-    return (kp_flops_places){rule->at[B_GRAD], rule->at[B_INPUT], rule->at[B_WEIGHT],
-                             rule->at[B_TRANSPOSED] != KP_FLOPS_NONE};
+    if (rule->count != ka_flops_conv_backward)
+        return (ka_flops_backward_inputs){-1, -1, -1, true};
+    return (ka_flops_backward_inputs){rule->at[B_GRAD], rule->at[B_INPUT], rule->at[B_WEIGHT],
+                                      rule->at[B_TRANSPOSED] != KA_FLOPS_NO_INPUT};
 }
 
-kp_flops_rule kp_flops_gradient_rule(int gradient, int weight)
+ka_flops_rule ka_flops_gradient_rule(int gradient, int weight)
 {
-    return (kp_flops_rule){.count = kp_flops_conv_backward,
+    return (ka_flops_rule){.count = ka_flops_conv_backward,
                            .at = {[B_GRAD] = (int8_t)gradient,
-                                  [B_INPUT] = KP_FLOPS_NONE,
+                                  [B_INPUT] = KA_FLOPS_NO_INPUT,
                                   [B_WEIGHT] = (int8_t)weight,
-                                  [B_TRANSPOSED] = KP_FLOPS_NONE,
-                                  [B_MASK] = KP_FLOPS_NONE,
-                                  [B_SIZES] = KP_FLOPS_NONE}};
+                                  [B_TRANSPOSED] = KA_FLOPS_NO_INPUT,
+                                  [B_MASK] = KA_FLOPS_NO_INPUT,
+                                  [B_SIZES] = KA_FLOPS_NO_INPUT}};
 }

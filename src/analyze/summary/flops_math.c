@@ -3,20 +3,20 @@
 #include "analyze/summary/flops.h"
 #include "trace/bytes/json_text.h"
 
-const kineto_flops_input *kp_flops_tensor(const kineto_flops_inputs *in, int index)
+const kineto_flops_input *ka_flops_tensor(const kineto_flops_inputs *in, int index)
 {
     if (index < 0 || (size_t)index >= in->count || !in->data[index].dims)
         return NULL;
     return &in->data[index];
 }
 
-uint64_t kp_flops_times(uint64_t a, uint64_t b)
+uint64_t ka_flops_multiply(uint64_t a, uint64_t b)
 {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-bool kp_flops_product(const int64_t *dims, uint32_t count, uint64_t *product)
+bool ka_flops_product(const int64_t *dims, uint32_t count, uint64_t *product)
 {
     bool is_empty = false; /* whatever the others are: 0 times too much is 0 */
     *product = 1;
@@ -24,7 +24,7 @@ bool kp_flops_product(const int64_t *dims, uint32_t count, uint64_t *product)
         if (dims[i] < 0)
             return false;
         is_empty |= dims[i] == 0;
-        *product = kp_flops_times(*product, (uint64_t)dims[i]);
+        *product = ka_flops_multiply(*product, (uint64_t)dims[i]);
     }
     if (is_empty)
         *product = 0;
@@ -37,7 +37,7 @@ static int64_t from_right(const int64_t *dims, uint32_t rank, uint32_t i)
     return i < rank ? dims[rank - 1 - i] : 1;
 }
 
-bool kp_flops_broadcast(const int64_t *a, uint32_t a_rank, const int64_t *b, uint32_t b_rank,
+bool ka_flops_broadcast(const int64_t *a, uint32_t a_rank, const int64_t *b, uint32_t b_rank,
                         uint64_t *elements)
 {
     bool is_empty = false;
@@ -48,7 +48,7 @@ bool kp_flops_broadcast(const int64_t *a, uint32_t a_rank, const int64_t *b, uin
             return false;
         int64_t dim = x == 1 ? y : x;
         is_empty |= dim == 0;
-        *elements = kp_flops_times(*elements, (uint64_t)dim);
+        *elements = ka_flops_multiply(*elements, (uint64_t)dim);
     }
     if (is_empty)
         *elements = 0;
@@ -77,7 +77,7 @@ static bool number_of(kineto_string word, int64_t *value)
     return word.size > 0 && kt_json_int(word, value);
 }
 
-bool kp_flops_numbers(kineto_string text, int64_t *values, uint32_t limit, uint32_t *count)
+bool ka_flops_numbers(kineto_string text, int64_t *values, uint32_t limit, uint32_t *count)
 {
     *count = 0;
     text = trimmed(text);

@@ -14,46 +14,46 @@ static bool has_rank(const kineto_flops_input *x, int rank)
 
 /* [..., m, k] x [..., k, n]: 2 * m * k * n for each matrix of the broadcast batch; a vector is a
  * matrix of one row on the left, of one column on the right. */
-static bool matmul(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool matmul(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
-    const kineto_flops_input *a = kp_flops_tensor(in, rule->at[LEFT]);
-    const kineto_flops_input *b = kp_flops_tensor(in, rule->at[RIGHT]);
+    const kineto_flops_input *a = ka_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *b = ka_flops_tensor(in, rule->at[RIGHT]);
     if (!has_rank(a, rule->at[LEFT_RANK]) || !has_rank(b, rule->at[RIGHT_RANK]))
         return false;
     int64_t m = a->rank > 1 ? a->dims[a->rank - 2] : 1, k = a->dims[a->rank - 1];
     int64_t n = b->rank > 1 ? b->dims[b->rank - 1] : 1;
     int64_t rows = b->dims[b->rank > 1 ? b->rank - 2 : 0];
     uint64_t batch, one;
-    if (k != rows || !kp_flops_product((int64_t[]){m, k, n}, 3, &one) ||
-        !kp_flops_broadcast(a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
+    if (k != rows || !ka_flops_product((int64_t[]){m, k, n}, 3, &one) ||
+        !ka_flops_broadcast(a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
                             b->rank > 2 ? b->rank - 2 : 0, &batch))
         return false;
-    *flops = one && batch ? kp_flops_times(2, kp_flops_times(batch, one)) : 0;
+    *flops = one && batch ? ka_flops_multiply(2, ka_flops_multiply(batch, one)) : 0;
     return true;
 }
 
 /* LEFT: [..., k], RIGHT: the weight, [n, k] or [k]: 2 * elements of the input * n. */
-static bool linear(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool linear(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
-    const kineto_flops_input *x = kp_flops_tensor(in, rule->at[LEFT]);
-    const kineto_flops_input *w = kp_flops_tensor(in, rule->at[RIGHT]);
+    const kineto_flops_input *x = ka_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *w = ka_flops_tensor(in, rule->at[RIGHT]);
     uint64_t elements, weights;
     if (!x || !w || x->rank == 0 || w->rank == 0 || w->rank > 2 ||
         x->dims[x->rank - 1] != w->dims[w->rank - 1] ||
-        !kp_flops_product(x->dims, x->rank, &elements) ||
-        !kp_flops_product(w->dims, w->rank, &weights))
+        !ka_flops_product(x->dims, x->rank, &elements) ||
+        !ka_flops_product(w->dims, w->rank, &weights))
         return false;
     uint64_t n = w->rank == 2 ? (uint64_t)w->dims[0] : 1;
-    *flops = elements && weights ? kp_flops_times(2, kp_flops_times(elements, n)) : 0;
+    *flops = elements && weights ? ka_flops_multiply(2, ka_flops_multiply(elements, n)) : 0;
     return true;
 }
 
 /* One operation for each element of what the first two inputs broadcast to. */
-static bool elementwise(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool elementwise(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
-    const kineto_flops_input *a = kp_flops_tensor(in, rule->at[LEFT]);
-    const kineto_flops_input *b = kp_flops_tensor(in, rule->at[RIGHT]);
-    return a && b && kp_flops_broadcast(a->dims, a->rank, b->dims, b->rank, flops);
+    const kineto_flops_input *a = ka_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *b = ka_flops_tensor(in, rule->at[RIGHT]);
+    return a && b && ka_flops_broadcast(a->dims, a->rank, b->dims, b->rank, flops);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ typedef struct attention_side {
 static bool attention_side_of(const kineto_flops_inputs *in, int at, bool heads_last,
                               attention_side *out)
 {
-    const kineto_flops_input *x = kp_flops_tensor(in, at);
+    const kineto_flops_input *x = ka_flops_tensor(in, at);
     if (!x || x->rank < (heads_last ? 4u : 2u))
         return false;
     const int64_t *last = x->dims + x->rank;
@@ -92,38 +92,40 @@ static bool attention_batch(const attention_side *q, const attention_side *k, ui
     bool shared = k->heads > 0 && q->heads > 0 && q->heads % k->heads == 0;
     if (q->heads != k->heads && q->heads != 1 && !shared)
         return false;
-    if (heads < 0 || !kp_flops_broadcast(q->outer, q->outer_count, k->outer, k->outer_count, batch))
+    if (heads < 0 || !ka_flops_broadcast(q->outer, q->outer_count, k->outer, k->outer_count, batch))
         return false;
-    *batch = kp_flops_times(*batch, (uint64_t)heads);
+    *batch = ka_flops_multiply(*batch, (uint64_t)heads);
     return true;
 }
 
-static bool attention(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool attention(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
     attention_side q, k, v;
     bool last = rule->at[HEADS_LAST] != 0;
     int at = rule->at[QUERY], unless = rule->at[UNLESS];
     /* Sequences of several lengths lie one after the other: sizes do not say how long each is. */
-    if (unless != KP_FLOPS_NONE && (size_t)unless < in->count && in->data[unless].rank > 0)
+    if (unless != KA_FLOPS_NO_INPUT && (size_t)unless < in->count && in->data[unless].rank > 0)
         return false;
     if (!attention_side_of(in, at, last, &q) || !attention_side_of(in, at + 1, last, &k) ||
         !attention_side_of(in, at + 2, last, &v) || q.width != k.width || k.length != v.length)
         return false;
     uint64_t batch, scores, keys, values;
     if (!attention_batch(&q, &k, &batch) ||
-        !kp_flops_product((int64_t[]){q.length, k.length}, 2, &scores) ||
-        !kp_flops_product((int64_t[]){q.width, rule->at[QUERY_TIMES]}, 2, &keys) ||
-        !kp_flops_product((int64_t[]){v.width, rule->at[VALUE_TIMES]}, 2, &values))
+        !ka_flops_product((int64_t[]){q.length, k.length}, 2, &scores) ||
+        !ka_flops_product((int64_t[]){q.width, rule->at[QUERY_TIMES]}, 2, &keys) ||
+        !ka_flops_product((int64_t[]){v.width, rule->at[VALUE_TIMES]}, 2, &values))
         return false;
     uint64_t width = keys > UINT64_MAX - values ? UINT64_MAX : keys + values;
     bool is_empty = !batch || !scores || !width;
-    *flops = is_empty ? 0 : kp_flops_times(kp_flops_times(2, batch), kp_flops_times(scores, width));
+    *flops = is_empty
+                 ? 0
+                 : ka_flops_multiply(ka_flops_multiply(2, batch), ka_flops_multiply(scores, width));
     return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define NONE   KP_FLOPS_NONE
+#define NONE   KA_FLOPS_NO_INPUT
 #define ALWAYS (-2)
 #define PRODUCT(name, a, b, a_rank, b_rank)                                                        \
     {                                                                                              \
@@ -139,11 +141,11 @@ static bool attention(const kp_flops_rule *rule, const kineto_flops_inputs *in, 
     }
 #define CONV(name, weight, stride, padding, dilation, transposed)                                  \
     {                                                                                              \
-        name, kp_flops_conv, { weight, stride, padding, dilation, transposed, NONE }               \
+        name, ka_flops_conv, { weight, stride, padding, dilation, transposed, NONE }               \
     }
 #define CONV_BACK(name, grad, input, weight, transposed, mask, sizes)                              \
     {                                                                                              \
-        name, kp_flops_conv_backward, { grad, input, weight, transposed, mask, sizes }             \
+        name, ka_flops_conv_backward, { grad, input, weight, transposed, mask, sizes }             \
     }
 /* Forwards: query x key, scores x value. Backwards: the scores once more, then the gradients of
  * scores, value, query and key. */
@@ -157,7 +159,7 @@ static bool attention(const kp_flops_rule *rule, const kineto_flops_inputs *in, 
     }
 
 /* In the order of strcmp. */
-static const kp_flops_rule rules[] = {
+static const ka_flops_rule rules[] = {
     PRODUCT("aten::_addmm_activation", 1, 2, 2, 2),
     CONV("aten::_conv_depthwise2d", 1, 4, 5, 6, NONE),
     CONV("aten::_convolution", 1, 3, 4, 5, 6),
@@ -249,7 +251,7 @@ static const kp_flops_rule rules[] = {
     PRODUCT("aten::vdot", 0, 1, 1, 1),
 };
 
-const kp_flops_rule *kp_flops_rules(size_t *count)
+const ka_flops_rule *ka_flops_rules(size_t *count)
 {
     *count = KB_COUNT(rules);
     return rules;
@@ -262,7 +264,7 @@ static int compare(kineto_string name, const char *rule)
     return order ? order : (name.size > size) - (name.size < size);
 }
 
-const kp_flops_rule *kp_flops_rule_find(kineto_string name)
+const ka_flops_rule *ka_flops_rule_find(kineto_string name)
 {
     size_t low = 0, high = KB_COUNT(rules);
     if (name.size < 7 || memcmp(name.data, "aten::", 6) != 0)

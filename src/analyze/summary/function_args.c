@@ -3,22 +3,22 @@
 #include "analyze/summary/summary.h"
 #include "trace/bytes/json_value.h"
 
-/* ---- stacks: chains of frames, each there once ---------------------------------------------------- */
+/* ---- stacks: chains of frames, each there once ----------------------------------------------- */
 
-bool kp_stacks_create(kp_stacks *s)
+bool ka_stacks_create(ka_stacks *s)
 {
     return kb_intern_id(&s->texts, kb_string("")) == 0 &&
-           kb_vec_push(&s->frames, (kp_frame){0, 0, 0});
+           kb_vec_push(&s->frames, (ka_stack_frame){0, 0, 0});
 }
 
-void kp_stacks_free(kp_stacks *s)
+void ka_stacks_free(ka_stacks *s)
 {
     kb_intern_free(&s->texts);
     kb_vec_free(&s->frames);
     kb_map_free(&s->by_key);
 }
 
-uint32_t kp_stacks_push(kp_stacks *s, uint32_t parent, uint32_t text)
+uint32_t ka_stacks_push(ka_stacks *s, uint32_t parent, uint32_t text)
 {
     bool created;
     uint64_t *frame =
@@ -27,13 +27,13 @@ uint32_t kp_stacks_push(kp_stacks *s, uint32_t parent, uint32_t text)
         return UINT32_MAX;
     uint32_t found = (uint32_t)*frame;
     if (created &&
-        !kb_vec_push(&s->frames, (kp_frame){parent, text, s->frames.data[parent].depth + 1}))
+        !kb_vec_push(&s->frames, (ka_stack_frame){parent, text, s->frames.data[parent].depth + 1}))
         return UINT32_MAX;
     return found;
 }
 
 /* Frames of the machinery of backward and of PyTorch's own tests say nothing. */
-bool kp_stack_shows(kineto_string frame)
+bool ka_is_shown_frame(kineto_string frame)
 {
     static const char *const hidden[][2] = {{"autograd/__init__", "_make_grads"},
                                             {"autograd/__init__", "backward"},
@@ -48,7 +48,7 @@ bool kp_stack_shows(kineto_string frame)
 }
 
 /* "inner;outer;": read from the end, so that outer frames are shared. */
-static uint32_t stack_of_text(kp_stacks *s, kineto_string text)
+static uint32_t stack_of_text(ka_stacks *s, kineto_string text)
 {
     uint32_t at = 0;
     size_t end = text.size;
@@ -60,15 +60,15 @@ static uint32_t stack_of_text(kp_stacks *s, kineto_string text)
             start--;
         kineto_string frame = {text.data + start, end - start};
         end = start ? start - 1 : 0;
-        if (!frame.size || !kp_stack_shows(frame))
+        if (!frame.size || !ka_is_shown_frame(frame))
             continue;
         uint32_t id = kb_intern_id(&s->texts, frame);
-        at = id == KB_INTERN_NONE ? UINT32_MAX : kp_stacks_push(s, at, id);
+        at = id == KB_INTERN_NONE ? UINT32_MAX : ka_stacks_push(s, at, id);
     }
     return at;
 }
 
-/* ---- shapes -------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
 /* "[[2,3],[[1],[2]]]" as PyTorch groups and prints it, "[[2, 3], []]": of lists of tensors it only
  * knows that they are there. At most twice as long. */
@@ -101,11 +101,11 @@ static uint32_t shapes_id(kb_intern *texts, kineto_string json)
     return id;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 typedef struct reading {
     const kineto_function_events *e;
-    kp_arguments *out;
+    ka_event_arguments *out;
     uint32_t no_shapes;
     kb_intern stack_texts; /* whole texts, and by their ids the frames */
     KB_VEC(uint32_t) stack_of_text;
@@ -134,7 +134,7 @@ static int64_t number_of(const kineto_arg *arg, int64_t otherwise)
 
 static bool read_arg(reading *r, uint32_t event, const kineto_arg *arg)
 {
-    kp_arguments *out = r->out;
+    ka_event_arguments *out = r->out;
     if (out->shapes && arg->type >= KINETO_ARG_STRING &&
         (kb_string_equal(arg->key, kb_string("Input Dims")) ||
          kb_string_equal(arg->key, kb_string("Input dims")))) {
@@ -164,7 +164,7 @@ static bool read_event(reading *r, uint32_t event)
                 return false;
     }
     if (r->out->flops && e->kind[event] == KINETO_KIND_CPU_OP)
-        (void)kp_flops(e->trace, e->row[event], &r->out->flops[event]); /* else it stays 0 */
+        (void)ka_flops(e->trace, e->row[event], &r->out->flops[event]); /* else it stays 0 */
     return true;
 }
 
@@ -173,10 +173,10 @@ static bool read_all(reading *r)
 {
     const kineto_function_events *e = r->e;
     uint64_t rows = kineto_trace_count(e->trace);
-    uint32_t *event_of = malloc(kp_bytes(rows, sizeof *event_of));
+    uint32_t *event_of = malloc(ka_column_bytes(rows, sizeof *event_of));
     if (!event_of)
         return false;
-    memset(event_of, 0xff, kp_bytes(rows, sizeof *event_of));
+    memset(event_of, 0xff, ka_column_bytes(rows, sizeof *event_of));
     for (uint32_t i = 0; i < e->count; i++)
         event_of[e->row[i]] = i;
     bool ok = true;
@@ -189,9 +189,9 @@ static bool read_all(reading *r)
 
 static bool allocate(reading *r)
 {
-    kp_arguments *out = r->out;
+    ka_event_arguments *out = r->out;
     size_t count = KB_MAX(r->e->count, 1u);
-    if (out->want & KP_WANT_SHAPES) {
+    if (out->want & KA_WANT_SHAPES) {
         r->no_shapes = kb_intern_id(&out->shape_texts, kb_string("[]"));
         out->shapes = malloc(count * sizeof *out->shapes);
         for (size_t i = 0; out->shapes && i < count; i++)
@@ -199,9 +199,9 @@ static bool allocate(reading *r)
         if (!out->shapes || r->no_shapes == KB_INTERN_NONE)
             return false;
     }
-    if (out->want & KP_WANT_FLOPS && !(out->flops = calloc(count, sizeof *out->flops)))
+    if (out->want & KA_WANT_FLOPS && !(out->flops = calloc(count, sizeof *out->flops)))
         return false;
-    if (!(out->want & KP_WANT_STACKS))
+    if (!(out->want & KA_WANT_STACKS))
         return true;
     out->stack = calloc(count, sizeof *out->stack);
     out->sequence = malloc(count * sizeof *out->sequence);
@@ -209,16 +209,16 @@ static bool allocate(reading *r)
     if (!out->stack || !out->sequence || !out->forward)
         return false;
     memset(out->sequence, 0xff, count * sizeof *out->sequence);
-    return kp_stacks_create(&out->stacks);
+    return ka_stacks_create(&out->stacks);
 }
 
-static bool make_stacks(const kineto_function_events *e, kp_arguments *out)
+static bool make_stacks(const kineto_function_events *e, ka_event_arguments *out)
 {
     if (!out->stack)
         return true;
-    if (!e->as_torch && out->stacks.frames.count == 1 && !kp_stacks_of_python(e, out))
+    if (!e->as_torch && out->stacks.frames.count == 1 && !ka_stacks_from_python(e, out))
         return false;
-    bool ok = out->stacks.frames.count == 1 || kp_stacks_of_backward(e, out);
+    bool ok = out->stacks.frames.count == 1 || ka_stacks_from_forward(e, out);
     free(out->sequence);
     free(out->forward);
     out->sequence = NULL;
@@ -226,24 +226,24 @@ static bool make_stacks(const kineto_function_events *e, kp_arguments *out)
     return ok;
 }
 
-kineto_status kp_arguments_read(const kineto_function_events *e, uint32_t want, kp_arguments *out,
-                                kineto_error *err)
+kineto_status ka_event_arguments_read(const kineto_function_events *e, uint32_t want,
+                                      ka_event_arguments *out, kineto_error *err)
 {
-    *out = (kp_arguments){.want = want};
+    *out = (ka_event_arguments){.want = want};
     reading r = {.e = e, .out = out};
     bool ok = !want || (allocate(&r) && read_all(&r) && make_stacks(e, out));
     kb_intern_free(&r.stack_texts);
     kb_vec_free(&r.stack_of_text);
     if (ok)
         return KINETO_OK;
-    kp_arguments_free(out);
+    ka_event_arguments_free(out);
     return kb_fail(err, KINETO_E_MEMORY, "no memory for the arguments of functions");
 }
 
-void kp_arguments_free(kp_arguments *a)
+void ka_event_arguments_free(ka_event_arguments *a)
 {
     kb_intern_free(&a->shape_texts);
-    kp_stacks_free(&a->stacks);
+    ka_stacks_free(&a->stacks);
     free(a->shapes);
     free(a->stack);
     free(a->flops);

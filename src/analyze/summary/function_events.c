@@ -13,10 +13,10 @@ typedef struct picking {
     uint32_t last_category, device_track;
     uint64_t sampling_bytes;
     const char *step_pattern;
-    kp_memory_list memory; /* in the order of rows */
+    ka_memory_record_list memory; /* in the order of rows */
 } picking;
 
-/* ---- which rows -------------------------------------------------------------------------------- */
+/* ---- which rows ------------------------------------------------------------------------------ */
 
 #define DEVICE_KINDS                                                                               \
     (KINETO_KIND_BIT(KINETO_KIND_GPU_USER_ANNOTATION) | KINETO_KIND_BIT(KINETO_KIND_GPU_MEMCPY) |  \
@@ -53,35 +53,35 @@ static int use_of(const kineto_trace *t, const kineto_activity *a)
     if (a->form == KINETO_FORM_INSTANT)
         return kb_string_equal(a->name, kb_string("[OutOfMemory]")) ? NO_MEMORY : LEFT_OUT;
     if (a->form == KINETO_FORM_COUNTER || is_in(NO_FUNCTIONS, a->kind) ||
-        kt_row_is_summary(t, a->row) || kp_is_dropped_name(a->name) || is_hidden(t, a))
+        kt_row_is_summary(t, a->row) || ka_is_hidden_operator(a->name) || is_hidden(t, a))
         return LEFT_OUT;
     return FUNCTION;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static bool add_memory(picking *p, kineto_row row, bool lack)
 {
-    kp_memory m = {.row = row};
+    ka_memory_record m = {.row = row};
     if (lack) /* nothing was allocated */
         return kb_vec_push(&p->memory, m);
-    kp_memory_args args;
-    kp_memory_args_read(p->t, row, &args);
+    ka_memory_args args;
+    ka_memory_args_read(p->t, row, &args);
     m.bytes = args.bytes;
-    m.on_device = !kp_is_host_memory(args.device_type);
+    m.on_device = !ka_is_host_memory(args.device_type);
     if (!m.on_device) /* it is malloc that is sampled */
-        m.bytes = kp_memory_scaled(p->sampling_bytes, m.bytes);
+        m.bytes = ka_memory_scaled(p->sampling_bytes, m.bytes);
     return kb_vec_push(&p->memory, m);
 }
 
-/* ---- picking ----------------------------------------------------------------------------------- */
+/* ---- picking --------------------------------------------------------------------------------- */
 
 static bool note_device(picking *p, const kineto_activity *a)
 {
     if (a->category != p->last_category && !p->e->device_name) {
         p->last_category = a->category;
         p->e->device_name =
-            kp_device_name(kineto_trace_string(p->t, a->category), &p->e->device_type);
+            ka_device_name_of(kineto_trace_string(p->t, a->category), &p->e->device_type);
     }
     int64_t index;
     bool on_device = a->kind != KINETO_KIND_CPU_OP && kt_track_device(p->t, a->track, &index);
@@ -95,7 +95,7 @@ static bool pick(picking *p)
 {
     uint64_t rows = kineto_trace_count(p->t);
     p->last_category = p->device_track = UINT32_MAX;
-    p->sampling_bytes = kp_memory_sampling(p->t);
+    p->sampling_bytes = ka_memory_sampling(p->t);
     for (kineto_row row = 0; row < rows; row++) {
         kineto_activity a;
         kineto_trace_get(p->t, row, &a);
@@ -106,7 +106,7 @@ static bool pick(picking *p)
         p->use[row] = (uint8_t)(use | device << 4);
         p->count++;
         p->devices += device;
-        if (!kp_names_add(&p->e->names, p->t, a.name_id, a.kind, p->step_pattern) ||
+        if (!ka_summary_names_add(&p->e->names, p->t, a.name_id, a.kind, p->step_pattern) ||
             (use >= MEMORY && !add_memory(p, row, use == NO_MEMORY)))
             return false;
     }
@@ -115,15 +115,16 @@ static bool pick(picking *p)
 
 static bool allocate(kineto_function_events *e, uint64_t count, bool devices, bool memory)
 {
-    size_t words = kp_bytes(count, sizeof(uint32_t)), times = kp_bytes(count, sizeof(int64_t));
+    size_t words = ka_column_bytes(count, sizeof(uint32_t)),
+           times = ka_column_bytes(count, sizeof(int64_t));
     uint32_t **const columns[] = {&e->row,         &e->track,        &e->name,  &e->parent,
                                   &e->first_child, &e->next_sibling, &e->kernel};
     bool ok = true;
     for (size_t i = 0; i < KB_COUNT(columns); i++)
         ok &= (*columns[i] = malloc(words)) != NULL;
     ok &= (e->start_ns = malloc(times)) != NULL && (e->end_ns = malloc(times)) != NULL;
-    ok &= (e->flags = malloc(kp_bytes(count, 1))) != NULL;
-    ok &= (e->kind = malloc(kp_bytes(count, 1))) != NULL;
+    ok &= (e->flags = malloc(ka_column_bytes(count, 1))) != NULL;
+    ok &= (e->kind = malloc(ka_column_bytes(count, 1))) != NULL;
     if (devices)
         ok &= (e->device_ns = calloc(KB_MAX(count, 1u), sizeof *e->device_ns)) != NULL;
     if (memory) {
@@ -172,7 +173,7 @@ static bool fill(picking *p)
     return order != NULL || !rows;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* A file that says nothing of the device is PyTorch's, unless clocks of ours are in it. */
 static bool is_of_pytorch(const kineto_trace *t)
@@ -188,24 +189,24 @@ static const char *name_by_process(const kineto_trace *t, uint32_t track, uint32
     kineto_process process;
     kineto_trace_track(t, track, &view);
     kineto_trace_process(t, view.process, &process);
-    const char *found = kp_device_name(process.label, type),
+    const char *found = ka_device_name_of(process.label, type),
                *at = memmem(process.name.data, process.name.size, mark, sizeof mark - 1);
     if (found || !at)
         return found;
-    return kp_device_name(
+    return ka_device_name_of(
         kb_string_behind(process.name, (size_t)(at - process.name.data) + sizeof mark - 1), type);
 }
 
-/* What was asked for, else what its process says, else the categories of its runtime. PyTorch's word for
- * other devices is CUDA, for HIP's as well. */
+/* What was asked for, else what its process says, else the categories of its runtime. PyTorch's
+ * word for other devices is CUDA, for HIP's as well. */
 static void name_device(kineto_function_events *e, uint32_t asked, const picking *p)
 {
     const char *by_process = p->device_track == UINT32_MAX
                                  ? NULL
                                  : name_by_process(p->t, p->device_track, &e->device_type);
     e->device_name = by_process ? by_process : e->device_name;
-    if (kp_device_type_name(asked)) {
-        e->device_name = kp_device_type_name(asked);
+    if (ka_device_type_name(asked)) {
+        e->device_name = ka_device_type_name(asked);
         e->device_type = asked;
     } else if (!e->device_name) {
         bool usual = p->devices > 0 && is_of_pytorch(e->trace);
@@ -219,13 +220,13 @@ static bool make(kineto_function_events *e, picking *p,
 {
     bool devices;
     p->use = calloc(KB_MAX(kineto_trace_count(p->t), 1u), 1);
-    if (!p->use || !kp_names_create(&e->names, p->t) || !pick(p))
+    if (!p->use || !ka_summary_names_create(&e->names, p->t) || !pick(p))
         return false;
     devices = p->devices > 0 || options->device_elapsed;
     if (!allocate(e, p->count, devices, p->memory.count > 0) || !fill(p))
         return false;
     name_device(e, options->device_type, p);
-    return kp_attribute_memory(e, &p->memory) && kp_build_tree(e, options);
+    return ka_attribute_memory(e, &p->memory) && ka_build_call_tree(e, options);
 }
 
 kineto_status kineto_function_events_create(const kineto_trace *trace,
@@ -259,7 +260,7 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
     return KINETO_OK;
 }
 
-void kp_events_retain(kineto_function_events *e)
+void ka_events_retain(kineto_function_events *e)
 {
     __atomic_add_fetch(&e->references, 1, __ATOMIC_RELAXED);
 }
@@ -274,12 +275,12 @@ void kineto_function_events_release(kineto_function_events *e)
                              e->device_bytes, e->kind,   e->shared_ns};
     for (size_t i = 0; i < KB_COUNT(columns); i++)
         free(columns[i]);
-    kp_names_free(&e->names);
+    ka_summary_names_free(&e->names);
     kineto_trace_release(e->trace);
     free(e);
 }
 
-/* ---- views ------------------------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 uint32_t kineto_function_events_count(const kineto_function_events *events)
 {
@@ -291,28 +292,30 @@ const char *kineto_function_events_device(const kineto_function_events *events)
     return events ? events->device_name : "device";
 }
 
-void kp_event_sums(const kineto_function_events *e, uint32_t i, kp_sums *out)
+void ka_event_sums_get(const kineto_function_events *e, uint32_t i, ka_event_sums *out)
 {
     bool device = e->flags[i] & KINETO_FUNCTION_DEVICE, async = e->flags[i] & KINETO_FUNCTION_ASYNC;
-    *out = (kp_sums){.cpu_ns = device ? 0 : kp_length(e, i),
-                     .device_ns = e->device_ns ? e->device_ns[i] : 0,
-                     .cpu_bytes = e->cpu_bytes ? e->cpu_bytes[i] : 0,
-                     .device_bytes = e->device_bytes ? e->device_bytes[i] : 0};
+    *out = (ka_event_sums){.cpu_ns = device ? 0 : ka_event_length_ns(e, i),
+                           .device_ns = e->device_ns ? e->device_ns[i] : 0,
+                           .cpu_bytes = e->cpu_bytes ? e->cpu_bytes[i] : 0,
+                           .device_bytes = e->device_bytes ? e->device_bytes[i] : 0};
     if (device)
         out->self_device_ns = out->device_ns;
     if (device || async)
         return;
-    out->self_cpu_ns = kp_sum(out->cpu_ns, e->shared_ns && !e->as_torch ? e->shared_ns[i] : 0);
+    out->self_cpu_ns =
+        ka_add_saturated(out->cpu_ns, e->shared_ns && !e->as_torch ? e->shared_ns[i] : 0);
     out->self_device_ns = out->device_ns;
     out->self_cpu_bytes = out->cpu_bytes;
     out->self_device_bytes = out->device_bytes;
     for (uint32_t c = e->first_child[i]; c != KINETO_NO_EVENT; c = e->next_sibling[c]) {
-        out->self_cpu_ns = kp_difference(out->self_cpu_ns, kp_length(e, c));
+        out->self_cpu_ns = ka_subtract_saturated(out->self_cpu_ns, ka_event_length_ns(e, c));
         if (e->device_ns)
-            out->self_device_ns = kp_difference(out->self_device_ns, e->device_ns[c]);
+            out->self_device_ns = ka_subtract_saturated(out->self_device_ns, e->device_ns[c]);
         if (e->cpu_bytes) {
-            out->self_cpu_bytes = kp_difference(out->self_cpu_bytes, e->cpu_bytes[c]);
-            out->self_device_bytes = kp_difference(out->self_device_bytes, e->device_bytes[c]);
+            out->self_cpu_bytes = ka_subtract_saturated(out->self_cpu_bytes, e->cpu_bytes[c]);
+            out->self_device_bytes =
+                ka_subtract_saturated(out->self_device_bytes, e->device_bytes[c]);
         }
     }
 }
@@ -336,13 +339,13 @@ void kineto_function_events_get(const kineto_function_events *events, uint32_t i
     memset(out, 0, sizeof *out);
     if (!events || index >= events->count)
         return;
-    kp_sums sums;
-    kp_event_sums(events, index, &sums);
+    ka_event_sums sums;
+    ka_event_sums_get(events, index, &sums);
     *out = (kineto_function_event){
         .row = events->row[index],
         .flags = events->flags[index],
         .track = events->track[index],
-        .name = kp_name_key(events, index),
+        .name = ka_event_name_key(events, index),
         .overload =
             kb_intern_get(&events->names.texts, events->names.overload[events->name[index]]),
         .trace_name = kineto_trace_string(events->trace, events->name[index]),

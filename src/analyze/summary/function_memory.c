@@ -25,8 +25,8 @@ static bool create(memory_map *m, const kineto_function_events *e, uint64_t coun
     m->count = count;
     m->first = calloc((size_t)m->groups + 2, sizeof *m->first);
     m->next = calloc((size_t)m->groups + 1, sizeof *m->next);
-    m->time_ns = malloc(kp_bytes(count, sizeof *m->time_ns));
-    m->event = malloc(kp_bytes(count, sizeof *m->event));
+    m->time_ns = malloc(ka_column_bytes(count, sizeof *m->time_ns));
+    m->event = malloc(ka_column_bytes(count, sizeof *m->event));
     m->cpu = calloc(count + 1, sizeof *m->cpu);
     m->device = calloc(count + 1, sizeof *m->device);
     m->cover = calloc(count + 1, sizeof *m->cover);
@@ -44,7 +44,7 @@ static void destroy(memory_map *m)
     free(m->cover);
 }
 
-static const kp_memory *record_of(const kp_memory_list *records, kineto_row row)
+static const ka_memory_record *record_of(const ka_memory_record_list *records, kineto_row row)
 {
     size_t low = 0, high = records->count;
     while (high - low > 1) {
@@ -81,10 +81,10 @@ static void arrange(memory_map *m, const kineto_function_events *e)
     memcpy(m->next, m->first, m->groups * sizeof *m->next);
 }
 
-static void add_up(memory_map *m, kineto_function_events *e, const kp_memory_list *records)
+static void add_up(memory_map *m, kineto_function_events *e, const ka_memory_record_list *records)
 {
     for (uint64_t at = 0; at < m->count; at++) {
-        const kp_memory *r = record_of(records, e->row[m->event[at]]);
+        const ka_memory_record *r = record_of(records, e->row[m->event[at]]);
         uint64_t bytes = (uint64_t)r->bytes;
         m->cpu[at + 1] = m->cpu[at] + (r->on_device ? 0 : bytes);
         m->device[at + 1] = m->device[at] + (r->on_device ? bytes : 0);
@@ -163,7 +163,7 @@ static void take_out_marked(kineto_function_events *e)
     e->count = kept;
 }
 
-bool kp_attribute_memory(kineto_function_events *e, const kp_memory_list *records)
+bool ka_attribute_memory(kineto_function_events *e, const ka_memory_record_list *records)
 {
     memory_map m = {0};
     if (!records->count)

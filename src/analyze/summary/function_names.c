@@ -3,7 +3,7 @@
 
 #include "trace/transform/steps.h"
 
-bool kp_is_dropped_name(kineto_string name)
+bool ka_is_hidden_operator(kineto_string name)
 {
     static const char *const dropped[] = {"profiler::_record_function_enter",
                                           "profiler::_record_function_enter_new",
@@ -14,7 +14,7 @@ bool kp_is_dropped_name(kineto_string name)
     return kb_string_is_one_of(name, dropped, KB_COUNT(dropped));
 }
 
-kineto_string kp_framed_name(kineto_string name)
+kineto_string ka_engine_frame_name(kineto_string name)
 {
     static const char frame[] = "autograd::engine::evaluate_function: ";
     size_t size = sizeof frame - 1;
@@ -23,9 +23,9 @@ kineto_string kp_framed_name(kineto_string name)
     return (kineto_string){name.data + size, name.size - size};
 }
 
-bool kp_names_create(kp_names *names, const kineto_trace *t)
+bool ka_summary_names_create(ka_summary_names *names, const kineto_trace *t)
 {
-    size_t bytes = kp_bytes(kineto_trace_string_count(t), sizeof *names->key);
+    size_t bytes = ka_column_bytes(kineto_trace_string_count(t), sizeof *names->key);
     names->key = malloc(bytes);
     names->overload = malloc(bytes);
     if (!names->key || !names->overload || kb_intern_id(&names->texts, kb_string("")) != 0)
@@ -35,7 +35,7 @@ bool kp_names_create(kp_names *names, const kineto_trace *t)
     return true;
 }
 
-void kp_names_free(kp_names *names)
+void ka_summary_names_free(ka_summary_names *names)
 {
     kb_intern_free(&names->texts);
     free(names->key);
@@ -66,8 +66,8 @@ static size_t overload_dot(kineto_string name)
     return word(name, dot + 1) == name.size ? dot : 0;
 }
 
-bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_t kind,
-                  const char *step_pattern)
+bool ka_summary_names_add(ka_summary_names *names, const kineto_trace *t, uint32_t name,
+                          uint32_t kind, const char *step_pattern)
 {
     static const char step[] = "ProfilerStep#";
     if (names->key[name] != UINT32_MAX)
@@ -87,7 +87,7 @@ bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_
     return names->key[name] != KB_INTERN_NONE && names->overload[name] != KB_INTERN_NONE;
 }
 
-/* ---- the device -------------------------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
 static const struct {
     const char *name;
@@ -103,7 +103,7 @@ static bool begins_with_word(kineto_string text, const char *word)
            (text.size == size || strchr("_ :", text.data[size]));
 }
 
-const char *kp_device_name(kineto_string text, uint32_t *type)
+const char *ka_device_name_of(kineto_string text, uint32_t *type)
 {
     for (size_t i = 0; i < KB_COUNT(devices); i++)
         if (begins_with_word(text, devices[i].name)) {
@@ -113,7 +113,7 @@ const char *kp_device_name(kineto_string text, uint32_t *type)
     return NULL;
 }
 
-const char *kp_device_type_name(uint32_t type)
+const char *ka_device_type_name(uint32_t type)
 {
     for (size_t i = 0; i < KB_COUNT(devices); i++)
         if (devices[i].type == type)

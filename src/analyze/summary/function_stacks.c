@@ -2,7 +2,7 @@
  * forward operators for the backward ones. */
 #include "analyze/summary/summary.h"
 
-bool kp_stacks_of_python(const kineto_function_events *e, kp_arguments *a)
+bool ka_stacks_from_python(const kineto_function_events *e, ka_event_arguments *a)
 {
     for (uint32_t i = 0; i < e->count; i++) {
         uint32_t parent = e->parent[i];
@@ -10,23 +10,23 @@ bool kp_stacks_of_python(const kineto_function_events *e, kp_arguments *a)
             continue;
         a->stack[i] = a->stack[parent];
         kineto_string name = kineto_trace_string(e->trace, e->name[parent]);
-        if (!(e->flags[parent] & KINETO_FUNCTION_PYTHON) || !kp_stack_shows(name))
+        if (!(e->flags[parent] & KINETO_FUNCTION_PYTHON) || !ka_is_shown_frame(name))
             continue;
         uint32_t text = kb_intern_id(&a->stacks.texts, name);
         a->stack[i] = text == KB_INTERN_NONE ? UINT32_MAX
-                                             : kp_stacks_push(&a->stacks, a->stack[parent], text);
+                                             : ka_stacks_push(&a->stacks, a->stack[parent], text);
         if (a->stack[i] == UINT32_MAX)
             return false;
     }
     return true;
 }
 
-/* ---- backward ---------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 /* Traces number forward threads in their own way: flows show which track a number is. */
 typedef struct pairing {
     const kineto_function_events *e;
-    kp_arguments *a;
+    ka_event_arguments *a;
     uint32_t *inside; /* by event: the backward function it is, or runs in; or KINETO_NO_EVENT */
     kb_map track_of;  /* number of a forward thread */
     kb_map on_track, any; /* frames of forward operators by sequence number and track, or without */
@@ -34,7 +34,7 @@ typedef struct pairing {
 
 static kineto_string framed_name(const kineto_function_events *e, uint32_t i)
 {
-    return kp_framed_name(kineto_trace_string(e->trace, e->name[i]));
+    return ka_engine_frame_name(kineto_trace_string(e->trace, e->name[i]));
 }
 
 static bool is_framed(const kineto_function_events *e, uint32_t i)
@@ -46,7 +46,7 @@ static bool is_framed(const kineto_function_events *e, uint32_t i)
 
 /* Traces do not tell the scope of an operator. Those without sequence number, which gather
  * gradients, have no forward operator; only PyTorch takes their stacks away. */
-static bool is_backward(const kineto_function_events *e, const kp_arguments *a, uint32_t i)
+static bool is_backward(const kineto_function_events *e, const ka_event_arguments *a, uint32_t i)
 {
     if (a->forward[i] && a->sequence[i] >= 0)
         return framed_name(e, i).data == NULL;
@@ -72,10 +72,10 @@ static bool learn_track(pairing *p, const uint32_t *event_of, const kineto_flow 
 static bool learn_tracks(pairing *p)
 {
     uint64_t rows = kineto_trace_count(p->e->trace), flows = kineto_trace_flow_count(p->e->trace);
-    uint32_t *event_of = malloc(kp_bytes(rows, sizeof *event_of));
+    uint32_t *event_of = malloc(ka_column_bytes(rows, sizeof *event_of));
     if (!event_of)
         return false;
-    memset(event_of, 0xff, kp_bytes(rows, sizeof *event_of));
+    memset(event_of, 0xff, ka_column_bytes(rows, sizeof *event_of));
     for (uint32_t i = 0; i < p->e->count; i++)
         event_of[p->e->row[i]] = i;
     bool ok = true;
@@ -124,9 +124,9 @@ static void give_stacks(pairing *p)
     }
 }
 
-bool kp_stacks_of_backward(const kineto_function_events *e, kp_arguments *a)
+bool ka_stacks_from_forward(const kineto_function_events *e, ka_event_arguments *a)
 {
-    pairing p = {.e = e, .a = a, .inside = malloc(kp_bytes(e->count, sizeof *p.inside))};
+    pairing p = {.e = e, .a = a, .inside = malloc(ka_column_bytes(e->count, sizeof *p.inside))};
     bool ok = p.inside && learn_tracks(&p) && learn_forward(&p);
     if (ok)
         give_stacks(&p);

@@ -2,25 +2,26 @@
  * the same name, device work and whose it is. */
 #include "analyze/summary/summary.h"
 
-/* ---- nesting ----------------------------------------------------------------------------------- */
+/* ---- nesting --------------------------------------------------------------------------------- */
 
 static bool nests(const kineto_function_events *e, uint32_t i)
 {
     return !(e->flags[i] & (KINETO_FUNCTION_DEVICE | KINETO_FUNCTION_ASYNC));
 }
 
-/* Own times are lengths less those of callees. Where an event crosses an open one, it has the moments at
- * which both are open (as in nesting.c), from *owned_ns on, which moves to the end of the open one. */
+/* Own times are lengths less those of callees. Where an event crosses an open one, it has the
+ * moments at which both are open (as in nesting.c), from *owned_ns on, which moves to the end of
+ * the open one. */
 static bool share_time(kineto_function_events *e, uint32_t open, int64_t *owned_ns)
 {
-    int64_t ns = kp_difference(e->end_ns[open], *owned_ns);
+    int64_t ns = ka_subtract_saturated(e->end_ns[open], *owned_ns);
     if (ns <= 0)
         return true;
     if (!e->shared_ns)
         e->shared_ns = calloc(KB_MAX(e->count, 1u), sizeof *e->shared_ns);
     if (!e->shared_ns)
         return false;
-    e->shared_ns[open] = kp_difference(e->shared_ns[open], ns);
+    e->shared_ns[open] = ka_subtract_saturated(e->shared_ns[open], ns);
     *owned_ns = e->end_ns[open];
     return true;
 }
@@ -37,8 +38,8 @@ static bool find_caller(kineto_function_events *e, uint32_t i, uint32_t *caller)
         *caller = e->parent[*caller];
     }
     if (*caller != KINETO_NO_EVENT && owned_ns > e->start_ns[i])
-        e->shared_ns[*caller] =
-            kp_sum(e->shared_ns[*caller], kp_difference(owned_ns, e->start_ns[i]));
+        e->shared_ns[*caller] = ka_add_saturated(e->shared_ns[*caller],
+                                                 ka_subtract_saturated(owned_ns, e->start_ns[i]));
     return true;
 }
 
@@ -66,8 +67,8 @@ static bool nest(kineto_function_events *e)
 /* Children in order: by walking backwards, each is put before those that are there. */
 static void list_children(kineto_function_events *e)
 {
-    memset(e->first_child, 0xff, kp_bytes(e->count, sizeof *e->first_child));
-    memset(e->next_sibling, 0xff, kp_bytes(e->count, sizeof *e->next_sibling));
+    memset(e->first_child, 0xff, ka_column_bytes(e->count, sizeof *e->first_child));
+    memset(e->next_sibling, 0xff, ka_column_bytes(e->count, sizeof *e->next_sibling));
     for (uint32_t i = e->count; i-- > 0;) {
         uint32_t parent = e->parent[i];
         if (parent == KINETO_NO_EVENT)
@@ -77,7 +78,7 @@ static void list_children(kineto_function_events *e)
     }
 }
 
-/* ---- double names ------------------------------------------------------------------------------ */
+/* ---- double names ---------------------------------------------------------------------------- */
 
 /* A child that is the only one and has its parent's name stands for the same call: the parent takes
  * its children. Callers come first, so chains fall together in one pass. */
@@ -94,7 +95,7 @@ static uint32_t fold_doubles(kineto_function_events *e, uint32_t *into)
         into[i] = parent;
         folded++;
         if (e->shared_ns)
-            e->shared_ns[parent] = kp_sum(e->shared_ns[parent], e->shared_ns[i]);
+            e->shared_ns[parent] = ka_add_saturated(e->shared_ns[parent], e->shared_ns[i]);
         e->first_child[parent] = e->first_child[i];
         for (uint32_t c = e->first_child[i]; c != KINETO_NO_EVENT; c = e->next_sibling[c])
             e->parent[c] = parent;
@@ -149,7 +150,7 @@ static void take_out(kineto_function_events *e, uint32_t *into)
     renumber(e->kernel, kept, into);
 }
 
-/* ---- device work ------------------------------------------------------------------------------- */
+/* ---- device work ----------------------------------------------------------------------------- */
 
 /* What is looked up while device work is given to functions. */
 typedef struct linking {
@@ -225,7 +226,7 @@ static uint32_t find_by_id(const linking *l, uint64_t id)
 static bool list_rows(linking *l)
 {
     kineto_function_events *e = l->e;
-    size_t bytes = kp_bytes(kineto_trace_count(e->trace), sizeof *l->event_of);
+    size_t bytes = ka_column_bytes(kineto_trace_count(e->trace), sizeof *l->event_of);
     if (!(l->event_of = malloc(bytes)))
         return false;
     memset(l->event_of, 0xff, bytes);
@@ -273,7 +274,7 @@ static bool find_host(linking *l, uint32_t device, uint32_t *host)
 static bool link_device(linking *l)
 {
     kineto_function_events *e = l->e;
-    memset(e->kernel, 0xff, kp_bytes(e->count, sizeof *e->kernel));
+    memset(e->kernel, 0xff, ka_column_bytes(e->count, sizeof *e->kernel));
     if (!e->device_ns)
         return true;
     if (!list_operators(l))
@@ -284,13 +285,13 @@ static bool link_device(linking *l)
             continue;
         if (!find_host(l, i, &host))
             return false;
-        e->device_ns[i] = kp_length(e, i);
+        e->device_ns[i] = ka_event_length_ns(e, i);
         e->parent[i] = host;
         if (host == KINETO_NO_EVENT)
             continue;
         e->kernel[i] = e->kernel[host];
         e->kernel[host] = i;
-        e->device_ns[host] = kp_sum(e->device_ns[host], e->device_ns[i]);
+        e->device_ns[host] = ka_add_saturated(e->device_ns[host], e->device_ns[i]);
     }
     return true;
 }
@@ -303,7 +304,7 @@ static void take_elapsed(kineto_function_events *e, const kineto_function_events
         int64_t ns = 0;
         if (!id || !options->device_elapsed(id, &ns, options->user) || ns <= 0)
             continue;
-        e->device_ns[i] = kp_sum(e->device_ns[i], ns);
+        e->device_ns[i] = ka_add_saturated(e->device_ns[i], ns);
         e->flags[i] |= KINETO_FUNCTION_LEGACY;
     }
 }
@@ -315,14 +316,14 @@ static void sum_device_times(kineto_function_events *e)
         uint32_t parent = e->parent[i];
         if (parent != KINETO_NO_EVENT && !(e->flags[i] & KINETO_FUNCTION_DEVICE) &&
             !(e->flags[parent] & KINETO_FUNCTION_LEGACY))
-            e->device_ns[parent] = kp_sum(e->device_ns[parent], e->device_ns[i]);
+            e->device_ns[parent] = ka_add_saturated(e->device_ns[parent], e->device_ns[i]);
     }
 }
 
-bool kp_build_tree(kineto_function_events *e, const kineto_function_events_options *options)
+bool ka_build_call_tree(kineto_function_events *e, const kineto_function_events_options *options)
 {
     linking l = {.e = e};
-    uint32_t *into = malloc(kp_bytes(e->count, sizeof *into));
+    uint32_t *into = malloc(ka_column_bytes(e->count, sizeof *into));
     bool ok = into && nest(e);
     if (ok) {
         list_children(e);

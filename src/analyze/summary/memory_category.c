@@ -25,14 +25,14 @@ bool kineto_memory_category_parse(const char *text, uint32_t *category)
     return false;
 }
 
-/* ---- places --------------------------------------------------------------------------------------- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
 /* What an event's place says: the phase in two bits, a rule's category and one more above. */
 enum { PHASE_NONE = 0, PHASE_FORWARD = 1, PHASE_BACKWARD = 2, PHASE_BITS = 3 };
 #define RULE_SHIFT 2
 #define WANTED     0x80u /* some memory came or went there */
 
-static bool take_rules(kp_memory_places *p)
+static bool take_rules(ka_memory_classifier *p)
 {
     const kb_intern *names = &p->e->names.texts;
     if (!p->rule_count)
@@ -45,36 +45,36 @@ static bool take_rules(kp_memory_places *p)
     return p->rule_of_name != NULL;
 }
 
-bool kp_memory_places_create(kp_memory_places *p, const kineto_function_events *e,
-                             const kineto_memory_timeline_options *options)
+bool ka_memory_classifier_create(ka_memory_classifier *p, const kineto_function_events *e,
+                                 const kineto_memory_timeline_options *options)
 {
-    *p = (kp_memory_places){.e = e, .rules = options->rules, .rule_count = options->rule_count};
+    *p = (ka_memory_classifier){.e = e, .rules = options->rules, .rule_count = options->rule_count};
     p->place = calloc(KB_MAX(e->count, 1u), sizeof *p->place);
     p->outermost = malloc(KB_MAX(e->count, 1u) * sizeof *p->outermost);
     p->ruled = malloc(KB_MAX(e->count, 1u) * sizeof *p->ruled);
     if (p->place && p->outermost && p->ruled && take_rules(p))
         return true;
-    kp_memory_places_free(p);
+    ka_memory_classifier_free(p);
     return false;
 }
 
-void kp_memory_places_free(kp_memory_places *p)
+void ka_memory_classifier_free(ka_memory_classifier *p)
 {
     free(p->place);
     free(p->outermost);
     free(p->ruled);
     free(p->rule_of_name);
-    *p = (kp_memory_places){.e = NULL};
+    *p = (ka_memory_classifier){.e = NULL};
 }
 
-void kp_memory_places_want(kp_memory_places *p, uint32_t event)
+void ka_memory_classifier_add(ka_memory_classifier *p, uint32_t event)
 {
     for (; event != KINETO_NO_EVENT && !p->place[event]; event = p->e->parent[event])
         p->place[event] = WANTED;
 }
 
 /* Of the event alone. The engine's frames are of the backward pass, whatever they call. */
-static uint32_t own_phase(const kp_memory_places *p, uint32_t i)
+static uint32_t own_phase(const ka_memory_classifier *p, uint32_t i)
 {
     static const char engine[] = "autograd::engine::";
     const kineto_function_events *e = p->e;
@@ -103,7 +103,7 @@ static uint32_t joined(uint32_t own, uint32_t outer)
 }
 
 /* Callers stand before what they call. */
-void kp_memory_places_find(kp_memory_places *p)
+void ka_memory_classifier_run(ka_memory_classifier *p)
 {
     const kineto_function_events *e = p->e;
     for (uint32_t i = 0; i < e->count; i++) {
@@ -122,7 +122,7 @@ void kp_memory_places_find(kp_memory_places *p)
 }
 
 /* Did it go in the very event whose rule it came under, or in what that called? */
-static bool stayed_inside(const kp_memory_places *p, uint32_t came, uint32_t went)
+static bool stayed_inside(const ka_memory_classifier *p, uint32_t came, uint32_t went)
 {
     const kineto_function_events *e = p->e;
     uint32_t ruled = p->ruled[came];
@@ -131,14 +131,14 @@ static bool stayed_inside(const kp_memory_places *p, uint32_t came, uint32_t wen
 }
 
 /* What is to stay, but has gone before the function that made it ended, was not what is meant. */
-static uint8_t by_rule(const kp_memory_places *p, uint32_t rule, uint32_t came, uint32_t went)
+static uint8_t by_rule(const ka_memory_classifier *p, uint32_t rule, uint32_t came, uint32_t went)
 {
     bool stays = rule == KINETO_MEMORY_PARAMETER || rule == KINETO_MEMORY_OPTIMIZER_STATE ||
                  rule == KINETO_MEMORY_INPUT;
     return stays && stayed_inside(p, came, went) ? KINETO_MEMORY_TEMPORARY : (uint8_t)rule;
 }
 
-uint8_t kp_memory_category(const kp_memory_places *p, uint32_t came, uint32_t went)
+uint8_t ka_memory_classify(const ka_memory_classifier *p, uint32_t came, uint32_t went)
 {
     if (came == KINETO_NO_EVENT)
         return KINETO_MEMORY_UNKNOWN;

@@ -18,18 +18,18 @@ typedef struct moment {
 } moment;
 
 typedef struct drawing {
-    const kp_timeline *t;
+    const ka_memory_timeline *t;
     kb_sink *sink;
     int64_t *now, *peak; /* by owner */
     uint32_t owners, shown[SERIES - 1], shown_count;
     moment *moments;
     int64_t first_ns, last_ns, most;
-    kp_cell cell;
+    ka_text_cell cell;
 } drawing;
 
-/* ---- which functions, or categories ---------------------------------------------------------------- */
+/* ---- which functions, or categories ---------------------------------------------------------- */
 
-static uint32_t owner_of(const drawing *d, const kp_memory_change *c)
+static uint32_t owner_of(const drawing *d, const ka_memory_change *c)
 {
     return d->t->by_category ? c->category : c->owner;
 }
@@ -42,11 +42,11 @@ static kineto_string owner_name(const drawing *d, uint32_t owner)
     return name.size ? name : kb_string("(not known, or outside of functions)");
 }
 
-static void count_owner(drawing *d, const kp_memory_change *c)
+static void count_owner(drawing *d, const ka_memory_change *c)
 {
     uint32_t owner = owner_of(d, c);
     int64_t *now = &d->now[owner];
-    *now = kp_sum(*now, c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes);
+    *now = ka_add_saturated(*now, c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes);
     d->peak[owner] = KB_MAX(d->peak[owner], *now);
 }
 
@@ -76,7 +76,7 @@ static uint32_t series_of(const drawing *d, uint32_t owner)
     return SERIES - 1;
 }
 
-/* ---- moments ------------------------------------------------------------------------------------- */
+/* ---- moments --------------------------------------------------------------------------------- */
 
 static uint32_t bucket_of(const drawing *d, int64_t time_ns)
 {
@@ -85,12 +85,12 @@ static uint32_t bucket_of(const drawing *d, int64_t time_ns)
     return at < 0 ? 0 : at >= BUCKETS ? BUCKETS - 1 : (uint32_t)at;
 }
 
-static void change(moment *now, const drawing *d, const kp_memory_change *c)
+static void change(moment *now, const drawing *d, const ka_memory_change *c)
 {
-    int64_t bytes = c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes;
+    int64_t bytes = c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes;
     uint32_t series = series_of(d, owner_of(d, c));
-    now->bytes[series] = kp_sum(now->bytes[series], bytes);
-    now->total = kp_sum(now->total, bytes);
+    now->bytes[series] = ka_add_saturated(now->bytes[series], bytes);
+    now->total = ka_add_saturated(now->total, bytes);
 }
 
 static void collect(drawing *d)
@@ -101,7 +101,7 @@ static void collect(drawing *d)
         change(&now, d, &d->t->before.data[i]);
     d->moments[0] = now;
     for (size_t i = 0; i < d->t->changes.count; i++) {
-        const kp_memory_change *c = &d->t->changes.data[i];
+        const ka_memory_change *c = &d->t->changes.data[i];
         uint32_t here = bucket_of(d, c->time_ns);
         while (bucket < here)
             d->moments[++bucket] = now;
@@ -115,7 +115,7 @@ static void collect(drawing *d)
         d->most = KB_MAX(d->most, d->moments[i].total);
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 static void put(drawing *d, const char *fmt, ...) KINETO_PRINTF(2, 3);
 static void put(drawing *d, const char *fmt, ...)
@@ -131,9 +131,9 @@ static void put(drawing *d, const char *fmt, ...)
 
 static void put_escaped(drawing *d, kineto_string text, size_t most)
 {
-    kp_cell_set(&d->cell, text);
+    ka_text_cell_set(&d->cell, text);
     bool cut = d->cell.columns > most;
-    kp_cell_keep_front(&d->cell, most);
+    ka_text_cell_keep_front(&d->cell, most);
     for (size_t i = 0; i < d->cell.text.count; i++) {
         char c = d->cell.text.data[i];
         if (c == '<' || c == '>' || c == '&' || c == '"')
@@ -155,7 +155,7 @@ static int64_t below(const moment *m, uint32_t series)
 {
     int64_t sum = 0;
     for (uint32_t i = 0; i < series; i++)
-        sum = kp_sum(sum, KB_MAX(m->bytes[i], 0));
+        sum = ka_add_saturated(sum, KB_MAX(m->bytes[i], 0));
     return sum;
 }
 
@@ -178,7 +178,7 @@ static void put_axes(drawing *d)
             "<path stroke=\"#0002\" d=\"M%d %dh%d\"/><text x=\"%d\" y=\"%d\" "
             "text-anchor=\"end\">%s</text>\n",
             LEFT, y, BUCKETS, LEFT - 6, y + 4,
-            kp_memory_text((int64_t)((double)d->most * i / 4)).s);
+            ka_memory_text((int64_t)((double)d->most * i / 4)).s);
     }
     int64_t span = kb_length_ns(d->first_ns, d->last_ns);
     for (int i = 0; i <= 4; i++)
@@ -201,11 +201,11 @@ static void put_hint(drawing *d, uint32_t hint)
     int64_t span = kb_length_ns(d->first_ns, d->last_ns);
     put(d, "<rect x=\"%u\" y=\"%d\" width=\"%u\" height=\"%d\"><title>%s: %s", LEFT + first, TOP,
         width, HEIGHT, kb_duration((int64_t)((double)span * at / BUCKETS)).s,
-        kp_memory_text(m->total).s);
+        ka_memory_text(m->total).s);
     for (uint32_t i = d->shown_count; i-- > 0;) {
         if (m->bytes[i] <= 0)
             continue;
-        put(d, "\n%s ", kp_memory_text(m->bytes[i]).s);
+        put(d, "\n%s ", ka_memory_text(m->bytes[i]).s);
         put_escaped(d, owner_name(d, d->shown[i]), 60);
     }
     put(d, "</title></rect>\n");
@@ -218,7 +218,7 @@ static void put_legend(drawing *d)
     for (uint32_t i = 0; i < d->shown_count; i++) {
         put(d, "<tr><td style=\"background:%s\">&emsp;</td><td>", colours[i]);
         put_escaped(d, owner_name(d, d->shown[i]), 100);
-        put(d, "</td><td>%s</td></tr>\n", kp_memory_text(d->peak[d->shown[i]]).s);
+        put(d, "</td><td>%s</td></tr>\n", ka_memory_text(d->peak[d->shown[i]]).s);
     }
     if (!d->t->by_category)
         put(d, "<tr><td style=\"background:%s\">&emsp;</td><td>(others)</td><td></td></tr>\n",
@@ -235,7 +235,7 @@ static void put_page(drawing *d, const char *title)
            "td,th{padding:1px 8px;text-align:left}</style></head>\n<body><h1>");
     put_escaped(d, kb_string(title), 200);
     put(d, "</h1>\n<p>%s: most %s, at the end %s; %llu allocations, %llu releases", r->device,
-        kp_memory_text(r->peak_bytes).s, kp_memory_text(r->end_bytes).s,
+        ka_memory_text(r->peak_bytes).s, ka_memory_text(r->end_bytes).s,
         (unsigned long long)r->allocations, (unsigned long long)r->releases);
     if (r->unknown_releases)
         put(d, ", %llu of them of memory from before", (unsigned long long)r->unknown_releases);
@@ -252,7 +252,7 @@ static void put_page(drawing *d, const char *title)
     put(d, "</body></html>");
 }
 
-bool kp_memory_write_page(const kp_timeline *t, const char *title, kb_sink *sink)
+bool ka_memory_write_page(const ka_memory_timeline *t, const char *title, kb_sink *sink)
 {
     drawing d = {.t = t, .sink = sink, .owners = (uint32_t)t->e->names.texts.strings.count};
     if (t->by_category)

@@ -2,11 +2,11 @@
  * recorded. docs/memory.md has the formula. */
 #include "analyze/summary/summary.h"
 
-void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *out)
+void ka_memory_args_read(const kineto_trace *t, kineto_row row, ka_memory_args *out)
 {
     kineto_args_iterator it;
     kineto_arg arg;
-    *out = (kp_memory_args){.device_index = -1};
+    *out = (ka_memory_args){.device_index = -1};
     kineto_args_begin(t, row, &it);
     while (kineto_args_next(&it, &arg)) {
         bool is_large = arg.type == KINETO_ARG_UINT && arg.u > INT64_MAX;
@@ -29,7 +29,7 @@ void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *
     }
 }
 
-uint64_t kp_memory_sampling(const kineto_trace *t)
+uint64_t ka_memory_sampling(const kineto_trace *t)
 {
     uint32_t count = kineto_trace_metadata_count(t);
     for (uint32_t i = 0; i < count; i++) {
@@ -61,18 +61,18 @@ static double chance(double x)
     return part;
 }
 
-double kp_memory_weight(uint64_t sampling_bytes, uint64_t bytes)
+double ka_memory_weight(uint64_t sampling_bytes, uint64_t bytes)
 {
     return sampling_bytes <= 1 || bytes == 0 ? 1
                                              : 1 / chance((double)bytes / (double)sampling_bytes);
 }
 
-int64_t kp_memory_scaled(uint64_t sampling_bytes, int64_t bytes)
+int64_t ka_memory_scaled(uint64_t sampling_bytes, int64_t bytes)
 {
     if (sampling_bytes <= 1 || bytes == 0)
         return bytes;
     uint64_t size = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
-    double scaled = (double)size * kp_memory_weight(sampling_bytes, size);
+    double scaled = (double)size * ka_memory_weight(sampling_bytes, size);
     int64_t whole = scaled < 9e18 ? (int64_t)(scaled + 0.5) : INT64_MAX;
     return bytes < 0 ? -whole : whole;
 }

@@ -3,7 +3,7 @@
  */
 #include "analyze/summary/summary.h"
 
-/* ---- which memory ------------------------------------------------------------------------------ */
+/* ---- which memory ---------------------------------------------------------------------------- */
 
 /* One record, as arguments say it. */
 typedef struct memory_record {
@@ -15,18 +15,18 @@ typedef struct memory_record {
 
 typedef KB_VEC(memory_record) record_list;
 
-static bool is_host(const memory_record *r) { return kp_is_host_memory(r->type); }
+static bool is_host(const memory_record *r) { return ka_is_host_memory(r->type); }
 
 static bool read_records(const kineto_trace *t, record_list *out)
 {
-    uint64_t rows = kineto_trace_count(t), sampling = kp_memory_sampling(t);
+    uint64_t rows = kineto_trace_count(t), sampling = ka_memory_sampling(t);
     for (kineto_row row = 0; row < rows; row++) {
         kineto_activity a;
         kineto_trace_get(t, row, &a);
         if (a.kind != KINETO_KIND_MEMORY)
             continue;
-        kp_memory_args args;
-        kp_memory_args_read(t, row, &args);
+        ka_memory_args args;
+        ka_memory_args_read(t, row, &args);
         memory_record r = {.row = row,
                            .time_ns = a.start_ns,
                            .track = a.track,
@@ -35,7 +35,7 @@ static bool read_records(const kineto_trace *t, record_list *out)
                            .type = args.device_type,
                            .index = args.device_index};
         if (is_host(&r))
-            r.bytes = kp_memory_scaled(sampling, r.bytes);
+            r.bytes = ka_memory_scaled(sampling, r.bytes);
         if (r.bytes && r.bytes != INT64_MIN && !kb_vec_push(out, r))
             return false;
     }
@@ -50,7 +50,7 @@ static int compare_times(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* ---- which device ------------------------------------------------------------------------------ */
+/* ---- which device ---------------------------------------------------------------------------- */
 
 /* "cuda:0" to numbers; index -1: any. */
 static kineto_status parse_device(const char *text, int64_t *type, int64_t *index,
@@ -65,7 +65,7 @@ static kineto_status parse_device(const char *text, int64_t *type, int64_t *inde
         name[size] = '\0';
         *type = strcmp(name, "cpu") == 0 ? 0 : -1;
         for (uint32_t i = 1; i < 32 && *type < 0; i++)
-            if (kp_device_type_name(i) && strcmp(kp_device_type_name(i), name) == 0)
+            if (ka_device_type_name(i) && strcmp(ka_device_type_name(i), name) == 0)
                 *type = i;
         if (*type < 0 && name[0] >= '0' && name[0] <= '9')
             *type = strtol(name, &end, 10);
@@ -105,7 +105,7 @@ static bool is_on(const memory_record *r, int64_t type, int64_t index)
 
 static void say_device(kineto_memory_timeline_result *result, int64_t type, int64_t index)
 {
-    const char *name = type >= 0 && type < 32 ? kp_device_type_name((uint32_t)type) : NULL;
+    const char *name = type >= 0 && type < 32 ? ka_device_type_name((uint32_t)type) : NULL;
     char number_text[16];
     snprintf(number_text, sizeof number_text, "%d", (int)type);
     if (type == 0)
@@ -117,7 +117,7 @@ static void say_device(kineto_memory_timeline_result *result, int64_t type, int6
                  (int)index);
 }
 
-/* ---- whose ------------------------------------------------------------------------------------- */
+/* ---- whose ----------------------------------------------------------------------------------- */
 
 /* The name of the innermost function around each record, on its thread. */
 static bool find_owners(const kineto_function_events *e, record_list *records)
@@ -143,22 +143,22 @@ static bool find_owners(const kineto_function_events *e, record_list *records)
     return true;
 }
 
-/* ---- joining ----------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 typedef struct joining {
-    kp_timeline *t;
-    const kp_memory_places *places;
+    ka_memory_timeline *t;
+    const ka_memory_classifier *places;
     kb_map live; /* by address: the change that brought it, and one more */
     int64_t bytes;
 } joining;
 
-static bool push_change(joining *j, kp_memory_change change)
+static bool push_change(joining *j, ka_memory_change change)
 {
     kineto_memory_timeline_result *result = &j->t->result;
-    bool goes = change.action == KP_MEMORY_GOES;
+    bool goes = change.action == KA_MEMORY_DESTROY;
     if (!kb_vec_push(&j->t->changes, change))
         return false;
-    j->bytes = kp_sum(j->bytes, goes ? -change.bytes : change.bytes);
+    j->bytes = ka_add_saturated(j->bytes, goes ? -change.bytes : change.bytes);
     if (j->bytes > result->peak_bytes) {
         result->peak_bytes = j->bytes;
         result->peak_ns = change.time_ns;
@@ -167,9 +167,9 @@ static bool push_change(joining *j, kp_memory_change change)
 }
 
 /* Nobody's, of no known purpose. */
-static kp_memory_change nobodys(int64_t time_ns, int64_t bytes, kp_memory_action action)
+static ka_memory_change nobodys(int64_t time_ns, int64_t bytes, ka_memory_action action)
 {
-    return (kp_memory_change){.time_ns = time_ns,
+    return (ka_memory_change){.time_ns = time_ns,
                               .bytes = bytes,
                               .function = KINETO_NO_EVENT,
                               .action = (uint8_t)action,
@@ -178,19 +178,19 @@ static kp_memory_change nobodys(int64_t time_ns, int64_t bytes, kp_memory_action
 
 static bool add_before(joining *j, int64_t bytes)
 {
-    return kb_vec_push(&j->t->before, nobodys(-1, bytes, KP_MEMORY_BEFORE));
+    return kb_vec_push(&j->t->before, nobodys(-1, bytes, KA_MEMORY_PREEXISTING));
 }
 
 /* What was at the address is gone, whether or not it was said: its size is what it came with. What
  * it was for shows only now. */
 static bool leave(joining *j, const memory_record *r, uint64_t *live)
 {
-    kp_memory_change *came = &j->t->changes.data[*live - 1];
-    came->category = kp_memory_category(j->places, came->function, r->function);
-    kp_memory_change goes = *came;
+    ka_memory_change *came = &j->t->changes.data[*live - 1];
+    came->category = ka_memory_classify(j->places, came->function, r->function);
+    ka_memory_change goes = *came;
     *live = 0;
     goes.time_ns = r->time_ns;
-    goes.action = KP_MEMORY_GOES;
+    goes.action = KA_MEMORY_DESTROY;
     return push_change(j, goes);
 }
 
@@ -199,18 +199,18 @@ static bool join_release(joining *j, const memory_record *r)
     kineto_memory_timeline_result *result = &j->t->result;
     result->releases++;
     if (!r->address)
-        return push_change(j, nobodys(r->time_ns, -r->bytes, KP_MEMORY_GOES));
+        return push_change(j, nobodys(r->time_ns, -r->bytes, KA_MEMORY_DESTROY));
     uint64_t *live = kb_map_find(&j->live, r->address);
     if (live && *live)
         return leave(j, r, live);
     result->unknown_releases++;
     return add_before(j, -r->bytes) &&
-           push_change(j, nobodys(r->time_ns, -r->bytes, KP_MEMORY_GOES));
+           push_change(j, nobodys(r->time_ns, -r->bytes, KA_MEMORY_DESTROY));
 }
 
 static bool join_allocation(joining *j, const memory_record *r)
 {
-    kp_memory_change comes = nobodys(r->time_ns, r->bytes, KP_MEMORY_COMES);
+    ka_memory_change comes = nobodys(r->time_ns, r->bytes, KA_MEMORY_CREATE);
     j->t->result.allocations++;
     if (!r->address)
         return push_change(j, comes);
@@ -220,7 +220,7 @@ static bool join_allocation(joining *j, const memory_record *r)
     *live = j->t->changes.count + 1;
     comes.owner = r->owner;
     comes.function = r->function;
-    comes.category = kp_memory_category(j->places, r->function, KINETO_NO_EVENT);
+    comes.category = ka_memory_classify(j->places, r->function, KINETO_NO_EVENT);
     return push_change(j, comes);
 }
 
@@ -235,7 +235,7 @@ static bool look_ahead(const record_list *records, kb_map *live, earlier *out)
     for (size_t i = 0; i < records->count; i++) {
         const memory_record *r = &records->data[i];
         if (!r->address) {
-            out->sum = kp_sum(out->sum, r->bytes);
+            out->sum = ka_add_saturated(out->sum, r->bytes);
             out->least = KB_MIN(out->least, out->sum);
             continue;
         }
@@ -243,13 +243,14 @@ static bool look_ahead(const record_list *records, kb_map *live, earlier *out)
         if (!there)
             return false;
         if (r->bytes < 0 && !*there)
-            out->known = kp_sum(out->known, -r->bytes);
+            out->known = ka_add_saturated(out->known, -r->bytes);
         *there = r->bytes > 0;
     }
     return true;
 }
 
-static bool join(kp_timeline *t, const record_list *records, const kp_memory_places *places)
+static bool join(ka_memory_timeline *t, const record_list *records,
+                 const ka_memory_classifier *places)
 {
     joining j = {.t = t, .places = places};
     kb_map live = {0};
@@ -257,7 +258,7 @@ static bool join(kp_timeline *t, const record_list *records, const kp_memory_pla
     bool ok = look_ahead(records, &live, &before);
     int64_t unsaid = before.least > -INT64_MAX ? -before.least : INT64_MAX;
     kb_map_free(&live);
-    j.bytes = kp_sum(before.known, unsaid);
+    j.bytes = ka_add_saturated(before.known, unsaid);
     t->result.peak_bytes = j.bytes;
     t->result.peak_ns = records->data[0].time_ns;
     ok = ok && (!unsaid || add_before(&j, unsaid));
@@ -269,23 +270,23 @@ static bool join(kp_timeline *t, const record_list *records, const kp_memory_pla
     return ok;
 }
 
-static bool join_with_places(kp_timeline *t, const record_list *records,
+static bool join_with_places(ka_memory_timeline *t, const record_list *records,
                              const kineto_memory_timeline_options *options)
 {
-    kp_memory_places places;
-    if (!kp_memory_places_create(&places, t->e, options))
+    ka_memory_classifier places;
+    if (!ka_memory_classifier_create(&places, t->e, options))
         return false;
     for (size_t i = 0; i < records->count; i++)
-        kp_memory_places_want(&places, records->data[i].function);
-    kp_memory_places_find(&places);
+        ka_memory_classifier_add(&places, records->data[i].function);
+    ka_memory_classifier_run(&places);
     bool ok = join(t, records, &places);
-    kp_memory_places_free(&places);
+    ka_memory_classifier_free(&places);
     return ok;
 }
 
 static kineto_status make_timeline(const kineto_function_events *e,
-                                   const kineto_memory_timeline_options *options, kp_timeline *t,
-                                   kineto_error *err)
+                                   const kineto_memory_timeline_options *options,
+                                   ka_memory_timeline *t, kineto_error *err)
 {
     record_list records = {0};
     int64_t type = 0, index = -1;
@@ -313,20 +314,20 @@ static kineto_status make_timeline(const kineto_function_events *e,
     return ok ? status : kb_fail(err, KINETO_E_MEMORY, "no memory for memory over time");
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_raw(kb_json *j, const kp_memory_change *c)
+static void put_raw(kb_json *j, const ka_memory_change *c)
 {
     kb_json_newline(j);
     kb_json_array_begin(j);
     kb_json_int(j, c->time_ns);
     kb_json_uint(j, c->action);
-    kb_json_int(j, c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes);
+    kb_json_int(j, c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes);
     kb_json_uint(j, c->category);
     kb_json_array_end(j);
 }
 
-static void write_raw(const kp_timeline *t, kb_json *j)
+static void write_raw(const ka_memory_timeline *t, kb_json *j)
 {
     kb_json_array_begin(j);
     for (size_t i = 0; i < t->before.count; i++)
@@ -346,20 +347,20 @@ static void put_sizes(kb_json *j, const int64_t bytes[KINETO_MEMORY_CATEGORY_COU
     kb_json_array_end(j);
 }
 
-static void add_change(int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT], const kp_memory_change *c)
+static void add_change(int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT], const ka_memory_change *c)
 {
-    int64_t more = c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes;
-    bytes[c->category] = kp_sum(bytes[c->category], more);
+    int64_t more = c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes;
+    bytes[c->category] = ka_add_saturated(bytes[c->category], more);
 }
 
 /* One time for each microsecond in which something changed. */
-static bool ends_microsecond(const kp_timeline *t, size_t i)
+static bool ends_microsecond(const ka_memory_timeline *t, size_t i)
 {
     return i + 1 == t->changes.count ||
            t->changes.data[i + 1].time_ns / 1000 != t->changes.data[i].time_ns / 1000;
 }
 
-static void write_coalesced(const kp_timeline *t, kb_json *j)
+static void write_coalesced(const ka_memory_timeline *t, kb_json *j)
 {
     int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT] = {0};
     kb_json_array_begin(j);
@@ -406,7 +407,7 @@ static memory_form form_of(const char *path)
                                                 : NO_FORM;
 }
 
-static kineto_status write_to(const kp_timeline *t, memory_form form, const char *title,
+static kineto_status write_to(const ka_memory_timeline *t, memory_form form, const char *title,
                               const char *path, kineto_error *err)
 {
     kb_sink *sink;
@@ -415,7 +416,7 @@ static kineto_status write_to(const kp_timeline *t, memory_form form, const char
     if (status)
         return status;
     kb_json_init(&j, sink);
-    if (form == PAGE && !kp_memory_write_page(t, title, sink))
+    if (form == PAGE && !ka_memory_write_page(t, title, sink))
         kb_sink_fail(sink, KINETO_E_MEMORY, "no memory to draw memory over time");
     else if (form == RAW)
         write_raw(t, &j);
@@ -448,7 +449,7 @@ kineto_status kineto_memory_timeline_save(const kineto_function_events *events,
         if (!all.rules || !all.rules[i].name ||
             all.rules[i].category >= KINETO_MEMORY_CATEGORY_COUNT)
             return kb_fail(err, KINETO_E_ARGUMENT, "rule %zu of memory's categories is none", i);
-    kp_timeline t = {.e = events, .by_category = all.by_category};
+    ka_memory_timeline t = {.e = events, .by_category = all.by_category};
     status = make_timeline(events, &all, &t, err);
     if (status == KINETO_OK)
         status = write_to(&t, form, all.title ? all.title : "Memory", path, err);

@@ -12,7 +12,7 @@ bool kineto_time_unit_parse(const char *text, uint32_t *unit)
     return false;
 }
 
-/* ---- the order --------------------------------------------------------------------------------- */
+/* ---- the order ------------------------------------------------------------------------------- */
 
 typedef struct sorted_row {
     double value;
@@ -28,7 +28,7 @@ static int compare_rows(const void *left, const void *right)
     return a->index < b->index ? -1 : 1;
 }
 
-static bool is_shown(const kp_table *t, uint32_t index)
+static bool is_shown(const ka_summary_table *t, uint32_t index)
 {
     const kineto_averages *a = t->averages;
     return !t->options.top_level_events_only ||
@@ -44,16 +44,16 @@ static uint64_t limit_of(const kineto_table_options *options)
     return usual ? 100 : UINT64_MAX;
 }
 
-static kineto_status order_rows(kp_table *t, kineto_error *err)
+static kineto_status order_rows(ka_summary_table *t, kineto_error *err)
 {
     uint32_t count = kineto_averages_count(t->averages);
-    kp_metric metric = KP_COUNT;
+    ka_metric metric = KA_METRIC_CALLS;
     kineto_status status =
-        t->options.sort_by ? kp_metric_parse(t->options.sort_by, &metric, err) : KINETO_OK;
+        t->options.sort_by ? ka_metric_parse(t->options.sort_by, &metric, err) : KINETO_OK;
     if (status)
         return status;
-    sorted_row *rows = malloc(kp_bytes(count, sizeof *rows));
-    t->order = malloc(kp_bytes(count, sizeof *t->order));
+    sorted_row *rows = malloc(ka_column_bytes(count, sizeof *rows));
+    t->order = malloc(ka_column_bytes(count, sizeof *t->order));
     if (!rows || !t->order) {
         free(rows);
         return kb_fail(err, KINETO_E_MEMORY, "no memory to sort the rows of a table");
@@ -61,7 +61,7 @@ static kineto_status order_rows(kp_table *t, kineto_error *err)
     for (uint32_t i = 0; i < count; i++) {
         kineto_average row;
         kineto_averages_get(t->averages, i, &row);
-        rows[i] = (sorted_row){kp_metric_of(&row, metric), i};
+        rows[i] = (sorted_row){ka_metric_value(&row, metric), i};
     }
     if (t->options.sort_by)
         qsort(rows, count, sizeof *rows, compare_rows);
@@ -73,9 +73,9 @@ static kineto_status order_rows(kp_table *t, kineto_error *err)
     return KINETO_OK;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-static kineto_status prepare(kp_table *t, const kineto_averages *averages,
+static kineto_status prepare(ka_summary_table *t, const kineto_averages *averages,
                              const kineto_table_options *options, kineto_error *err)
 {
     if (!averages)
@@ -93,13 +93,13 @@ static kineto_status prepare(kp_table *t, const kineto_averages *averages,
     return order_rows(t, err);
 }
 
-static void write_rows(const kp_table *t, kb_sink *sink)
+static void write_rows(const ka_summary_table *t, kb_sink *sink)
 {
     if (t->options.format == KINETO_TABLE_CSV)
-        kp_table_write_csv(t, sink);
+        ka_summary_table_write_csv(t, sink);
     else if (t->options.format == KINETO_TABLE_JSON)
-        kp_table_write_json(t, sink);
-    else if (!kp_table_write_text(t, sink))
+        ka_summary_table_write_json(t, sink);
+    else if (!ka_summary_table_write_text(t, sink))
         kb_sink_fail(sink, KINETO_E_MEMORY, "no memory to write a table");
 }
 
@@ -107,7 +107,7 @@ kineto_status kineto_averages_save(const kineto_averages *averages,
                                    const kineto_table_options *options, const char *path,
                                    kineto_error *err)
 {
-    kp_table t = {0};
+    ka_summary_table t = {0};
     kb_sink *sink;
     if (!path)
         return kb_fail(err, KINETO_E_ARGUMENT, "a path is needed to write a table");
@@ -126,7 +126,7 @@ kineto_status kineto_averages_text(const kineto_averages *averages,
                                    const kineto_table_options *options, char **text, size_t *bytes,
                                    kineto_error *err)
 {
-    kp_table t = {0};
+    ka_summary_table t = {0};
     kb_sink *sink;
     size_t ignored;
     if (!text)

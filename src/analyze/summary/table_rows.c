@@ -9,7 +9,7 @@ typedef struct row_view {
     kineto_function_event event;
 } row_view;
 
-static void look_at(const kp_table *t, uint32_t index, row_view *out)
+static void look_at(const ka_summary_table *t, uint32_t index, row_view *out)
 {
     *out = (row_view){.a = t->averages, .index = index};
     kineto_averages_get(t->averages, index, &out->row);
@@ -17,7 +17,7 @@ static void look_at(const kp_table *t, uint32_t index, row_view *out)
         kineto_function_events_get(t->averages->events, out->row.first_event, &out->event);
 }
 
-/* ---- numbers, in the order of columns ------------------------------------------------------------ */
+/* ---- numbers, in the order of columns -------------------------------------------------------- */
 
 typedef enum number_when { ALWAYS, WITH_DEVICE, WITH_MEMORY, WITH_FLOPS, WITH_EVENTS } number_when;
 
@@ -97,7 +97,7 @@ static const char *type_of(const row_view *v)
                                                 : "function";
 }
 
-/* ---- CSV --------------------------------------------------------------------------------------- */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 static bool needs_quotes(kineto_string s)
 {
@@ -183,7 +183,7 @@ static void put_csv_row(const row_view *v, kb_sink *sink)
     kb_sink_write_z(sink, "\n");
 }
 
-void kp_table_write_csv(const kp_table *t, kb_sink *sink)
+void ka_summary_table_write_csv(const ka_summary_table *t, kb_sink *sink)
 {
     put_csv_names(t->averages, sink);
     for (uint32_t i = 0; i < t->count; i++) {
@@ -193,7 +193,7 @@ void kp_table_write_csv(const kp_table *t, kb_sink *sink)
     }
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_json_row(kb_json *j, const row_view *v)
 {
@@ -222,7 +222,7 @@ static void put_json_row(kb_json *j, const row_view *v)
     kb_json_object_end(j);
 }
 
-void kp_table_write_json(const kp_table *t, kb_sink *sink)
+void ka_summary_table_write_json(const ka_summary_table *t, kb_sink *sink)
 {
     kb_json j;
     kb_json_init(&j, sink);

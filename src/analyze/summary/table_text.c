@@ -34,7 +34,7 @@ typedef struct column {
 } column;
 
 typedef struct writing {
-    const kp_table *t;
+    const ka_summary_table *t;
     kb_sink *sink;
     column columns[KINDS];
     size_t count;
@@ -43,17 +43,17 @@ typedef struct writing {
     size_t longest_name, longest_shapes, longest_frame; /* characters */
     uint64_t least_flops;
     int64_t self_cpu_ns, self_device_ns; /* of all rows: what shares are of */
-    kp_cell cell;
+    ka_text_cell cell;
 } writing;
 
-/* ---- what there is ----------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
 static void look_at_stack(writing *w, uint32_t index, uint32_t depth)
 {
     w->has_stacks |= depth > 0;
     for (uint32_t i = 0; i < depth; i++)
-        w->longest_frame =
-            KB_MAX(w->longest_frame, kp_columns(kineto_averages_frame(w->t->averages, index, i)));
+        w->longest_frame = KB_MAX(w->longest_frame,
+                                  ka_text_columns(kineto_averages_frame(w->t->averages, index, i)));
 }
 
 static void look_at(writing *w, uint32_t index)
@@ -65,18 +65,18 @@ static void look_at(writing *w, uint32_t index)
     w->has_shapes |= row.input_shapes.size > 2; /* "[]" is none */
     w->has_device_time |= row.self_device_time_total_ns > 0;
     w->has_device_memory |= row.self_device_memory_usage > 0;
-    w->longest_name = KB_MAX(w->longest_name, kp_columns(row.name));
-    w->longest_shapes = KB_MAX(w->longest_shapes, kp_columns(row.input_shapes));
+    w->longest_name = KB_MAX(w->longest_name, ka_text_columns(row.name));
+    w->longest_shapes = KB_MAX(w->longest_shapes, ka_text_columns(row.input_shapes));
     look_at_stack(w, index, row.stack_depth);
     if (row.flops && (!w->least_flops || row.flops < w->least_flops))
         w->least_flops = row.flops;
-    w->self_cpu_ns = kp_sum(w->self_cpu_ns, row.self_cpu_time_total_ns);
+    w->self_cpu_ns = ka_add_saturated(w->self_cpu_ns, row.self_cpu_time_total_ns);
     if (is_device ? !(row.flags & KINETO_FUNCTION_ANNOTATION)
                   : (row.flags & KINETO_FUNCTION_LEGACY) != 0)
-        w->self_device_ns = kp_sum(w->self_device_ns, row.self_device_time_total_ns);
+        w->self_device_ns = ka_add_saturated(w->self_device_ns, row.self_device_time_total_ns);
 }
 
-/* ---- columns ----------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static void add_column(writing *w, column_kind kind, size_t width, const char *before,
                        const char *device, const char *after)
@@ -137,10 +137,10 @@ static void choose_columns(writing *w)
                    "Source Location", "", "");
     if (w->least_flops)
         add_column(w, FLOPS, USUAL_WIDTH, "Total ",
-                   kp_flops_units[kp_flops_thousands(w->least_flops)], "");
+                   ka_flops_units[ka_flops_thousands(w->least_flops)], "");
 }
 
-/* ---- lines ------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void fill(writing *w, char c, size_t count)
 {
@@ -189,37 +189,37 @@ static void put_heading(writing *w)
     }
     put_rule(w);
     for (size_t i = 0; i < w->count; i++) {
-        kp_cell_set(&w->cell, kb_string(w->columns[i].header));
+        ka_text_cell_set(&w->cell, kb_string(w->columns[i].header));
         put_cell(w, &w->columns[i]);
     }
     kb_sink_write_z(w->sink, "\n");
     put_rule(w);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-static void set_number(writing *w, kb_text text) { kp_cell_set(&w->cell, kb_string(text.s)); }
+static void set_number(writing *w, kb_text text) { ka_text_cell_set(&w->cell, kb_string(text.s)); }
 
 static void set_name(writing *w, kineto_string name)
 {
     size_t most = w->t->options.max_name_width, front = most > 3 ? most - 3 : 0;
-    kp_cell_set(&w->cell, name);
+    ka_text_cell_set(&w->cell, name);
     if (w->cell.columns >= front) {
-        kp_cell_keep_front(&w->cell, front);
-        kp_cell_add(&w->cell, "...", 3, 3);
+        ka_text_cell_keep_front(&w->cell, front);
+        ka_text_cell_append(&w->cell, "...", 3, 3);
     }
 }
 
 /* The end of a path says more than its beginning. */
 static void set_source(writing *w, const column *c, kineto_string frame)
 {
-    kp_cell_set(&w->cell, frame);
+    ka_text_cell_set(&w->cell, frame);
     if (w->cell.columns <= c->width)
         return;
     bool dots = c->width > 3;
-    kp_cell_keep_back(&w->cell, dots ? c->width - 3 : c->width);
+    ka_text_cell_keep_back(&w->cell, dots ? c->width - 3 : c->width);
     for (int i = 0; dots && i < 3; i++)
-        kp_cell_add(&w->cell, ".", 1, 1);
+        ka_text_cell_append(&w->cell, ".", 1, 1);
     if (dots && !w->cell.no_memory) { /* from the end to the front */
         memmove(w->cell.text.data + 3, w->cell.text.data, w->cell.text.count - 3);
         memcpy(w->cell.text.data, "...", 3);
@@ -228,12 +228,12 @@ static void set_source(writing *w, const column *c, kineto_string frame)
 
 static void set_time(writing *w, double us)
 {
-    set_number(w, kp_time_text(us, w->t->options.time_unit));
+    set_number(w, ka_time_text(us, w->t->options.time_unit));
 }
 
 static void set_share(writing *w, int64_t part_ns, int64_t whole_ns)
 {
-    set_number(w, kp_share_text((double)part_ns / 1e3, (double)whole_ns / 1e3));
+    set_number(w, ka_share_text((double)part_ns / 1e3, (double)whole_ns / 1e3));
 }
 
 static void set_count(writing *w, uint64_t count)
@@ -245,20 +245,22 @@ static void set_count(writing *w, uint64_t count)
 
 static void set_time_column(writing *w, column_kind kind, const kineto_average *row)
 {
-    static const kp_metric metrics[KINDS] = {
-        [SELF_CPU] = KP_SELF_CPU_TIME_TOTAL, [CPU] = KP_CPU_TIME_TOTAL,
-        [CPU_AVERAGE] = KP_CPU_TIME,         [SELF_DEVICE] = KP_SELF_DEVICE_TIME_TOTAL,
-        [DEVICE] = KP_DEVICE_TIME_TOTAL,     [DEVICE_AVERAGE] = KP_DEVICE_TIME};
+    static const ka_metric metrics[KINDS] = {[SELF_CPU] = KA_METRIC_SELF_CPU_TIME_TOTAL,
+                                             [CPU] = KA_METRIC_CPU_TIME_TOTAL,
+                                             [CPU_AVERAGE] = KA_METRIC_CPU_TIME,
+                                             [SELF_DEVICE] = KA_METRIC_SELF_DEVICE_TIME_TOTAL,
+                                             [DEVICE] = KA_METRIC_DEVICE_TIME_TOTAL,
+                                             [DEVICE_AVERAGE] = KA_METRIC_DEVICE_TIME};
     if (kind == SELF_CPU_SHARE)
         set_share(w, row->self_cpu_time_total_ns, w->self_cpu_ns);
     else if (kind == CPU_SHARE && row->flags & KINETO_FUNCTION_ASYNC)
-        kp_cell_set(&w->cell, kb_string("0")); /* it is no part of the whole */
+        ka_text_cell_set(&w->cell, kb_string("0")); /* it is no part of the whole */
     else if (kind == CPU_SHARE)
         set_share(w, row->cpu_time_total_ns, w->self_cpu_ns);
     else if (kind == SELF_DEVICE_SHARE)
         set_share(w, row->self_device_time_total_ns, w->self_device_ns);
     else
-        set_time(w, kp_metric_of(row, metrics[kind]));
+        set_time(w, ka_metric_value(row, metrics[kind]));
 }
 
 static void set_cell(writing *w, const column *c, const kineto_average *row, uint32_t index)
@@ -271,29 +273,29 @@ static void set_cell(writing *w, const column *c, const kineto_average *row, uin
         set_name(w, row->overload);
         break;
     case CPU_MEMORY:
-        set_number(w, kp_memory_text(row->cpu_memory_usage));
+        set_number(w, ka_memory_text(row->cpu_memory_usage));
         break;
     case SELF_CPU_MEMORY:
-        set_number(w, kp_memory_text(row->self_cpu_memory_usage));
+        set_number(w, ka_memory_text(row->self_cpu_memory_usage));
         break;
     case DEVICE_MEMORY:
-        set_number(w, kp_memory_text(row->device_memory_usage));
+        set_number(w, ka_memory_text(row->device_memory_usage));
         break;
     case SELF_DEVICE_MEMORY:
-        set_number(w, kp_memory_text(row->self_device_memory_usage));
+        set_number(w, ka_memory_text(row->self_device_memory_usage));
         break;
     case CALLS:
         set_count(w, row->count);
         break;
     case SHAPES:
-        kp_cell_set(&w->cell, row->input_shapes);
-        kp_cell_keep_front(&w->cell, c->width);
+        ka_text_cell_set(&w->cell, row->input_shapes);
+        ka_text_cell_keep_front(&w->cell, c->width);
         break;
     case SOURCE:
         set_source(w, c, kineto_averages_frame(w->t->averages, index, 0));
         break;
     case FLOPS:
-        set_number(w, kp_flops_text(row->flops, kp_flops_thousands(w->least_flops)));
+        set_number(w, ka_flops_text(row->flops, ka_flops_thousands(w->least_flops)));
         break;
     default:
         set_time_column(w, c->kind, row);
@@ -305,7 +307,7 @@ static void put_frames(writing *w, uint32_t index, uint32_t depth)
 {
     for (uint32_t frame = 1; frame <= KB_MAX(depth, 1u); frame++) {
         for (size_t i = 0; i < w->count; i++) {
-            kp_cell_set(&w->cell, kb_string(""));
+            ka_text_cell_set(&w->cell, kb_string(""));
             if (w->columns[i].kind == SOURCE)
                 set_source(w, &w->columns[i], kineto_averages_frame(w->t->averages, index, frame));
             put_cell(w, &w->columns[i]);
@@ -332,11 +334,11 @@ static void put_footer(writing *w, const char *device, int64_t ns)
     kb_sink_write_z(w->sink, "Self ");
     kb_sink_write_z(w->sink, device);
     kb_sink_write_z(w->sink, " time total: ");
-    kb_sink_write_z(w->sink, kp_time_text((double)ns / 1e3, w->t->options.time_unit).s);
+    kb_sink_write_z(w->sink, ka_time_text((double)ns / 1e3, w->t->options.time_unit).s);
     kb_sink_write_z(w->sink, "\n");
 }
 
-bool kp_table_write_text(const kp_table *t, kb_sink *sink)
+bool ka_summary_table_write_text(const ka_summary_table *t, kb_sink *sink)
 {
     writing w = {.t = t, .sink = sink};
     uint32_t count = kineto_averages_count(t->averages);
