@@ -1,10 +1,11 @@
-/* The table of operators whose FLOPs are known, and the formulas of products, sums and attention.
- * docs/flops.md has them in words. */
+/* The table of operators whose FLOPs are known, and the formulas of products, sums and attention
+ * (convolutions: flops_conv.c). docs/flops.md explains them. Input indices are those of the
+ * operators' schemas in aten/src/ATen/native/native_functions.yaml. */
 #include "analyze/summary/flops.h"
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Places in rule->at: the two factors, and the ranks that they must have (0: any above). */
+/* Indices of rule->at: the two factors, and the ranks that they must have (0: any but 0). */
 enum { LEFT, RIGHT, LEFT_RANK, RIGHT_RANK };
 
 static bool has_rank(const kineto_flops_input *x, int rank)
@@ -14,7 +15,7 @@ static bool has_rank(const kineto_flops_input *x, int rank)
 
 /* [..., m, k] x [..., k, n]: 2 * m * k * n for each matrix of the broadcast batch; a vector is a
  * matrix of one row on the left, of one column on the right. */
-static bool matmul(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool count_matmul(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
     const kineto_flops_input *a = ka_flops_tensor(in, rule->at[LEFT]);
     const kineto_flops_input *b = ka_flops_tensor(in, rule->at[RIGHT]);
@@ -33,7 +34,7 @@ static bool matmul(const ka_flops_rule *rule, const kineto_flops_inputs *in, uin
 }
 
 /* LEFT: [..., k], RIGHT: the weight, [n, k] or [k]: 2 * elements of the input * n. */
-static bool linear(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool count_linear(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
     const kineto_flops_input *x = ka_flops_tensor(in, rule->at[LEFT]);
     const kineto_flops_input *w = ka_flops_tensor(in, rule->at[RIGHT]);
@@ -49,7 +50,8 @@ static bool linear(const ka_flops_rule *rule, const kineto_flops_inputs *in, uin
 }
 
 /* One operation for each element of what the first two inputs broadcast to. */
-static bool elementwise(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool count_elementwise(const ka_flops_rule *rule, const kineto_flops_inputs *in,
+                              uint64_t *flops)
 {
     const kineto_flops_input *a = ka_flops_tensor(in, rule->at[LEFT]);
     const kineto_flops_input *b = ka_flops_tensor(in, rule->at[RIGHT]);
@@ -58,20 +60,22 @@ static bool elementwise(const ka_flops_rule *rule, const kineto_flops_inputs *in
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Places in rule->at: the query, followed by key and value; whether heads are the second size from
- * the left ([batch, heads, length, width], 0) or the third ([batch, length, heads, width], 1); how
- * many products over the width of the query, and of the value, are done. */
+/* Entries of rule->at: the query, followed by key and value; whether the heads are the second size
+ * ([batch, heads, length, width], 0) or the third ([batch, length, heads, width], 1); the number of
+ * products over the width of the query, and of the value; an input that makes the sizes
+ * meaningless. */
 enum { QUERY, HEADS_LAST, QUERY_TIMES, VALUE_TIMES, UNLESS };
 
-/* [..., length, width] of an input; the batch is `outer` sizes before them. */
+/* [..., length, width] of an input; `outer` are the sizes of the batch before them. */
 typedef struct attention_side {
     const int64_t *outer;
     uint32_t outer_count;
     int64_t heads, length, width;
 } attention_side;
 
-static bool attention_side_of(const kineto_flops_inputs *in, int at, bool heads_last,
-                              attention_side *out)
+/* The sizes of query, key or value; false: not a tensor of enough dimensions. */
+static bool get_attention_side(const kineto_flops_inputs *in, int at, bool heads_last,
+                               attention_side *out)
 {
     const kineto_flops_input *x = ka_flops_tensor(in, at);
     if (!x || x->rank < (heads_last ? 4u : 2u))
@@ -85,8 +89,9 @@ static bool attention_side_of(const kineto_flops_inputs *in, int at, bool heads_
     return true;
 }
 
-/* Groups of heads of the query may share one of key and value. */
-static bool attention_batch(const attention_side *q, const attention_side *k, uint64_t *batch)
+/* Batches times heads. Several heads of the query may share one of key and value (grouped-query
+ * attention). */
+static bool count_attention_batch(const attention_side *q, const attention_side *k, uint64_t *batch)
 {
     int64_t heads = KB_MAX(q->heads, k->heads);
     bool shared = k->heads > 0 && q->heads > 0 && q->heads % k->heads == 0;
@@ -98,19 +103,21 @@ static bool attention_batch(const attention_side *q, const attention_side *k, ui
     return true;
 }
 
-static bool attention(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+/* 2 * batch * query length * key length * (products over the width of query and of value). */
+static bool count_attention(const ka_flops_rule *rule, const kineto_flops_inputs *in,
+                            uint64_t *flops)
 {
     attention_side q, k, v;
     bool last = rule->at[HEADS_LAST] != 0;
     int at = rule->at[QUERY], unless = rule->at[UNLESS];
-    /* Sequences of several lengths lie one after the other: sizes do not say how long each is. */
+    /* Sequences of different lengths are packed: the sizes do not contain the single lengths. */
     if (unless != KA_FLOPS_NO_INPUT && (size_t)unless < in->count && in->data[unless].rank > 0)
         return false;
-    if (!attention_side_of(in, at, last, &q) || !attention_side_of(in, at + 1, last, &k) ||
-        !attention_side_of(in, at + 2, last, &v) || q.width != k.width || k.length != v.length)
+    if (!get_attention_side(in, at, last, &q) || !get_attention_side(in, at + 1, last, &k) ||
+        !get_attention_side(in, at + 2, last, &v) || q.width != k.width || k.length != v.length)
         return false;
     uint64_t batch, scores, keys, values;
-    if (!attention_batch(&q, &k, &batch) ||
+    if (!count_attention_batch(&q, &k, &batch) ||
         !ka_flops_product((int64_t[]){q.length, k.length}, 2, &scores) ||
         !ka_flops_product((int64_t[]){q.width, rule->at[QUERY_TIMES]}, 2, &keys) ||
         !ka_flops_product((int64_t[]){v.width, rule->at[VALUE_TIMES]}, 2, &values))
@@ -129,15 +136,15 @@ static bool attention(const ka_flops_rule *rule, const kineto_flops_inputs *in, 
 #define ALWAYS (-2)
 #define PRODUCT(name, a, b, a_rank, b_rank)                                                        \
     {                                                                                              \
-        name, matmul, { a, b, a_rank, b_rank, NONE, NONE }                                         \
+        name, count_matmul, { a, b, a_rank, b_rank, NONE, NONE }                                   \
     }
 #define LINEAR(name)                                                                               \
     {                                                                                              \
-        name, linear, { 0, 1, NONE, NONE, NONE, NONE }                                             \
+        name, count_linear, { 0, 1, NONE, NONE, NONE, NONE }                                       \
     }
 #define SUM(name)                                                                                  \
     {                                                                                              \
-        name, elementwise, { 0, 1, NONE, NONE, NONE, NONE }                                        \
+        name, count_elementwise, { 0, 1, NONE, NONE, NONE, NONE }                                  \
     }
 #define CONV(name, weight, stride, padding, dilation, transposed)                                  \
     {                                                                                              \
@@ -147,19 +154,19 @@ static bool attention(const ka_flops_rule *rule, const kineto_flops_inputs *in, 
     {                                                                                              \
         name, ka_flops_conv_backward, { grad, input, weight, transposed, mask, sizes }             \
     }
-/* Forwards: query x key, scores x value. Backwards: the scores once more, then the gradients of
- * scores, value, query and key. */
+/* Forward: query x key, scores x value. Backward: the scores again, then the gradients of scores,
+ * value, query and key. */
 #define ATTENTION(name, last, unless)                                                              \
     {                                                                                              \
-        name, attention, { 0, last, 1, 1, unless, NONE }                                           \
+        name, count_attention, { 0, last, 1, 1, unless, NONE }                                     \
     }
 #define ATTENTION_BACK(name, last, unless)                                                         \
     {                                                                                              \
-        name, attention, { 1, last, 3, 2, unless, NONE }                                           \
+        name, count_attention, { 1, last, 3, 2, unless, NONE }                                     \
     }
 
-/* In the order of strcmp. */
-static const ka_flops_rule rules[] = {
+/* Sorted by strcmp: ka_flops_rule_find searches it by halving. */
+static const ka_flops_rule flops_rules[] = {
     PRODUCT("aten::_addmm_activation", 1, 2, 2, 2),
     CONV("aten::_conv_depthwise2d", 1, 4, 5, 6, NONE),
     CONV("aten::_convolution", 1, 3, 4, 5, 6),
@@ -253,11 +260,12 @@ static const ka_flops_rule rules[] = {
 
 const ka_flops_rule *ka_flops_rules(size_t *count)
 {
-    *count = KB_COUNT(rules);
-    return rules;
+    *count = KB_COUNT(flops_rules);
+    return flops_rules;
 }
 
-static int compare(kineto_string name, const char *rule)
+/* memcmp order of a counted string and a C string. */
+static int compare_rule_name(kineto_string name, const char *rule)
 {
     size_t size = strlen(rule);
     int order = memcmp(name.data, rule, KB_MIN(name.size, size));
@@ -266,14 +274,16 @@ static int compare(kineto_string name, const char *rule)
 
 const ka_flops_rule *ka_flops_rule_find(kineto_string name)
 {
-    size_t low = 0, high = KB_COUNT(rules);
+    size_t low = 0, high = KB_COUNT(flops_rules);
     if (name.size < 7 || memcmp(name.data, "aten::", 6) != 0)
         return NULL;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = compare(name, rules[middle].name);
+        KB_ASSERT(middle == 0 ||
+                  strcmp(flops_rules[middle - 1].name, flops_rules[middle].name) < 0);
+        int order = compare_rule_name(name, flops_rules[middle].name);
         if (order == 0)
-            return &rules[middle];
+            return &flops_rules[middle];
         if (order < 0)
             high = middle;
         else

@@ -1,9 +1,10 @@
-/* What arguments say about function events: shapes of inputs, stacks, FLOPs. One walk over all. */
+/* Arguments of function events: shapes of inputs, call stacks and FLOPs, read in one pass over the
+ * rows. Shapes and stacks are interned, so that grouping compares numbers. */
 #include "analyze/summary/flops.h"
 #include "analyze/summary/summary.h"
 #include "trace/bytes/json_value.h"
 
-/* ---- stacks: chains of frames, each there once ----------------------------------------------- */
+/* ---- stacks: chains of interned frames ------------------------------------------------------- */
 
 bool ka_stacks_create(ka_stacks *s)
 {
@@ -25,6 +26,7 @@ uint32_t ka_stacks_push(ka_stacks *s, uint32_t parent, uint32_t text)
         kb_map_insert(&s->by_key, (uint64_t)parent << 32 | text, s->frames.count, &created);
     if (!frame || s->frames.count >= UINT32_MAX)
         return UINT32_MAX;
+    KB_ASSERT(parent < s->frames.count);
     uint32_t found = (uint32_t)*frame;
     if (created &&
         !kb_vec_push(&s->frames, (ka_stack_frame){parent, text, s->frames.data[parent].depth + 1}))
@@ -32,7 +34,7 @@ uint32_t ka_stacks_push(ka_stacks *s, uint32_t parent, uint32_t text)
     return found;
 }
 
-/* Frames of the machinery of backward and of PyTorch's own tests say nothing. */
+/* False for frames of the backward machinery and of PyTorch's own tests, which PyTorch hides. */
 bool ka_is_shown_frame(kineto_string frame)
 {
     static const char *const hidden[][2] = {{"autograd/__init__", "_make_grads"},
@@ -47,8 +49,9 @@ bool ka_is_shown_frame(kineto_string frame)
     return true;
 }
 
-/* "inner;outer;": read from the end, so that outer frames are shared. */
-static uint32_t stack_of_text(ka_stacks *s, kineto_string text)
+/* Parses "inner;outer;" from the end, so that stacks share their outer frames. UINT32_MAX: out of
+ * memory. */
+static uint32_t parse_stack(ka_stacks *s, kineto_string text)
 {
     uint32_t at = 0;
     size_t end = text.size;
@@ -70,9 +73,9 @@ static uint32_t stack_of_text(ka_stacks *s, kineto_string text)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* "[[2,3],[[1],[2]]]" as PyTorch groups and prints it, "[[2, 3], []]": of lists of tensors it only
- * knows that they are there. At most twice as long. */
-static size_t shapes_text(kineto_string json, char *out)
+/* Writes "[[2,3],[[1],[2]]]" as PyTorch groups and prints it, "[[2, 3], []]": it does not show the
+ * sizes of lists of tensors. The result is at most twice as long. */
+static size_t format_shapes(kineto_string json, char *out)
 {
     kt_items items = kt_items_of(json);
     kineto_string item;
@@ -90,35 +93,39 @@ static size_t shapes_text(kineto_string json, char *out)
     return used;
 }
 
-static uint32_t shapes_id(kb_intern *texts, kineto_string json)
+/* Id of the formatted shapes; KB_INTERN_NONE: out of memory. */
+static uint32_t intern_shapes(kb_intern *texts, kineto_string json)
 {
     char small[512], *text = json.size * 2 <= sizeof small ? small : malloc(json.size * 2);
     if (!text)
         return KB_INTERN_NONE;
-    uint32_t id = kb_intern_id(texts, (kineto_string){text, shapes_text(json, text)});
+    uint32_t id = kb_intern_id(texts, (kineto_string){text, format_shapes(json, text)});
     if (text != small)
         free(text);
     return id;
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the pass over all rows ------------------------------------------------------------------ */
 
-typedef struct reading {
+/* The state of the pass. */
+typedef struct args_reader {
     const kineto_function_events *e;
     ka_event_arguments *out;
-    uint32_t no_shapes;
-    kb_intern stack_texts; /* whole texts, and by their ids the frames */
+    uint32_t no_shapes; /* id of "[]" */
+    /* Whole texts of stacks, and by their ids the parsed stack: most texts occur often. */
+    kb_intern stack_texts;
     KB_VEC(uint32_t) stack_of_text;
-} reading;
+} args_reader;
 
-static bool read_stack(reading *r, uint32_t event, kineto_string text)
+/* Parses each different text of a stack once. */
+static bool read_stack_arg(args_reader *r, uint32_t event, kineto_string text)
 {
     uint32_t id = kb_intern_id(&r->stack_texts, text);
     if (id == KB_INTERN_NONE)
         return false;
     while (r->stack_of_text.count <= id) { /* ids are dense, and the first one is "" */
         kineto_string next = kb_intern_get(&r->stack_texts, (uint32_t)r->stack_of_text.count);
-        uint32_t stack = stack_of_text(&r->out->stacks, next);
+        uint32_t stack = parse_stack(&r->out->stacks, next);
         if (!kb_vec_push(&r->stack_of_text, stack))
             return false;
     }
@@ -126,33 +133,34 @@ static bool read_stack(reading *r, uint32_t event, kineto_string text)
     return r->out->stack[event] != UINT32_MAX;
 }
 
-static int64_t number_of(const kineto_arg *arg, int64_t otherwise)
+static int64_t whole_number_or(const kineto_arg *arg, int64_t otherwise)
 {
     int64_t number;
     return kt_arg_whole(arg, &number) ? number : otherwise;
 }
 
-static bool read_arg(reading *r, uint32_t event, const kineto_arg *arg)
+/* Stores one argument if its column is wanted. False: out of memory. */
+static bool read_event_arg(args_reader *r, uint32_t event, const kineto_arg *arg)
 {
     ka_event_arguments *out = r->out;
     if (out->shapes && arg->type >= KINETO_ARG_STRING &&
         (kb_string_equal(arg->key, kb_string("Input Dims")) ||
          kb_string_equal(arg->key, kb_string("Input dims")))) {
-        out->shapes[event] = shapes_id(&out->shape_texts, arg->text);
+        out->shapes[event] = intern_shapes(&out->shape_texts, arg->text);
         return out->shapes[event] != KB_INTERN_NONE;
     }
     if (!out->stack)
         return true;
     if (kb_string_equal(arg->key, kb_string("Call stack")) && arg->type == KINETO_ARG_STRING)
-        return read_stack(r, event, arg->text);
+        return read_stack_arg(r, event, arg->text);
     if (kb_string_equal(arg->key, kb_string("Sequence number")))
-        out->sequence[event] = number_of(arg, -1);
+        out->sequence[event] = whole_number_or(arg, -1);
     else if (kb_string_equal(arg->key, kb_string("Fwd thread id")))
-        out->forward[event] = (uint32_t)number_of(arg, 0);
+        out->forward[event] = (uint32_t)whole_number_or(arg, 0);
     return true;
 }
 
-static bool read_event(reading *r, uint32_t event)
+static bool read_event_args(args_reader *r, uint32_t event)
 {
     const kineto_function_events *e = r->e;
     kineto_args_iterator it;
@@ -160,16 +168,16 @@ static bool read_event(reading *r, uint32_t event)
     if (r->out->shapes || r->out->stack) {
         kineto_args_begin(e->trace, e->row[event], &it);
         while (kineto_args_next(&it, &arg))
-            if (!read_arg(r, event, &arg))
+            if (!read_event_arg(r, event, &arg))
                 return false;
     }
     if (r->out->flops && e->kind[event] == KINETO_KIND_CPU_OP)
-        (void)ka_flops(e->trace, e->row[event], &r->out->flops[event]); /* else it stays 0 */
+        (void)ka_flops(e->trace, e->row[event], &r->out->flops[event]); /* 0 if unknown */
     return true;
 }
 
-/* In the order of rows, in which arguments in compressed files are had cheaply. */
-static bool read_all(reading *r)
+/* Reads in the order of rows, so that each part of a compressed file is decompressed once. */
+static bool read_all_args(args_reader *r)
 {
     const kineto_function_events *e = r->e;
     uint64_t rows = kineto_trace_count(e->trace);
@@ -182,12 +190,13 @@ static bool read_all(reading *r)
     bool ok = true;
     for (uint64_t row = 0; ok && row < rows; row++)
         if (event_of[row] != UINT32_MAX)
-            ok = read_event(r, event_of[row]);
+            ok = read_event_args(r, event_of[row]);
     free(event_of);
     return ok;
 }
 
-static bool allocate(reading *r)
+/* Allocates the wanted columns with the value of an event that has no such argument. */
+static bool allocate_arg_columns(args_reader *r)
 {
     ka_event_arguments *out = r->out;
     size_t count = KB_MAX(r->e->count, 1u);
@@ -212,7 +221,9 @@ static bool allocate(reading *r)
     return ka_stacks_create(&out->stacks);
 }
 
-static bool make_stacks(const kineto_function_events *e, ka_event_arguments *out)
+/* Fills in stacks that the trace does not contain (function_stacks.c) and frees what only that
+ * needed. */
+static bool complete_stacks(const kineto_function_events *e, ka_event_arguments *out)
 {
     if (!out->stack)
         return true;
@@ -230,14 +241,14 @@ kineto_status ka_event_arguments_read(const kineto_function_events *e, uint32_t 
                                       ka_event_arguments *out, kineto_error *err)
 {
     *out = (ka_event_arguments){.want = want};
-    reading r = {.e = e, .out = out};
-    bool ok = !want || (allocate(&r) && read_all(&r) && make_stacks(e, out));
+    args_reader r = {.e = e, .out = out};
+    bool ok = !want || (allocate_arg_columns(&r) && read_all_args(&r) && complete_stacks(e, out));
     kb_intern_free(&r.stack_texts);
     kb_vec_free(&r.stack_of_text);
     if (ok)
         return KINETO_OK;
     ka_event_arguments_free(out);
-    return kb_fail(err, KINETO_E_MEMORY, "no memory for the arguments of functions");
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory: arguments of functions");
 }
 
 void ka_event_arguments_free(ka_event_arguments *a)

@@ -1,4 +1,5 @@
-/* Names of function events: what they are grouped by, and which are never shown. */
+/* Names of function events: the text under which an event is grouped, the overload, and names that
+ * are never shown; names and numbers of devices as PyTorch has them. */
 #include "analyze/summary/summary.h"
 
 #include "trace/transform/steps.h"
@@ -47,23 +48,26 @@ static bool is_word(char c)
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static size_t word(kineto_string s, size_t at)
+/* The position after the identifier that begins at `at`. */
+static size_t skip_identifier(kineto_string s, size_t at)
 {
+    KB_ASSERT(at <= s.size);
     while (at < s.size && is_word(s.data[at]))
         at++;
     return at;
 }
 
-/* "aten::add.Tensor" is how traces write an operator with its overload: where the dot is, or 0. */
-static size_t overload_dot(kineto_string name)
+/* Position of the dot in "aten::add.Tensor", an operator with its overload; 0: the name has another
+ * form. */
+static size_t find_overload_dot(kineto_string name)
 {
-    size_t space = word(name, 0);
+    size_t space = skip_identifier(name, 0);
     if (space == 0 || name.size - space < 2 || memcmp(name.data + space, "::", 2) != 0)
         return 0;
-    size_t dot = word(name, space + 2);
+    size_t dot = skip_identifier(name, space + 2);
     if (dot == space + 2 || dot + 1 >= name.size || name.data[dot] != '.')
         return 0;
-    return word(name, dot + 1) == name.size ? dot : 0;
+    return skip_identifier(name, dot + 1) == name.size ? dot : 0;
 }
 
 bool ka_summary_names_add(ka_summary_names *names, const kineto_trace *t, uint32_t name,
@@ -72,8 +76,9 @@ bool ka_summary_names_add(ka_summary_names *names, const kineto_trace *t, uint32
     static const char step[] = "ProfilerStep#";
     if (names->key[name] != UINT32_MAX)
         return true;
+    /* The first event with a name decides for all; KB_INTERN_NONE would look like "not seen". */
     kineto_string text = kineto_trace_string(t, name), overload = {"", 0};
-    size_t dot = kind == KINETO_KIND_CPU_OP ? overload_dot(text) : 0;
+    size_t dot = kind == KINETO_KIND_CPU_OP ? find_overload_dot(text) : 0;
     if (dot) {
         overload = (kineto_string){text.data + dot + 1, text.size - dot - 1};
         text.size = dot;
@@ -91,12 +96,12 @@ bool ka_summary_names_add(ka_summary_names *names, const kineto_trace *t, uint32
 
 static const struct {
     const char *name;
-    uint32_t type; /* PyTorch's */
+    uint32_t type; /* kineto_device_type, c10::DeviceType in PyTorch */
 } devices[] = {{"cuda", 1},         {"xpu", 12}, {"mtia", 19}, {"hpu", 15},
                {"privateuse1", 20}, {"npu", 20}, {"tpu", 20},  {"mlu", 20}};
 
-/* "cuda_runtime", "NPU", "XPU 1", "TPU:0": the first word, in any case. */
-static bool begins_with_word(kineto_string text, const char *word)
+/* True if the first word of "cuda_runtime", "NPU", "XPU 1" or "TPU:0" is this one, in any case. */
+static bool starts_with_word(kineto_string text, const char *word)
 {
     size_t size = strlen(word);
     return text.size >= size && strncasecmp(text.data, word, size) == 0 &&
@@ -106,7 +111,7 @@ static bool begins_with_word(kineto_string text, const char *word)
 const char *ka_device_name_of(kineto_string text, uint32_t *type)
 {
     for (size_t i = 0; i < KB_COUNT(devices); i++)
-        if (begins_with_word(text, devices[i].name)) {
+        if (starts_with_word(text, devices[i].name)) {
             *type = devices[i].type;
             return devices[i].name;
         }

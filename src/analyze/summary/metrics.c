@@ -1,4 +1,5 @@
-/* PyTorch's names for the numbers of a group, whatever the device is called. */
+/* PyTorch's names for the numbers of a group (key_averages), for all devices: "cuda_time" and
+ * "xpu_time" are "device_time". */
 #include "analyze/summary/summary.h"
 
 static const struct {
@@ -19,8 +20,8 @@ static const struct {
     {"flops", KA_METRIC_FLOPS},
 };
 
-/* The name with "device" in place of a vendor's word: false if it does not fit. */
-static bool neutral_name(const char *text, char *out, size_t size)
+/* The name with "device" in place of a vendor's name; false if it does not fit into `out`. */
+static bool make_neutral_name(const char *text, char *out, size_t size)
 {
     static const char *const vendors[] = {"cuda", "xpu", "privateuse1", "mtia", "hpu"};
     size_t used = 0;
@@ -45,19 +46,19 @@ static bool neutral_name(const char *text, char *out, size_t size)
 kineto_status ka_metric_parse(const char *text, ka_metric *metric, kineto_error *err)
 {
     char name[64];
-    for (size_t i = 0; neutral_name(text, name, sizeof name) && i < KB_COUNT(metrics); i++)
+    for (size_t i = 0; make_neutral_name(text, name, sizeof name) && i < KB_COUNT(metrics); i++)
         if (strcmp(name, metrics[i].name) == 0) {
             *metric = metrics[i].metric;
             return KINETO_OK;
         }
-    return kb_fail(
-        err, KINETO_E_ARGUMENT,
-        "'%.80s' is no number of a table: there are count, flops, [self_]cpu_time_total, "
-        "cpu_time, [self_]cpu_memory_usage, and those with the device's name for cpu",
-        text);
+    return kb_fail(err, KINETO_E_ARGUMENT,
+                   "unknown metric '%.80s'; use count, flops, [self_]cpu_time_total, "
+                   "cpu_time, [self_]cpu_memory_usage, or these with the device's name for cpu",
+                   text);
 }
 
-static double per_call(int64_t ns, uint64_t count)
+/* Microseconds per call; 0 without calls. */
+static double divide_by_calls(int64_t ns, uint64_t count)
 {
     return count ? (double)ns / 1e3 / (double)count : 0;
 }
@@ -66,13 +67,13 @@ double ka_metric_value(const kineto_average *row, ka_metric metric)
 {
     switch (metric) {
     case KA_METRIC_CPU_TIME:
-        return per_call(row->cpu_time_total_ns, row->count);
+        return divide_by_calls(row->cpu_time_total_ns, row->count);
     case KA_METRIC_CPU_TIME_TOTAL:
         return (double)row->cpu_time_total_ns / 1e3;
     case KA_METRIC_SELF_CPU_TIME_TOTAL:
         return (double)row->self_cpu_time_total_ns / 1e3;
     case KA_METRIC_DEVICE_TIME:
-        return per_call(row->device_time_total_ns, row->count);
+        return divide_by_calls(row->device_time_total_ns, row->count);
     case KA_METRIC_DEVICE_TIME_TOTAL:
         return (double)row->device_time_total_ns / 1e3;
     case KA_METRIC_SELF_DEVICE_TIME_TOTAL:
@@ -90,7 +91,7 @@ double ka_metric_value(const kineto_average *row, ka_metric metric)
     case KA_METRIC_FLOPS:
         return (double)row->flops;
     case KA_METRIC_COUNT:
-        break;
+        break; /* not a metric */
     }
     return 0;
 }
@@ -100,12 +101,12 @@ kineto_status kineto_averages_value(const kineto_averages *averages, uint32_t in
 {
     ka_metric metric;
     if (!averages || !attribute || !value)
-        return kb_fail(err, KINETO_E_ARGUMENT, "averages and the name of a number are needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_averages_value: an argument is NULL");
     kineto_status status = ka_metric_parse(attribute, &metric, err);
     if (status)
         return status;
     if (index >= kineto_averages_count(averages))
-        return kb_fail(err, KINETO_E_NOT_FOUND, "there are %u groups, and none has number %u",
+        return kb_fail(err, KINETO_E_NOT_FOUND, "there are %u groups; %u is out of range",
                        kineto_averages_count(averages), index);
     kineto_average row;
     kineto_averages_get(averages, index, &row);
