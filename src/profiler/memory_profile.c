@@ -149,7 +149,7 @@ static void add_release(profile *p, uint64_t address, int64_t bytes, int64_t dev
     p->live_bytes = ka_add_saturated(p->live_bytes, -(int64_t)b->bytes);
     place_sums *place = &p->places.data[b->place];
     place->releases++;
-    KB_ASSERT(place->live_blocks && place->live_bytes >= b->bytes);
+    KB_ASSERT(place->live_blocks);
     place->live_bytes -= b->bytes;
     place->live_blocks--;
 }
