@@ -90,7 +90,7 @@ typedef enum cn_tally {
 } cn_tally;
 /** Count one. The ledger gets the first at once, then a line each time that the count has
  * doubled. */
-CN_COLD_PATH void cn_count(cn_tally what);
+CN_COLD void cn_count(cn_tally what);
 void cn_tally_forked(void);
 uint64_t cn_counted(cn_tally what);
 

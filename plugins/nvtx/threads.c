@@ -136,7 +136,7 @@ __attribute__((constructor)) static void start_nvtx_source(void)
 kineto_site *cn_event_site(const cn_event *e)
 {
     const cn_name *name = e->name ? e->name : cn_name_seen(e->text);
-    return name ? cn_place_site(name, e->shape) : NULL;
+    return name ? cn_get_named_site(name, e->shape) : NULL;
 }
 
 kineto_props cn_event_props(const cn_event *e)
