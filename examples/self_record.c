@@ -1,4 +1,5 @@
-/* A program that records itself. */
+/* The smallest program that records itself: a session around a loop, one range per step, and the
+ * trace as a JSON file that Perfetto opens. */
 #include <ckineto/ckineto.h>
 #include <stdio.h>
 

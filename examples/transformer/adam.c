@@ -1,11 +1,13 @@
-/* The optimizer: Adam, a few operators for each parameter. */
+/* The Adam optimizer, as in PyTorch: a few in-place operators for each parameter, so that profiles
+ * show many small launches. */
 #include "model.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tensor *zeros(const tensor *like)
+/* A tensor of the same shape filled with zeros; written on the host before the device runs. */
+static tensor *create_zeros(const tensor *like)
 {
     tensor *x = tensor_like(like);
     memset(tensor_data(x), 0, tensor_bytes(x));
@@ -18,8 +20,8 @@ adam *adam_new(model *m, double rate)
     a->model = m;
     a->rate = rate;
     for (uint32_t i = 0; i < m->parameter_count; i++) {
-        a->mean[i] = zeros(m->parameters[i]);
-        a->square[i] = zeros(m->parameters[i]);
+        a->mean[i] = create_zeros(m->parameters[i]);
+        a->square[i] = create_zeros(m->parameters[i]);
     }
     return a;
 }
@@ -33,11 +35,12 @@ void adam_free(adam *a)
     free(a);
 }
 
+/* Updates all parameters that have a gradient, in place and without a tape. */
 void adam_step(adam *a)
 {
     static const double beta1 = 0.9, beta2 = 0.99;
     KINETO_USER_SCOPE("Optimizer.step#Adam.step");
-    bool was = grad_enable(false);
+    bool was_enabled = grad_enable(false);
     a->steps++;
     double correction1 = 1 - pow(beta1, (double)a->steps);
     double correction2 = 1 - pow(beta2, (double)a->steps);
@@ -54,7 +57,7 @@ void adam_step(adam *a)
         op_addcdiv_(x, a->mean[i], divisor, -a->rate / correction1);
         tensor_release(divisor);
     }
-    grad_enable(was);
+    grad_enable(was_enabled);
 }
 
 void adam_zero_grad(adam *a)

@@ -13,8 +13,8 @@
 typedef struct cupti_buffer {
     uint8_t *memory;
     size_t valid;
-    bool out;  /* CUPTI has it */
-    bool told; /* counted as not returned */
+    bool out;          /* CUPTI has it */
+    bool counted_kept; /* counted as not returned */
     struct cupti_buffer *next;
 } cupti_buffer;
 
@@ -25,8 +25,10 @@ typedef struct spare_buffer {
 } spare_buffer;
 
 typedef struct buffer_pool {
-    pthread_mutex_t mutex;  /* all below; held for a few instructions */
-    pthread_cond_t changed; /* a buffer was filled, or the thread must end */
+    /* All below; held for a few instructions. */
+    pthread_mutex_t mutex;
+    /* A buffer was filled, or the thread must end. */
+    pthread_cond_t changed;
     cupti_buffer *all, *free;
     cupti_buffer *filled, **filled_end; /* in the order in which they came */
     size_t count;
@@ -143,6 +145,7 @@ static uint8_t *allocate_spare(void)
     return s->memory;
 }
 
+/* CUPTI requests a buffer, on any thread. Nothing is allocated here except spare buffers. */
 void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *max_records)
 {
     pthread_mutex_lock(&p.mutex);
@@ -151,7 +154,7 @@ void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *ma
     if (b) {
         p.free = b->next;
         b->out = true;
-        b->told = false;
+        b->counted_kept = false;
         memset(b->memory, 0, sizeof(uint32_t)); /* the kind of its first record: none */
     } else {
         p.stats.refused++;
@@ -188,6 +191,7 @@ static cupti_buffer *find_buffer(const uint8_t *memory)
     return &p.all[offset / CP_BUFFER_BYTES];
 }
 
+/* Queues a buffer for the reader. CUPTI's size is not trusted. The mutex is held. */
 static void append_filled_buffer(cupti_buffer *b, size_t valid)
 {
     b->valid = valid > CP_BUFFER_BYTES ? CP_BUFFER_BYTES : valid;
@@ -215,6 +219,7 @@ static void add_dropped_records(cp_context context, uint32_t stream)
     }
 }
 
+/* Counts the records in a buffer that will not be read. */
 static uint64_t count_records(uint8_t *memory, size_t valid)
 {
     uint64_t count = 0;
@@ -240,6 +245,8 @@ static void drop_spare_records(spare_buffer *s, size_t valid)
     pthread_mutex_unlock(&p.mutex);
 }
 
+/* CUPTI returns a buffer, on any thread: it is queued if a session wants it, else its records are
+ * counted as late and it becomes free. */
 void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *memory,
                                        size_t size, size_t valid)
 {
@@ -271,6 +278,7 @@ void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* The oldest filled buffer; NULL: none. The mutex is held. */
 static cupti_buffer *pop_filled_buffer(void)
 {
     cupti_buffer *b = p.filled;
@@ -328,6 +336,7 @@ static void wait_for_buffers(int64_t *flushed_ns)
     *flushed_ns = cp_monotonic_ns();
 }
 
+/* The reader thread: reads filled buffers until it is stopped. */
 static void *run_reader(void *unused)
 {
     int64_t flushed_ns = cp_monotonic_ns();
@@ -386,14 +395,16 @@ static uint64_t count_kept_buffers(void)
 {
     uint64_t kept = 0;
     for (cupti_buffer *b = p.all; b < p.all + p.count; b++) {
-        if (!b->out || b->told || !has_buffer_records(b))
+        if (!b->out || b->counted_kept || !has_buffer_records(b))
             continue;
-        b->told = true;
+        b->counted_kept = true;
         kept++;
     }
     return kept;
 }
 
+/* Order: stop the thread first, then refuse further buffers, then read what was filled before
+ * that. */
 void cp_buffers_detach(void)
 {
     pthread_mutex_lock(&p.mutex);

@@ -114,6 +114,8 @@ static const char *const wanted_driver_calls[] = {"cuLaunch*",
                                                   "cuMemExportToShareableHandle",
                                                   "cuMemImportFromShareableHandle"};
 
+/* Finds the name of a call and whether it is wanted. Calls of the runtime are excluded by name,
+ * calls of the driver included. */
 static api_call classify_call(cp_decoder *d, uint32_t domain, uint32_t cbid)
 {
     api_call c = {.known = true, .name = cp_names_call(d->names, domain, cbid)};
@@ -125,6 +127,7 @@ static api_call classify_call(cp_decoder *d, uint32_t domain, uint32_t cbid)
     return c;
 }
 
+/* classify_call, cached by id. */
 static api_call get_call(cp_decoder *d, uint32_t domain, uint32_t cbid)
 {
     if (cbid >= MAX_CALL_IDS)
@@ -145,6 +148,7 @@ static void describe_call_set(const cp_decoder *d, const cp_set_key *key, cp_val
     cp_value_uint(out, "cbid", key->words[1]);
 }
 
+/* Delivers one call. Its id is the correlation id, to which device work refers. */
 static void deliver_call(cp_decoder *d, uint32_t kind, const uint8_t *record, int32_t type,
                          api_call c)
 {

@@ -52,6 +52,7 @@ static correlation_page *get_page(cp_correlations *c, uint32_t number)
     return *place && (*place)->number == number ? *place : NULL;
 }
 
+/* A known operator is never replaced by "none". */
 void cp_correlations_put(cp_correlations *c, uint32_t correlation_id, uint64_t external_id)
 {
     correlation_page *p = get_page(c, correlation_id / PAGE_IDS);

@@ -14,9 +14,11 @@ typedef struct cp_ticker {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     bool ending;
-    pid_t owner; /* process that has the thread; 0: none */
+    /* Process that has the thread; 0: none. */
+    pid_t owner;
     int64_t interval_ns;
-    uint64_t skipped; /* ticks that were skipped because the one before took too long */
+    /* Ticks that were skipped because the one before took too long. */
+    uint64_t skipped;
     void (*tick)(void);
 } cp_ticker;
 

@@ -91,7 +91,8 @@ uint64_t cp_correlations_forgotten(const cp_correlations *c);
 
 /* ---- devices.c ------------------------------------------------------------------------------- */
 typedef struct cp_device {
-    int32_t id; /* CUDA's number in this process; with MIG or MPS these differ between processes */
+    /* CUDA's number in this process; with MIG or MPS these differ between processes. */
+    int32_t id;
     char name[256], uuid[48];
     int32_t major, minor, sm_count, warp_size;
     int32_t threads_per_sm, blocks_per_sm, registers_per_sm, registers_per_block;
@@ -110,7 +111,8 @@ void cp_devices_reset(void);
 /* ---- names.c --------------------------------------------------------------------------------- */
 typedef struct cp_names cp_names;
 typedef struct cp_text {
-    const char *data; /* valid as long as cp_names; followed by a NUL */
+    /* Valid as long as cp_names; followed by a NUL. */
+    const char *data;
     uint32_t size;
 } cp_text;
 cp_names *cp_names_create(void);
@@ -175,9 +177,12 @@ typedef struct cp_decoder {
     uint64_t first_ticks, first_ns; /* when decoding began */
     uint64_t types;                 /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
     uint32_t pid;
-    bool show_waits; /* "Stream Wait Event" records are wanted */
-    bool settling;   /* waiting records are being delivered: none may wait again */
-    bool overheads;  /* the row of overheads has been announced */
+    /* "Stream Wait Event" records are wanted. */
+    bool show_waits;
+    /* Waiting records are being delivered: none may wait again. */
+    bool settling;
+    /* The row of overheads has been announced. */
+    bool overheads;
     cp_correlations *correlations;
     cp_names *names;
     struct cp_sets *sets;              /* registered sets of values: sets.c */
@@ -188,8 +193,10 @@ typedef struct cp_decoder {
     int64_t allocated[CP_MAX_DEVICES]; /* bytes, since the start */
     uint64_t delivered[CP_KIND_COUNT];
     uint64_t tally[CP_TALLY_COUNT];
-    uint64_t unread_bytes;       /* after records that a buffer ended in */
-    uint64_t told, told_dropped; /* counts that the host has got already */
+    /* After records that a buffer ended in. */
+    uint64_t unread_bytes;
+    /* Counts that the host has got already. */
+    uint64_t reported, reported_dropped;
 } cp_decoder;
 
 /** @param cupti_version  cp_cupti_version(). False: out of memory. */
@@ -326,7 +333,8 @@ void cp_memory_announce(const KinetoPlugin_Registry *registry);
 #define CP_BUFFER_BYTES ((size_t)1 << 20) /* each thread of the program may have one */
 
 typedef struct cp_buffer_stats {
-    uint64_t filled;  /* buffers that CUPTI has returned with records */
+    /* Buffers that CUPTI has returned with records. */
+    uint64_t filled;
     uint64_t refused; /* requests when no buffer was free */
     uint64_t dropped; /* records that CUPTI says it dropped, or wrote to spare buffers */
     uint64_t late;    /* records that came after the end */
@@ -365,7 +373,8 @@ bool cp_wait_for_device(void);
 
 /* ---- options.c, source.c --------------------------------------------------------------------- */
 typedef struct cp_options {
-    uint64_t types;            /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… */
+    /* Bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_…. */
+    uint64_t types;
     size_t buffer_bytes;       /* of all buffers; default 64 MiB */
     bool per_thread_buffers;   /* if this CUPTI has them */
     bool graph_nodes;          /* one activity per node of a graph, not per graph */

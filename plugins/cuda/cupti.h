@@ -20,7 +20,8 @@ enum {
     CP_ERROR_OUT_OF_MEMORY = 8,
     CP_ERROR_MAX_LIMIT_REACHED = 12, /* the buffer has no more records */
     CP_ERROR_NOT_READY = 13,
-    CP_ERROR_NOT_COMPATIBLE = 14, /* another tool has switched something on */
+    /* Another tool has switched something on. */
+    CP_ERROR_NOT_COMPATIBLE = 14,
     CP_ERROR_NOT_INITIALIZED = 15,
     CP_ERROR_QUEUE_EMPTY = 18,
     CP_ERROR_HARDWARE_BUSY = 26,

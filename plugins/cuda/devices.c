@@ -17,6 +17,7 @@ static int32_t query_attribute(int handle, int which)
     return cp_driver.device_attribute(&value, which, handle) == 0 ? value : 0;
 }
 
+/* The UUID in the format of nvidia-smi; empty if the driver does not report it. */
 static void query_uuid(cp_device *d, int handle)
 {
     cp_uuid u;
@@ -29,6 +30,7 @@ static void query_uuid(cp_device *d, int handle)
                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u.bytes[i]);
 }
 
+/* Limits that the driver does not know stay 0. */
 static void query_limits(cp_device *d, int handle)
 {
     const struct {
@@ -53,6 +55,7 @@ static void query_limits(cp_device *d, int handle)
         *limits[i].to = query_attribute(handle, limits[i].which);
 }
 
+/* False: CUDA has no device with this number. */
 static bool query_cuda_device(uint32_t id, cp_device *d)
 {
     int handle = 0;

@@ -30,6 +30,7 @@ enum {
 enum { WAS_QUEUED = 1, IN_GRAPH = 2 };
 _Static_assert(KEY_WORDS <= sizeof(cp_set_key) / sizeof(uint32_t), "a key holds all words");
 
+/* The key of a kernel's set: everything that is the same for equal launches. */
 static cp_set_key make_kernel_key(const cp_decoder *d, const uint8_t *record)
 {
     uint32_t version = d->version;
@@ -94,6 +95,7 @@ static size_t write_occupancy_json(const cp_occupancy *o, char *json, size_t siz
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
+/* False: the device or the launch is not supported. */
 static bool compute_occupancy(const cp_set_key *key, cp_occupancy *out)
 {
     const uint32_t *w = key->words;
@@ -134,6 +136,7 @@ static void describe_launch_values(const cp_set_key *key, cp_values *out, cp_set
     cp_value_bytes(out, "occupancy", KINETO_PLUGIN_VALUE_JSON, scratch->json, size);
 }
 
+/* All values of a launch configuration. Which exist depends on CUPTI's version, as in Kineto. */
 static void describe_kernel_set(const cp_decoder *d, const cp_set_key *key, cp_values *out,
                                 cp_set_scratch *scratch)
 {

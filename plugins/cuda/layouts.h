@@ -173,10 +173,12 @@
     CP_KERNEL_130100(X)                                                                            \
     CP_MEMCPY_BASE(X)                                                                              \
     CP_MEMCPY_14(X)                                                                                \
-    CP_MEMCPY_17(X) CP_MEMCPY2_BASE(X) CP_MEMCPY2_14(X) CP_MEMCPY2_17(X) CP_MEMSET_BASE(X)         \
-        CP_MEMSET_14(X) CP_MEMSET_17(X) CP_MEMORY_BASE(X) CP_CALL_BASE(X) CP_SYNC_BASE(X)          \
-            CP_SYNC_26(X) CP_EVENT_BASE(X) CP_EVENT_26(X) CP_OVERHEAD_BASE(X) CP_GRAPH_BASE(X)     \
-                CP_GRAPH_21(X) CP_EXTERNAL_BASE(X) CP_CONTEXT_BASE(X)
+    CP_MEMCPY_17(X)                                                                                \
+    CP_MEMCPY2_BASE(X)                                                                             \
+    CP_MEMCPY2_14(X) CP_MEMCPY2_17(X) CP_MEMSET_BASE(X) CP_MEMSET_14(X) CP_MEMSET_17(X)            \
+        CP_MEMORY_BASE(X) CP_CALL_BASE(X) CP_SYNC_BASE(X) CP_SYNC_26(X) CP_EVENT_BASE(X)           \
+            CP_EVENT_26(X) CP_OVERHEAD_BASE(X) CP_GRAPH_BASE(X) CP_GRAPH_21(X) CP_EXTERNAL_BASE(X) \
+                CP_CONTEXT_BASE(X)
 
 static inline bool cp_is_from(uint32_t version, uint32_t since) { return version >= since; }
 

@@ -110,6 +110,7 @@ static bool is_library_name(const char *path, const char *stem)
     return strncmp(at, ".so", 3) == 0;
 }
 
+/* Callback of dl_iterate_phdr: stores the path of the first match. */
 static int match_loaded_library(struct dl_phdr_info *info, size_t size, void *data)
 {
     loaded_search *s = data;
@@ -137,6 +138,7 @@ static bool fits_driver(const char *name)
            cp_driver.driver_version(&driver) != 0 || driver == 0 || major <= driver / 1000;
 }
 
+/* The newest installed library that fits the driver; NULL: none. */
 static void *open_installed_library(const vendor_library *l)
 {
     for (size_t i = 0; i < l->name_count; i++) {
@@ -198,6 +200,7 @@ static bool open_vendor_library(const vendor_library *l, char why[CP_TEXT_BYTES]
     return false;
 }
 
+/* True if the driver works; the toolkit's stub library reports no version. */
 static bool check_driver(char why[CP_TEXT_BYTES])
 {
     int found = 0;

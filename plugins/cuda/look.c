@@ -10,6 +10,7 @@
 
 enum { LOOK_FINE = 0, LOOK_ABSENT = 1, LOOK_BROKEN = 2 };
 
+/* Advice for errors of cuInit whose text does not say what to do. */
 static const char *get_init_advice(cp_cuda_result result)
 {
     switch (result) {
@@ -27,6 +28,7 @@ static const char *get_init_advice(cp_cuda_result result)
     }
 }
 
+/* Counts the GPUs; `text` gets the reason if there are none or the driver fails. */
 static int check_driver_works(char *text, size_t size, int *count)
 {
     int driver = 0;
@@ -34,7 +36,7 @@ static int check_driver_works(char *text, size_t size, int *count)
     if (result == 0)
         result = cp_driver.device_count(count);
     if (result == 100 || (result == 0 && *count == 0)) { /* CUDA_ERROR_NO_DEVICE */
-        snprintf(text, size, "a driver is installed, but there is no GPU");
+        snprintf(text, size, "a driver is installed, but no GPU was found");
         return LOOK_ABSENT;
     }
     if (result != 0) {

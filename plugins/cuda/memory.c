@@ -47,6 +47,7 @@ static int64_t get_size_change(const cp_decoder *d, const uint8_t *record)
                : bytes;
 }
 
+/* The values of one change. Host memory is not added to the total of the device. */
 static void describe_allocation(cp_decoder *d, const uint8_t *record, int64_t change, cp_values *v)
 {
     uint32_t version = d->version, device = cp_memory_device(version, record),

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_MANGLED_BYTES 8192u /* longer ones are not demangled, as in Kineto */
+/* Longer ones are not demangled, as in Kineto. */
+#define MAX_MANGLED_BYTES 8192u
 #define MAX_NAME_BYTES    (UINT32_C(1) << 20)
 #define BLOCK_BYTES       (UINT32_C(1) << 16)
 #define MAX_BYTES         (UINT64_C(64) << 20)
@@ -31,9 +32,11 @@ typedef struct name_entry {
 } name_entry;
 
 typedef struct address_slot {
-    const char *at; /* address of CUPTI's mangled name; NULL: free */
+    /* Address of CUPTI's mangled name; NULL: free. */
+    const char *at;
     const name_entry *entry;
-    uint64_t checked; /* value of `look` when the bytes were compared last */
+    /* Value of `buffer_number` when the bytes were compared last. */
+    uint64_t checked;
 } address_slot;
 
 struct cp_names {
@@ -42,7 +45,8 @@ struct cp_names {
     name_entry *buckets[4096];
     address_slot *places; /* open addressing */
     uint32_t place_count, place_capacity;
-    uint64_t look; /* number of the current buffer, see cp_names_look */
+    /* Number of the current buffer, see cp_names_look. */
+    uint64_t buffer_number;
     cp_text calls[2][CALL_NAMES], kept[CP_NAME_SLOTS];
 };
 
@@ -94,6 +98,7 @@ static void *alloc_name_bytes(cp_names *n, size_t bytes)
     return p;
 }
 
+/* False: no memory. */
 static bool copy_name_text(cp_names *n, const char *data, size_t size, cp_text *out)
 {
     char *p = alloc_name_bytes(n, size + 1);
@@ -123,6 +128,7 @@ static demangle_fn find_demangle(void)
     return found;
 }
 
+/* The demangler, searched once in the process; NULL: none. */
 static demangle_fn get_demangler(void)
 {
     static _Atomic(demangle_fn) known;
@@ -222,6 +228,7 @@ static address_slot *find_address_slot(const cp_names *n, const char *at)
     return &n->places[i];
 }
 
+/* Doubles the table. False: out of memory; the table stays usable. */
 static bool grow_address_slots(cp_names *n)
 {
     address_slot *old = n->places;
@@ -246,11 +253,11 @@ static const name_entry *add_address(cp_names *n, const char *at, size_t size)
         return e;
     address_slot *p = find_address_slot(n, at);
     n->place_count += !p->at;
-    *p = (address_slot){at, e, n->look};
+    *p = (address_slot){at, e, n->buffer_number};
     return e;
 }
 
-void cp_names_look(cp_names *n) { n->look++; }
+void cp_names_look(cp_names *n) { n->buffer_number++; }
 
 /* The bytes are compared once for each buffer, which is enough: all its records existed at one
  * time. */
@@ -259,8 +266,8 @@ cp_text cp_names_kernel(cp_names *n, const char *mangled)
     if (!mangled || !*mangled)
         return (cp_text){"Kernel", 6};
     address_slot *p = find_address_slot(n, mangled);
-    if (p->at && (p->checked == n->look || strcmp(p->entry->given.data, mangled) == 0)) {
-        p->checked = n->look;
+    if (p->at && (p->checked == n->buffer_number || strcmp(p->entry->given.data, mangled) == 0)) {
+        p->checked = n->buffer_number;
         return p->entry->shown;
     }
     size_t size = strnlen(mangled, MAX_NAME_BYTES);

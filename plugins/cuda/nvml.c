@@ -7,23 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_SAMPLES     32u
-#define MAX_HOLD_NS       INT64_C(1000000000) /* longest time that a sample waits for its batch */
-#define NS_PER_MS         INT64_C(1000000)
-#define MAX_LOST_READINGS 3u /* failed readings in a row after which a GPU is not read any more */
+#define BATCH_SAMPLES 32u
+/* Longest time that a sample waits for its batch. */
+#define MAX_HOLD_NS INT64_C(1000000000)
+#define NS_PER_MS   INT64_C(1000000)
+/* Failed readings in a row after which a GPU is not read any more. */
+#define MAX_LOST_READINGS 3u
 
 /* A set of series of one GPU. */
 typedef struct counter_row {
-    uint32_t series; /* bit per series that this GPU measures; 0: not registered */
-    int32_t number;  /* from registerCounters */
-    uint32_t count;  /* samples in the batch */
+    /* Bit per series that this GPU measures; 0: not registered. */
+    uint32_t series;
+    int32_t number; /* from registerCounters */
+    uint32_t count; /* samples in the batch */
     int64_t times[BATCH_SAMPLES];
     cp_nvml_value values[BATCH_SAMPLES * CP_NVML_MAX_SERIES];
 } counter_row;
 
 typedef struct gpu_board {
     cp_nvml_gpu gpu;
-    uint32_t lost; /* readings in a row that found the GPU lost */
+    /* Readings in a row that found the GPU lost. */
+    uint32_t lost;
     counter_row rows[CP_NVML_SETS];
 } gpu_board;
 
@@ -34,7 +38,8 @@ static struct {
     gpu_board *boards;
     uint32_t board_count;
     int64_t flushed_ns;
-    uint64_t failed; /* failed readings of series that had worked before */
+    /* Failed readings of series that had worked before. */
+    uint64_t failed;
     cp_nvml_result problem;
 } nvml_session;
 
@@ -119,6 +124,7 @@ static void register_rows(void)
                 (unsigned long long)refused);
 }
 
+/* Notes in the ledger how GPUs are numbered if that may surprise the user. */
 static void explain_gpu_numbers(void)
 {
     uint64_t instances = 0, own = 0;
@@ -165,6 +171,7 @@ static uint32_t count_series(const counter_row *r)
     return (uint32_t)__builtin_popcount(r->series);
 }
 
+/* Delivers the batch of one row. The host wants to know beforehand how many samples come. */
 static void flush_counter_row(counter_row *r)
 {
     const KinetoPlugin_TraceBuilder *b = nvml_session.builder;
@@ -226,6 +233,7 @@ static bool sample_row(gpu_board *b, uint32_t index)
     return problem != CP_NVML_GPU_IS_LOST;
 }
 
+/* Reads all sets of one GPU, which is given up after MAX_LOST_READINGS failures. */
 static void sample_board(gpu_board *b)
 {
     bool there = true;
@@ -236,6 +244,7 @@ static void sample_board(gpu_board *b)
     b->lost = there && b->lost < MAX_LOST_READINGS ? 0 : b->lost + !there;
 }
 
+/* One tick of the thread; prepares the boards as soon as CUDA is initialised. */
 static void tick_nvml(void)
 {
     if (!nvml_session.ready && !prepare_boards())

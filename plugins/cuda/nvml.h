@@ -22,8 +22,10 @@ const char *cp_nvml_problem(cp_nvml_result result);
 
 typedef struct cp_nvml_gpu {
     cp_nvml_device handle;
-    int32_t id;       /* CUDA's number, or NVML's if CUDA's is unknown */
-    bool of_instance; /* CUDA's device is a part of this GPU */
+    /* CUDA's number, or NVML's if CUDA's is unknown. */
+    int32_t id;
+    /* CUDA's device is a part of this GPU. */
+    bool of_instance;
     bool is_nvml_number;
 } cp_nvml_gpu;
 /** The GPUs that the program can use, or all GPUs if CUDA is not available. False: CUDA has not

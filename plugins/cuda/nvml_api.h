@@ -33,7 +33,8 @@ enum { /* why clocks are lower than they could be: a mask */
 typedef int32_t cp_nvml_clock, cp_nvml_sensor;
 typedef struct nvmlDevice_st *cp_nvml_device;
 typedef struct cp_nvml_utilization {
-    unsigned gpu, memory; /* percent of the time since the previous reading */
+    /* Percent of the time since the previous reading. */
+    unsigned gpu, memory;
 } cp_nvml_utilization;
 typedef struct cp_nvml_memory {
     unsigned long long total, free, used; /* bytes */

@@ -26,6 +26,7 @@ static const struct nvml_symbol {
 #undef CP_X
         {"nvmlErrorString", offsetof(cp_nvml_api, error_text), false}};
 
+/* Opens the library that the user names, else the driver's. */
 static void *open_nvml_library(char why[CP_TEXT_BYTES])
 {
     static const char *const names[] = {"libnvidia-ml.so.1", "libnvidia-ml.so"};
@@ -152,6 +153,7 @@ static cp_nvml_device get_gpu(unsigned index)
     return cp_nvml.device_at(index, &device) == CP_NVML_SUCCESS ? device : NULL;
 }
 
+/* The GPU whose UUID is that of a CUDA device; NULL: none, as for MIG instances. */
 static cp_nvml_device find_gpu_by_uuid(const char *uuid)
 {
     char text[CP_NVML_UUID_BYTES + 1];
@@ -188,6 +190,7 @@ static bool has_gpu(const cp_nvml_gpu *gpus, uint32_t count, cp_nvml_device devi
     return false;
 }
 
+/* The GPUs of CUDA's devices. Several instances of one GPU share its sensors: it is listed once. */
 static uint32_t find_cuda_gpus(cp_nvml_gpu *gpus, int devices)
 {
     uint32_t count = 0;

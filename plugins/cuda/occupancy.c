@@ -36,6 +36,7 @@ static uint32_t get_max_blocks(int32_t major, int32_t minor)
     }
 }
 
+/* The allocation rules of a device; false: its compute capability is unknown. */
 static bool get_occupancy_rules(const cp_device *d, occupancy_rules *r)
 {
     if (d->major < 3 || d->major == 4 || d->major > 12)
@@ -114,6 +115,7 @@ static uint32_t limit_by_shared(const cp_device *d, const occupancy_rules *r, co
 
 static uint32_t min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+/* Several resources may limit at the same time. */
 static void find_limiting_resources(cp_occupancy *o)
 {
     o->blocks_per_sm = min_u32(min_u32(o->limit_registers, o->limit_shared),

@@ -39,6 +39,7 @@ static bool parse_switch(const char *value, bool *out)
 
 #define MIN_BUFFER_BYTES ((size_t)8 << 20)
 
+/* All buffers together; few small ones would make CUPTI drop records. */
 static bool set_buffer_bytes(cp_options *o, const char *value)
 {
     uint64_t bytes;

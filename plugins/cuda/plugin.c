@@ -34,6 +34,7 @@ static int fail_with_reason(const char *text)
     return -1;
 }
 
+/* Reads the options and prepares CUPTI; one session at a time. */
 static int create_cuda_session(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;

@@ -18,7 +18,8 @@ static struct {
     cp_ticker ticker;
     const KinetoPlugin_TraceBuilder *builder;
     cp_options options;
-    bool waiting; /* until the program has initialised CUDA */
+    /* Until the program has initialised CUDA. */
+    bool waiting;
     bool sampling;
     cp_pm_setup setup;
     cp_pm_clock clock;
@@ -125,6 +126,7 @@ static bool decode_remaining(void)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
+/* One set of counters with a series per metric. */
 static bool register_pm_counters(char why[CP_TEXT_BYTES])
 {
     const KinetoPlugin_TraceBuilder *b = pm_session.builder;
@@ -158,6 +160,7 @@ static bool allocate_samples(char why[CP_TEXT_BYTES])
     return false;
 }
 
+/* Starts the hardware; the clock's readings must come right before. */
 static bool start_pm_sampling(char why[CP_TEXT_BYTES])
 {
     cp_pm_clock_begin(&pm_session.clock, pm_session.builder);
@@ -197,6 +200,7 @@ static bool begin_pm_session(char why[CP_TEXT_BYTES])
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Begins a session whose program had not initialised CUDA at the start. */
 static void begin_pm_session_late(void)
 {
     char why[CP_TEXT_BYTES];
@@ -260,6 +264,7 @@ bool cp_pm_start(const cp_options *options, const KinetoPlugin_TraceBuilder *bui
 
 /* ---- stop ------------------------------------------------------------------------------------ */
 
+/* Reports samples that are missing or uncertain. `complete`: all samples were decoded. */
 static void write_pm_ledger(bool complete)
 {
     const KinetoPlugin_TraceBuilder *b = pm_session.builder;

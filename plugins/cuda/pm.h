@@ -31,7 +31,8 @@ typedef struct cp_pm_setup {
     cp_pm_sampler *sampler;
     uint8_t *image; /* decoded samples */
     size_t image_size;
-    bool by_cycles; /* the interval counts cycles of the system clock: older GPUs */
+    /* The interval counts cycles of the system clock: older GPUs. */
+    bool by_cycles;
 } cp_pm_setup;
 
 /** Everything before the start of sampling. False: the reason is in `why`, and all is released. */
@@ -49,8 +50,10 @@ const char *cp_pm_unit(const char *metric);
 #define CP_PM_CLOCKS 5
 
 typedef struct cp_pm_clock {
-    int32_t number;              /* KINETO_PLUGIN_CLOCK_…; -1: not known yet */
-    bool is_own;                 /* not a clock of the host: the host fits it */
+    /* KINETO_PLUGIN_CLOCK_…; -1: not known yet. */
+    int32_t number;
+    /* Not a clock of the host: the host fits it. */
+    bool is_own;
     int64_t began[CP_PM_CLOCKS]; /* the host's clocks before sampling */
     uint64_t decoded_ticks;      /* host ticks when the buffer was last empty */
 } cp_pm_clock;

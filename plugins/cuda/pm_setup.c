@@ -72,6 +72,7 @@ static bool fail_no_memory(char why[CP_TEXT_BYTES])
 
 /* ---- requested metrics ----------------------------------------------------------------------- */
 
+/* True if the metric is in the list already. */
 static bool is_listed_metric(const cp_pm_setup *p, const char *name)
 {
     for (uint32_t i = 0; i < p->count; i++) {
@@ -146,6 +147,7 @@ static void *find_cupti_library(void)
     return dlopen(info.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 }
 
+/* Looks up CUPTI's functions for PM sampling, which versions before CUDA 12.6 lack. */
 static bool find_pm_functions(char why[CP_TEXT_BYTES])
 {
     void *library = find_cupti_library();
@@ -167,6 +169,7 @@ static bool find_pm_functions(char why[CP_TEXT_BYTES])
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* Gets the image of available counters, which depends on the GPU. */
 static bool query_availability(cp_pm_setup *p, char why[CP_TEXT_BYTES])
 {
     cp_pm_availability ask = CP_PM_PARAMS(cp_pm_availability, image, .device = (size_t)p->device);
@@ -179,6 +182,7 @@ static bool query_availability(cp_pm_setup *p, char why[CP_TEXT_BYTES])
     return true;
 }
 
+/* Initialises the profiler and its host part for the GPU's chip. */
 static bool initialize_host(cp_pm_setup *p, char why[CP_TEXT_BYTES])
 {
     cp_pm_initialize initialize = CP_PM_PARAMS(cp_pm_initialize, reserved, .reserved = NULL);
@@ -207,6 +211,7 @@ static const char *find_unknown_metric(const cp_pm_setup *p)
     return NULL;
 }
 
+/* Adds the metrics, or names the first unknown one. */
 static bool add_pm_metrics(cp_pm_setup *p, char why[CP_TEXT_BYTES])
 {
     cp_pm_add_metrics add = CP_PM_PARAMS(cp_pm_add_metrics, count, .host = p->host,
@@ -225,6 +230,7 @@ static bool add_pm_metrics(cp_pm_setup *p, char why[CP_TEXT_BYTES])
     return false;
 }
 
+/* Creates the configuration image. Sampling allows only metrics that are counted in one pass. */
 static bool create_config(cp_pm_setup *p, char why[CP_TEXT_BYTES])
 {
     cp_pm_config_size size = CP_PM_PARAMS(cp_pm_config_size, size, .host = p->host);
@@ -266,6 +272,7 @@ static bool configure_sampler(cp_pm_setup *p, char why[CP_TEXT_BYTES])
     return true;
 }
 
+/* Allocates the image that samples are decoded into. */
 static bool create_image(cp_pm_setup *p, char why[CP_TEXT_BYTES])
 {
     cp_pm_image_size size =

@@ -47,6 +47,7 @@ static void explain_cupti_taken(const char *doing, char why[CP_TEXT_BYTES])
              doing, *tool ? ", perhaps " : "", tool);
 }
 
+/* What to do about an error; NULL: CUPTI's own text must suffice. */
 static const char *get_advice(cp_result result)
 {
     switch (result) {

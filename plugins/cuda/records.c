@@ -68,7 +68,8 @@ static void read_record_now(cp_decoder *d, const uint8_t *record)
 
 typedef struct waiting_record {
     uint8_t record[CP_RECORD_MAX_BYTES];
-    uint32_t buffers; /* buffers that have ended since it came */
+    /* Buffers that have ended since it came. */
+    uint32_t buffers;
 } waiting_record;
 
 struct cp_pending {
@@ -186,6 +187,8 @@ static void end_buffer(cp_decoder *d)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
+/* A record that connects a launch with the operator that was innermost. Other kinds of ids belong
+ * to other tools. */
 static void read_external_correlation(cp_decoder *d, const uint8_t *record)
 {
     uint64_t id = cp_external_id(d->version, record);
@@ -233,13 +236,13 @@ static void report_counts(cp_decoder *d)
         all += d->delivered[k];
     KinetoPlugin_Counts counts = {.unpaddedStructSize =
                                       KINETO_PLUGIN_SIZE(KinetoPlugin_Counts, dropped),
-                                  .requested = all - d->told,
-                                  .dropped = dropped - d->told_dropped};
+                                  .requested = all - d->reported,
+                                  .dropped = dropped - d->reported_dropped};
     if (!counts.requested || !KINETO_PLUGIN_HAS(d->builder, KinetoPlugin_TraceBuilder, addCounts))
         return;
     (void)d->builder->addCounts(d->builder->pTraceBuilderHandle, &counts);
-    d->told = all;
-    d->told_dropped = dropped;
+    d->reported = all;
+    d->reported_dropped = dropped;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -280,6 +283,7 @@ static void begin_clock_measure(cp_decoder *d)
         read_clock_pair(d, &d->first_ns, &d->first_ticks);
 }
 
+/* Measures the unit of the host's clock again, over the time since begin_clock_measure. */
 static void update_clock_measure(cp_decoder *d)
 {
     uint64_t ns = 0, ticks = 0;

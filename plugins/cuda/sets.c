@@ -67,6 +67,7 @@ static set_slot *find_set_slot(const struct cp_sets *s, const cp_set_key *key)
     return &s->slots[i];
 }
 
+/* Doubles the table. False: the limit is reached or out of memory. */
 static bool grow_set_slots(struct cp_sets *s)
 {
     set_slot *old = s->slots;

@@ -14,17 +14,22 @@ typedef enum source_phase { SOURCE_OFF, SOURCE_READY, SOURCE_LIVE } source_phase
 
 static struct {
     source_phase phase;
-    bool used;    /* CUPTI has been used in this process */
-    bool dead;    /* a forked child of a process that had used CUPTI: it does not work here */
-    bool clocked; /* CUPTI uses the host's clock, which it keeps until finalised */
+    /* CUPTI has been used in this process. */
+    bool used;
+    /* A forked child of a process that had used CUPTI: it does not work here. */
+    bool dead;
+    /* CUPTI uses the host's clock, which it keeps until finalised. */
+    bool clocked;
     bool paused;
     bool without_cupti; /* only NVML is sampled */
     bool announced;     /* the devices have been announced */
     cp_options options;
-    uint64_t kinds; /* bit per CP_KIND_… that is switched on */
+    /* Bit per CP_KIND_… that is switched on. */
+    uint64_t kinds;
     uint32_t pid;
     int32_t clock;
-    bool system_threads; /* CUPTI's records have the system's thread ids */
+    /* CUPTI's records have the system's thread ids. */
+    bool system_threads;
     cp_decoder decoder;
     const KinetoPlugin_TraceBuilder *builder;
 } s;
@@ -35,7 +40,8 @@ static uint32_t sessions;
 /* The host's clock and its argument, which stay set as long as CUPTI may call get_host_ticks. */
 static _Atomic(uint64_t (*)(KinetoPlugin_TraceBuilderHandle *)) ticks;
 static _Atomic(KinetoPlugin_TraceBuilderHandle *) ticks_of;
-static atomic_bool program_over; /* the program is exiting: CUPTI is not called any more */
+/* The program is exiting: CUPTI is not called any more. */
+static atomic_bool program_over;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT, exit_once = PTHREAD_ONCE_INIT;
 /* Held while a session begins, is drained, or ends, because the program may exit meanwhile. */
 static pthread_mutex_t session_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -294,6 +300,7 @@ static void set_attributes(void)
         (void)cp_cupti.event_timestamps(1);
 }
 
+/* Opens the libraries unless CUPTI must not be used here. */
 static bool open_cupti(char why[CP_TEXT_BYTES])
 {
     if (s.dead) {
@@ -341,6 +348,7 @@ bool cp_source_prepare(const cp_options *options, char why[CP_TEXT_BYTES])
     return true;
 }
 
+/* Creates the decoder and starts the reader thread. */
 static bool begin_decoding(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
 {
     if (!cp_decoder_init(&s.decoder, builder, s.options.types, cp_cupti_version(), s.clock)) {
@@ -366,6 +374,7 @@ static void begin_counters(void)
         write_ledger_line("power and clocks are not sampled", 1, false, why);
 }
 
+/* The clock must be chosen before anything is switched on. Undone if a step fails. */
 static bool begin_records(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
 {
     atomic_store(&ticks_of, builder->pTraceBuilderHandle);
@@ -382,7 +391,8 @@ static bool begin_records(const KinetoPlugin_TraceBuilder *builder, char why[CP_
 
 /* ---- the end of the program ------------------------------------------------------------------ */
 
-#define EXIT_WAIT_S 7 /* longer than the five seconds that a stop may wait for the device */
+/* Longer than the five seconds that a stop may wait for the device. */
+#define EXIT_WAIT_S 7
 
 static void stop_session(void);
 
@@ -408,6 +418,7 @@ static void install_exit_handler(void) { (void)atexit(stop_at_exit); }
 
 /* ---- start and stop -------------------------------------------------------------------------- */
 
+/* Starts records and counters. The session lock is held. */
 static bool start_session(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
 {
     if (is_program_over(why) || (!s.without_cupti && !begin_records(builder, why)))
@@ -455,6 +466,7 @@ static bool wait_for_device_at_stop(void)
     return false;
 }
 
+/* Reports records that were dropped, kept by another tool, or came too late. */
 static void write_losses(void)
 {
     cp_buffer_stats stats = cp_buffers_stats();
@@ -486,6 +498,7 @@ static void end_records(void)
     cp_decoder_free(&s.decoder);
 }
 
+/* Ends what start_session began. The session lock is held. */
 static void stop_session(void)
 {
     if (s.phase != SOURCE_LIVE)

@@ -8,20 +8,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CP_NONE       UINT32_MAX /* CUPTI's number for no stream and no event */
+/* CUPTI's number for no stream and no event. */
+#define CP_NONE       UINT32_MAX
 #define CONTEXT_SLOTS 256u
 #define STREAM_SLOTS  4096u
 #define ROW_SLOTS     256u
 #define EVENT_SETS    2048u
 #define EVENT_WAYS    4u
-#define EVENT_TIMES   64u /* the last recordings of an event that are kept */
+/* The last recordings of an event that are kept. */
+#define EVENT_TIMES 64u
 
 /* CUpti_ActivitySynchronizationType */
 enum { SYNC_UNKNOWN, SYNC_EVENT, SYNC_STREAM_WAIT, SYNC_STREAM, SYNC_CONTEXT };
 
 typedef struct event_recording {
     uint32_t correlation, stream;
-    uint64_t sync_id; /* CUPTI's id of this recording; 0: it has none */
+    /* CUPTI's id of this recording; 0: it has none. */
+    uint64_t sync_id;
 } event_recording;
 
 typedef struct cuda_event {
@@ -39,8 +42,10 @@ struct cp_syncs {
     key_pair contexts[CONTEXT_SLOTS]; /* → device */
     key_pair streams[STREAM_SLOTS];   /* (context, stream) that have done work */
     uint32_t stream_count, last_context, last_device, last_stream;
-    key_pair rows[ROW_SLOTS];         /* (device, row) that have been announced */
-    cuda_event (*events)[EVENT_WAYS]; /* [EVENT_SETS], allocated with the first event */
+    /* (device, row) that have been announced. */
+    key_pair rows[ROW_SLOTS];
+    /* [EVENT_SETS], allocated with the first event. */
+    cuda_event (*events)[EVENT_WAYS];
 };
 
 bool cp_syncs_create(cp_decoder *d)
@@ -122,6 +127,7 @@ bool cp_sync_is_quiet(cp_decoder *d, const uint8_t *record)
 
 /* ---- recorded events ------------------------------------------------------------------------- */
 
+/* The entry of an event; NULL: no recording of it was seen, or it was overwritten. */
 static cuda_event *find_event(const struct cp_syncs *s, uint32_t context, uint32_t id)
 {
     cuda_event *set = s->events ? s->events[hash_pair(context, id) % EVENT_SETS] : NULL;
@@ -138,7 +144,7 @@ static uint32_t get_newest_recording(const cuda_event *e)
 
 /* A slot for a new event: a free one of its set, or that of the event that was not recorded for the
  * longest time. */
-static cuda_event *add_event(struct cp_syncs *s, uint32_t context, uint32_t id)
+static cuda_event *add_cuda_event(struct cp_syncs *s, uint32_t context, uint32_t id)
 {
     cuda_event *set, *victim;
     if (!s->events)
@@ -160,7 +166,7 @@ static void remember_recording(cp_decoder *d, const uint8_t *record)
              id = cp_event_event(version, record);
     cuda_event *e = find_event(d->syncs, context, id);
     if (!e)
-        e = add_event(d->syncs, context, id);
+        e = add_cuda_event(d->syncs, context, id);
     if (!e)
         return;
     uint64_t sync_id = cp_event_event_sync(version, record);
@@ -195,8 +201,10 @@ static const event_recording *find_awaited_recording(const cp_decoder *d, const 
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define SYNC_ROW 1000000u /* offset of rows for synchronisation of streams, as in Kineto */
+/* Offset of rows for synchronisation of streams, as in Kineto. */
+#define SYNC_ROW 1000000u
 
+/* Announces a row of synchronisation once. */
 static void announce_sync_row(cp_decoder *d, uint32_t device, uint32_t row, uint32_t stream)
 {
     char name[48];
@@ -233,6 +241,7 @@ bool cp_sync_is_unresolved(const cp_decoder *d, const uint8_t *record)
     return is_event_sync(cp_sync_type(d->version, record)) && !find_awaited_recording(d, record);
 }
 
+/* The values of a wait, under Kineto's keys. */
 static void describe_sync(cp_decoder *d, const uint8_t *record, const event_recording *waited,
                           cp_values *v)
 {
@@ -251,6 +260,8 @@ static void describe_sync(cp_decoder *d, const uint8_t *record, const event_reco
     cp_value_uint(v, "context", context);
 }
 
+/* Delivers a wait on the row of its stream; waits for a whole stream or device have rows of their
+ * own. */
 static void deliver_sync(cp_decoder *d, const uint8_t *record, const event_recording *waited)
 {
     uint32_t version = d->version, type = cp_sync_type(version, record),

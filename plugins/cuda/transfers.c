@@ -75,6 +75,7 @@ typedef struct transfer_values {
 enum { DEVICE = 1, CONTEXT, STREAM, CHANNEL, CHANNEL_TYPE, IN_GRAPH };
 enum { FROM_DEVICE = IN_GRAPH + 1, FROM_CONTEXT, TO_DEVICE, TO_CONTEXT };
 
+/* The key of the set of values that all transfers of a stream share. */
 static cp_set_key make_transfer_key(uint32_t set, const transfer_values *t)
 {
     return (cp_set_key){{[0] = set,
@@ -122,6 +123,7 @@ static void describe_peer_copy(const cp_decoder *d, const cp_set_key *key, cp_va
     describe_transfer_end(d, key, out);
 }
 
+/* Delivers a transfer with its size and bandwidth. */
 static void deliver_transfer(cp_decoder *d, uint32_t kind, int32_t type, const transfer_values *t,
                              const cp_set_key *key, cp_text name)
 {

@@ -39,6 +39,7 @@ static void release_wait(device_wait *w)
     free(w);
 }
 
+/* The waiting thread. It uses the context of the caller, which stays current there, too. */
 static void *run_synchronize(void *argument)
 {
     device_wait *w = argument;

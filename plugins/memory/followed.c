@@ -12,8 +12,9 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#define LEVELS       4u
-#define LEVEL_0_BITS 10u /* buckets of the first: 4096 blocks in 64 KiB */
+#define LEVELS 4u
+/* Buckets of the first: 4096 blocks in 64 KiB. */
+#define LEVEL_0_BITS 10u
 #define LEVEL_STEP   3u
 #define WAYS         4u
 #define FILTER_FULL  60000u
@@ -125,6 +126,7 @@ static bool put_into_any_level(uint64_t hash, uint64_t block, uint64_t bytes)
     return false;
 }
 
+/* The filter cell is counted down again if no slot is free. */
 bool cm_follow(const void *block, uint64_t bytes)
 {
     uint64_t hash = cm_hash(block);
@@ -152,6 +154,7 @@ static uint64_t take_from_bucket(slot_bucket *b, uint64_t block)
     return 0;
 }
 
+/* The newest level first, which has most blocks. */
 uint64_t cm_forget(const void *block)
 {
     uint64_t hash = cm_hash(block), bytes = 0;

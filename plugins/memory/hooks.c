@@ -83,6 +83,7 @@ static CM_COLD bool is_during_resolution(void)
         return is_passed_on() ? cm_next.name arguments : record_##name arguments;                  \
     }
 
+/* calloc from early memory, which is zeroed. */
 static void *calloc_early(size_t count, size_t each)
 {
     size_t bytes;
@@ -92,7 +93,8 @@ static void *calloc_early(size_t count, size_t each)
     return NULL;
 }
 
-#define PAGE_BYTES 4096u /* alignment of valloc for calls during resolution */
+/* Alignment of valloc for calls during resolution. */
+#define PAGE_BYTES 4096u
 
 ALLOCATOR(malloc, (size_t bytes), (bytes), cm_early_alloc(bytes, 0), bytes)
 /* The product does not overflow if there is a block. */
@@ -128,6 +130,7 @@ KINETO_API int posix_memalign(void **out, size_t align, size_t bytes)
     return status;
 }
 
+/* free while a session records, or after one did. */
 static CM_NOINLINE void record_free(void *block)
 {
     if (!block)

@@ -80,6 +80,8 @@ static uint64_t make_seed(const cm_thread *me)
     return x ? x : 1;
 }
 
+/* Initialises the state of a thread. Pending bytes are only allowed if the destructor will flush
+ * them. */
 void cm_thread_begins(cm_thread *me)
 {
     int saved = errno;

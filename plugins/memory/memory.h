@@ -104,9 +104,10 @@ void cm_follow_prepare(void);
 #define CM_PENDING_BYTES 65536
 
 typedef struct cm_thread {
-    int64_t countdown_bytes; /* the allocation that makes it negative is recorded */
-    int64_t pending_bytes;   /* not in the total yet */
-    int64_t pending_limit;   /* 0 unless a destructor flushes when the thread ends */
+    /* The allocation that makes it negative is recorded. */
+    int64_t countdown_bytes;
+    int64_t pending_bytes; /* not in the total yet */
+    int64_t pending_limit; /* 0 unless a destructor flushes when the thread ends */
     uint64_t random;
     uint8_t inside; /* in one of our functions */
     uint8_t begun;  /* cm_thread_begins has run */

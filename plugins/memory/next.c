@@ -16,6 +16,7 @@ static atomic_size_t early_used;
 
 #define EARLY_HEAD sizeof(uint64_t) /* the size, before the block */
 
+/* A bump allocator; the size is stored before the block for realloc. */
 void *cm_early_alloc(size_t bytes, size_t align)
 {
     if (align < 16)

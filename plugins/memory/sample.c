@@ -131,6 +131,8 @@ static void sample_block(cm_thread *me, void *block, uint64_t bytes)
         record_block(block, (int64_t)bytes, update_total(me, (int64_t)bytes));
 }
 
+/* The rare part of counting an allocation: the thread's first, a sample, or a full pending
+ * count. */
 CM_COLD void cm_count_allocation_slow(cm_thread *me, void *block, uint64_t bytes)
 {
     if (!me->begun) {
@@ -148,6 +150,7 @@ CM_COLD void cm_count_allocation_slow(cm_thread *me, void *block, uint64_t bytes
         (void)cm_flush_pending(me);
 }
 
+/* The same for a release: of a recorded block, or with a full pending count. */
 CM_COLD uint64_t cm_count_release_slow(cm_thread *me, void *block)
 {
     if (!me->begun)

@@ -15,10 +15,12 @@
 #include <wchar.h>
 
 #define CN_NVTX_VERSION 3
-#define CN_NO_TRACKING  (-2) /* result of push and pop if levels are not tracked */
+/* Result of push and pop if levels are not tracked. */
+#define CN_NO_TRACKING (-2)
 
 typedef void (*cn_function)(void);
-typedef void *cn_handle; /* of a domain, a registered string or a resource */
+/* Of a domain, a registered string or a resource. */
+typedef void *cn_handle;
 
 /* ---- tables of the program ------------------------------------------------------------------- */
 
@@ -269,7 +271,8 @@ enum {
 typedef struct cn_entry {
     uint64_t flags, type;
     const char *name, *description;
-    uint64_t detail; /* length, or index of the entry that holds it, or selects a union's member */
+    /* Length, or index of the entry that holds it, or selects a union's member. */
+    uint64_t detail;
     uint64_t offset;
     const cn_semantics *semantics;
     const void *reserved;

@@ -12,7 +12,8 @@ typedef struct counter {
     uint32_t domain, bytes;  /* bytes of one sample */
     const cn_schema *schema; /* of a group or a number */
     bool is_single;
-    kineto_site sites[2]; /* for integers and for doubles, if it is single; else only the first */
+    /* For integers and for doubles, if it is single; else only the first. */
+    kineto_site sites[2];
     kineto_arg_desc args[];
 } counter;
 
@@ -215,6 +216,7 @@ uint64_t cn_counter_register(cn_handle handle, const cn_counter_attributes *a)
 
 static bool is_recording_counters(void) { return kineto_enabled(KINETO_KIND_COUNTER); }
 
+/* The counter with this id; NULL: not registered, which is counted. */
 static counter *find_counter(cn_handle domain, uint64_t id)
 {
     counter *c =
@@ -251,6 +253,7 @@ void cn_counter_double(cn_handle domain, uint64_t id, double value)
         cn_count(CN_TALLY_COUNTER);
 }
 
+/* Records one sample of all series. */
 static void record_sample(counter *c, const void *data, size_t size)
 {
     kineto_value values[KINETO_SITE_MAX_ARGS];

@@ -93,7 +93,8 @@ cn_handle cn_string_register_wide(cn_handle domain, const wchar_t *wide)
 
 typedef struct domain_category {
     atomic_uint_fast64_t
-        key; /* domain << 32 | number; 0: free, because number 0 stands for no category */
+        /* Domain << 32 | number; 0: free, because number 0 stands for no category. */
+        key;
     _Atomic(const cn_name *) name;
 } domain_category;
 static domain_category categories[CATEGORY_SLOTS];

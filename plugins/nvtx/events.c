@@ -23,6 +23,7 @@ static void begin_draft(event_draft *d, uint32_t domain)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+/* Converts a wide text into the scratch space, which begins with it. */
 static const char *convert_wide_text(cn_scratch *scratch, const wchar_t *wide)
 {
     char *to = scratch->bytes;
@@ -34,6 +35,7 @@ static const char *convert_wide_text(cn_scratch *scratch, const wchar_t *wide)
     return to;
 }
 
+/* The name of an event from its attributes. */
 static void set_event_message(event_draft *d, const cn_attributes *a)
 {
     if (a->message_type == CN_MESSAGE_ASCII && a->message.ascii)
@@ -187,6 +189,7 @@ static const cn_attributes *get_full_attributes(const cn_attributes *a, cn_attri
     return copy;
 }
 
+/* Converts attributes of any version, including binary payloads. */
 static void draft_from_attributes(event_draft *d, uint32_t domain, const cn_attributes *attributes)
 {
     cn_attributes copy;
@@ -287,6 +290,7 @@ int cn_payload_pop(cn_handle domain, const cn_payload *payloads, size_t count)
 
 /* ---- moments --------------------------------------------------------------------------------- */
 
+/* Records a moment, by its site if it has one. */
 static void record_mark(const cn_event *e)
 {
     kineto_site *site = cn_event_site(e);

@@ -15,7 +15,8 @@
 #define MAX_LOCK_ATTEMPTS 20000u
 
 static atomic_bool locked;
-static __thread bool holds_lock CN_TLS; /* a signal handler must not wait for its own thread */
+/* A signal handler must not wait for its own thread. */
+static __thread bool holds_lock CN_TLS;
 static char *current_piece;
 static size_t piece_left;
 static uint32_t piece_count;
@@ -89,6 +90,7 @@ static uint64_t hash_step(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
+/* Reads eight bytes at a time; names are hashed on the path of events. */
 static uint64_t hash_name(const char *text, size_t size)
 {
     uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) ^ size, last = 0;
@@ -231,6 +233,7 @@ static cn_named_site *add_named_site(cn_name *name, const cn_shape *shape)
     return place;
 }
 
+/* add_named_site under the lock. */
 static CN_NOINLINE kineto_site *create_named_site(const cn_name *name, const cn_shape *shape)
 {
     if (are_sites_full() || !cn_lock_take())

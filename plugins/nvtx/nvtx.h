@@ -167,20 +167,24 @@ typedef struct cn_type {
     uint8_t class, size, align; /* size: of one unit */
 } cn_type;
 
-#define CN_ARRAY_REMAINDER 8u         /* the array takes the rest of the payload */
-#define CN_AFTER_PREVIOUS  UINT32_MAX /* offset of a field that follows the previous one */
+/* The array takes the rest of the payload. */
+#define CN_ARRAY_REMAINDER 8u
+/* Offset of a field that follows the previous one. */
+#define CN_AFTER_PREVIOUS UINT32_MAX
 
 /** One field of a schema. */
 typedef struct cn_field {
     const char *name;
     uint64_t type;
-    const struct cn_schema *nested; /* struct, union or enumeration; else NULL */
+    /* Struct, union or enumeration; else NULL. */
+    const struct cn_schema *nested;
     uint8_t class, unit, align, array;
     bool is_pointer, is_message, is_time;
     uint32_t size;         /* of one element */
     const char *unit_name; /* of a counter; NULL: none */
     uint32_t offset;
-    uint64_t detail; /* length, or index of the field that holds it or selects a union's member */
+    /* Length, or index of the field that holds it or selects a union's member. */
+    uint64_t detail;
 } cn_field;
 
 /** The unit that semantics give to a counter; NULL: none. */
@@ -229,11 +233,14 @@ typedef struct cn_key {
 } cn_key;
 
 struct cn_shape {
-    kineto_site site; /* of events whose names have no site of their own */
+    /* Of events whose names have no site of their own. */
+    kineto_site site;
     cn_key key;
     uint32_t index;
-    uint32_t left_out; /* fields beyond the maximum of arguments */
-    uint32_t bytes;    /* that a site with these arguments takes in the dictionary */
+    /* Fields beyond the maximum of arguments. */
+    uint32_t left_out;
+    /* That a site with these arguments takes in the dictionary. */
+    uint32_t bytes;
     kineto_arg_desc args[];
 };
 extern cn_shape cn_plain; /* of events without arguments */
@@ -267,10 +274,13 @@ typedef struct cn_view {
 
 /** The state while the payloads of one event are read. */
 typedef struct cn_reader {
-    const cn_view *views; /* of all payloads of the event: pointers may go into them */
+    /* Of all payloads of the event: pointers may go into them. */
+    const cn_view *views;
     uint32_t view_count;
-    bool is_short, is_foreign; /* data ended too early; a pointer led outside of the payloads */
-    const char *message;       /* of the field that is the event's message; NULL: none */
+    /* Data ended too early; a pointer led outside of the payloads. */
+    bool is_short, is_foreign;
+    /* Of the field that is the event's message; NULL: none. */
+    const char *message;
     cn_scratch *scratch;
     kineto_value *values;
     uint32_t count, limit;
@@ -280,7 +290,8 @@ typedef struct cn_reader {
 typedef struct cn_struct {
     const cn_schema *schema;
     cn_view view;
-    size_t base, at; /* where it begins; the end of the last field */
+    /* Where it begins; the end of the last field. */
+    size_t base, at;
     size_t offsets[CN_MAX_FIELDS];
 } cn_struct;
 
@@ -321,7 +332,8 @@ const char *cn_domain_name(uint32_t domain);
 const char *cn_category_name(uint32_t domain, uint32_t category);
 /** Name the calling thread if another thread has named it. */
 void cn_thread_name_apply(uint32_t tid);
-extern atomic_uint cn_thread_names; /* changes when a thread was named by another one */
+/* Changes when a thread was named by another one. */
+extern atomic_uint cn_thread_names;
 
 cn_handle cn_domain_create(const char *name);
 cn_handle cn_domain_create_wide(const wchar_t *name);
@@ -352,9 +364,11 @@ typedef struct cn_open_range {
 
 /** The open ranges of a thread. Only the thread itself changes it, except `in_use`. */
 typedef struct cn_thread {
-    bool busy; /* an event is being handled: events of signal handlers are dropped */
+    /* An event is being handled: events of signal handlers are dropped. */
+    bool busy;
     atomic_bool in_use;
-    uint32_t count, over; /* open ranges that are stored; those beyond the limit */
+    /* Open ranges that are stored; those beyond the limit. */
+    uint32_t count, over;
     uint32_t names_seen, tid;
     uint32_t text_used;
     cn_open_range open[CN_MAX_OPEN];
@@ -388,7 +402,8 @@ kineto_props cn_event_props(const cn_event *event);
 
 /* ---- process.c ------------------------------------------------------------------------------- */
 
-#define CN_NOT_RECORDED UINT64_C(1) /* id of ranges that are not recorded */
+/* Id of ranges that are not recorded. */
+#define CN_NOT_RECORDED UINT64_C(1)
 uint64_t cn_start(const cn_event *event);
 void cn_end(uint64_t id);
 void cn_process_forked(void);

@@ -248,6 +248,7 @@ const char *cn_read_text(cn_reader *r, const cn_field *f, const cn_extent *where
     return cn_scratch_text(r->scratch, text, strlen(text));
 }
 
+/* Bytes as hexadecimal digits, cut to 512 bytes. */
 static const char *write_hex(cn_reader *r, const cn_extent *where)
 {
     static const char digits[] = "0123456789abcdef";
@@ -287,6 +288,7 @@ size_t cn_enum_name(const cn_schema *e, uint64_t value, char *to, size_t room)
     return used;
 }
 
+/* The name of an enumeration's value in the scratch space. */
 static const char *get_enum_text(cn_reader *r, const cn_field *f, const cn_extent *where)
 {
     char text[256];
@@ -297,6 +299,7 @@ static const char *get_enum_text(cn_reader *r, const cn_field *f, const cn_exten
     return cn_scratch_text(r->scratch, text, CN_MIN(size, sizeof text - 1));
 }
 
+/* The text of a field of any class that becomes a string argument. */
 static const char *get_string_value(cn_reader *r, const cn_field *f, const cn_extent *where)
 {
     uint64_t handle;
@@ -336,6 +339,7 @@ static const kineto_ints *get_ints_value(cn_reader *r, const cn_field *f, const 
     return list;
 }
 
+/* The value of a field as an argument of the given type. */
 static kineto_value get_field_value(cn_reader *r, const cn_struct *s, const cn_field *f,
                                     const cn_extent *where, uint32_t type)
 {

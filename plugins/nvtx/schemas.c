@@ -1,7 +1,7 @@
 /* Layouts of binary payloads, as programs register them. A layout is checked and copied; from then
- * on it never changes. It can only refer to layouts that were registered before it, so that there
- * are no cycles. Unsupported entries are kept as CN_CLASS_NONE, so that the positions of the others
- * stay right. */
+ * on it never changes. It can only refer to layouts that were registered before it, so that cycles
+ * are impossible. Unsupported entries are kept as CN_CLASS_NONE, so that the positions of the
+ * others stay right. */
 #include "nvtx.h"
 
 #define MAX_SCHEMAS       2048u
@@ -214,8 +214,10 @@ static const char *intern_schema_text(const char *text)
 typedef struct schema_builder {
     cn_field fields[CN_MAX_FIELDS];
     uint32_t domain, end, pack;
-    bool is_lost;     /* the position of the next field is unknown */
-    cn_schema schema; /* last, because it ends in a flexible array */
+    /* The position of the next field is unknown. */
+    bool is_lost;
+    /* Last, because it ends in a flexible array. */
+    cn_schema schema;
 } schema_builder;
 
 /* Resolves a type that is a registered schema; leaves CN_CLASS_NONE if it cannot be nested. */
@@ -376,6 +378,7 @@ static void place_field(schema_builder *b, cn_field *f, const cn_entry *e)
     extend_schema(b, at, bytes, align);
 }
 
+/* Adds a field for an entry, also if it is unsupported. */
 static void add_schema_field(schema_builder *b, const cn_entry *e)
 {
     cn_field *f = &b->fields[b->schema.count];

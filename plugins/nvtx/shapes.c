@@ -22,6 +22,7 @@ const cn_shape *cn_shape_at(uint32_t index)
                : NULL;
 }
 
+/* Schemas are compared by address: each exists once. */
 static bool is_same_key(const cn_key *a, const cn_key *b)
 {
     if (a->flags != b->flags || a->payload_count != b->payload_count)
@@ -47,6 +48,7 @@ typedef struct arg_list {
     uint32_t count, left_out;
 } arg_list;
 
+/* Adds one argument, or counts it as left out. */
 static void describe_arg(arg_list *l, const char *name, uint32_t type)
 {
     if (l->count <

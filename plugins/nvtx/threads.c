@@ -20,6 +20,7 @@ static _Atomic(cn_thread *) slabs[MAX_SLABS];
 static pthread_key_t thread_key;
 static bool key_usable;
 
+/* A free block of a slab; NULL: all are used. */
 static cn_thread *claim_block(cn_thread *slab)
 {
     for (uint32_t i = 0; i < SLAB_THREADS; i++) {
@@ -31,6 +32,7 @@ static cn_thread *claim_block(cn_thread *slab)
     return NULL;
 }
 
+/* Maps a slab; errno is unchanged. */
 static cn_thread *map_slab(void)
 {
     int saved = errno;
@@ -88,7 +90,8 @@ static void on_nvtx_thread_exit(void *block)
 
 /* ---- forks ----------------------------------------------------------------------------------- */
 
-static __thread bool held_for_fork CN_TLS; /* per thread, because several may fork at once */
+/* Per thread, because several may fork at once. */
+static __thread bool held_for_fork CN_TLS;
 
 static void lock_before_fork(void) { held_for_fork = cn_lock_take(); }
 static void unlock_after_fork(void)

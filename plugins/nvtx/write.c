@@ -1,5 +1,5 @@
-/* Values of payloads that are no single argument (lists of doubles and of structs, unions), as
- * JSON. If a value does not fit, null is written instead, so that the text is always valid. */
+/* Values of payloads that do not fit a single argument (lists of doubles and of structs, unions),
+ * as JSON. If a value does not fit, null is written instead, so that the text is always valid. */
 #include "nvtx.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 typedef struct json_writer {
     cn_reader *reader;
-    char *at, *end; /* the next byte; the end of the buffer */
+    /* The next byte; the end of the buffer. */
+    char *at, *end;
     bool full;
 } json_writer;
 
@@ -29,6 +30,7 @@ static void append_json_text(json_writer *w, const char *text)
     append_json(w, text, strlen(text));
 }
 
+/* A text as a JSON string with escapes. */
 static void append_json_quoted(json_writer *w, const char *text)
 {
     append_json_text(w, "\"");
@@ -155,6 +157,7 @@ static void append_json_handle(json_writer *w, const cn_field *f, const cn_view 
     append_json_quoted(w, name ? name->text : "");
 }
 
+/* One element of a field by its class. */
 static void append_json_element(json_writer *w, const cn_struct *s, const cn_field *f,
                                 const cn_extent *where, size_t at, unsigned level)
 {

@@ -1,4 +1,4 @@
-/* Finds the clock of a device's timestamps, which OpenCL does not tell. An enqueue call is
+/* Finds the clock of a device's timestamps, which OpenCL does not report. An enqueue call is
  * bracketed by readings of the host's clocks; the command's QUEUED time, which the device reads
  * during the call, must lie in the bracket of the clock that the device uses, if it uses one of
  * them. */
@@ -8,9 +8,12 @@
 
 /* Narrow brackets that decide for a single remaining candidate. */
 #define ENOUGH_VOTES 3u
-#define MAX_VOTES    16u              /* then any candidate that is left will do: they agree */
-#define MAX_BRACKETS 64u              /* the same for wide brackets, which do not vote */
-#define NARROW_NS    INT64_C(5000000) /* a wider bracket excludes, but does not vote */
+/* Then any candidate that is left will do: they agree. */
+#define MAX_VOTES 16u
+/* The same for wide brackets, which do not vote. */
+#define MAX_BRACKETS 64u
+/* A wider bracket excludes, but does not vote. */
+#define NARROW_NS INT64_C(5000000)
 
 static const clockid_t host_clocks[CO_CLOCK_COUNT] = {
     [CO_CLOCK_RAW] = CLOCK_MONOTONIC_RAW,

@@ -20,20 +20,27 @@
  * FREE. */
 enum command_state {
     COMMAND_FREE,
-    COMMAND_PREPARED,  /* owned by the wrapper that enqueues it */
-    COMMAND_PENDING,   /* enqueued; a callback or a drain may take it */
-    COMMAND_DRAINING,  /* a drain has it; the callback has not come */
-    COMMAND_ORPHAN,    /* a drain has it and must release it: its callback has come */
-    COMMAND_CALLED,    /* its callback has it and has not delivered it yet */
-    COMMAND_DELIVERED, /* delivered; its callback must still release it */
-    COMMAND_RELEASING  /* its event is being released */
+    /* Owned by the wrapper that enqueues it. */
+    COMMAND_PREPARED,
+    /* Enqueued; a callback or a drain may take it. */
+    COMMAND_PENDING,
+    /* A drain has it; the callback has not come. */
+    COMMAND_DRAINING,
+    /* A drain has it and must release it: its callback has come. */
+    COMMAND_ORPHAN,
+    /* Its callback has it and has not delivered it yet. */
+    COMMAND_CALLED,
+    /* Delivered; its callback must still release it. */
+    COMMAND_DELIVERED,
+    COMMAND_RELEASING /* its event is being released */
 };
 
 struct co_command {
     atomic_uint state;
     atomic_uint next; /* free list: index, or NONE */
     uint32_t index;
-    bool own; /* the program requested no event: we hold the only reference */
+    /* The program requested no event: we hold the only reference. */
+    bool own;
     _Atomic(cl_event) event;
     co_work work;
 };
@@ -55,6 +62,7 @@ static co_command *command_at(uint32_t index)
     return &slab[index % SLAB_COMMANDS];
 }
 
+/* Returns a command to the pool. */
 static void push_free_command(co_command *c)
 {
     unsigned long long head = atomic_load(&free_list), next;
@@ -66,6 +74,7 @@ static void push_free_command(co_command *c)
     } while (!atomic_compare_exchange_weak(&free_list, &head, next));
 }
 
+/* Takes a command from the pool; NULL: none is free. */
 static co_command *pop_free_command(void)
 {
     unsigned long long head = atomic_load(&free_list), next;
@@ -178,6 +187,7 @@ enum drain_pass {
     DRAIN_BLIND    /* count all as lost: the driver must not be called any more */
 };
 
+/* CL_QUEUED, "still running", if the driver fails. */
 static cl_int query_event_status(cl_event event)
 {
     cl_int status = CL_QUEUED;
@@ -302,6 +312,7 @@ static void count_lost_command(co_loss why)
     co_builder_leave();
 }
 
+/* Sets the members that every command has; the description adds the rest. */
 static void init_work(co_work *work, const co_queue *queue, int32_t type, uint32_t session)
 {
     work->type = type;
@@ -329,6 +340,7 @@ static bool wants_bracket(co_device *device)
                                                         (long long)now + SAMPLE_INTERVAL_NS);
 }
 
+/* Reads the clocks at one end of a bracket, with the host's ticks if a session is active. */
 static void read_bracket(co_work *work,
                          void (*read)(co_bracket *, const KinetoPlugin_TraceBuilder *))
 {
@@ -420,6 +432,8 @@ static bool make_pending(co_command *c, cl_event event)
     return accepted;
 }
 
+/* Makes the command pending and sets its callback. Without a callback it is delivered as lost at
+ * once. */
 static void submit_launch(const co_launch *launch)
 {
     co_command *c = launch->command;

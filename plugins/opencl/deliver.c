@@ -100,6 +100,7 @@ static void emit_activity(const KinetoPlugin_TraceBuilder *builder, const co_wor
 
 /* ---- the device's clock ---------------------------------------------------------------------- */
 
+/* A pair of device and host time from the driver, for the host's fit of the clock. */
 static void sample_timer(const KinetoPlugin_TraceBuilder *builder, co_device *device)
 {
     KinetoPlugin_TraceBuilderHandle *host = builder->pTraceBuilderHandle;
@@ -163,6 +164,7 @@ static void deliver_with_clock(const KinetoPlugin_TraceBuilder *builder, const c
     emit_activity(builder, work, clock);
 }
 
+/* Delivers the commands that waited for the clock. The device's lock is held. */
 static void deliver_held_works(const KinetoPlugin_TraceBuilder *builder, co_device *device)
 {
     for (uint32_t i = 0; i < device->held_count; i++) {
@@ -227,6 +229,7 @@ static bool read_command_times(co_work *work, cl_event event)
     return work->start != 0 || work->end != 0;
 }
 
+/* Without the lock if the clock is a host clock, which never changes again. */
 static void deliver_work(const KinetoPlugin_TraceBuilder *builder, co_work *work)
 {
     co_device *device = work->device;

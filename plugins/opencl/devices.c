@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define MAX_SLACK_NS 1000000
-#define SORT_BASE    5000000 /* after all host processes, as viewers of such traces expect */
+/* After all host processes, as viewers of such traces expect. */
+#define SORT_BASE 5000000
 
 static co_device devices[CO_MAX_DEVICES];
 static atomic_uint device_count;
@@ -49,6 +50,7 @@ static uint32_t query_device_u32(cl_device_id device, cl_device_info what)
     return value;
 }
 
+/* Properties that the driver does not report stay 0 or empty. */
 static void read_device_properties(co_device *d, cl_device_id handle)
 {
     cl_platform_id platform = NULL;
@@ -97,6 +99,7 @@ static void try_device_timer(co_device *d)
     atomic_store(&d->clock_state, (int)d->clock.state);
 }
 
+/* The device with this handle among the published ones; NULL: none. */
 static co_device *find_opencl_device(cl_device_id handle)
 {
     uint32_t count = co_device_count();

@@ -22,6 +22,7 @@ static void reset_layer_in_child(void)
     co_commands_after_fork();
 }
 
+/* Answers an information query in the way of OpenCL: value, size, or both. */
 static cl_int answer_layer_query(const void *value, size_t size, size_t room, void *out,
                                  size_t *size_ret)
 {
@@ -118,6 +119,7 @@ CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
 KINETO_API int ckineto_opencl_started(void);
 int ckineto_opencl_started(void) { return co_profiler_has_begun(); }
 
+/* Callback of dl_iterate_phdr: stores the path of the OpenCL loader. */
 static int find_loader_path(struct dl_phdr_info *info, size_t size, void *path)
 {
     (void)size;

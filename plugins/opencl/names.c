@@ -28,6 +28,7 @@ static uint64_t hash_name_bytes(const char *s, size_t size)
     return h ^ h >> 29;
 }
 
+/* NULL: out of memory. */
 static co_name *create_kernel_name(const char *s, uint32_t size, uint64_t hash)
 {
     co_name *name = malloc(sizeof *name + size + 1);

@@ -51,7 +51,8 @@ typedef enum co_host_clock {
 typedef struct co_bracket {
     bool used;
     int64_t before_ns[CO_CLOCK_COUNT], after_ns[CO_CLOCK_COUNT];
-    uint64_t before_ticks, after_ticks; /* the host's recording clock, 0 if unknown */
+    /* The host's recording clock, 0 if unknown. */
+    uint64_t before_ticks, after_ticks;
 } co_bracket;
 
 typedef enum co_clock_state { CO_CLOCK_UNDECIDED, CO_CLOCK_HOST, CO_CLOCK_DEVICE } co_clock_state;
@@ -84,7 +85,8 @@ struct co_work;
 
 typedef struct co_device {
     cl_device_id handle;
-    int32_t index; /* over all platforms, in the order of first use */
+    /* Over all platforms, in the order of first use. */
+    int32_t index;
     cl_device_type type;
     int64_t slack_ns; /* resolution of its profiling timer */
     bool has_timer;   /* clGetDeviceAndHostTimer works */
@@ -97,9 +99,11 @@ typedef struct co_device {
     atomic_llong next_sample_ns; /* CLOCK_MONOTONIC; state DEVICE */
     pthread_mutex_t lock;        /* guards all below */
     co_clock clock;
-    uint32_t clock_session; /* session in which clock_number was registered */
+    /* Session in which clock_number was registered. */
+    uint32_t clock_session;
     int32_t clock_number;
-    struct co_work *held; /* commands that finished before the clock was known */
+    /* Commands that finished before the clock was known. */
+    struct co_work *held;
     uint32_t held_count;
     int32_t next_queue;
 } co_device;
@@ -116,17 +120,21 @@ void co_devices_after_fork(void);
 
 /* A slot of the table of queues. The handle is written last. */
 typedef struct co_queue {
-    _Atomic(cl_command_queue) handle; /* NULL: slot never used. Slots never become free again */
+    /* NULL: slot never used. Slots never become free again. */
+    _Atomic(cl_command_queue) handle;
     co_device *device;
     int32_t number;  /* per device */
     int32_t context; /* number in the order of first use; -1: too many contexts */
     bool timed;      /* its events have timestamps */
     bool out_of_order;
-    atomic_bool asked;          /* the program itself asked for profiling */
-    bool has_array;             /* created by clCreateCommandQueueWithProperties with properties */
+    /* The program itself asked for profiling. */
+    atomic_bool asked;
+    /* Created by clCreateCommandQueueWithProperties with properties. */
+    bool has_array;
     cl_queue_properties *array; /* the program's own properties */
     uint32_t array_count;
-    atomic_int references; /* the program's; 0: released, although events may keep it alive */
+    /* The program's; 0: released, although events may keep it alive. */
+    atomic_int references;
 } co_queue;
 
 /** The queue of a handle; a queue that was created past the layer is added now. NULL: unknown. */
@@ -189,7 +197,7 @@ typedef struct co_command co_command;
 typedef struct co_launch {
     kineto_range range;
     co_command *command; /* NULL: not timed */
-    co_loss lost;        /* why not, counted if the call succeeds; CO_LOSS_COUNT: it is no loss */
+    co_loss lost;        /* why not, counted if the call succeeds; CO_LOSS_COUNT: not a loss */
     cl_event own;        /* the event, if the program requested none */
 } co_launch;
 
@@ -202,7 +210,8 @@ void co_launch_begin(co_launch *launch, kineto_site *site, cl_command_queue queu
 co_work *co_launch_end(co_launch *launch, cl_int status, cl_event *event);
 void co_launch_submit(co_launch *launch);
 
-#define CO_DRAIN_BLIND (-1) /* the drivers may be unloaded: count everything as lost */
+/* The drivers may be unloaded: count everything as lost. */
+#define CO_DRAIN_BLIND (-1)
 
 /** Deliver finished commands; wait up to wait_ms for the others, then count them as lost. */
 void co_commands_drain(int wait_ms);
@@ -214,7 +223,8 @@ void co_commands_after_fork(void);
 
 /* ---- deliver.c ------------------------------------------------------------------------------- */
 
-#define CO_STATUS_NO_CALLBACK (-9999) /* not a status of OpenCL: no callback could be set */
+/* Not a status of OpenCL: no callback could be set. */
+#define CO_STATUS_NO_CALLBACK (-9999)
 
 /** A command has ended: read its times and deliver it, or keep it until the clock is known. */
 void co_deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work, cl_event event,

@@ -31,8 +31,10 @@ static atomic_uint sessions;  /* number of the current one, from 1 */
 static atomic_bool accepting; /* commands that were taken up may still be submitted */
 static atomic_bool ending;    /* the process is past its exit handlers */
 static _Atomic(const KinetoPlugin_TraceBuilder *) live_builder;
-static atomic_uint builder_users; /* threads that may be inside the builder */
-static atomic_uint types;         /* bits of the types that are taken up now */
+/* Threads that may be inside the builder. */
+static atomic_uint builder_users;
+/* Bits of the types that are taken up now. */
+static atomic_uint types;
 static atomic_ullong losses[CO_LOSS_COUNT];
 
 atomic_bool co_active;
@@ -75,8 +77,9 @@ uint32_t co_session_wants(int32_t type)
                                                                           : 0;
 }
 
-static void add_counts(const KinetoPlugin_TraceBuilder *builder, uint64_t requested,
-                       uint64_t dropped)
+/* Tells the host how many activities were requested or dropped. */
+static void add_activity_counts(const KinetoPlugin_TraceBuilder *builder, uint64_t requested,
+                                uint64_t dropped)
 {
     KinetoPlugin_Counts counts = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Counts, dropped),
@@ -87,12 +90,15 @@ static void add_counts(const KinetoPlugin_TraceBuilder *builder, uint64_t reques
     (void)builder->addCounts(builder->pTraceBuilderHandle, &counts);
 }
 
-void co_count_requested(const KinetoPlugin_TraceBuilder *builder) { add_counts(builder, 1, 0); }
+void co_count_requested(const KinetoPlugin_TraceBuilder *builder)
+{
+    add_activity_counts(builder, 1, 0);
+}
 
 void co_count_lost(const KinetoPlugin_TraceBuilder *builder, co_loss why)
 {
     atomic_fetch_add(&losses[why], 1);
-    add_counts(builder, 0, 1);
+    add_activity_counts(builder, 0, 1);
 }
 
 /* The ledger has one number for all losses of a source; the header has the reasons. */
@@ -132,6 +138,7 @@ static void finish_deliveries(int wait_ms)
 
 /* ---- interface ------------------------------------------------------------------------------- */
 
+/* One session at a time; several hosts may try. */
 static int create_opencl_session(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;
@@ -158,6 +165,7 @@ static int query_opencl(KinetoPlugin_ProfilerQuery_Params *params)
     return plugin_query(params, "OpenCL", "opencl", supported_types, CO_COUNT(supported_types));
 }
 
+/* The order matters: the builder is published before commands may be taken up. */
 static int start_opencl_session(KinetoPlugin_ProfilerStart_Params *params)
 {
     const KinetoPlugin_TraceBuilder *builder = plugin_live_builder(params);
@@ -176,6 +184,7 @@ static int start_opencl_session(KinetoPlugin_ProfilerStart_Params *params)
     return 0;
 }
 
+/* The reverse order: no new commands, then wait for threads inside, then drain. */
 static int stop_opencl_session(KinetoPlugin_ProfilerStop_Params *params)
 {
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) ||

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS         4096u
-#define MAX_PROBES    128u
-#define MAX_PAIRS     32u
-#define MAX_CONTEXTS  256u
-#define FRESH_NUMBERS 64 /* from this number on, those of released queues are reused */
+#define SLOTS        4096u
+#define MAX_PROBES   128u
+#define MAX_PAIRS    32u
+#define MAX_CONTEXTS 256u
+/* From this number on, those of released queues are reused. */
+#define FRESH_NUMBERS 64
 
 static co_queue queues[SLOTS];
 static cl_context contexts[MAX_CONTEXTS];
@@ -54,6 +55,7 @@ static co_queue *choose_queue_slot(cl_command_queue handle)
     return q;
 }
 
+/* A small number for a context; -1: too many. The caller holds queues_lock. */
 static int32_t get_context_number(cl_context context)
 {
     for (uint32_t i = 0; i < context_count; i++) {
@@ -91,6 +93,7 @@ static int32_t choose_queue_number(co_device *device, const co_queue *self)
     return best;
 }
 
+/* The row of a queue in the trace. */
 static void announce_queue(const KinetoPlugin_TraceBuilder *builder, const co_queue *q)
 {
     char name[64];
@@ -135,6 +138,7 @@ typedef struct new_queue {
     int references;
 } new_queue;
 
+/* Keeps the program's property list for clGetCommandQueueInfo. */
 static void set_property_array(co_queue *q, const new_queue *created)
 {
     free(q->array);
@@ -270,6 +274,8 @@ static bool copy_with_profiling(const cl_queue_properties *properties, uint32_t 
 }
 
 static cl_command_queue CL_API_CALL
+/* Adds profiling to the property list; falls back to the program's own list if the driver
+ * refuses. */
 create_queue_with_properties(cl_context context, cl_device_id device,
                              const cl_queue_properties *properties, cl_int *errcode_ret)
 {
@@ -313,6 +319,7 @@ static cl_int CL_API_CALL retain_queue(cl_command_queue queue)
     return status;
 }
 
+/* The queue's slot is only marked as released; its number may be reused then. */
 static cl_int CL_API_CALL release_queue(cl_command_queue queue)
 {
     KINETO_SITE(site, KINETO_KIND_RUNTIME, "clReleaseCommandQueue");
@@ -331,6 +338,7 @@ static cl_int CL_API_CALL release_queue(cl_command_queue queue)
 
 /* ---- queries of the program ------------------------------------------------------------------ */
 
+/* Answers CL_QUEUE_PROPERTIES_ARRAY with the program's own list. */
 static cl_int copy_property_array(const co_queue *q, size_t room, void *out, size_t *size_ret)
 {
     size_t size = q->array_count * sizeof *q->array;

@@ -94,7 +94,7 @@ static kp_itt_domain *create_own_domain(const char *name)
     return NULL;
 }
 
-/* Appends a string to our list. Callers look it up before; two threads that race may append it
+/* Appends a string to our list. Callers search for it before; two threads that race may append it
  * twice, which does no harm. */
 static kp_itt_string *create_own_string(const char *text)
 {

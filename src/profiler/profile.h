@@ -1,5 +1,5 @@
 /* A profile: the profiler of a long run, driven by a schedule over steps. profile.c drives it,
- * profile_export.c writes its results. All members are guarded by the caller, who uses a profile
+ * profile_export.c writes its results. All members are guarded by the caller, which uses a profile
  * from one thread at a time. */
 #ifndef KP_PROFILE_H
 #define KP_PROFILE_H
