@@ -1,5 +1,5 @@
-/* A small pipeline that is recorded: producers pass jobs to workers. Shows thread names, ranges with
- * typed arguments, counters, flows between threads, and ranges that end on another thread.
+/* A small pipeline that is recorded: producers pass jobs to workers. Shows thread names, ranges
+ * with typed arguments, counters, flows between threads, and ranges that end on another thread.
  *
  *   threads [FILE]      default: threads.json
  */
@@ -33,6 +33,7 @@ static void sample_queue(void)
     kineto_counter(&queue_site, waiting);
 }
 
+/* Adds a job and wakes one worker. */
 static void put_job(int job)
 {
     pthread_mutex_lock(&queue.lock);
@@ -78,6 +79,7 @@ static void *run_producer(void *first)
     return NULL;
 }
 
+/* Some work whose result can be checked. */
 static double sum_harmonic(int terms)
 {
     double sum = 0;

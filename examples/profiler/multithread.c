@@ -6,6 +6,7 @@
 
 #define THREADS 3
 
+/* An operator with its number as the input. */
 static void run_step(int n)
 {
     KINETO_FUNCTION("example::step", kineto_input_int(n));

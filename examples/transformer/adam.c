@@ -14,6 +14,7 @@ static tensor *create_zeros(const tensor *like)
     return x;
 }
 
+/* The moments are created once, as large as the parameters. */
 adam *adam_new(model *m, double rate)
 {
     adam *a = zeroed(1, sizeof *a);
@@ -60,6 +61,7 @@ void adam_step(adam *a)
     grad_enable(was_enabled);
 }
 
+/* Releasing the gradients, as set_to_none does in PyTorch, frees their memory early. */
 void adam_zero_grad(adam *a)
 {
     KINETO_USER_SCOPE("Optimizer.zero_grad#Adam.zero_grad");

@@ -67,6 +67,7 @@ node *grad_node(const node_type *type, tensor *const *inputs, uint32_t count)
     return n;
 }
 
+/* The tensor keeps a pointer to the node, which the tape owns until the backward pass has run. */
 void grad_output(node *n, tensor *output, uint32_t index)
 {
     if (!n)
@@ -222,6 +223,8 @@ static void *run_engine(void *unused)
     return NULL;
 }
 
+/* Starts the thread at the first call. The main thread only waits, so that the tape needs no
+ * lock. */
 void grad_backward(tensor *loss)
 {
     bool was = grad_enable(false);
@@ -244,6 +247,7 @@ void grad_backward(tensor *loss)
     grad_enable(was);
 }
 
+/* Nodes that were never walked are freed as well. */
 void grad_shutdown(void)
 {
     pthread_mutex_lock(&engine_lock);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* splitmix64. */
 uint64_t random_next(uint64_t *state)
 {
     uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
@@ -55,6 +56,7 @@ char data_character(int64_t token)
     return token == 26 ? ' ' : (char)('a' + token);
 }
 
+/* The text goes on where the last batch ended; targets are the tokens one position later. */
 void data_batch(data *d, int64_t batch, int64_t context, int64_t *tokens, int64_t *targets)
 {
     for (int64_t b = 0; b < batch; b++) {

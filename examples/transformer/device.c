@@ -36,6 +36,7 @@ static bool load_plugin(void)
     return true;
 }
 
+/* The accelerator is linked into the program; only its plug-in has to be loaded. */
 bool device_open(const char *name)
 {
     on_sim = strcmp(name, "sim") == 0;
@@ -73,6 +74,7 @@ void device_launch(const char *name, uint32_t grid, device_kernel kernel, const 
         kernel(slot, item);
 }
 
+/* Copies use a queue of their own, as on real devices. */
 void device_upload(void *to, const void *from, size_t bytes)
 {
     if (on_sim)

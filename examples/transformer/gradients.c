@@ -52,6 +52,7 @@ static bool check_parameter(model *m, uint32_t index, tensor *tokens, tensor *ta
     return good;
 }
 
+/* One backward pass, then two forward passes for each parameter. */
 bool model_check_gradients(model *m, tensor *tokens, tensor *targets)
 {
     bool good = true;

@@ -162,6 +162,7 @@ static void map_two(const elementwise *e, int64_t begin, int64_t end)
     }
 }
 
+/* One item is a range of elements of fixed length. */
 static void elementwise_kernel(void *arguments, uint32_t item)
 {
     const elementwise *e = arguments;
@@ -173,6 +174,7 @@ static void elementwise_kernel(void *arguments, uint32_t item)
         map_one(e, begin, end);
 }
 
+/* The name of the kernel is that of the operation. */
 void launch_elementwise(elementwise_op op, float *out, const float *a, const void *b, float value,
                         int64_t count, int64_t period)
 {

@@ -50,7 +50,8 @@ typedef struct strided {
     void *to;
     const void *from;
     uint32_t rank, bytes;
-    int64_t sizes[5], strides[5]; /* of `from`; `to` is contiguous */
+    /* Of `from`; `to` is contiguous. */
+    int64_t sizes[5], strides[5];
 } strided;
 void launch_copy(const char *name, const strided *copy);
 

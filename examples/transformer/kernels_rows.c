@@ -74,6 +74,7 @@ static void norm_kernel(void *arguments, uint32_t item)
     }
 }
 
+/* Mean and scale of each row are outputs, because the gradient needs them. */
 void launch_layer_norm(float *out, float *mean, float *scale, const float *x, const float *weight,
                        const float *bias, float epsilon, int64_t rows, int64_t width)
 {
@@ -125,6 +126,7 @@ static void norm_weight_kernel(void *arguments, uint32_t item)
         }
 }
 
+/* Two kernels: by rows for the input, by columns for weight and bias. */
 void launch_layer_norm_grad(float *dx, float *dweight, float *dbias, const float *dout,
                             const float *x, const float *mean, const float *scale,
                             const float *weight, int64_t rows, int64_t width)

@@ -117,6 +117,7 @@ static bool set_model_size(int option, const char *text, settings *s)
     return true;
 }
 
+/* A rate of learning, strictly between 0 and 1. */
 static bool set_rate(const char *text, settings *s)
 {
     char *end;
@@ -209,6 +210,7 @@ typedef struct training {
     uint64_t kept;             /* operators in steps that the profiler records */
 } training;
 
+/* A tensor on the device with these numbers. */
 static tensor *upload_tokens(const int64_t *from, uint32_t rank, const int64_t *sizes)
 {
     tensor *x = tensor_new(KINETO_DTYPE_INT64, rank, sizes);
@@ -278,6 +280,7 @@ static bool train_steps(training *t)
     return true;
 }
 
+/* The check of --check, on one batch. */
 static bool check_gradients(training *t)
 {
     tensor *tokens, *targets;

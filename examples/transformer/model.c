@@ -33,6 +33,7 @@ static linear make_linear(model *m, uint64_t *random, int64_t out, int64_t in, b
     return l;
 }
 
+/* A layer norm: weight 1, bias 0. */
 static linear make_norm(model *m, int64_t width)
 {
     linear l = {add_parameter(m, NULL, 1, &width, 0, 1), NULL};
@@ -40,6 +41,7 @@ static linear make_norm(model *m, int64_t width)
     return l;
 }
 
+/* An embedding has small random weights and no bias. */
 static linear make_embedding(model *m, uint64_t *random, int64_t words, int64_t width)
 {
     const int64_t sizes[] = {words, width};
@@ -75,6 +77,7 @@ static void make_constants(model *m)
     }
 }
 
+/* The order of parameters is that of PyTorch's model.parameters(). */
 model *model_new(const model_config *config, uint64_t seed)
 {
     model *m = zeroed(1, sizeof *m);
@@ -210,6 +213,7 @@ static tensor *forward_block(model *m, const block *b, tensor *x)
     return out;
 }
 
+/* Token and position embeddings, the blocks, a norm and the head. */
 tensor *model_forward(model *m, tensor *tokens)
 {
     const model_config *c = &m->config;

@@ -71,6 +71,7 @@ static void addmm_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_sum(outputs[0]);
 }
 
+/* aten::addmm: the bias is added to each row. */
 tensor *op_addmm(tensor *bias, tensor *a, tensor *b)
 {
     NODE_TYPE(type, "AddmmBackward0", addmm_backward);
@@ -90,6 +91,7 @@ static void mm_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[1] = compute_second_grad(n->saved[0], n->saved[1], outputs[0]);
 }
 
+/* aten::mm, for two matrices. */
 tensor *op_mm(tensor *a, tensor *b)
 {
     NODE_TYPE(type, "MmBackward0", mm_backward);
@@ -109,6 +111,7 @@ static void bmm_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[1] = then(a, op_bmm(a, outputs[0]));
 }
 
+/* aten::bmm, for batches of matrices. */
 tensor *op_bmm(tensor *a, tensor *b)
 {
     NODE_TYPE(type, "BmmBackward0", bmm_backward);
@@ -138,6 +141,7 @@ tensor *op_linear(tensor *x, tensor *weight, tensor *bias)
 
 /* ---- sums and factors ------------------------------------------------------------------------ */
 
+/* Only the first dimension, which is what bias gradients need. */
 tensor *op_sum(tensor *x)
 {
     static const int64_t dimensions[] = {0};
@@ -190,6 +194,7 @@ static void mul_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_scale(outputs[0], n->value);
 }
 
+/* aten::mul with a number. */
 tensor *op_scale(tensor *x, double factor)
 {
     NODE_TYPE(type, "MulBackward0", mul_backward);

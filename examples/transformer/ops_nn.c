@@ -26,6 +26,7 @@ static void embedding_backward(node *n, tensor *const *outputs, tensor **inputs)
     op_end(&op, inputs[0]);
 }
 
+/* Rows of the weight, chosen by the indices. */
 tensor *op_embedding(tensor *weight, tensor *indices)
 {
     NODE_TYPE(type, "EmbeddingBackward0", embedding_backward);
@@ -101,6 +102,7 @@ tensor *op_layer_norm(tensor *x, tensor *weight, tensor *bias, double epsilon)
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
+/* The derivative needs the input, which the node keeps. */
 static void gelu_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
     tensor *grad = outputs[0], *x = n->saved[0];
@@ -111,6 +113,7 @@ static void gelu_backward(node *n, tensor *const *outputs, tensor **inputs)
     op_end(&op, inputs[0]);
 }
 
+/* The exact form, with erf. */
 tensor *op_gelu(tensor *x)
 {
     NODE_TYPE(type, "GeluBackward0", gelu_backward);
@@ -128,6 +131,7 @@ static void masked_fill_backward(node *n, tensor *const *outputs, tensor **input
     inputs[0] = op_masked_fill(outputs[0], n->saved[0], 0);
 }
 
+/* The mask has no gradient. */
 tensor *op_masked_fill(tensor *x, tensor *mask, double value)
 {
     NODE_TYPE(type, "MaskedFillBackward0", masked_fill_backward);
@@ -177,6 +181,7 @@ static tensor *run_softmax(const node_type *type, tensor *x, bool logarithm)
     return out;
 }
 
+/* aten::softmax calls aten::_softmax, as PyTorch does. */
 tensor *op_softmax(tensor *x)
 {
     NODE_TYPE(type, "SoftmaxBackward0", softmax_backward);
@@ -199,6 +204,7 @@ static tensor *log_softmax(tensor *x)
 
 /* ---- the loss -------------------------------------------------------------------------------- */
 
+/* Only the logarithms have a gradient, not the targets. */
 static void nll_loss_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
     tensor *grad = outputs[0], *x = n->saved[0], *targets = n->saved[1];
@@ -210,6 +216,7 @@ static void nll_loss_backward(node *n, tensor *const *outputs, tensor **inputs)
     op_end(&op, inputs[0]);
 }
 
+/* The mean over all rows. */
 static tensor *nll_loss(tensor *x, tensor *targets)
 {
     NODE_TYPE(type, "NllLossBackward0", nll_loss_backward);
@@ -227,6 +234,7 @@ static tensor *nll_loss(tensor *x, tensor *targets)
     return op_end(&op, out);
 }
 
+/* aten::cross_entropy_loss is log_softmax followed by nll_loss. */
 tensor *op_cross_entropy(tensor *logits, tensor *targets)
 {
     OP(op, "aten::cross_entropy_loss", in_tensor(logits), in_tensor(targets),

@@ -33,6 +33,7 @@ void module_leave(void)
     module_names[length > 1 ? length - 1 : 0] = '\0';
 }
 
+/* Sets the modules, and the sequence number if a node will be made. */
 kineto_function_info describe(const kineto_input *inputs, size_t count)
 {
     kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
@@ -68,6 +69,7 @@ static void view_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_reshape(outputs[0], n->rank, n->sizes);
 }
 
+/* The tensor must be contiguous. */
 tensor *op_view(tensor *x, uint32_t rank, const int64_t *sizes)
 {
     NODE_TYPE(type, "ViewBackward0", view_backward);
@@ -107,6 +109,7 @@ static void permute_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_permute(outputs[0], back);
 }
 
+/* A view: order[i] is the dimension that becomes dimension i. */
 tensor *op_permute(tensor *x, const int64_t *order)
 {
     NODE_TYPE(type, "PermuteBackward0", permute_backward);
@@ -126,6 +129,7 @@ static void transpose_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_transpose(outputs[0], n->sizes[0], n->sizes[1]);
 }
 
+/* A view with two dimensions exchanged. */
 tensor *op_transpose(tensor *x, int64_t a, int64_t b)
 {
     NODE_TYPE(type, "TransposeBackward0", transpose_backward);
@@ -149,6 +153,7 @@ static void t_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_t(outputs[0]);
 }
 
+/* aten::t, the transpose of a matrix. */
 tensor *op_t(tensor *x)
 {
     NODE_TYPE(type, "TBackward0", t_backward);
@@ -179,6 +184,7 @@ static void clone_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = tensor_retain(outputs[0]);
 }
 
+/* A contiguous copy, with a gradient. */
 static tensor *clone_contiguous(tensor *x)
 {
     NODE_TYPE(type, "CloneBackward0", clone_backward);
@@ -194,6 +200,7 @@ static tensor *clone_contiguous(tensor *x)
     return op_end(&op, out);
 }
 
+/* Returns the tensor itself if it is contiguous already. */
 tensor *op_contiguous(tensor *x)
 {
     if (tensor_is_contiguous(x))
@@ -237,6 +244,7 @@ static void unbind_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = stack_parts(outputs, (uint32_t)n->sizes[0], n->rank, n->sizes);
 }
 
+/* Views of the parts; each output has a gradient of its own. */
 void op_unbind(tensor *x, tensor **parts)
 {
     NODE_TYPE(type, "UnbindBackward0", unbind_backward);
@@ -253,6 +261,7 @@ void op_unbind(tensor *x, tensor **parts)
 
 /* ---- between host and device ----------------------------------------------------------------- */
 
+/* The data must stay valid until the device has copied it. */
 void op_copy_from_host(tensor *x, const void *data)
 {
     OP(op, "aten::copy_", in_tensor(x), in_tensor(x), kineto_input_bool(false));

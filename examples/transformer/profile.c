@@ -66,6 +66,7 @@ static kineto_status on_cycle_ready(kineto_profile *p, void *user, kineto_error 
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* All that PyTorch's profile() records when every option is on. */
 bool profile_start(const profile_options *given)
 {
     kineto_error err;
@@ -154,6 +155,7 @@ static bool write_table(const kineto_averages *averages, const char *sort_by, co
         kineto_averages_save(averages, &t, make_path(path, sizeof path, name), &err), &err);
 }
 
+/* Time and memory by operator, and device time if there is a device. */
 static bool write_tables(void)
 {
     kineto_error err;
@@ -216,6 +218,7 @@ static void list_files(void)
             printf("  %s/%s\n      %s\n", options.directory, files[i].name, files[i].about);
 }
 
+/* Reports are made from the last cycle. */
 bool profile_report(void)
 {
     kineto_error err;

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 typedef struct profile_options {
-    const char *directory; /* NULL: nothing is written */
+    /* NULL: nothing is written. */
+    const char *directory;
     uint64_t wait, warmup, active, repeat;
     uint64_t buffer_mib;
     bool stacks;

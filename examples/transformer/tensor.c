@@ -15,7 +15,8 @@
 enum { GRANULE = 512, BUCKETS = 64 };
 typedef struct block {
     struct block *next;
-    void *data; /* NULL: an entry without memory */
+    /* NULL: an entry without memory. */
+    void *data;
     size_t bytes;
 } block;
 
@@ -80,6 +81,8 @@ static void cache_block(void *data, size_t bytes)
     *get_bucket(bytes) = entry;
 }
 
+/* Cached memory of the same size if there is any. The event is reported under the lock, so that
+ * events are in the order of changes. */
 void *memory_allocate(size_t bytes)
 {
     bytes = round_up_bytes(bytes);
@@ -105,6 +108,7 @@ void *memory_allocate(size_t bytes)
     return data;
 }
 
+/* The memory goes to the cache: kernels that are queued may still use it. */
 void memory_free(void *data, size_t bytes)
 {
     bytes = round_up_bytes(bytes);
@@ -182,6 +186,7 @@ static tensor *create_view(storage *memory, uint32_t dtype, uint32_t rank, const
     return x;
 }
 
+/* The memory is owned by the first view. */
 tensor *tensor_new(kineto_dtype dtype, uint32_t rank, const int64_t *sizes)
 {
     storage *memory = zeroed(1, sizeof *memory);
@@ -244,6 +249,7 @@ size_t tensor_bytes(const tensor *x)
     return (size_t)tensor_count(x) * dtype_bytes(x->meta.dtype);
 }
 
+/* Dimensions of size 1 may have any stride. */
 bool tensor_is_contiguous(const tensor *x)
 {
     int64_t stride = 1;

@@ -17,6 +17,7 @@ struct KinetoPlugin_ProfilerHandle {
     int64_t start_ns, stop_ns; /* 0: not yet */
 };
 
+/* The first revisions of the interface have times in UTC. */
 static int64_t get_utc_ns(void)
 {
     struct timespec t;

@@ -1,5 +1,5 @@
-/* The memory source: interposes malloc and free of an unmodified program and records a sample of its
- * allocations.
+/* The memory source: interposes malloc and free of an unmodified program and records a sample of
+ * its allocations.
  *
  *   hooks.c     the interposed functions
  *   next.c      the next allocator, and memory for allocations made while it is being found

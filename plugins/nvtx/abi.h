@@ -1,6 +1,6 @@
-/* The NVTX interface, version 3, from the tool's side: the structures that it shares with a program.
- * Written from the facts of the interface; tests/nvtx compares them with NVIDIA's headers if those
- * are installed.
+/* The NVTX interface, version 3, from the tool's side: the structures that it shares with a
+ * program. Written from the facts of the interface; tests/nvtx compares them with NVIDIA's headers
+ * if those are installed.
  *
  * Each copy of NVTX's header in a process (one for each library or program that uses it) loads the
  * tool's library and calls one function of it with a way to reach tables of function pointers,
