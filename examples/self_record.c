@@ -1,5 +1,4 @@
-/* The smallest program that records itself: a session around a loop, one range per step, and the
- * trace as a JSON file that Perfetto opens. */
+/* A program that records itself. */
 #include <ckineto/ckineto.h>
 #include <stdio.h>
 
