@@ -1,6 +1,6 @@
-/* A training loop on an accelerator: the operators of each step on the host, what they launch on
- * the device, and the device's counters, in one trace. The accelerator is plugins/sim; give its
- * library, that holds the plug-in as well, as the argument:
+/* A training loop on an accelerator: the operators of each step on the host, their work on the
+ * device, and the device's counters, in one trace. The accelerator is plugins/sim; the argument is
+ * its library, which contains the plug-in as well:
  *
  *     sim_training lib/ckineto/ckineto-sim.so
  *
@@ -13,13 +13,14 @@
 
 enum { STEPS = 5, SAMPLES = 64, WIDTH = 32 };
 
-/* What the device works on. */
+/* The memory that the device works on. */
 static float input[SAMPLES * WIDTH], target[SAMPLES], weights[WIDTH], output[SAMPLES];
 static float gradient[WIDTH];
 
-/* ---- kernels ----------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
-static void forward(void *arguments, uint32_t sample)
+/* Kernel, once per sample: the prediction of the linear model. */
+static void compute_output(void *arguments, uint32_t sample)
 {
     (void)arguments;
     output[sample] = 0;
@@ -27,7 +28,8 @@ static void forward(void *arguments, uint32_t sample)
         output[sample] += input[sample * WIDTH + (uint32_t)i] * weights[i];
 }
 
-static void backward(void *arguments, uint32_t weight)
+/* Kernel, once per weight: the gradient of the mean squared error. */
+static void compute_gradient(void *arguments, uint32_t weight)
 {
     (void)arguments;
     gradient[weight] = 0;
@@ -35,15 +37,15 @@ static void backward(void *arguments, uint32_t weight)
         gradient[weight] += (output[n] - target[n]) * input[n * WIDTH + weight] / SAMPLES;
 }
 
-static void optimize(void *rate, uint32_t weight)
+static void update_weight(void *rate, uint32_t weight)
 {
     weights[weight] -= *(const float *)rate * gradient[weight];
 }
 
-/* ---- operators --------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
-/* What is launched until op_end belongs to this operator. */
-static kineto_range op_begin(kineto_site *site)
+/* Begins an operator. Launches until end_operator belong to it: the plug-in gets its id. */
+static kineto_range begin_operator(kineto_site *site)
 {
     static uint64_t last_id;
     kineto_props props = {.size = sizeof props, .external_id = ++last_id};
@@ -51,31 +53,34 @@ static kineto_range op_begin(kineto_site *site)
     return kineto_range_begin_props(site, &props);
 }
 
-static void op_end(kineto_range range)
+static void end_operator(kineto_range range)
 {
     kineto_range_end(range);
     kineto_correlation_pop();
 }
 
+/* Copies a batch to the device and waits for the copies. */
 static void load_batch(const float *samples, const float *answers)
 {
     KINETO_SITE(site, KINETO_KIND_CPU_OP, "load_batch");
-    kineto_range range = op_begin(&site);
+    kineto_range range = begin_operator(&site);
     sim_copy(SIM_COPIES, target, answers, sizeof target);
     sim_copy(SIM_DMA_ENGINE, input, samples, sizeof input);
     sim_synchronize(SIM_COPIES);
     sim_synchronize(SIM_DMA_ENGINE);
-    op_end(range);
+    end_operator(range);
 }
 
-static void launch(kineto_site *site, uint32_t grid, sim_kernel kernel, void *arguments)
+/* An operator that launches one kernel under the same name. */
+static void launch_operator(kineto_site *site, uint32_t grid, sim_kernel kernel, void *arguments)
 {
-    kineto_range range = op_begin(site);
+    kineto_range range = begin_operator(site);
     sim_launch(SIM_COMPUTE_0, site->name, grid, kernel, arguments);
-    op_end(range);
+    end_operator(range);
 }
 
-static void step(const float *samples, const float *answers)
+/* One step: copy a batch, three kernels, and wait for them. */
+static void run_step(const float *samples, const float *answers)
 {
     KINETO_SITE(forward_site, KINETO_KIND_CPU_OP, "forward");
     KINETO_SITE(backward_site, KINETO_KIND_CPU_OP, "backward");
@@ -83,13 +88,14 @@ static void step(const float *samples, const float *answers)
     static float rate = 0.05f;
     KINETO_SCOPED("step");
     load_batch(samples, answers);
-    launch(&forward_site, SAMPLES, forward, NULL);
-    launch(&backward_site, WIDTH, backward, NULL);
-    launch(&optimizer_site, WIDTH, optimize, &rate);
+    launch_operator(&forward_site, SAMPLES, compute_output, NULL);
+    launch_operator(&backward_site, WIDTH, compute_gradient, NULL);
+    launch_operator(&optimizer_site, WIDTH, update_weight, &rate);
     sim_synchronize(SIM_COMPUTE_0);
 }
 
-static void train(void)
+/* Trains on a target that the model can learn exactly. */
+static void run_training(void)
 {
     static float samples[SAMPLES * WIDTH], answers[SAMPLES];
     for (uint32_t i = 0; i < SAMPLES * WIDTH; i++)
@@ -98,16 +104,16 @@ static void train(void)
         answers[n] = samples[n * WIDTH] - samples[n * WIDTH + 1];
     for (int i = 0; i < STEPS; i++) {
         double loss = 0;
-        step(samples, answers);
+        run_step(samples, answers);
         for (uint32_t n = 0; n < SAMPLES; n++)
             loss += (output[n] - target[n]) * (output[n] - target[n]) / SAMPLES;
         printf("step %d: loss %.4f\n", i, loss);
     }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
-static int fail(const kineto_error *err)
+static int report_failure(const kineto_error *err)
 {
     fprintf(stderr, "sim_training: %s\n", err->message);
     return 1;
@@ -121,16 +127,16 @@ int main(int argc, char **argv)
     kineto_trace *trace;
 
     kineto_status status = argc > 1 ? kineto_plugin_load(argv[1], NULL, &err) : KINETO_OK;
-    if (status != KINETO_OK && status != KINETO_E_STATE) /* loaded already is fine */
-        return fail(&err);
+    if (status != KINETO_OK && status != KINETO_E_STATE) /* KINETO_E_STATE: loaded already */
+        return report_failure(&err);
     kineto_session_options_init(&options);
     options.kinds = KINETO_KINDS_DEFAULT | KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER);
     if (kineto_session_begin(&options, &session, &err) != KINETO_OK)
-        return fail(&err);
-    train();
+        return report_failure(&err);
+    run_training();
     if (kineto_session_end(session, &trace, &err) != KINETO_OK)
-        return fail(&err);
+        return report_failure(&err);
     status = kineto_trace_save(trace, "sim_training.json", &err);
     kineto_trace_release(trace);
-    return status == KINETO_OK ? 0 : fail(&err);
+    return status == KINETO_OK ? 0 : report_failure(&err);
 }

@@ -1,5 +1,5 @@
-/* A small pipeline, recorded: producers hand jobs to workers. Shows thread names, ranges with typed
- * arguments, counters, arrows between threads (flows), and ranges that end on another thread.
+/* A small pipeline that is recorded: producers pass jobs to workers. Shows thread names, ranges
+ * with typed arguments, counters, flows between threads, and ranges that end on another thread.
  *
  *   threads [FILE]      default: threads.json
  */
@@ -26,14 +26,15 @@ static struct {
     int count, taken;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
 
-/* Called with the lock held, so that the samples are in order. */
+/* Records the length of the queue. The lock is held, so that the samples are in order. */
 static void sample_queue(void)
 {
     kineto_value waiting[] = {{.i = queue.count}};
     kineto_counter(&queue_site, waiting);
 }
 
-static void queue_put(int job)
+/* Adds a job and wakes one worker. */
+static void put_job(int job)
 {
     pthread_mutex_lock(&queue.lock);
     queue.jobs[queue.count++] = job;
@@ -42,8 +43,8 @@ static void queue_put(int job)
     pthread_mutex_unlock(&queue.lock);
 }
 
-/* Next job, or 0 when all were taken. */
-static int queue_take(void)
+/* The next job; 0 when all have been taken. */
+static int take_job(void)
 {
     int job = 0;
     pthread_mutex_lock(&queue.lock);
@@ -62,7 +63,8 @@ static int queue_take(void)
     return job;
 }
 
-static void *producer(void *first)
+/* A producer thread: begins a job as an asynchronous range and a flow, and queues it. */
+static void *run_producer(void *first)
 {
     int job = *(int *)first;
     kineto_thread_set_name("producer");
@@ -71,13 +73,14 @@ static void *producer(void *first)
         kineto_range range = kineto_range_begin_args(&produce_site, args);
         kineto_async_begin(&job_site, (uint64_t)job, NULL);
         kineto_flow_start(KINETO_FLOW_USER, (uint64_t)job);
-        queue_put(job);
+        put_job(job);
         kineto_range_end(range);
     }
     return NULL;
 }
 
-static double harmonic(int terms)
+/* Some work whose result can be checked. */
+static double sum_harmonic(int terms)
 {
     double sum = 0;
     for (int i = 1; i <= terms; i++)
@@ -85,17 +88,18 @@ static double harmonic(int terms)
     return sum;
 }
 
-static void *worker(void *total)
+/* A worker thread: ends the flow and the job, and adds the result to its arguments. */
+static void *run_worker(void *total)
 {
     int job;
     KINETO_SCOPED("serve");
     kineto_thread_set_name("worker");
-    while ((job = queue_take()) != 0) {
+    while ((job = take_job()) != 0) {
         int terms = job * 1000;
         kineto_value args[] = {{.i = job}, {.i = terms}};
         kineto_range range = kineto_range_begin_args(&work_site, args);
         kineto_flow_finish(KINETO_FLOW_USER, (uint64_t)job);
-        kineto_value result[] = {{.d = harmonic(terms)}};
+        kineto_value result[] = {{.d = sum_harmonic(terms)}};
         *(double *)total += result[0].d;
         kineto_range_args(range, &result_site, result);
         kineto_range_end(range);
@@ -104,6 +108,7 @@ static void *worker(void *total)
     return NULL;
 }
 
+/* Starts all threads, waits for them and adds up their results. */
 static double run_pipeline(void)
 {
     pthread_t threads[PRODUCERS + WORKERS];
@@ -112,10 +117,10 @@ static double run_pipeline(void)
     KINETO_SCOPED("pipeline");
 
     for (int i = 0; i < WORKERS; i++)
-        pthread_create(&threads[i], NULL, worker, &totals[i]);
+        pthread_create(&threads[i], NULL, run_worker, &totals[i]);
     for (int i = 0; i < PRODUCERS; i++) {
         first[i] = 1 + i * JOBS_EACH;
-        pthread_create(&threads[WORKERS + i], NULL, producer, &first[i]);
+        pthread_create(&threads[WORKERS + i], NULL, run_producer, &first[i]);
     }
     for (int i = 0; i < PRODUCERS + WORKERS; i++)
         pthread_join(threads[i], NULL);

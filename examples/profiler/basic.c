@@ -1,9 +1,11 @@
-/* Profile a part of a program, and save what happened as a trace that viewers open. */
+/* Profiles a part of a program with kineto_profiler and saves the result as a trace that viewers
+ * open. */
 #include <ckineto/profiler.h>
 
 #include <stdio.h>
 
-static double multiply(int n)
+/* An operator: KINETO_FUNCTION records it with its input until the end of the function. */
+static double run_multiply(int n)
 {
     KINETO_FUNCTION("example::multiply", kineto_input_int(n));
     double sum = 0;
@@ -22,12 +24,12 @@ int main(int argc, char **argv)
         goto failed;
     double sum = 0;
     for (int n = 1; n <= 3; n++)
-        sum += multiply(n);
+        sum += run_multiply(n);
     if (kineto_profiler_disable(&result, &err) ||
         kineto_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
         goto failed;
-    printf("%llu events, the sum is %.6f\n",
-           (unsigned long long)kineto_result_event_count(result), sum);
+    printf("%llu events, the sum is %.6f\n", (unsigned long long)kineto_result_event_count(result),
+           sum);
     kineto_result_release(result);
     return 0;
 failed:

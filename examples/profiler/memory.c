@@ -1,4 +1,5 @@
-/* Profile memory: an allocator reports what it gives and takes, the profiler says who used it. */
+/* Profiles memory: an allocator reports each allocation and release, and the profiler attributes
+ * them to operators. */
 #include <ckineto/profiler.h>
 
 #include <stdio.h>
@@ -6,7 +7,9 @@
 
 static uint64_t in_use;
 
-static void report(const void *block, int64_t bytes)
+/* Reports a change as an allocator does: positive bytes for an allocation, negative for a
+ * release. */
+static void report_block(const void *block, int64_t bytes)
 {
     in_use += (uint64_t)bytes;
     kineto_memory_event event = {.size = sizeof event,
@@ -18,15 +21,16 @@ static void report(const void *block, int64_t bytes)
     kineto_memory(&event);
 }
 
-static void work(size_t bytes)
+/* An operator that allocates and releases a block. */
+static void run_work(size_t bytes)
 {
     KINETO_FUNCTION("example::work", kineto_input_int((int64_t)bytes));
     char *block = malloc(bytes);
     if (!block)
         return;
-    report(block, (int64_t)bytes);
+    report_block(block, (int64_t)bytes);
     block[0] = 1;
-    report(block, -(int64_t)bytes);
+    report_block(block, -(int64_t)bytes);
     free(block);
 }
 
@@ -40,7 +44,7 @@ int main(int argc, char **argv)
     if (kineto_profiler_enable(&config, KINETO_ACTIVITY_SET(CPU), 0, &err))
         goto failed;
     for (size_t kib = 1; kib <= 4; kib *= 2)
-        work(kib << 10);
+        run_work(kib << 10);
     if (kineto_profiler_disable(&result, &err) ||
         kineto_result_save(result, argc > 1 ? argv[1] : "trace.json", &err))
         goto failed;

@@ -1,4 +1,4 @@
-/* Profile several threads: those that join the profiler of the main thread. */
+/* Profiles several threads: child threads join the profiler that the main thread has enabled. */
 #include <ckineto/profiler.h>
 
 #include <pthread.h>
@@ -6,7 +6,8 @@
 
 #define THREADS 3
 
-static void step(int n)
+/* An operator with its number as the input. */
+static void run_step(int n)
 {
     KINETO_FUNCTION("example::step", kineto_input_int(n));
     volatile double sum = 0;
@@ -14,7 +15,8 @@ static void step(int n)
         sum += 1.0 / i;
 }
 
-static void *child(void *number)
+/* A thread joins only if a profiler is enabled, and leaves before it ends. */
+static void *run_child(void *number)
 {
     kineto_error err;
     bool joined = false;
@@ -24,7 +26,7 @@ static void *child(void *number)
             fprintf(stderr, "multithread: %s\n", err.message);
     }
     for (int i = 0; i < 2; i++)
-        step(*(int *)number);
+        run_step(*(int *)number);
     if (joined)
         kineto_profiler_disable_in_child_thread(NULL);
     return NULL;
@@ -40,10 +42,10 @@ int main(int argc, char **argv)
     kineto_profiler_config_init(&config, KINETO_STATE_KINETO);
     if (kineto_profiler_enable(&config, KINETO_ACTIVITY_SET(CPU), 0, &err))
         goto failed;
-    step(0);
+    run_step(0);
     for (; started < THREADS; started++) {
         numbers[started] = started + 1;
-        if (pthread_create(&threads[started], NULL, child, &numbers[started]))
+        if (pthread_create(&threads[started], NULL, run_child, &numbers[started]))
             break;
     }
     for (int i = 0; i < started; i++)

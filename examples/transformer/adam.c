@@ -1,25 +1,28 @@
-/* The optimizer: Adam, a few operators for each parameter. */
+/* The Adam optimizer, as in PyTorch: a few in-place operators for each parameter, so that profiles
+ * show many small launches. */
 #include "model.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tensor *zeros(const tensor *like)
+/* A tensor of the same shape filled with zeros; written on the host before the device runs. */
+static tensor *create_zeros(const tensor *like)
 {
     tensor *x = tensor_like(like);
     memset(tensor_data(x), 0, tensor_bytes(x));
     return x;
 }
 
+/* The moments are created once, as large as the parameters. */
 adam *adam_new(model *m, double rate)
 {
     adam *a = zeroed(1, sizeof *a);
     a->model = m;
     a->rate = rate;
     for (uint32_t i = 0; i < m->parameter_count; i++) {
-        a->mean[i] = zeros(m->parameters[i]);
-        a->square[i] = zeros(m->parameters[i]);
+        a->mean[i] = create_zeros(m->parameters[i]);
+        a->square[i] = create_zeros(m->parameters[i]);
     }
     return a;
 }
@@ -33,11 +36,12 @@ void adam_free(adam *a)
     free(a);
 }
 
+/* Updates all parameters that have a gradient, in place and without a tape. */
 void adam_step(adam *a)
 {
     static const double beta1 = 0.9, beta2 = 0.99;
     KINETO_USER_SCOPE("Optimizer.step#Adam.step");
-    bool was = grad_enable(false);
+    bool was_enabled = grad_enable(false);
     a->steps++;
     double correction1 = 1 - pow(beta1, (double)a->steps);
     double correction2 = 1 - pow(beta2, (double)a->steps);
@@ -54,9 +58,10 @@ void adam_step(adam *a)
         op_addcdiv_(x, a->mean[i], divisor, -a->rate / correction1);
         tensor_release(divisor);
     }
-    grad_enable(was);
+    grad_enable(was_enabled);
 }
 
+/* Releasing the gradients, as set_to_none does in PyTorch, frees their memory early. */
 void adam_zero_grad(adam *a)
 {
     KINETO_USER_SCOPE("Optimizer.zero_grad#Adam.zero_grad");

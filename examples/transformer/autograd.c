@@ -1,4 +1,6 @@
-/* The tape, the engine that walks it back, and the thread on which that happens. */
+/* The tape of the forward pass, the engine that walks it back, and the thread on which it runs, as
+ * PyTorch's autograd engine does: profiles show backward functions on a thread of their own, linked
+ * to their forward operators by sequence numbers. */
 #include "autograd.h"
 #include "ops.h"
 
@@ -7,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the tape ---------------------------------------------------------------------------------- */
+/* ---- the tape -------------------------------------------------------------------------------- */
 
 static node **tape;
 static size_t tape_length, tape_room;
@@ -25,7 +27,8 @@ int64_t grad_next_sequence(void) { return disabled ? -1 : next_sequence; }
 
 size_t grad_tape_length(void) { return tape_length; }
 
-static void append(node *n)
+/* The tape only grows during a forward pass. */
+static void append_node(node *n)
 {
     if (tape_length == tape_room) {
         tape_room = tape_room ? 2 * tape_room : 256;
@@ -39,6 +42,7 @@ static void append(node *n)
     tape[tape_length++] = n;
 }
 
+/* Also links the node to those that computed its inputs. */
 node *grad_node(const node_type *type, tensor *const *inputs, uint32_t count)
 {
     bool wanted = false;
@@ -59,10 +63,11 @@ node *grad_node(const node_type *type, tensor *const *inputs, uint32_t count)
         else if (x->requires_grad)
             n->inputs[i].leaf = tensor_retain(x);
     }
-    append(n);
+    append_node(n);
     return n;
 }
 
+/* The tensor keeps a pointer to the node, which the tape owns until the backward pass has run. */
 void grad_output(node *n, tensor *output, uint32_t index)
 {
     if (!n)
@@ -79,8 +84,9 @@ void grad_save(node *n, uint32_t index, tensor *x)
         n->saved[index] = tensor_retain(x);
 }
 
-/* What it holds goes as soon as it has run, so that memory falls on the way back. */
-static void node_clear(node *n)
+/* Releases what a node holds. Called as soon as it has run, so that memory shrinks during the
+ * backward pass. */
+static void clear_node(node *n)
 {
     for (uint32_t i = 0; i < MAX_OUTPUTS; i++) {
         tensor_release(n->grads[i]);
@@ -96,9 +102,11 @@ static void node_clear(node *n)
     }
 }
 
-/* ---- the engine -------------------------------------------------------------------------------- */
+/* ---- the engine ------------------------------------------------------------------------------ */
 
-static kineto_function_info info_of(const node *n, kineto_input *inputs)
+/* The information that profilers get about a backward function: its inputs are the gradients, and
+ * the sequence number links it to its forward operator. */
+static kineto_function_info make_function_info(const node *n, kineto_input *inputs)
 {
     kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
     for (uint32_t i = 0; i < n->output_count; i++)
@@ -111,8 +119,8 @@ static kineto_function_info info_of(const node *n, kineto_input *inputs)
     return info;
 }
 
-/* The gradient of a leaf is taken over, or added to what is there. */
-static void accumulate(tensor *leaf, tensor *grad)
+/* Sets the gradient of a leaf or adds to it. Takes ownership of `grad`. */
+static void accumulate_leaf_grad(tensor *leaf, tensor *grad)
 {
     NODE_TYPE(accumulate_grad, "torch::autograd::AccumulateGrad", NULL);
     kineto_function frame, function;
@@ -128,10 +136,11 @@ static void accumulate(tensor *leaf, tensor *grad)
     kineto_function_end(&frame);
 }
 
-static void pass_on(const edge *to, tensor *grad)
+/* Adds a gradient to the node or leaf that an edge leads to. Takes ownership of `grad`. */
+static void pass_gradient(const edge *to, tensor *grad)
 {
     if (to->leaf) {
-        accumulate(to->leaf, grad);
+        accumulate_leaf_grad(to->leaf, grad);
     } else if (to->node) {
         tensor **place = &to->node->grads[to->output];
         tensor *sum = *place ? op_add(*place, grad) : tensor_retain(grad);
@@ -143,6 +152,7 @@ static void pass_on(const edge *to, tensor *grad)
     }
 }
 
+/* True if a gradient has arrived at the node: others do not contribute to the loss. */
 static bool is_reached(const node *n)
 {
     for (uint32_t i = 0; i < n->output_count; i++)
@@ -151,11 +161,12 @@ static bool is_reached(const node *n)
     return false;
 }
 
-static void evaluate(node *n)
+/* Runs the gradient function of a node within the ranges that PyTorch shows for it. */
+static void evaluate_node(node *n)
 {
     tensor *grads[MAX_INPUTS] = {NULL};
     kineto_input inputs[MAX_OUTPUTS];
-    kineto_function_info info = info_of(n, inputs);
+    kineto_function_info info = make_function_info(n, inputs);
     kineto_function frame, function;
     kineto_function_begin(&frame, n->type->frame, NULL, 0);
     kineto_function_begin_info(&function, n->type->function, &info);
@@ -163,54 +174,57 @@ static void evaluate(node *n)
     kineto_function_end(&function);
     for (uint32_t i = 0; i < n->input_count; i++)
         if (grads[i] && !n->inputs[i].leaf)
-            pass_on(&n->inputs[i], grads[i]);
+            pass_gradient(&n->inputs[i], grads[i]);
     kineto_function_end(&frame);
     for (uint32_t i = 0; i < n->input_count; i++)
         if (grads[i] && n->inputs[i].leaf)
-            pass_on(&n->inputs[i], grads[i]);
+            pass_gradient(&n->inputs[i], grads[i]);
 }
 
-/* Nodes depend only on those before them. */
-static void walk(void)
+/* Evaluates all nodes from the last to the first: a node depends only on earlier ones. */
+static void walk_tape(void)
 {
     for (size_t i = tape_length; i-- > 0;) {
         if (is_reached(tape[i]))
-            evaluate(tape[i]);
-        node_clear(tape[i]);
+            evaluate_node(tape[i]);
+        clear_node(tape[i]);
     }
     for (size_t i = 0; i < tape_length; i++)
         free(tape[i]);
     tape_length = 0;
 }
 
-/* ---- its thread -------------------------------------------------------------------------------- */
+/* ---- its thread ------------------------------------------------------------------------------ */
 
 static pthread_t engine;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static enum { ABSENT, IDLE, BUSY, ENDING } state;
+static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t engine_changed = PTHREAD_COND_INITIALIZER;
+static enum { ENGINE_ABSENT, ENGINE_IDLE, ENGINE_BUSY, ENGINE_ENDING } engine_state;
 
-static void *serve(void *unused)
+/* The engine's thread: waits for work, walks the tape, and reports back. */
+static void *run_engine(void *unused)
 {
     (void)unused;
     kineto_thread_set_name("autograd");
     grad_enable(false);
-    pthread_mutex_lock(&lock);
-    while (state != ENDING) {
-        if (state != BUSY) {
-            pthread_cond_wait(&changed, &lock);
+    pthread_mutex_lock(&engine_lock);
+    while (engine_state != ENGINE_ENDING) {
+        if (engine_state != ENGINE_BUSY) {
+            pthread_cond_wait(&engine_changed, &engine_lock);
             continue;
         }
-        pthread_mutex_unlock(&lock);
-        walk();
-        pthread_mutex_lock(&lock);
-        state = IDLE;
-        pthread_cond_broadcast(&changed);
+        pthread_mutex_unlock(&engine_lock);
+        walk_tape();
+        pthread_mutex_lock(&engine_lock);
+        engine_state = ENGINE_IDLE;
+        pthread_cond_broadcast(&engine_changed);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&engine_lock);
     return NULL;
 }
 
+/* Starts the thread at the first call. The main thread only waits, so that the tape needs no
+ * lock. */
 void grad_backward(tensor *loss)
 {
     bool was = grad_enable(false);
@@ -219,35 +233,36 @@ void grad_backward(tensor *loss)
         return;
     }
     loss->grad_node->grads[loss->grad_output] = op_ones_like(loss);
-    pthread_mutex_lock(&lock);
-    if (state == ABSENT && pthread_create(&engine, NULL, serve, NULL)) {
-        fprintf(stderr, "transformer: there is no thread to be had\n");
+    pthread_mutex_lock(&engine_lock);
+    if (engine_state == ENGINE_ABSENT && pthread_create(&engine, NULL, run_engine, NULL)) {
+        fprintf(stderr, "transformer: cannot start the autograd thread\n");
         exit(1);
     }
-    state = BUSY;
-    pthread_cond_broadcast(&changed);
-    while (state == BUSY)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
+    engine_state = ENGINE_BUSY;
+    pthread_cond_broadcast(&engine_changed);
+    while (engine_state == ENGINE_BUSY)
+        pthread_cond_wait(&engine_changed, &engine_lock);
+    pthread_mutex_unlock(&engine_lock);
     loss->grad_node = NULL;
     grad_enable(was);
 }
 
+/* Nodes that were never walked are freed as well. */
 void grad_shutdown(void)
 {
-    pthread_mutex_lock(&lock);
-    bool runs = state != ABSENT;
-    state = ENDING;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
-    if (runs)
+    pthread_mutex_lock(&engine_lock);
+    bool is_running = engine_state != ENGINE_ABSENT;
+    engine_state = ENGINE_ENDING;
+    pthread_cond_broadcast(&engine_changed);
+    pthread_mutex_unlock(&engine_lock);
+    if (is_running)
         pthread_join(engine, NULL);
     for (size_t i = 0; i < tape_length; i++) {
-        node_clear(tape[i]);
+        clear_node(tape[i]);
         free(tape[i]);
     }
     free(tape);
     tape = NULL;
     tape_length = tape_room = 0;
-    state = ABSENT;
+    engine_state = ENGINE_ABSENT;
 }

@@ -1,4 +1,5 @@
-/* Kernels on this thread, or queued on the software accelerator. */
+/* Runs kernels on this thread, or queues them on the software accelerator together with a copy of
+ * their arguments. */
 #include "device.h"
 
 #include <ckineto/host.h>
@@ -9,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A queue of sim holds 64 pieces of work, one more runs: whoever comes round here again finds what
- * was in its slot done. */
+/* Ring of argument copies. A queue of sim holds 64 pieces of work and runs one more, so the work of
+ * a slot has finished when the slot is used again. */
 enum { SLOTS = 128, SLOT_BYTES = 512 };
 static _Alignas(16) unsigned char slots[SLOTS][SLOT_BYTES];
 static uint32_t next_slot;
@@ -18,23 +19,24 @@ static bool on_sim;
 
 bool device_is_sim(void) { return on_sim; }
 
-/* The library that holds sim is its plug-in as well. */
+/* Loads the plug-in: the library that contains sim is the plug-in as well. */
 static bool load_plugin(void)
 {
     kineto_error err;
     Dl_info library;
     if (!dladdr((void *)(uintptr_t)sim_launch, &library) || !library.dli_fname) {
-        fprintf(stderr, "transformer: where the accelerator's library lies cannot be told\n");
+        fprintf(stderr, "transformer: cannot find the accelerator's library\n");
         return false;
     }
     kineto_status status = kineto_plugin_load(library.dli_fname, NULL, &err);
-    if (status != KINETO_OK && status != KINETO_E_STATE) { /* loaded already is fine */
+    if (status != KINETO_OK && status != KINETO_E_STATE) { /* KINETO_E_STATE: loaded already */
         fprintf(stderr, "transformer: %s\n", err.message);
         return false;
     }
     return true;
 }
 
+/* The accelerator is linked into the program; only its plug-in has to be loaded. */
 bool device_open(const char *name)
 {
     on_sim = strcmp(name, "sim") == 0;
@@ -42,38 +44,41 @@ bool device_open(const char *name)
         return load_plugin();
     if (strcmp(name, "none") == 0)
         return true;
-    fprintf(stderr, "transformer: there is no device '%s': none or sim\n", name);
+    fprintf(stderr, "transformer: unknown device '%s'; use none or sim\n", name);
     return false;
 }
 
-static void check(int result)
+/* An example has no use for a device that fails: it exits. */
+static void exit_on_failure(int result)
 {
     if (result == 0)
         return;
-    fprintf(stderr, "transformer: the device takes no work\n");
+    fprintf(stderr, "transformer: the device refused the work\n");
     exit(1);
 }
 
+/* Copies the arguments to a slot, where they stay until the work has finished. */
 void device_launch(const char *name, uint32_t grid, device_kernel kernel, const void *arguments,
                    size_t bytes)
 {
     unsigned char *slot = slots[next_slot];
     if (bytes > SLOT_BYTES)
-        check(-1);
+        exit_on_failure(-1);
     next_slot = (next_slot + 1) % SLOTS;
     memcpy(slot, arguments, bytes);
     if (on_sim) {
-        check(sim_launch(SIM_COMPUTE_0, name, grid, kernel, slot));
+        exit_on_failure(sim_launch(SIM_COMPUTE_0, name, grid, kernel, slot));
         return;
     }
     for (uint32_t item = 0; item < grid; item++)
         kernel(slot, item);
 }
 
+/* Copies use a queue of their own, as on real devices. */
 void device_upload(void *to, const void *from, size_t bytes)
 {
     if (on_sim)
-        check(sim_copy(SIM_COPIES, to, from, (uint32_t)bytes));
+        exit_on_failure(sim_copy(SIM_COPIES, to, from, (uint32_t)bytes));
     else
         memcpy(to, from, bytes);
 }

@@ -1,4 +1,4 @@
-/* Products, and what is done element by element. */
+/* Kernels of matrix products, element-wise operations and strided copies. */
 #include "kernels.h"
 #include "device.h"
 
@@ -9,9 +9,9 @@
 #include <cblas.h>
 #endif
 
-/* ---- products ----------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
-/* Rows of the result that an item computes: the same on all devices, for the same rounding. */
+/* Rows of the result per item: the same on all devices, so that rounding is the same. */
 enum { PRODUCT_ROWS = 64 };
 
 #ifdef TRANSFORMER_WITH_OPENBLAS
@@ -19,7 +19,7 @@ enum { PRODUCT_ROWS = 64 };
 void kernels_set_threads(int count) { openblas_set_num_threads(count); }
 const char *kernels_product_by(void) { return "OpenBLAS"; }
 
-static void multiply(const product *p, const float *a, const float *b, float *c, int64_t rows)
+static void multiply_rows(const product *p, const float *a, const float *b, float *c, int64_t rows)
 {
     cblas_sgemm(CblasRowMajor, p->transpose_a ? CblasTrans : CblasNoTrans,
                 p->transpose_b ? CblasTrans : CblasNoTrans, (blasint)rows, (blasint)p->n,
@@ -31,8 +31,8 @@ static void multiply(const product *p, const float *a, const float *b, float *c,
 void kernels_set_threads(int count) { (void)count; }
 const char *kernels_product_by(void) { return "a plain loop"; }
 
-/* Four sums, so that an addition need not wait for the one before it. */
-static float dot(const float *a, int64_t step, const float *b, int64_t count)
+/* Four partial sums, so that additions do not wait for each other. */
+static float dot_product(const float *a, int64_t step, const float *b, int64_t count)
 {
     float sums[4] = {0};
     int64_t i = 0;
@@ -45,35 +45,36 @@ static float dot(const float *a, int64_t step, const float *b, int64_t count)
 }
 
 /* c += factor · b */
-static void add_row(float *c, float factor, const float *b, int64_t count)
+static void add_scaled_row(float *c, float factor, const float *b, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         c[i] += factor * b[i];
 }
 
-/* In the order in which b lies in memory. */
-static void multiply(const product *p, const float *a, const float *b, float *c, int64_t rows)
+/* A block of rows of the product; the loops follow the order of b in memory. */
+static void multiply_rows(const product *p, const float *a, const float *b, float *c, int64_t rows)
 {
     int64_t a_row = p->transpose_a ? 1 : p->lda, a_column = p->transpose_a ? p->lda : 1;
     for (int64_t i = 0; i < rows; i++, a += a_row, c += p->n) {
         for (int64_t j = 0; p->transpose_b && j < p->n; j++)
-            c[j] += dot(a, a_column, b + j * p->ldb, p->k);
+            c[j] += dot_product(a, a_column, b + j * p->ldb, p->k);
         for (int64_t k = 0; !p->transpose_b && k < p->k; k++)
-            add_row(c, a[k * a_column], b + k * p->ldb, p->n);
+            add_scaled_row(c, a[k * a_column], b + k * p->ldb, p->n);
     }
 }
 
 #endif
 
-static uint32_t blocks_of(const product *p)
+static uint32_t count_blocks(const product *p)
 {
     return (uint32_t)((p->m + PRODUCT_ROWS - 1) / PRODUCT_ROWS);
 }
 
+/* A block of rows of one matrix of the batch. */
 static void product_kernel(void *arguments, uint32_t item)
 {
     const product *p = arguments;
-    int64_t matrix = item / blocks_of(p), row = (int64_t)(item % blocks_of(p)) * PRODUCT_ROWS;
+    int64_t matrix = item / count_blocks(p), row = (int64_t)(item % count_blocks(p)) * PRODUCT_ROWS;
     int64_t rows = p->m - row < PRODUCT_ROWS ? p->m - row : PRODUCT_ROWS;
     const float *a = p->a + matrix * p->step_a + row * (p->transpose_a ? 1 : p->lda);
     float *c = p->c + matrix * p->step_c + row * p->n;
@@ -82,15 +83,15 @@ static void product_kernel(void *arguments, uint32_t item)
             memcpy(c + i * p->n, p->bias, (size_t)p->n * sizeof *c);
         else
             memset(c + i * p->n, 0, (size_t)p->n * sizeof *c);
-    multiply(p, a, p->b + matrix * p->step_b, c, rows);
+    multiply_rows(p, a, p->b + matrix * p->step_b, c, rows);
 }
 
 void launch_product(const char *name, const product *p)
 {
-    device_launch(name, blocks_of(p) * (uint32_t)p->batch, product_kernel, p, sizeof *p);
+    device_launch(name, count_blocks(p) * (uint32_t)p->batch, product_kernel, p, sizeof *p);
 }
 
-/* ---- element by element -------------------------------------------------------------------------- */
+/* ---- element by element ---------------------------------------------------------------------- */
 
 enum { CHUNK = 4096 };
 typedef struct elementwise {
@@ -108,6 +109,7 @@ static float gelu_slope(float x)
     return 0.5f * (1 + erff(x * 0.70710678f)) + x * 0.39894228f * expf(-0.5f * x * x);
 }
 
+/* Operations with one operand, on a range of elements. */
 static void map_one(const elementwise *e, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i++)
@@ -130,6 +132,7 @@ static void map_one(const elementwise *e, int64_t begin, int64_t end)
         }
 }
 
+/* Operations with two operands; the second may repeat. */
 static void map_two(const elementwise *e, int64_t begin, int64_t end)
 {
     const float *b = e->b;
@@ -159,6 +162,7 @@ static void map_two(const elementwise *e, int64_t begin, int64_t end)
     }
 }
 
+/* One item is a range of elements of fixed length. */
 static void elementwise_kernel(void *arguments, uint32_t item)
 {
     const elementwise *e = arguments;
@@ -170,6 +174,7 @@ static void elementwise_kernel(void *arguments, uint32_t item)
         map_one(e, begin, end);
 }
 
+/* The name of the kernel is that of the operation. */
 void launch_elementwise(elementwise_op op, float *out, const float *a, const void *b, float value,
                         int64_t count, int64_t period)
 {
@@ -181,9 +186,9 @@ void launch_elementwise(elementwise_op op, float *out, const float *a, const voi
                   sizeof e);
 }
 
-/* ---- copies -------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-/* The innermost dimension. */
+/* Copies the innermost dimension. */
 static void copy_row(const strided *s, char *to, const char *from, int64_t count, int64_t stride)
 {
     if (stride == 1) {
@@ -197,7 +202,8 @@ static void copy_row(const strided *s, char *to, const char *from, int64_t count
             memcpy(to + 8 * i, from + 8 * i * stride, 8);
 }
 
-/* The dimensions between the first, which is the grid, and the last count like an odometer. */
+/* Copies one index of the first dimension, which is the grid. The dimensions between it and the
+ * last count like an odometer. */
 static void copy_kernel(void *arguments, uint32_t item)
 {
     const strided *s = arguments;

@@ -1,28 +1,30 @@
-/* What is computed: kernels for one item of a grid, and what each is called and launched with. */
+/* Kernels for one item of a grid, and functions that launch them. Grids and the order of additions
+ * are the same on all devices, so that results are the same to the last bit. */
 #ifndef TRANSFORMER_KERNELS_H
 #define TRANSFORMER_KERNELS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many threads a product may use; where it is computed. */
+/* Threads of a matrix product; the library that computes it. */
 void kernels_set_threads(int count);
 const char *kernels_product_by(void);
 
-/* ---- products: c = a · b (+ bias on each row), for each matrix of a batch ------------------------ */
+/* ---- products: c = a · b (+ bias on each row), for each matrix of a batch -------------------- */
 
 typedef struct product {
     const float *a, *b, *bias; /* bias may be NULL */
     float *c;
     int64_t m, n, k;
-    int64_t lda, ldb; /* from row to row, or if transposed from column to column */
+    /* From row to row, or if transposed from column to column. */
+    int64_t lda, ldb;
     bool transpose_a, transpose_b;
     int64_t step_a, step_b, step_c; /* from matrix to matrix */
     int64_t batch;
 } product;
 void launch_product(const char *name, const product *p);
 
-/* ---- element by element -------------------------------------------------------------------------- */
+/* ---- element by element ---------------------------------------------------------------------- */
 
 typedef enum elementwise_op {
     ELEMENT_ADD,       /* a + b */
@@ -38,21 +40,22 @@ typedef enum elementwise_op {
     ELEMENT_ADDCDIV,   /* out + value · a / b */
     ELEMENT_OPS
 } elementwise_op;
-/* b is repeated every `period` elements; 0: it is as long as out. */
+/* b repeats every `period` elements; 0: it is as long as out. */
 void launch_elementwise(elementwise_op op, float *out, const float *a, const void *b, float value,
                         int64_t count, int64_t period);
 
-/* ---- copies with strides; 4 or 8 bytes an element ------------------------------------------------ */
+/* ---- copies with strides, of elements of 4 or 8 bytes ---------------------------------------- */
 
 typedef struct strided {
     void *to;
     const void *from;
     uint32_t rank, bytes;
-    int64_t sizes[5], strides[5]; /* of `from`; `to` is contiguous */
+    /* Of `from`; `to` is contiguous. */
+    int64_t sizes[5], strides[5];
 } strided;
 void launch_copy(const char *name, const strided *copy);
 
-/* ---- rows of `width` ------------------------------------------------------------------------------ */
+/* ---- rows of `width` ------------------------------------------------------------------------- */
 
 void launch_sum_rows(float *out, const float *x, int64_t rows, int64_t width);
 void launch_layer_norm(float *out, float *mean, float *scale, const float *x, const float *weight,

@@ -1,4 +1,5 @@
-/* What is done row by row: norms, softmax, embeddings, the loss. */
+/* Kernels that work row by row: norms, softmax, embeddings, the loss. An item of a grid computes
+ * several rows. */
 #include "device.h"
 #include "kernels.h"
 
@@ -15,22 +16,23 @@ typedef struct rows_arguments {
     bool logarithm;
 } rows_arguments;
 
-static void launch(const char *name, int64_t items, int64_t of_each, device_kernel kernel,
-                   const rows_arguments *r)
+static void launch_rows(const char *name, int64_t items, int64_t of_each, device_kernel kernel,
+                        const rows_arguments *r)
 {
     device_launch(name, (uint32_t)((items + of_each - 1) / of_each), kernel, r, sizeof *r);
 }
 
-/* Rows first … *end of an item. */
-static int64_t first(const rows_arguments *r, uint32_t item, int64_t *end)
+/* The first row of an item; *end is the row after its last. */
+static int64_t get_first_row(const rows_arguments *r, uint32_t item, int64_t *end)
 {
     int64_t begin = (int64_t)item * ROWS;
     *end = r->rows - begin < ROWS ? r->rows : begin + ROWS;
     return begin;
 }
 
-/* ---- sums over rows ------------------------------------------------------------------------------ */
+/* ---- sums over rows -------------------------------------------------------------------------- */
 
+/* Sums over rows, for a block of columns. */
 static void sum_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
@@ -46,16 +48,17 @@ static void sum_kernel(void *arguments, uint32_t item)
 void launch_sum_rows(float *out, const float *x, int64_t rows, int64_t width)
 {
     rows_arguments r = {.out = out, .a = x, .rows = rows, .width = width};
-    launch("reduce_sum_f32", width, COLUMNS, sum_kernel, &r);
+    launch_rows("reduce_sum_f32", width, COLUMNS, sum_kernel, &r);
 }
 
-/* ---- layer norm ---------------------------------------------------------------------------------- */
+/* ---- layer norm ------------------------------------------------------------------------------ */
 
+/* Layer norm of a block of rows; keeps mean and scale for the gradient. */
 static void norm_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
     int64_t end, width = r->width;
-    for (int64_t row = first(r, item, &end); row < end; row++) {
+    for (int64_t row = get_first_row(r, item, &end); row < end; row++) {
         const float *x = r->a + row * width;
         float mean = 0, square = 0;
         for (int64_t i = 0; i < width; i++)
@@ -71,6 +74,7 @@ static void norm_kernel(void *arguments, uint32_t item)
     }
 }
 
+/* Mean and scale of each row are outputs, because the gradient needs them. */
 void launch_layer_norm(float *out, float *mean, float *scale, const float *x, const float *weight,
                        const float *bias, float epsilon, int64_t rows, int64_t width)
 {
@@ -83,15 +87,15 @@ void launch_layer_norm(float *out, float *mean, float *scale, const float *x, co
                         .rows = rows,
                         .width = width,
                         .value = epsilon};
-    launch("layer_norm_f32", rows, ROWS, norm_kernel, &r);
+    launch_rows("layer_norm_f32", rows, ROWS, norm_kernel, &r);
 }
 
-/* a: of the output, b: x, c: mean, d: scale, e: weight */
+/* Gradient of the input. a: gradient of the output, b: x, c: mean, d: scale, e: weight. */
 static void norm_grad_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
     int64_t end, width = r->width;
-    for (int64_t row = first(r, item, &end); row < end; row++) {
+    for (int64_t row = get_first_row(r, item, &end); row < end; row++) {
         const float *x = r->b + row * width, *dout = r->a + row * width;
         float mean = r->c[row], scale = r->d[row], sum = 0, product_sum = 0;
         for (int64_t i = 0; i < width; i++) {
@@ -106,6 +110,7 @@ static void norm_grad_kernel(void *arguments, uint32_t item)
     }
 }
 
+/* Gradients of weight and bias, for a block of columns. */
 static void norm_weight_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
@@ -121,6 +126,7 @@ static void norm_weight_kernel(void *arguments, uint32_t item)
         }
 }
 
+/* Two kernels: by rows for the input, by columns for weight and bias. */
 void launch_layer_norm_grad(float *dx, float *dweight, float *dbias, const float *dout,
                             const float *x, const float *mean, const float *scale,
                             const float *weight, int64_t rows, int64_t width)
@@ -135,17 +141,18 @@ void launch_layer_norm_grad(float *dx, float *dweight, float *dbias, const float
                         .e = weight,
                         .rows = rows,
                         .width = width};
-    launch("layer_norm_backward_f32", rows, ROWS, norm_grad_kernel, &r);
-    launch("layer_norm_weights_backward_f32", width, COLUMNS, norm_weight_kernel, &r);
+    launch_rows("layer_norm_backward_f32", rows, ROWS, norm_grad_kernel, &r);
+    launch_rows("layer_norm_weights_backward_f32", width, COLUMNS, norm_weight_kernel, &r);
 }
 
-/* ---- softmax ------------------------------------------------------------------------------------- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
+/* Softmax or its logarithm; the maximum is subtracted first, so that exp does not overflow. */
 static void softmax_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
     int64_t end, width = r->width;
-    for (int64_t row = first(r, item, &end); row < end; row++) {
+    for (int64_t row = get_first_row(r, item, &end); row < end; row++) {
         const float *x = r->a + row * width;
         float *out = r->out + row * width, largest = x[0], sum = 0;
         for (int64_t i = 1; i < width; i++)
@@ -160,14 +167,15 @@ static void softmax_kernel(void *arguments, uint32_t item)
 void launch_softmax(float *out, const float *x, bool logarithm, int64_t rows, int64_t width)
 {
     rows_arguments r = {.out = out, .a = x, .rows = rows, .width = width, .logarithm = logarithm};
-    launch(logarithm ? "log_softmax_f32" : "softmax_f32", rows, ROWS, softmax_kernel, &r);
+    launch_rows(logarithm ? "log_softmax_f32" : "softmax_f32", rows, ROWS, softmax_kernel, &r);
 }
 
+/* Gradient of the softmax, from its result. */
 static void softmax_grad_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
     int64_t end, width = r->width;
-    for (int64_t row = first(r, item, &end); row < end; row++) {
+    for (int64_t row = get_first_row(r, item, &end); row < end; row++) {
         const float *dout = r->a + row * width, *out = r->b + row * width;
         float *dx = r->out + row * width, sum = 0;
         for (int64_t i = 0; i < width; i++)
@@ -182,17 +190,18 @@ void launch_softmax_grad(float *dx, const float *dout, const float *out, bool lo
 {
     rows_arguments r = {
         .out = dx, .a = dout, .b = out, .rows = rows, .width = width, .logarithm = logarithm};
-    launch(logarithm ? "log_softmax_backward_f32" : "softmax_backward_f32", rows, ROWS,
-           softmax_grad_kernel, &r);
+    launch_rows(logarithm ? "log_softmax_backward_f32" : "softmax_backward_f32", rows, ROWS,
+                softmax_grad_kernel, &r);
 }
 
-/* ---- embeddings ---------------------------------------------------------------------------------- */
+/* ---- embeddings ------------------------------------------------------------------------------ */
 
+/* Copies the row of each index. */
 static void embedding_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
     int64_t end;
-    for (int64_t row = first(r, item, &end); row < end; row++)
+    for (int64_t row = get_first_row(r, item, &end); row < end; row++)
         memcpy(r->out + row * r->width, r->a + r->indices[row] * r->width,
                (size_t)r->width * sizeof *r->out);
 }
@@ -201,10 +210,10 @@ void launch_embedding(float *out, const float *weight, const int64_t *indices, i
                       int64_t width)
 {
     rows_arguments r = {.out = out, .a = weight, .indices = indices, .rows = rows, .width = width};
-    launch("embedding_f32", rows, ROWS, embedding_kernel, &r);
+    launch_rows("embedding_f32", rows, ROWS, embedding_kernel, &r);
 }
 
-/* One item for all: rows of the result come up several times. */
+/* One item for all rows, because several of them may add to the same row of the result. */
 static void embedding_grad_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
@@ -224,11 +233,12 @@ void launch_embedding_grad(float *dweight, const float *dout, const int64_t *ind
                         .rows = rows,
                         .width = width,
                         .words = words};
-    launch("embedding_backward_f32", 1, 1, embedding_grad_kernel, &r);
+    launch_rows("embedding_backward_f32", 1, 1, embedding_grad_kernel, &r);
 }
 
-/* ---- the loss ------------------------------------------------------------------------------------ */
+/* ---- the loss -------------------------------------------------------------------------------- */
 
+/* The mean negative logarithm of the targets' probabilities. */
 static void loss_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
@@ -243,14 +253,15 @@ void launch_nll_loss(float *loss, const float *x, const int64_t *targets, int64_
                      int64_t width)
 {
     rows_arguments r = {.out = loss, .a = x, .indices = targets, .rows = rows, .width = width};
-    launch("nll_loss_f32", 1, 1, loss_kernel, &r);
+    launch_rows("nll_loss_f32", 1, 1, loss_kernel, &r);
 }
 
+/* The gradient of the loss: -1 / rows at each target. */
 static void loss_grad_kernel(void *arguments, uint32_t item)
 {
     const rows_arguments *r = arguments;
     int64_t end;
-    for (int64_t row = first(r, item, &end); row < end; row++) {
+    for (int64_t row = get_first_row(r, item, &end); row < end; row++) {
         memset(r->out + row * r->width, 0, (size_t)r->width * sizeof *r->out);
         r->out[row * r->width + r->indices[row]] = -*r->a / (float)r->rows;
     }
@@ -260,5 +271,5 @@ void launch_nll_loss_grad(float *dx, const float *dloss, const int64_t *targets,
                           int64_t width)
 {
     rows_arguments r = {.out = dx, .a = dloss, .indices = targets, .rows = rows, .width = width};
-    launch("nll_loss_backward_f32", rows, ROWS, loss_grad_kernel, &r);
+    launch_rows("nll_loss_backward_f32", rows, ROWS, loss_grad_kernel, &r);
 }

@@ -1,5 +1,6 @@
-/* Train a small transformer on sentences of a small grammar, as a PyTorch program would, profiled
- * as a PyTorch program is. transformer --help says how. */
+/* Trains a small transformer on sentences of a small grammar, structured and profiled as a PyTorch
+ * program is. `transformer --help` lists the options; docs/tutorial/training.md explains the
+ * output. */
 #include "device.h"
 #include "kernels.h"
 #include "model.h"
@@ -23,15 +24,15 @@ typedef struct settings {
     bool check;
 } settings;
 
-/* ---- command line -------------------------------------------------------------------------------- */
+/* ---- command line ---------------------------------------------------------------------------- */
 
 static const char help[] =
     "usage: transformer [OPTION…]\n"
     "Train a small transformer on generated text.\n\n"
-    "  --steps N          how long (120)\n"
-    "  --profile DIR      profile it, and write trace, tables, memory and stacks there\n"
+    "  --steps N          steps to train (120)\n"
+    "  --profile DIR      profile, and write trace, tables, memory and stacks to DIR\n"
     "  --device NAME      none: this processor; sim: the software accelerator (none)\n"
-    "  --ops N            go on until so many operators were recorded, and say what was lost\n"
+    "  --ops N            train until N operators were recorded, and report losses\n"
     "  --seed N           of data and parameters (1)\n"
     "  --threads N        of a matrix product (1)\n"
     "  --rate X           of learning (0.003)\n"
@@ -42,7 +43,7 @@ static const char help[] =
     "                     steps and cycles of the profiler (10, 2, 3, 1)\n"
     "  --no-stacks        without call stacks\n"
     "  --buffer N         MiB that the profiler may take for a cycle (64)\n"
-    "  --check            compare the gradients with measured ones, and end\n"
+    "  --check            compare the gradients with measured ones and exit\n"
     "  --help\n";
 
 enum {
@@ -91,47 +92,50 @@ static const struct option long_options[] = {{"help", no_argument, NULL, HELP},
                                              {"check", no_argument, NULL, CHECK},
                                              {NULL, 0, NULL, 0}};
 
-/* A number of at least `least`; false, said, if it is none. */
-static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+/* A number from `min` to `max`. False: it is something else, which was printed. */
+static bool parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
     char *end;
     errno = 0;
     *out = strtoull(text, &end, 10);
-    if (!errno && end != text && !*end && *text != '-' && *out >= least && *out <= most)
+    if (!errno && end != text && !*end && *text != '-' && *out >= min && *out <= max)
         return true;
-    fprintf(stderr, "transformer: '%s' is no number from %" PRIu64 " to %" PRIu64 "\n", text, least,
-            most);
+    fprintf(stderr, "transformer: '%s': expected a number from %" PRIu64 " to %" PRIu64 "\n", text,
+            min, max);
     return false;
 }
 
-static bool take_size(int option, const char *text, settings *s)
+/* The options of sizes are consecutive, in the order of the places. */
+static bool set_model_size(int option, const char *text, settings *s)
 {
-    uint64_t value, most = option == LAYERS ? MAX_LAYERS : 4096;
+    uint64_t value, max = option == LAYERS ? MAX_LAYERS : 4096;
     model_config *m = &s->model;
     int64_t *places[] = {&m->layers, &m->heads, &m->width, &m->context, &m->batch};
-    if (!number(text, 1, most, &value))
+    if (!parse_number(text, 1, max, &value))
         return false;
     *places[option - LAYERS] = (int64_t)value;
     return true;
 }
 
-static bool take_rate(const char *text, settings *s)
+/* A rate of learning, strictly between 0 and 1. */
+static bool set_rate(const char *text, settings *s)
 {
     char *end;
     s->rate = strtod(text, &end);
     if (end != text && !*end && s->rate > 0 && s->rate < 1)
         return true;
-    fprintf(stderr, "transformer: '%s' is no rate between 0 and 1\n", text);
+    fprintf(stderr, "transformer: '%s': expected a rate between 0 and 1\n", text);
     return false;
 }
 
-static bool take(int option, settings *s)
+/* Applies one option. False: its value is invalid, which was printed. */
+static bool set_option(int option, settings *s)
 {
     uint64_t threads = 1;
     profile_options *p = &s->profile;
     switch (option) {
     case STEPS:
-        return number(optarg, 1, UINT32_MAX, &s->steps);
+        return parse_number(optarg, 1, UINT32_MAX, &s->steps);
     case PROFILE:
         p->directory = optarg;
         return true;
@@ -139,28 +143,28 @@ static bool take(int option, settings *s)
         s->device = optarg;
         return true;
     case OPS:
-        return number(optarg, 1, UINT32_MAX, &s->operators);
+        return parse_number(optarg, 1, UINT32_MAX, &s->operators);
     case SEED:
-        return number(optarg, 0, UINT64_MAX, &s->seed);
+        return parse_number(optarg, 0, UINT64_MAX, &s->seed);
     case THREADS:
-        if (!number(optarg, 1, 256, &threads))
+        if (!parse_number(optarg, 1, 256, &threads))
             return false;
         s->threads = (int64_t)threads;
         return true;
     case RATE:
-        return take_rate(optarg, s);
+        return set_rate(optarg, s);
     case EVERY:
-        return number(optarg, 1, UINT32_MAX, &s->every);
+        return parse_number(optarg, 1, UINT32_MAX, &s->every);
     case WAIT:
-        return number(optarg, 0, UINT32_MAX, &p->wait);
+        return parse_number(optarg, 0, UINT32_MAX, &p->wait);
     case WARMUP:
-        return number(optarg, 0, UINT32_MAX, &p->warmup);
+        return parse_number(optarg, 0, UINT32_MAX, &p->warmup);
     case ACTIVE:
-        return number(optarg, 1, UINT32_MAX, &p->active);
+        return parse_number(optarg, 1, UINT32_MAX, &p->active);
     case REPEAT:
-        return number(optarg, 0, UINT32_MAX, &p->repeat);
+        return parse_number(optarg, 0, UINT32_MAX, &p->repeat);
     case BUFFER:
-        return number(optarg, 1, 1 << 20, &p->buffer_mib);
+        return parse_number(optarg, 1, 1 << 20, &p->buffer_mib);
     case CHECK:
         s->check = true;
         return true;
@@ -168,12 +172,12 @@ static bool take(int option, settings *s)
         p->stacks = false;
         return true;
     default:
-        return option >= LAYERS && option <= BATCH && take_size(option, optarg, s);
+        return option >= LAYERS && option <= BATCH && set_model_size(option, optarg, s);
     }
 }
 
-/* -1: go on; else the exit status. */
-static int parse(int argc, char **argv, settings *s)
+/* -1: run the program; else the exit status. */
+static int parse_arguments(int argc, char **argv, settings *s)
 {
     int option;
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -181,11 +185,11 @@ static int parse(int argc, char **argv, settings *s)
             fputs(help, stdout);
             return 0;
         }
-        if (!take(option, s))
+        if (!set_option(option, s))
             return 2;
     }
     if (optind < argc) {
-        fprintf(stderr, "transformer: '%s' is too much\n", argv[optind]);
+        fprintf(stderr, "transformer: unexpected argument '%s'\n", argv[optind]);
         return 2;
     }
     if (s->model.width % s->model.heads) {
@@ -195,54 +199,57 @@ static int parse(int argc, char **argv, settings *s)
     return -1;
 }
 
-/* ---- training ------------------------------------------------------------------------------------ */
+/* ---- training -------------------------------------------------------------------------------- */
 
 typedef struct training {
     settings *settings;
     model *model;
     adam *optimizer;
     data data;
-    int64_t *tokens, *targets; /* of the host */
-    uint64_t kept;             /* operators in steps that the profiler keeps */
+    int64_t *tokens, *targets; /* buffers of the host */
+    uint64_t kept;             /* operators in steps that the profiler records */
 } training;
 
-static tensor *upload(const int64_t *from, uint32_t rank, const int64_t *sizes)
+/* A tensor on the device with these numbers. */
+static tensor *upload_tokens(const int64_t *from, uint32_t rank, const int64_t *sizes)
 {
     tensor *x = tensor_new(KINETO_DTYPE_INT64, rank, sizes);
     op_copy_from_host(x, from);
     return x;
 }
 
+/* Makes a batch of text and copies it to the device. */
 static void load_batch(training *t, tensor **tokens, tensor **targets)
 {
     KINETO_USER_SCOPE("load_batch");
     const model_config *c = &t->model->config;
     const int64_t sizes[] = {c->batch, c->context}, count = c->batch * c->context;
     data_batch(&t->data, c->batch, c->context, t->tokens, t->targets);
-    *tokens = upload(t->tokens, 2, sizes);
-    *targets = upload(t->targets, 1, &count);
+    *tokens = upload_tokens(t->tokens, 2, sizes);
+    *targets = upload_tokens(t->targets, 1, &count);
 }
 
-static tensor *forward(training *t, tensor *tokens, tensor *targets)
+static tensor *run_forward(training *t, tensor *tokens, tensor *targets)
 {
     KINETO_USER_SCOPE("forward");
     tensor *logits = model_forward(t->model, tokens);
     return then(logits, op_cross_entropy(logits, targets));
 }
 
-static void backward(tensor *loss)
+static void run_backward(tensor *loss)
 {
     KINETO_USER_SCOPE("backward");
     grad_backward(loss);
 }
 
+/* One training step; the ranges are those that PyTorch programs have. Returns the loss. */
 static double train_step(training *t)
 {
     tensor *tokens, *targets;
     adam_zero_grad(t->optimizer);
     load_batch(t, &tokens, &targets);
-    tensor *loss = forward(t, tokens, targets);
-    backward(loss);
+    tensor *loss = run_forward(t, tokens, targets);
+    run_backward(loss);
     adam_step(t->optimizer);
     double value = op_item(loss);
     tensor_release(loss);
@@ -251,18 +258,20 @@ static double train_step(training *t)
     return value;
 }
 
-static bool train(training *t)
+/* The training loop: a number of steps, or until enough operators were recorded. False after a
+ * failure, which was printed. */
+static bool train_steps(training *t)
 {
     settings *s = t->settings;
     for (uint64_t i = 0; s->operators ? t->kept < s->operators : i < s->steps; i++) {
-        bool kept = profile_is_recording();
+        bool is_kept = profile_is_recording();
         uint64_t before = op_total();
         double loss = train_step(t);
-        t->kept += kept ? op_total() - before : 0;
+        t->kept += is_kept ? op_total() - before : 0;
         if (i % s->every == 0 || (!s->operators && i + 1 == s->steps))
             printf("step %" PRIu64 ": loss %.6f\n", i, loss);
         if (!isfinite(loss)) {
-            fprintf(stderr, "transformer: the loss is no number any more: a lower --rate\n");
+            fprintf(stderr, "transformer: the loss is not finite; use a lower --rate\n");
             return false;
         }
         if (!profile_step())
@@ -271,6 +280,7 @@ static bool train(training *t)
     return true;
 }
 
+/* The check of --check, on one batch. */
 static bool check_gradients(training *t)
 {
     tensor *tokens, *targets;
@@ -281,8 +291,9 @@ static bool check_gradients(training *t)
     return good;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------ */
+/* ---- the program ----------------------------------------------------------------------------- */
 
+/* Creates the model, the optimizer and the buffers of a batch. */
 static void open_training(training *t, settings *s)
 {
     size_t tokens = (size_t)(s->model.batch * s->model.context);
@@ -295,7 +306,7 @@ static void open_training(training *t, settings *s)
            kernels_product_by(), s->device);
 }
 
-/* After the engine's thread has ended. */
+/* Called after the engine's thread has ended. */
 static void close_training(training *t)
 {
     adam_zero_grad(t->optimizer);
@@ -305,6 +316,7 @@ static void close_training(training *t)
     free(t->targets);
 }
 
+/* Compares the operators that ran with those that were recorded. */
 static void print_totals(const training *t)
 {
     profile_totals p = profile_get_totals();
@@ -316,7 +328,8 @@ static void print_totals(const training *t)
     putchar('\n');
 }
 
-static int run(settings *s)
+/* Everything in order: device, profiler, training, reports. Returns the exit status. */
+static int run_program(settings *s)
 {
     training t;
     bool profiled = !s->check && (s->profile.directory || s->operators);
@@ -331,7 +344,7 @@ static int run(settings *s)
     s->profile.each_cycle = !s->operators;
     open_training(&t, s);
     bool good = (!profiled || profile_start(&s->profile)) &&
-                (s->check ? check_gradients(&t) : train(&t)) && profile_stop();
+                (s->check ? check_gradients(&t) : train_steps(&t)) && profile_stop();
     grad_shutdown();
     if (good && profiled) {
         print_totals(&t);
@@ -358,6 +371,6 @@ int main(int argc, char **argv)
         .every = 10,
         .threads = 1,
         .rate = 0.003};
-    int status = parse(argc, argv, &s);
-    return status >= 0 ? status : run(&s);
+    int status = parse_arguments(argc, argv, &s);
+    return status >= 0 ? status : run_program(&s);
 }

@@ -1,4 +1,5 @@
-/* The model: its parameters, and one pass forward. */
+/* The model: a decoder-only transformer with pre-norm blocks. Its parameters, and the forward pass,
+ * which names modules as PyTorch does. */
 #include "model.h"
 #include "device.h"
 
@@ -7,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- parameters ---------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Filled with numbers up to `range`; with 0 all of them are `value`. */
-static tensor *parameter(model *m, uint64_t *random, uint32_t rank, const int64_t *sizes,
-                         float range, float value)
+/* Adds a parameter with random numbers up to `range`; with range 0 all are `value`. */
+static tensor *add_parameter(model *m, uint64_t *random, uint32_t rank, const int64_t *sizes,
+                             float range, float value)
 {
     tensor *x = tensor_new(KINETO_DTYPE_FLOAT, rank, sizes);
     for (int64_t i = 0; i < tensor_count(x); i++)
@@ -21,29 +22,33 @@ static tensor *parameter(model *m, uint64_t *random, uint32_t rank, const int64_
     return x;
 }
 
+/* A linear layer with random weights, and a bias of 0 if it has one. */
 static linear make_linear(model *m, uint64_t *random, int64_t out, int64_t in, bool bias)
 {
     const int64_t sizes[] = {out, in};
     float range = 1 / sqrtf((float)in);
-    linear l = {parameter(m, random, 2, sizes, range, 0), NULL};
+    linear l = {add_parameter(m, random, 2, sizes, range, 0), NULL};
     if (bias)
-        l.bias = parameter(m, random, 1, sizes, 0, 0);
+        l.bias = add_parameter(m, random, 1, sizes, 0, 0);
     return l;
 }
 
+/* A layer norm: weight 1, bias 0. */
 static linear make_norm(model *m, int64_t width)
 {
-    linear l = {parameter(m, NULL, 1, &width, 0, 1), NULL};
-    l.bias = parameter(m, NULL, 1, &width, 0, 0);
+    linear l = {add_parameter(m, NULL, 1, &width, 0, 1), NULL};
+    l.bias = add_parameter(m, NULL, 1, &width, 0, 0);
     return l;
 }
 
+/* An embedding has small random weights and no bias. */
 static linear make_embedding(model *m, uint64_t *random, int64_t words, int64_t width)
 {
     const int64_t sizes[] = {words, width};
-    return (linear){parameter(m, random, 2, sizes, 0.1f, 0), NULL};
+    return (linear){add_parameter(m, random, 2, sizes, 0.1f, 0), NULL};
 }
 
+/* The parameters of one block, in the order of PyTorch's modules. */
 static void make_block(model *m, uint64_t *random, int64_t layer)
 {
     block *b = &m->blocks[layer];
@@ -57,6 +62,7 @@ static void make_block(model *m, uint64_t *random, int64_t layer)
     b->down = make_linear(m, random, width, 4 * width, true);
 }
 
+/* The causal mask and the positions, which have no gradients. */
 static void make_constants(model *m)
 {
     int64_t context = m->config.context, sizes[] = {context, context};
@@ -71,6 +77,7 @@ static void make_constants(model *m)
     }
 }
 
+/* The order of parameters is that of PyTorch's model.parameters(). */
 model *model_new(const model_config *config, uint64_t seed)
 {
     model *m = zeroed(1, sizeof *m);
@@ -102,8 +109,9 @@ int64_t model_parameter_count(const model *m)
     return count;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
+/* Layers run within a module, whose name profilers show. */
 static tensor *forward_linear(const char *name, const linear *l, tensor *x)
 {
     module_enter(name);
@@ -128,7 +136,7 @@ static tensor *forward_embedding(const char *name, const linear *l, tensor *indi
     return out;
 }
 
-/* [tokens, 3 · width] to queries, keys and values, each [batch · heads, context, head]. */
+/* Splits [tokens, 3 · width] into queries, keys and values, each [batch · heads, context, head]. */
 static void split_heads(const model_config *c, tensor *qkv, tensor **parts)
 {
     static const int64_t order[] = {2, 0, 3, 1, 4};
@@ -142,6 +150,7 @@ static void split_heads(const model_config *c, tensor *qkv, tensor **parts)
     tensor_release(x);
 }
 
+/* The inverse of split_heads for one tensor. Releases `x`. */
 static tensor *merge_heads(const model_config *c, tensor *x)
 {
     static const int64_t order[] = {0, 2, 1, 3};
@@ -153,7 +162,8 @@ static tensor *merge_heads(const model_config *c, tensor *x)
     return then(x, op_view(x, 2, joined));
 }
 
-static tensor *attention(model *m, const block *b, tensor *x)
+/* Masked self-attention of all heads. */
+static tensor *forward_attention(model *m, const block *b, tensor *x)
 {
     const model_config *c = &m->config;
     const int64_t head = c->width / c->heads;
@@ -177,7 +187,8 @@ static tensor *attention(model *m, const block *b, tensor *x)
     return out;
 }
 
-static tensor *perceptron(const block *b, tensor *x)
+/* The two linear layers of a block with GELU between them. */
+static tensor *forward_mlp(const block *b, tensor *x)
 {
     module_enter("MLP_0");
     tensor *h = forward_linear("Linear_0", &b->up, x);
@@ -187,20 +198,22 @@ static tensor *perceptron(const block *b, tensor *x)
     return h;
 }
 
+/* Attention and MLP, each with a norm before and a residual after it. */
 static tensor *forward_block(model *m, const block *b, tensor *x)
 {
     module_enter(b->name);
     tensor *h = forward_norm("LayerNorm_0", &b->norm1, x);
-    h = then(h, attention(m, b, h));
+    h = then(h, forward_attention(m, b, h));
     x = then(h, op_add(x, h));
     h = forward_norm("LayerNorm_1", &b->norm2, x);
-    h = then(h, perceptron(b, h));
+    h = then(h, forward_mlp(b, h));
     tensor *out = then(h, op_add(x, h));
     tensor_release(x);
     module_leave();
     return out;
 }
 
+/* Token and position embeddings, the blocks, a norm and the head. */
 tensor *model_forward(model *m, tensor *tokens)
 {
     const model_config *c = &m->config;

@@ -4,7 +4,7 @@
 
 #include "ops.h"
 
-/* ---- the model ----------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 typedef struct model_config {
     int64_t vocabulary, context, batch, width, heads, layers;
@@ -25,7 +25,8 @@ typedef struct model {
     model_config config;
     linear tokens, positions, norm, head;
     block blocks[MAX_LAYERS];
-    tensor *mask, *places; /* what lies ahead; 0 … context - 1 */
+    /* True for later positions; 0 … context - 1. */
+    tensor *mask, *places;
     tensor *parameters[MAX_PARAMETERS];
     uint32_t parameter_count;
 } model;
@@ -36,10 +37,11 @@ int64_t model_parameter_count(const model *m);
 /* [batch, context] tokens to [batch · context, vocabulary] logits. */
 tensor *model_forward(model *m, tensor *tokens);
 
-/* Compare the gradients of all parameters with measured ones; print them. */
+/* Compare the gradients of all parameters with measured ones and print them. False: some are
+ * wrong. */
 bool model_check_gradients(model *m, tensor *tokens, tensor *targets);
 
-/* ---- Adam ---------------------------------------------------------------------------------------- */
+/* ---- Adam ------------------------------------------------------------------------------------ */
 
 typedef struct adam {
     model *model;
@@ -51,12 +53,12 @@ typedef struct adam {
 adam *adam_new(model *m, double rate);
 void adam_free(adam *a);
 void adam_step(adam *a);
-/* The gradients of the last step go. */
+/* Release the gradients of the last step. */
 void adam_zero_grad(adam *a);
 
-/* ---- text ---------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-/* Sentences that a small grammar makes: characters are 0 … DATA_VOCABULARY - 1. */
+/* Sentences of a small grammar; characters are numbered 0 … DATA_VOCABULARY - 1. */
 enum { DATA_VOCABULARY = 28 };
 typedef struct data {
     uint64_t random;
@@ -65,7 +67,7 @@ typedef struct data {
 } data;
 
 void data_init(data *d, uint64_t seed);
-/* `batch` pieces of length context + 1: what is read, and what follows each character. */
+/* `batch` pieces of text of length context: the characters, and the one that follows each. */
 void data_batch(data *d, int64_t batch, int64_t context, int64_t *tokens, int64_t *targets);
 char data_character(int64_t token);
 

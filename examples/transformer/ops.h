@@ -1,13 +1,13 @@
-/* Operators: each is a RecordFunction with its inputs, a kernel, and a node for its gradient. What
- * they return is the caller's. */
+/* Operators: each is a RecordFunction with its inputs, a kernel, and a node for its gradient.
+ * Results belong to the caller. */
 #ifndef TRANSFORMER_OPS_H
 #define TRANSFORMER_OPS_H
 
 #include "autograd.h"
 
-/* ---- what is told to profilers ------------------------------------------------------------------ */
+/* ---- reports to profilers -------------------------------------------------------------------- */
 
-/* An operator begins:  OP(op, "aten::mm", in_tensor(a), in_tensor(b)); … op_end(&op, out); */
+/* Begin an operator: OP(op, "aten::mm", in_tensor(a), in_tensor(b)); … op_end(&op, out); */
 #define OP(var, name, ...)                                                                         \
     KINETO_OPERATOR(var##_site, name);                                                             \
     kineto_function var;                                                                           \
@@ -19,19 +19,20 @@
             describe(var##_in, sizeof var##_in / sizeof var##_in[0]);                              \
         kineto_function_start_info(&var, &var##_site, &var##_info);                                \
     }
+/* The information that profilers get about an operator. */
 kineto_function_info describe(const kineto_input *inputs, size_t count);
-/* It ends with this result, which is returned; NULL: none. */
+/* End an operator with this result, which is returned; NULL: none. */
 tensor *op_end(kineto_function *op, tensor *output);
 void op_count(void);
-/* How many ran, annotations and the engine's left out. */
+/* Number of operators that have run, without annotations and the engine's functions. */
 uint64_t op_total(void);
 
-/* Modules that operators belong to, of the calling thread: "Transformer.Block_0.". */
+/* The path of modules that operators of the calling thread belong to: "Transformer.Block_0.". */
 void module_enter(const char *name);
 void module_leave(void);
 const char *module_path(void);
 
-/* ---- views ------------------------------------------------------------------------------------- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
 tensor *op_view(tensor *x, uint32_t rank, const int64_t *sizes);
 tensor *op_permute(tensor *x, const int64_t *order);
@@ -43,7 +44,7 @@ tensor *op_reshape(tensor *x, uint32_t rank, const int64_t *sizes);
 void op_unbind(tensor *x, tensor **parts);
 tensor *op_detach(tensor *x);
 
-/* ---- arithmetic -------------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------------------ */
 
 tensor *op_mm(tensor *a, tensor *b);
 tensor *op_addmm(tensor *bias, tensor *a, tensor *b);
@@ -56,7 +57,7 @@ tensor *op_scale(tensor *x, double factor);
 tensor *op_sum(tensor *x);
 tensor *op_ones_like(tensor *x);
 
-/* ---- of neural networks ------------------------------------------------------------------------ */
+/* ---- neural networks ------------------------------------------------------------------------- */
 
 tensor *op_embedding(tensor *weight, tensor *indices);
 tensor *op_layer_norm(tensor *x, tensor *weight, tensor *bias, double epsilon);
@@ -65,7 +66,7 @@ tensor *op_masked_fill(tensor *x, tensor *mask, double value);
 tensor *op_softmax(tensor *x);
 tensor *op_cross_entropy(tensor *logits, tensor *targets);
 
-/* ---- of optimizers, in place -------------------------------------------------------------------- */
+/* ---- optimizers, in place -------------------------------------------------------------------- */
 
 void op_lerp_(tensor *x, tensor *end, double weight);
 void op_scale_(tensor *x, double factor);
@@ -74,7 +75,7 @@ tensor *op_sqrt(tensor *x);
 void op_add_scalar_(tensor *x, double value);
 void op_addcdiv_(tensor *x, tensor *a, tensor *b, double value);
 
-/* ---- between host and device -------------------------------------------------------------------- */
+/* ---- between host and device ----------------------------------------------------------------- */
 
 void op_copy_from_host(tensor *x, const void *data);
 double op_item(tensor *x);

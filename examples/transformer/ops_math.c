@@ -1,14 +1,14 @@
-/* Products and arithmetic, and what optimizers do in place. */
+/* Matrix products and arithmetic with their gradients, and the in-place operators of optimizers. */
 #include "kernels.h"
 #include "ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- products ------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
-/* The last two dimensions as a matrix: rows or columns must lie together. */
-static bool matrix_of(const tensor *x, int64_t *leading)
+/* Layout of the last two dimensions as a matrix: its rows or its columns must be contiguous. */
+static bool get_matrix_layout(const tensor *x, int64_t *leading)
 {
     const int64_t *sizes = x->sizes + x->meta.rank - 2, *strides = x->strides + x->meta.rank - 2;
     bool transposed = strides[1] != 1 && strides[0] == 1;
@@ -22,7 +22,8 @@ static bool matrix_of(const tensor *x, int64_t *leading)
     exit(1);
 }
 
-static tensor *multiply(tensor *bias, tensor *a, tensor *b)
+/* Computes a · b (+ bias) for matrices or batches of them, on whatever layouts they have. */
+static tensor *run_product(tensor *bias, tensor *a, tensor *b)
 {
     uint32_t rank = a->meta.rank;
     const int64_t sizes[3] = {a->sizes[0], a->sizes[rank - 2], b->sizes[rank - 1]};
@@ -35,8 +36,8 @@ static tensor *multiply(tensor *bias, tensor *a, tensor *b)
                  .n = sizes[2],
                  .k = a->sizes[rank - 1],
                  .batch = rank == 3 ? sizes[0] : 1};
-    p.transpose_a = matrix_of(a, &p.lda);
-    p.transpose_b = matrix_of(b, &p.ldb);
+    p.transpose_a = get_matrix_layout(a, &p.lda);
+    p.transpose_b = get_matrix_layout(b, &p.ldb);
     p.step_a = rank == 3 ? a->strides[0] : 0;
     p.step_b = rank == 3 ? b->strides[0] : 0;
     p.step_c = p.m * p.n;
@@ -47,35 +48,36 @@ static tensor *multiply(tensor *bias, tensor *a, tensor *b)
     return out;
 }
 
-static tensor *product_with_t(tensor *a, tensor *b, bool transpose_a)
+static tensor *multiply_transposed(tensor *a, tensor *b, bool transpose_a)
 {
     tensor *t = op_t(transpose_a ? a : b);
     return then(t, transpose_a ? op_mm(t, b) : op_mm(a, t));
 }
 
-/* Where the second operand is a transposed view, so is its gradient: it comes out contiguous for
- * the weight itself. */
-static tensor *grad_of_second(tensor *first, tensor *second, tensor *grad)
+/* If the second operand is a transposed view, so is its gradient: that of the weight itself is
+ * contiguous then. */
+static tensor *compute_second_grad(tensor *first, tensor *second, tensor *grad)
 {
     if (second->strides[0] != 1)
-        return product_with_t(first, grad, true);
-    tensor *transposed = product_with_t(grad, first, true);
+        return multiply_transposed(first, grad, true);
+    tensor *transposed = multiply_transposed(grad, first, true);
     return then(transposed, op_t(transposed));
 }
 
 static void addmm_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
-    inputs[1] = product_with_t(outputs[0], n->saved[1], false);
-    inputs[2] = grad_of_second(n->saved[0], n->saved[1], outputs[0]);
+    inputs[1] = multiply_transposed(outputs[0], n->saved[1], false);
+    inputs[2] = compute_second_grad(n->saved[0], n->saved[1], outputs[0]);
     inputs[0] = op_sum(outputs[0]);
 }
 
+/* aten::addmm: the bias is added to each row. */
 tensor *op_addmm(tensor *bias, tensor *a, tensor *b)
 {
     NODE_TYPE(type, "AddmmBackward0", addmm_backward);
     OP(op, "aten::addmm", in_tensor(bias), in_tensor(a), in_tensor(b), kineto_input_int(1),
        kineto_input_int(1));
-    tensor *out = multiply(bias, a, b), *inputs[] = {bias, a, b};
+    tensor *out = run_product(bias, a, b), *inputs[] = {bias, a, b};
     node *n = grad_node(&type, inputs, 3);
     grad_save(n, 0, a);
     grad_save(n, 1, b);
@@ -85,15 +87,16 @@ tensor *op_addmm(tensor *bias, tensor *a, tensor *b)
 
 static void mm_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
-    inputs[0] = product_with_t(outputs[0], n->saved[1], false);
-    inputs[1] = grad_of_second(n->saved[0], n->saved[1], outputs[0]);
+    inputs[0] = multiply_transposed(outputs[0], n->saved[1], false);
+    inputs[1] = compute_second_grad(n->saved[0], n->saved[1], outputs[0]);
 }
 
+/* aten::mm, for two matrices. */
 tensor *op_mm(tensor *a, tensor *b)
 {
     NODE_TYPE(type, "MmBackward0", mm_backward);
     OP(op, "aten::mm", in_tensor(a), in_tensor(b));
-    tensor *out = multiply(NULL, a, b), *inputs[] = {a, b};
+    tensor *out = run_product(NULL, a, b), *inputs[] = {a, b};
     node *n = grad_node(&type, inputs, 2);
     grad_save(n, 0, a);
     grad_save(n, 1, b);
@@ -108,11 +111,12 @@ static void bmm_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[1] = then(a, op_bmm(a, outputs[0]));
 }
 
+/* aten::bmm, for batches of matrices. */
 tensor *op_bmm(tensor *a, tensor *b)
 {
     NODE_TYPE(type, "BmmBackward0", bmm_backward);
     OP(op, "aten::bmm", in_tensor(a), in_tensor(b));
-    tensor *out = multiply(NULL, a, b), *inputs[] = {a, b};
+    tensor *out = run_product(NULL, a, b), *inputs[] = {a, b};
     node *n = grad_node(&type, inputs, 2);
     grad_save(n, 0, a);
     grad_save(n, 1, b);
@@ -120,6 +124,7 @@ tensor *op_bmm(tensor *a, tensor *b)
     return op_end(&op, out);
 }
 
+/* As in PyTorch: a transposed view of the weight and aten::addmm. */
 tensor *op_linear(tensor *x, tensor *weight, tensor *bias)
 {
     OP(op, "aten::linear", in_tensor(x), in_tensor(weight), in_tensor(bias));
@@ -134,8 +139,9 @@ tensor *op_linear(tensor *x, tensor *weight, tensor *bias)
     return op_end(&op, out);
 }
 
-/* ---- sums and factors ---------------------------------------------------------------------------- */
+/* ---- sums and factors ------------------------------------------------------------------------ */
 
+/* Only the first dimension, which is what bias gradients need. */
 tensor *op_sum(tensor *x)
 {
     static const int64_t dimensions[] = {0};
@@ -146,8 +152,8 @@ tensor *op_sum(tensor *x)
     return op_end(&op, out);
 }
 
-/* What was repeated gets the sum of what its copies get. */
-static tensor *sum_to(tensor *grad, uint32_t rank, const int64_t *sizes)
+/* The gradient of a broadcast operand: the sum over its copies. */
+static tensor *sum_to_shape(tensor *grad, uint32_t rank, const int64_t *sizes)
 {
     int64_t flat[2] = {1, 1};
     for (uint32_t i = 0; i < rank; i++)
@@ -162,9 +168,10 @@ static void add_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
     inputs[0] = tensor_retain(outputs[0]);
     inputs[1] = n->rank == outputs[0]->meta.rank ? tensor_retain(outputs[0])
-                                                 : sum_to(outputs[0], n->rank, n->sizes);
+                                                 : sum_to_shape(outputs[0], n->rank, n->sizes);
 }
 
+/* The gradient of a broadcast operand is summed over its copies. */
 tensor *op_add(tensor *a, tensor *b)
 {
     NODE_TYPE(type, "AddBackward0", add_backward);
@@ -187,6 +194,7 @@ static void mul_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_scale(outputs[0], n->value);
 }
 
+/* aten::mul with a number. */
 tensor *op_scale(tensor *x, double factor)
 {
     NODE_TYPE(type, "MulBackward0", mul_backward);
@@ -211,9 +219,10 @@ tensor *op_ones_like(tensor *x)
     return op_end(&op, out);
 }
 
-/* ---- of optimizers -------------------------------------------------------------------------------- */
+/* ---- optimizers ------------------------------------------------------------------------------ */
 
-static void in_place(elementwise_op op, tensor *x, const tensor *a, const tensor *b, double value)
+static void run_in_place(elementwise_op op, tensor *x, const tensor *a, const tensor *b,
+                         double value)
 {
     launch_elementwise(op, floats(x), floats(a), b ? floats(b) : NULL, (float)value,
                        tensor_count(x), 0);
@@ -222,21 +231,21 @@ static void in_place(elementwise_op op, tensor *x, const tensor *a, const tensor
 void op_lerp_(tensor *x, tensor *end, double weight)
 {
     OP(op, "aten::lerp_", in_tensor(x), in_tensor(end), kineto_input_double(weight));
-    in_place(ELEMENT_LERP, x, x, end, weight);
+    run_in_place(ELEMENT_LERP, x, x, end, weight);
     op_end(&op, x);
 }
 
 void op_scale_(tensor *x, double factor)
 {
     OP(op, "aten::mul_", in_tensor(x), kineto_input_double(factor));
-    in_place(ELEMENT_SCALE, x, x, NULL, factor);
+    run_in_place(ELEMENT_SCALE, x, x, NULL, factor);
     op_end(&op, x);
 }
 
 void op_addcmul_(tensor *x, tensor *a, tensor *b, double value)
 {
     OP(op, "aten::addcmul_", in_tensor(x), in_tensor(a), in_tensor(b), kineto_input_double(value));
-    in_place(ELEMENT_ADDCMUL, x, a, b, value);
+    run_in_place(ELEMENT_ADDCMUL, x, a, b, value);
     op_end(&op, x);
 }
 
@@ -244,20 +253,20 @@ tensor *op_sqrt(tensor *x)
 {
     OP(op, "aten::sqrt", in_tensor(x));
     tensor *out = tensor_like(x);
-    in_place(ELEMENT_SQRT, out, x, NULL, 0);
+    run_in_place(ELEMENT_SQRT, out, x, NULL, 0);
     return op_end(&op, out);
 }
 
 void op_add_scalar_(tensor *x, double value)
 {
     OP(op, "aten::add_", in_tensor(x), kineto_input_double(value), kineto_input_int(1));
-    in_place(ELEMENT_ADD_VALUE, x, x, NULL, value);
+    run_in_place(ELEMENT_ADD_VALUE, x, x, NULL, value);
     op_end(&op, x);
 }
 
 void op_addcdiv_(tensor *x, tensor *a, tensor *b, double value)
 {
     OP(op, "aten::addcdiv_", in_tensor(x), in_tensor(a), in_tensor(b), kineto_input_double(value));
-    in_place(ELEMENT_ADDCDIV, x, a, b, value);
+    run_in_place(ELEMENT_ADDCDIV, x, a, b, value);
     op_end(&op, x);
 }

@@ -1,14 +1,16 @@
-/* What neural networks are made of: embeddings, norms, activations, softmax, the loss. */
+/* Operators of neural networks: embeddings, norms, activations, softmax, the loss, with their
+ * gradients. */
 #include "kernels.h"
 #include "ops.h"
 
 #include <string.h>
 
-static int64_t width_of(const tensor *x) { return x->sizes[x->meta.rank - 1]; }
-static int64_t rows_of(const tensor *x) { return tensor_count(x) / width_of(x); }
+static int64_t get_width(const tensor *x) { return x->sizes[x->meta.rank - 1]; }
+static int64_t count_rows(const tensor *x) { return tensor_count(x) / get_width(x); }
 
-/* ---- embeddings ---------------------------------------------------------------------------------- */
+/* ---- embeddings ------------------------------------------------------------------------------ */
 
+/* The gradient of the weight; indices have none. */
 static void embedding_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
     tensor *grad = outputs[0], *indices = n->saved[0];
@@ -24,6 +26,7 @@ static void embedding_backward(node *n, tensor *const *outputs, tensor **inputs)
     op_end(&op, inputs[0]);
 }
 
+/* Rows of the weight, chosen by the indices. */
 tensor *op_embedding(tensor *weight, tensor *indices)
 {
     NODE_TYPE(type, "EmbeddingBackward0", embedding_backward);
@@ -43,13 +46,14 @@ tensor *op_embedding(tensor *weight, tensor *indices)
     return op_end(&op, out);
 }
 
-/* ---- layer norm ----------------------------------------------------------------------------------- */
+/* ---- layer norm ------------------------------------------------------------------------------ */
 
+/* Gradients of input, weight and bias in one pass. */
 static void layer_norm_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
     tensor *grad = outputs[0], *x = n->saved[0], *mean = n->saved[1], *scale = n->saved[2];
     tensor *weight = n->saved[3];
-    int64_t width = width_of(x);
+    int64_t width = get_width(x);
     static const bool mask[] = {true, true, true};
     kineto_input mask_input = kineto_input_of(KINETO_INPUT_BOOLS, 3);
     mask_input.bools = mask;
@@ -60,15 +64,16 @@ static void layer_norm_backward(node *n, tensor *const *outputs, tensor **inputs
     inputs[1] = tensor_like(weight);
     inputs[2] = tensor_like(weight);
     launch_layer_norm_grad(floats(inputs[0]), floats(inputs[1]), floats(inputs[2]), floats(grad),
-                           floats(x), floats(mean), floats(scale), floats(weight), rows_of(x),
+                           floats(x), floats(mean), floats(scale), floats(weight), count_rows(x),
                            width);
     op_end(&op, inputs[0]);
 }
 
+/* The operator that does the work; aten::layer_norm only calls it. */
 static tensor *native_layer_norm(tensor *x, tensor *weight, tensor *bias, double epsilon)
 {
     NODE_TYPE(type, "NativeLayerNormBackward0", layer_norm_backward);
-    int64_t width = width_of(x), rows = rows_of(x);
+    int64_t width = get_width(x), rows = count_rows(x);
     OP(op, "aten::native_layer_norm", in_tensor(x), kineto_input_ints(&width, 1), in_tensor(weight),
        in_tensor(bias), kineto_input_double(epsilon));
     tensor *out = tensor_like(x), *inputs[] = {x, weight, bias};
@@ -89,14 +94,15 @@ static tensor *native_layer_norm(tensor *x, tensor *weight, tensor *bias, double
 
 tensor *op_layer_norm(tensor *x, tensor *weight, tensor *bias, double epsilon)
 {
-    int64_t width = width_of(x);
+    int64_t width = get_width(x);
     OP(op, "aten::layer_norm", in_tensor(x), kineto_input_ints(&width, 1), in_tensor(weight),
        in_tensor(bias), kineto_input_double(epsilon), kineto_input_bool(false));
     return op_end(&op, native_layer_norm(x, weight, bias, epsilon));
 }
 
-/* ---- activations --------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
+/* The derivative needs the input, which the node keeps. */
 static void gelu_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
     tensor *grad = outputs[0], *x = n->saved[0];
@@ -107,6 +113,7 @@ static void gelu_backward(node *n, tensor *const *outputs, tensor **inputs)
     op_end(&op, inputs[0]);
 }
 
+/* The exact form, with erf. */
 tensor *op_gelu(tensor *x)
 {
     NODE_TYPE(type, "GeluBackward0", gelu_backward);
@@ -124,6 +131,7 @@ static void masked_fill_backward(node *n, tensor *const *outputs, tensor **input
     inputs[0] = op_masked_fill(outputs[0], n->saved[0], 0);
 }
 
+/* The mask has no gradient. */
 tensor *op_masked_fill(tensor *x, tensor *mask, double value)
 {
     NODE_TYPE(type, "MaskedFillBackward0", masked_fill_backward);
@@ -137,7 +145,7 @@ tensor *op_masked_fill(tensor *x, tensor *mask, double value)
     return op_end(&op, out);
 }
 
-/* ---- softmax -------------------------------------------------------------------------------------- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 static void softmax_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
@@ -145,8 +153,8 @@ static void softmax_backward(node *n, tensor *const *outputs, tensor **inputs)
     OP(op, "aten::_softmax_backward_data", in_tensor(grad), in_tensor(result), kineto_input_int(-1),
        kineto_input_int(KINETO_DTYPE_FLOAT));
     inputs[0] = tensor_like(result);
-    launch_softmax_grad(floats(inputs[0]), floats(grad), floats(result), false, rows_of(grad),
-                        width_of(grad));
+    launch_softmax_grad(floats(inputs[0]), floats(grad), floats(result), false, count_rows(grad),
+                        get_width(grad));
     op_end(&op, inputs[0]);
 }
 
@@ -156,16 +164,16 @@ static void log_softmax_backward(node *n, tensor *const *outputs, tensor **input
     OP(op, "aten::_log_softmax_backward_data", in_tensor(grad), in_tensor(result),
        kineto_input_int(1), kineto_input_int(KINETO_DTYPE_FLOAT));
     inputs[0] = tensor_like(result);
-    launch_softmax_grad(floats(inputs[0]), floats(grad), floats(result), true, rows_of(grad),
-                        width_of(grad));
+    launch_softmax_grad(floats(inputs[0]), floats(grad), floats(result), true, count_rows(grad),
+                        get_width(grad));
     op_end(&op, inputs[0]);
 }
 
-/* The result is what its gradient needs. */
-static tensor *softmax_finish(const node_type *type, tensor *x, bool logarithm)
+/* Softmax or its logarithm. The gradient needs the result, so the node keeps a reference to it. */
+static tensor *run_softmax(const node_type *type, tensor *x, bool logarithm)
 {
     tensor *out = tensor_like(x);
-    launch_softmax(floats(out), floats(x), logarithm, rows_of(x), width_of(x));
+    launch_softmax(floats(out), floats(x), logarithm, count_rows(x), get_width(x));
     node *n = grad_node(type, &x, 1);
     grad_output(n, out, 0);
     if (n) /* a copy of the view: the node must not hold what holds the node */
@@ -173,13 +181,14 @@ static tensor *softmax_finish(const node_type *type, tensor *x, bool logarithm)
     return out;
 }
 
+/* aten::softmax calls aten::_softmax, as PyTorch does. */
 tensor *op_softmax(tensor *x)
 {
     NODE_TYPE(type, "SoftmaxBackward0", softmax_backward);
     OP(op, "aten::softmax", in_tensor(x), kineto_input_int(-1),
        kineto_input_of(KINETO_INPUT_NONE, 0));
     OP(inner, "aten::_softmax", in_tensor(x), kineto_input_int(-1), kineto_input_bool(false));
-    tensor *out = op_end(&inner, softmax_finish(&type, x, false));
+    tensor *out = op_end(&inner, run_softmax(&type, x, false));
     return op_end(&op, out);
 }
 
@@ -189,23 +198,25 @@ static tensor *log_softmax(tensor *x)
     OP(op, "aten::log_softmax", in_tensor(x), kineto_input_int(1),
        kineto_input_of(KINETO_INPUT_NONE, 0));
     OP(inner, "aten::_log_softmax", in_tensor(x), kineto_input_int(1), kineto_input_bool(false));
-    tensor *out = op_end(&inner, softmax_finish(&type, x, true));
+    tensor *out = op_end(&inner, run_softmax(&type, x, true));
     return op_end(&op, out);
 }
 
-/* ---- the loss ------------------------------------------------------------------------------------- */
+/* ---- the loss -------------------------------------------------------------------------------- */
 
+/* Only the logarithms have a gradient, not the targets. */
 static void nll_loss_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
     tensor *grad = outputs[0], *x = n->saved[0], *targets = n->saved[1];
     OP(op, "aten::nll_loss_backward", in_tensor(grad), in_tensor(x), in_tensor(targets),
        kineto_input_of(KINETO_INPUT_NONE, 0), kineto_input_int(1), kineto_input_int(-100));
     inputs[0] = tensor_like(x);
-    launch_nll_loss_grad(floats(inputs[0]), floats(grad), tensor_data(targets), rows_of(x),
-                         width_of(x));
+    launch_nll_loss_grad(floats(inputs[0]), floats(grad), tensor_data(targets), count_rows(x),
+                         get_width(x));
     op_end(&op, inputs[0]);
 }
 
+/* The mean over all rows. */
 static tensor *nll_loss(tensor *x, tensor *targets)
 {
     NODE_TYPE(type, "NllLossBackward0", nll_loss_backward);
@@ -214,7 +225,7 @@ static tensor *nll_loss(tensor *x, tensor *targets)
     OP(inner, "aten::nll_loss_forward", in_tensor(x), in_tensor(targets),
        kineto_input_of(KINETO_INPUT_NONE, 0), kineto_input_int(1), kineto_input_int(-100));
     tensor *out = tensor_new(KINETO_DTYPE_FLOAT, 0, x->sizes);
-    launch_nll_loss(floats(out), floats(x), tensor_data(targets), rows_of(x), width_of(x));
+    launch_nll_loss(floats(out), floats(x), tensor_data(targets), count_rows(x), get_width(x));
     node *n = grad_node(&type, &x, 1);
     grad_save(n, 0, x);
     grad_save(n, 1, targets);
@@ -223,6 +234,7 @@ static tensor *nll_loss(tensor *x, tensor *targets)
     return op_end(&op, out);
 }
 
+/* aten::cross_entropy_loss is log_softmax followed by nll_loss. */
 tensor *op_cross_entropy(tensor *logits, tensor *targets)
 {
     OP(op, "aten::cross_entropy_loss", in_tensor(logits), in_tensor(targets),

@@ -1,4 +1,4 @@
-/* How operators are told to profilers; views, and copies that make views contiguous. */
+/* Reports of operators to profilers; views, and copies that make views contiguous. */
 #include "device.h"
 #include "kernels.h"
 #include "ops.h"
@@ -8,38 +8,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is told to profilers ------------------------------------------------------------------ */
+/* ---- reports to profilers -------------------------------------------------------------------- */
 
-static _Atomic uint64_t operators;
-static _Thread_local char modules[MAX_MODULES];
+static _Atomic uint64_t operator_count;
+static _Thread_local char module_names[MAX_MODULES];
 
-void op_count(void) { atomic_fetch_add_explicit(&operators, 1, memory_order_relaxed); }
+void op_count(void) { atomic_fetch_add_explicit(&operator_count, 1, memory_order_relaxed); }
 
-uint64_t op_total(void) { return operators; }
+uint64_t op_total(void) { return operator_count; }
 
-const char *module_path(void) { return modules; }
+const char *module_path(void) { return module_names; }
 
 void module_enter(const char *name)
 {
-    size_t length = strlen(modules);
-    snprintf(modules + length, sizeof modules - length, "%s.", name);
+    size_t length = strlen(module_names);
+    snprintf(module_names + length, sizeof module_names - length, "%s.", name);
 }
 
 void module_leave(void)
 {
-    size_t length = strlen(modules);
-    while (length > 1 && modules[length - 2] != '.')
+    size_t length = strlen(module_names);
+    while (length > 1 && module_names[length - 2] != '.')
         length--;
-    modules[length > 1 ? length - 1 : 0] = '\0';
+    module_names[length > 1 ? length - 1 : 0] = '\0';
 }
 
+/* Sets the modules, and the sequence number if a node will be made. */
 kineto_function_info describe(const kineto_input *inputs, size_t count)
 {
     kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
     info.inputs = inputs;
     info.input_count = (uint32_t)count;
     info.sequence_number = grad_next_sequence();
-    info.modules = modules[0] ? modules : NULL;
+    info.modules = module_names[0] ? module_names : NULL;
     return info;
 }
 
@@ -52,8 +53,9 @@ tensor *op_end(kineto_function *op, tensor *output)
     return output;
 }
 
-/* ---- view ---------------------------------------------------------------------------------------- */
+/* ---- view ------------------------------------------------------------------------------------ */
 
+/* Stores the sizes of the input, which the gradient of a view restores. */
 static void keep_sizes(node *n, const tensor *x)
 {
     if (!n)
@@ -67,6 +69,7 @@ static void view_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_reshape(outputs[0], n->rank, n->sizes);
 }
 
+/* The tensor must be contiguous. */
 tensor *op_view(tensor *x, uint32_t rank, const int64_t *sizes)
 {
     NODE_TYPE(type, "ViewBackward0", view_backward);
@@ -85,9 +88,10 @@ tensor *op_reshape(tensor *x, uint32_t rank, const int64_t *sizes)
     return op_end(&op, then(whole, op_view(whole, rank, sizes)));
 }
 
-/* ---- permute ------------------------------------------------------------------------------------- */
+/* ---- permute --------------------------------------------------------------------------------- */
 
-static tensor *permuted(const tensor *x, const int64_t *order)
+/* A view with its dimensions in another order; no data is copied. */
+static tensor *make_permuted_view(const tensor *x, const int64_t *order)
 {
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     for (uint32_t i = 0; i < x->meta.rank; i++) {
@@ -105,11 +109,12 @@ static void permute_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_permute(outputs[0], back);
 }
 
+/* A view: order[i] is the dimension that becomes dimension i. */
 tensor *op_permute(tensor *x, const int64_t *order)
 {
     NODE_TYPE(type, "PermuteBackward0", permute_backward);
     OP(op, "aten::permute", in_tensor(x), kineto_input_ints(order, x->meta.rank));
-    tensor *out = permuted(x, order);
+    tensor *out = make_permuted_view(x, order);
     node *n = grad_node(&type, &x, 1);
     if (n) {
         n->rank = x->meta.rank;
@@ -124,6 +129,7 @@ static void transpose_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_transpose(outputs[0], n->sizes[0], n->sizes[1]);
 }
 
+/* A view with two dimensions exchanged. */
 tensor *op_transpose(tensor *x, int64_t a, int64_t b)
 {
     NODE_TYPE(type, "TransposeBackward0", transpose_backward);
@@ -131,7 +137,7 @@ tensor *op_transpose(tensor *x, int64_t a, int64_t b)
     int64_t order[MAX_RANK] = {0, 1, 2, 3, 4};
     order[a] = b;
     order[b] = a;
-    tensor *out = permuted(x, order);
+    tensor *out = make_permuted_view(x, order);
     node *n = grad_node(&type, &x, 1);
     if (n) {
         n->sizes[0] = a;
@@ -147,6 +153,7 @@ static void t_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = op_t(outputs[0]);
 }
 
+/* aten::t, the transpose of a matrix. */
 tensor *op_t(tensor *x)
 {
     NODE_TYPE(type, "TBackward0", t_backward);
@@ -159,8 +166,9 @@ tensor *op_t(tensor *x)
     return op_end(&op, out);
 }
 
-/* ---- copies -------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
+/* Copies a strided tensor to contiguous memory. */
 static void copy_into(const char *name, void *to, const tensor *x)
 {
     strided s = {.to = to, .from = tensor_data(x), .rank = x->meta.rank};
@@ -176,7 +184,8 @@ static void clone_backward(node *n, tensor *const *outputs, tensor **inputs)
     inputs[0] = tensor_retain(outputs[0]);
 }
 
-static tensor *clone(tensor *x)
+/* A contiguous copy, with a gradient. */
+static tensor *clone_contiguous(tensor *x)
 {
     NODE_TYPE(type, "CloneBackward0", clone_backward);
     OP(op, "aten::clone", in_tensor(x));
@@ -191,12 +200,13 @@ static tensor *clone(tensor *x)
     return op_end(&op, out);
 }
 
+/* Returns the tensor itself if it is contiguous already. */
 tensor *op_contiguous(tensor *x)
 {
     if (tensor_is_contiguous(x))
         return tensor_retain(x);
     OP(op, "aten::contiguous", in_tensor(x));
-    return op_end(&op, clone(x));
+    return op_end(&op, clone_contiguous(x));
 }
 
 tensor *op_detach(tensor *x)
@@ -205,10 +215,11 @@ tensor *op_detach(tensor *x)
     return op_end(&op, tensor_alias(x, x->meta.rank, x->sizes, x->strides, 0));
 }
 
-/* ---- parts --------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-/* Some parts may have no gradient: they count as zero. */
-static tensor *stack(tensor *const *parts, uint32_t count, uint32_t rank, const int64_t *sizes)
+/* Joins gradients of parts; parts without one count as zero. */
+static tensor *stack_parts(tensor *const *parts, uint32_t count, uint32_t rank,
+                           const int64_t *sizes)
 {
     kineto_tensor metas[MAX_OUTPUTS];
     for (uint32_t i = 0; i < count; i++)
@@ -230,9 +241,10 @@ static tensor *stack(tensor *const *parts, uint32_t count, uint32_t rank, const 
 
 static void unbind_backward(node *n, tensor *const *outputs, tensor **inputs)
 {
-    inputs[0] = stack(outputs, (uint32_t)n->sizes[0], n->rank, n->sizes);
+    inputs[0] = stack_parts(outputs, (uint32_t)n->sizes[0], n->rank, n->sizes);
 }
 
+/* Views of the parts; each output has a gradient of its own. */
 void op_unbind(tensor *x, tensor **parts)
 {
     NODE_TYPE(type, "UnbindBackward0", unbind_backward);
@@ -247,8 +259,9 @@ void op_unbind(tensor *x, tensor **parts)
     op_end(&op, NULL);
 }
 
-/* ---- between host and device -------------------------------------------------------------------- */
+/* ---- between host and device ----------------------------------------------------------------- */
 
+/* The data must stay valid until the device has copied it. */
 void op_copy_from_host(tensor *x, const void *data)
 {
     OP(op, "aten::copy_", in_tensor(x), in_tensor(x), kineto_input_bool(false));
@@ -257,6 +270,7 @@ void op_copy_from_host(tensor *x, const void *data)
     op_end(&op, NULL);
 }
 
+/* Waits for the device, since the host needs the value. */
 double op_item(tensor *x)
 {
     float value;

@@ -1,4 +1,5 @@
-/* The profiler around the training loop: its schedule, each cycle, what is written at the end. */
+/* The profiler around the training loop: its schedule, the trace of each cycle, and the reports at
+ * the end, all with the public interface kineto_profile. */
 #include "profile.h"
 #include "device.h"
 
@@ -15,22 +16,24 @@ static profile_totals totals;
 static kineto_profile *profile;
 static char trace_path[1024];
 
-static bool ok(kineto_status status, const kineto_error *err)
+/* Prints the error of a failed call. */
+static bool check_status(kineto_status status, const kineto_error *err)
 {
     if (status != KINETO_OK)
         fprintf(stderr, "transformer: %s\n", err->message);
     return status == KINETO_OK;
 }
 
-/* ---- a cycle ------------------------------------------------------------------------------------- */
+/* ---- a cycle --------------------------------------------------------------------------------- */
 
-static uint64_t peak_kib(void)
+static uint64_t get_peak_kib(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (uint64_t)usage.ru_maxrss;
 }
 
+/* Operators of a trace, to compare with the number that ran. */
 static uint64_t count_operators(const kineto_trace *trace)
 {
     uint64_t count = 0;
@@ -49,19 +52,21 @@ static kineto_status save_trace(kineto_error *err)
     return kineto_profile_save_tensorboard(profile, &where, trace_path, sizeof trace_path, err);
 }
 
-static kineto_status ready(kineto_profile *p, void *user, kineto_error *err)
+/* Called at the end of each cycle, while the trace exists. */
+static kineto_status on_cycle_ready(kineto_profile *p, void *user, kineto_error *err)
 {
     const kineto_trace *trace = kineto_result_trace(kineto_profile_result(p));
     (void)user;
     totals.operators += count_operators(trace);
     totals.lost += kineto_trace_lost(trace);
     if (++totals.cycles <= 3)
-        totals.peak_kib_early = peak_kib();
+        totals.peak_kib_early = get_peak_kib();
     return options.directory && options.each_cycle ? save_trace(err) : KINETO_OK;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
+/* All that PyTorch's profile() records when every option is on. */
 bool profile_start(const profile_options *given)
 {
     kineto_error err;
@@ -84,15 +89,15 @@ bool profile_start(const profile_options *given)
     schedule.repeat = options.repeat;
     o.config = &config;
     o.schedule = &schedule;
-    o.on_trace_ready = ready;
-    return ok(kineto_profile_create(&o, &profile, &err), &err) &&
-           ok(kineto_profile_start(profile, &err), &err);
+    o.on_trace_ready = on_cycle_ready;
+    return check_status(kineto_profile_create(&o, &profile, &err), &err) &&
+           check_status(kineto_profile_start(profile, &err), &err);
 }
 
 bool profile_step(void)
 {
     kineto_error err;
-    return !profile || ok(kineto_profile_step(profile, &err), &err);
+    return !profile || check_status(kineto_profile_step(profile, &err), &err);
 }
 
 bool profile_is_recording(void)
@@ -103,7 +108,7 @@ bool profile_is_recording(void)
 bool profile_stop(void)
 {
     kineto_error err;
-    return !profile || ok(kineto_profile_stop(profile, &err), &err);
+    return !profile || check_status(kineto_profile_stop(profile, &err), &err);
 }
 
 void profile_close(void)
@@ -114,25 +119,25 @@ void profile_close(void)
 
 profile_totals profile_get_totals(void)
 {
-    totals.peak_kib = peak_kib();
+    totals.peak_kib = get_peak_kib();
     return totals;
 }
 
-/* ---- what is written ------------------------------------------------------------------------------ */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 typedef struct file {
     const char *name, *about;
 } file;
 
-static const char *path_of(char *path, size_t bytes, const char *name)
+static const char *make_path(char *path, size_t bytes, const char *name)
 {
     snprintf(path, bytes, "%s/%s", options.directory, name);
     return path;
 }
 
-/* A table on the standard output and in a file. */
-static bool table(const kineto_averages *averages, const char *sort_by, const char *header,
-                  const char *name, uint32_t with_memory)
+/* Prints the first rows of a table and writes all of it to a file. */
+static bool write_table(const kineto_averages *averages, const char *sort_by, const char *header,
+                        const char *name, uint32_t with_memory)
 {
     kineto_error err;
     char path[1024];
@@ -143,57 +148,62 @@ static bool table(const kineto_averages *averages, const char *sort_by, const ch
                               .max_name_width = 42,
                               .memory = with_memory};
     fflush(stdout);
-    if (!ok(kineto_averages_save(averages, &t, "-", &err), &err))
+    if (!check_status(kineto_averages_save(averages, &t, "-", &err), &err))
         return false;
     t.row_limit = -1;
-    return ok(kineto_averages_save(averages, &t, path_of(path, sizeof path, name), &err), &err);
+    return check_status(
+        kineto_averages_save(averages, &t, make_path(path, sizeof path, name), &err), &err);
 }
 
-static bool tables(void)
+/* Time and memory by operator, and device time if there is a device. */
+static bool write_tables(void)
 {
     kineto_error err;
     kineto_averages *averages;
-    if (!ok(kineto_profile_key_averages(profile, NULL, &averages, &err), &err))
+    if (!check_status(kineto_profile_key_averages(profile, NULL, &averages, &err), &err))
         return false;
-    bool good =
-        table(averages, "self_cpu_time_total", "What the host spent its time in", "table-time.txt",
-              KINETO_NO) &&
-        table(averages, device_is_sim() ? "self_device_memory_usage" : "self_cpu_memory_usage",
-              "What took memory", "table-memory.txt", KINETO_YES);
+    bool good = write_table(averages, "self_cpu_time_total", "Host time by operator",
+                            "table-time.txt", KINETO_NO) &&
+                write_table(averages,
+                            device_is_sim() ? "self_device_memory_usage" : "self_cpu_memory_usage",
+                            "Memory by operator", "table-memory.txt", KINETO_YES);
     if (good && device_is_sim())
-        good = table(averages, "self_device_time_total", "What the device spent its time in",
-                     "table-device.txt", KINETO_NO);
+        good = write_table(averages, "self_device_time_total", "Device time by operator",
+                           "table-device.txt", KINETO_NO);
     kineto_averages_release(averages);
     return good;
 }
 
-static bool stacks(void)
+/* Folded stacks of self CPU time, for flame graphs. */
+static bool write_stacks(void)
 {
     kineto_error err;
     kineto_function_events *events;
     char path[1024];
     kineto_stacks_options s = {.size = sizeof s, .merge = true, .functions = true};
-    if (!ok(kineto_profile_events(profile, &events, &err), &err))
+    if (!check_status(kineto_profile_events(profile, &events, &err), &err))
         return false;
     kineto_status status =
-        kineto_stacks_save(events, &s, path_of(path, sizeof path, "stacks.folded"), NULL, &err);
+        kineto_stacks_save(events, &s, make_path(path, sizeof path, "stacks.folded"), NULL, &err);
     kineto_function_events_release(events);
-    return ok(status, &err);
+    return check_status(status, &err);
 }
 
-static bool memory(void)
+/* Memory over time in all three formats. */
+static bool write_memory(void)
 {
     static const char *const names[] = {"memory.html", "memory.json", "memory.raw.json.gz"};
     kineto_error err;
     char path[1024];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!ok(kineto_profile_export_memory_timeline(profile, path_of(path, sizeof path, names[i]),
-                                                      NULL, &err),
-                &err))
+        if (!check_status(kineto_profile_export_memory_timeline(
+                              profile, make_path(path, sizeof path, names[i]), NULL, &err),
+                          &err))
             return false;
     return true;
 }
 
+/* Says which file is for which tool. */
 static void list_files(void)
 {
     static const file files[] = {
@@ -208,6 +218,7 @@ static void list_files(void)
             printf("  %s/%s\n      %s\n", options.directory, files[i].name, files[i].about);
 }
 
+/* Reports are made from the last cycle. */
 bool profile_report(void)
 {
     kineto_error err;
@@ -215,17 +226,17 @@ bool profile_report(void)
     if (!profile || !options.directory)
         return true;
     if (!kineto_profile_result(profile)) {
-        fprintf(stderr, "transformer: the run ended before a cycle of the profiler did: more "
+        fprintf(stderr, "transformer: the run ended before a cycle of the profiler; use more "
                         "--steps, or less --wait and --active\n");
         return false;
     }
-    if (!options.each_cycle && !ok(save_trace(&err), &err))
+    if (!options.each_cycle && !check_status(save_trace(&err), &err))
         return false;
-    if (!tables() || (options.stacks && !stacks()) || !memory())
+    if (!write_tables() || (options.stacks && !write_stacks()) || !write_memory())
         return false;
-    if (!ok(kineto_profile_export_execution_trace(
-                profile, path_of(path, sizeof path, "execution_trace.json"), &err),
-            &err))
+    if (!check_status(kineto_profile_export_execution_trace(
+                          profile, make_path(path, sizeof path, "execution_trace.json"), &err),
+                      &err))
         return false;
     list_files();
     return true;

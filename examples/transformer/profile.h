@@ -1,4 +1,4 @@
-/* The profiler around the training loop, and what is written when it is over. */
+/* The profiler around the training loop, and the reports that are written at the end. */
 #ifndef TRANSFORMER_PROFILE_H
 #define TRANSFORMER_PROFILE_H
 
@@ -6,26 +6,29 @@
 #include <stdint.h>
 
 typedef struct profile_options {
-    const char *directory; /* NULL: nothing is written */
+    /* NULL: nothing is written. */
+    const char *directory;
     uint64_t wait, warmup, active, repeat;
     uint64_t buffer_mib;
     bool stacks;
-    bool each_cycle; /* write the trace of each cycle, else that of the last one */
+    /* Write the trace of each cycle, else only that of the last one. */
+    bool each_cycle;
 } profile_options;
 
-/* What was recorded, over all cycles. */
+/* Totals over all cycles. */
 typedef struct profile_totals {
     uint64_t cycles, operators, lost;
-    uint64_t peak_kib_early, peak_kib; /* memory of the process: after three cycles, at the end */
+    /* Peak memory of the process after three cycles and now. */
+    uint64_t peak_kib_early, peak_kib;
 } profile_totals;
 
-/* All return false after having printed what went wrong. */
+/* Functions that return bool print an error before they return false. */
 bool profile_start(const profile_options *options);
 bool profile_step(void);
-/* Is the step that runs now one that will be kept? */
+/* True if the current step is recorded and kept. */
 bool profile_is_recording(void);
 bool profile_stop(void);
-/* The tables on the standard output, the files in the directory. */
+/* Print the tables and write the files to the directory. */
 bool profile_report(void);
 void profile_close(void);
 profile_totals profile_get_totals(void);

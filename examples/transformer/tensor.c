@@ -1,4 +1,4 @@
-/* The allocator that keeps what is given back and reports it; tensors as counted views. */
+/* The caching allocator, which reports to profilers; tensors as counted views. */
 #include "tensor.h"
 #include "device.h"
 
@@ -7,25 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* What is free is kept by its size, so that a training loop comes to need nothing new. The lists do
- * not lie in that memory: the device may still work on what the program has given back. What gets
- * it next is queued behind that. */
+/* Released memory is cached by size, so that a training loop soon allocates nothing new. The lists
+ * are outside of that memory, because the device may still use memory that the program has
+ * released; later users of it are queued after that work. */
 enum { GRANULE = 512, BUCKETS = 64 };
 typedef struct block {
     struct block *next;
-    void *data; /* NULL: an entry without memory */
+    /* NULL: an entry without memory. */
+    void *data;
     size_t bytes;
 } block;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t allocator_lock = PTHREAD_MUTEX_INITIALIZER;
 static block *cached[BUCKETS], *spare;
 static memory_statistics statistics;
 
-static size_t rounded(size_t bytes) { return (bytes + GRANULE) / GRANULE * GRANULE; }
+static size_t round_up_bytes(size_t bytes) { return (bytes + GRANULE) / GRANULE * GRANULE; }
 
-static block **bucket_of(size_t bytes) { return &cached[bytes / GRANULE % BUCKETS]; }
+static block **get_bucket(size_t bytes) { return &cached[bytes / GRANULE % BUCKETS]; }
 
 static void out_of_memory(void)
 {
@@ -41,7 +42,8 @@ void *zeroed(size_t count, size_t bytes)
     return memory;
 }
 
-static kineto_memory_event event_of(const void *data, int64_t bytes)
+/* A change of the memory in use. The lock is held, so that totals are consistent. */
+static kineto_memory_event make_memory_event(const void *data, int64_t bytes)
 {
     return (kineto_memory_event){
         .size = sizeof(kineto_memory_event),
@@ -54,9 +56,10 @@ static kineto_memory_event event_of(const void *data, int64_t bytes)
     };
 }
 
+/* Takes memory of exactly this size from the cache; NULL: there is none. The lock is held. */
 static void *take_cached(size_t bytes)
 {
-    for (block **at = bucket_of(bytes); *at; at = &(*at)->next)
+    for (block **at = get_bucket(bytes); *at; at = &(*at)->next)
         if ((*at)->bytes == bytes) {
             block *found = *at;
             void *data = found->data;
@@ -68,19 +71,22 @@ static void *take_cached(size_t bytes)
     return NULL;
 }
 
-static void cache(void *data, size_t bytes)
+/* Puts memory into the cache. The lock is held. */
+static void cache_block(void *data, size_t bytes)
 {
     block *entry = spare ? spare : zeroed(1, sizeof *entry);
     if (spare)
         spare = entry->next;
-    *entry = (block){*bucket_of(bytes), data, bytes};
-    *bucket_of(bytes) = entry;
+    *entry = (block){*get_bucket(bytes), data, bytes};
+    *get_bucket(bytes) = entry;
 }
 
+/* Cached memory of the same size if there is any. The event is reported under the lock, so that
+ * events are in the order of changes. */
 void *memory_allocate(size_t bytes)
 {
-    bytes = rounded(bytes);
-    pthread_mutex_lock(&lock);
+    bytes = round_up_bytes(bytes);
+    pthread_mutex_lock(&allocator_lock);
     void *data = take_cached(bytes);
     if (!data) {
         data = aligned_alloc(64, bytes);
@@ -91,37 +97,39 @@ void *memory_allocate(size_t bytes)
         if (statistics.allocated_bytes > statistics.peak_bytes)
             statistics.peak_bytes = statistics.allocated_bytes;
     }
-    kineto_memory_event event = event_of(data, (int64_t)bytes);
+    kineto_memory_event event = make_memory_event(data, (int64_t)bytes);
     if (data)
         kineto_memory(&event);
     else
         kineto_out_of_memory(&event);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&allocator_lock);
     if (!data)
         out_of_memory();
     return data;
 }
 
+/* The memory goes to the cache: kernels that are queued may still use it. */
 void memory_free(void *data, size_t bytes)
 {
-    bytes = rounded(bytes);
-    pthread_mutex_lock(&lock);
+    bytes = round_up_bytes(bytes);
+    pthread_mutex_lock(&allocator_lock);
     statistics.allocated_bytes -= bytes;
-    kineto_memory_event event = event_of(data, -(int64_t)bytes);
+    kineto_memory_event event = make_memory_event(data, -(int64_t)bytes);
     kineto_memory(&event);
-    cache(data, bytes);
-    pthread_mutex_unlock(&lock);
+    cache_block(data, bytes);
+    pthread_mutex_unlock(&allocator_lock);
 }
 
 memory_statistics memory_get_statistics(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&allocator_lock);
     memory_statistics result = statistics;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&allocator_lock);
     return result;
 }
 
-static void drop(block **list)
+/* Frees cached memory and the entries. The lock is held. */
+static void free_block_list(block **list)
 {
     while (*list) {
         block *first = *list;
@@ -134,22 +142,25 @@ static void drop(block **list)
 
 void memory_empty_cache(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&allocator_lock);
     for (int i = 0; i < BUCKETS; i++)
-        drop(&cached[i]);
-    drop(&spare);
-    pthread_mutex_unlock(&lock);
+        free_block_list(&cached[i]);
+    free_block_list(&spare);
+    pthread_mutex_unlock(&allocator_lock);
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static size_t dtype_bytes(uint32_t dtype)
 {
-    return dtype == KINETO_DTYPE_INT64 ? 8 : dtype == KINETO_DTYPE_BOOL ? 1 : 4;
+    if (dtype == KINETO_DTYPE_INT64)
+        return 8;
+    return dtype == KINETO_DTYPE_BOOL ? 1 : 4;
 }
 
-static tensor *make(storage *memory, uint32_t dtype, uint32_t rank, const int64_t *sizes,
-                    const int64_t *strides, int64_t offset)
+/* A tensor over `memory`, whose reference it takes over. */
+static tensor *create_view(storage *memory, uint32_t dtype, uint32_t rank, const int64_t *sizes,
+                           const int64_t *strides, int64_t offset)
 {
     static uint64_t last_id;
     tensor *x = zeroed(1, sizeof *x);
@@ -168,13 +179,14 @@ static tensor *make(storage *memory, uint32_t dtype, uint32_t rank, const int64_
         .dtype = (uint8_t)dtype,
         .device_type = device_is_sim() ? KINETO_DEVICE_PRIVATEUSE1 : KINETO_DEVICE_CPU,
         .device_index = device_is_sim() ? 0 : -1,
-        .id = ++last_id, /* threads that make tensors take turns */
+        .id = ++last_id, /* without a lock: threads create tensors one at a time */
         .storage_id = (uint64_t)(uintptr_t)memory->data,
         .storage_offset = offset,
     };
     return x;
 }
 
+/* The memory is owned by the first view. */
 tensor *tensor_new(kineto_dtype dtype, uint32_t rank, const int64_t *sizes)
 {
     storage *memory = zeroed(1, sizeof *memory);
@@ -183,7 +195,7 @@ tensor *tensor_new(kineto_dtype dtype, uint32_t rank, const int64_t *sizes)
     for (uint32_t i = 0; i < rank; i++)
         memory->bytes *= (size_t)sizes[i];
     memory->data = memory_allocate(memory->bytes);
-    return make(memory, dtype, rank, sizes, NULL, 0);
+    return create_view(memory, dtype, rank, sizes, NULL, 0);
 }
 
 tensor *tensor_like(const tensor *x)
@@ -195,7 +207,8 @@ tensor *tensor_alias(const tensor *x, uint32_t rank, const int64_t *sizes, const
                      int64_t offset)
 {
     x->memory->references++;
-    return make(x->memory, x->meta.dtype, rank, sizes, strides, x->meta.storage_offset + offset);
+    return create_view(x->memory, x->meta.dtype, rank, sizes, strides,
+                       x->meta.storage_offset + offset);
 }
 
 tensor *tensor_retain(tensor *x)
@@ -204,6 +217,7 @@ tensor *tensor_retain(tensor *x)
     return x;
 }
 
+/* The last view frees the memory. */
 void tensor_release(tensor *x)
 {
     if (!x || --x->references)
@@ -235,6 +249,7 @@ size_t tensor_bytes(const tensor *x)
     return (size_t)tensor_count(x) * dtype_bytes(x->meta.dtype);
 }
 
+/* Dimensions of size 1 may have any stride. */
 bool tensor_is_contiguous(const tensor *x)
 {
     int64_t stride = 1;

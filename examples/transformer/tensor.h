@@ -1,5 +1,5 @@
-/* Tensors: counted views of memory from an allocator that keeps what is given back and tells
- * profilers what it gives and takes. */
+/* Tensors: reference-counted views of memory from an allocator that caches released memory and
+ * reports allocations to profilers, as PyTorch's allocators do. */
 #ifndef TRANSFORMER_TENSOR_H
 #define TRANSFORMER_TENSOR_H
 
@@ -9,7 +9,7 @@
 
 #define MAX_RANK 5
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 typedef struct memory_statistics {
     uint64_t allocated_bytes, reserved_bytes, peak_bytes;
@@ -18,13 +18,13 @@ typedef struct memory_statistics {
 void *memory_allocate(size_t bytes);
 void memory_free(void *data, size_t bytes);
 memory_statistics memory_get_statistics(void);
-/* Give back to the system what nobody uses. */
+/* Return cached memory to the system. */
 void memory_empty_cache(void);
 
-/* calloc that ends the program when there is no memory. */
+/* calloc that exits the program if out of memory. */
 void *zeroed(size_t count, size_t bytes);
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 typedef struct storage {
     void *data;
@@ -35,24 +35,26 @@ typedef struct storage {
 struct node;
 
 typedef struct tensor {
-    kineto_tensor meta; /* what profilers see; points into this tensor */
+    /* What profilers see; points into this tensor. */
+    kineto_tensor meta;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
     storage *memory;
     uint32_t references;
     bool requires_grad;
-    struct node *grad_node; /* what computed it; NULL: a leaf. Belongs to the tape */
+    /* The operator that computed it, owned by the tape; NULL: a leaf. */
+    struct node *grad_node;
     uint32_t grad_output;
     struct tensor *grad; /* of a leaf */
 } tensor;
 
-/* A new one with memory of its own that holds anything. */
+/* A new tensor with uninitialised memory of its own. */
 tensor *tensor_new(kineto_dtype dtype, uint32_t rank, const int64_t *sizes);
 tensor *tensor_like(const tensor *x);
 /* Another view of the same memory; strides NULL: contiguous. The offset is in elements. */
 tensor *tensor_alias(const tensor *x, uint32_t rank, const int64_t *sizes, const int64_t *strides,
                      int64_t offset);
 tensor *tensor_retain(tensor *x);
-/* NULL is fine. */
+/* NULL is ignored. */
 void tensor_release(tensor *x);
 /* Release the first, return the second: x = then(x, gelu(x)). */
 tensor *then(tensor *old, tensor *result);
@@ -62,7 +64,7 @@ size_t tensor_bytes(const tensor *x);
 bool tensor_is_contiguous(const tensor *x);
 void *tensor_data(const tensor *x);
 static inline float *floats(const tensor *x) { return tensor_data(x); }
-/* What a profiler is told of it. */
+/* The tensor as an input that profilers record. */
 static inline kineto_input in_tensor(const tensor *x)
 {
     return kineto_input_tensor(x ? &x->meta : NULL);

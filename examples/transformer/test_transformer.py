@@ -364,11 +364,11 @@ def test_long(work):
 
 
 def test_misuse(work):
-    for arguments, text in [(["--steps", "0"], "no number"), (["--steps", "x"], "no number"),
-                            (["--heads", "3"], "multiple"), (["--layers", "17"], "no number"),
-                            (["--rate", "2"], "no rate"), (["more"], "too much"), (["--what"], "")]:
+    for arguments, text in [(["--steps", "0"], "expected a number"), (["--steps", "x"], "expected a number"),
+                            (["--heads", "3"], "multiple"), (["--layers", "17"], "expected a number"),
+                            (["--rate", "2"], "expected a rate"), (["more"], "unexpected argument"), (["--what"], "")]:
         expect(text in run(arguments, 2), f"{arguments}: no word of '{text}'")
-    expect("no device" in run(["--device", "moon"], 1), "a device that there is not")
+    expect("unknown device" in run(["--device", "moon"], 1), "a device that there is not")
     expect("before a cycle" in run(["--steps", "2", "--profile", work, *SMALL], 1), "too few steps")
     blocked = work + "/file"
     open(blocked, "w").close()

@@ -1,6 +1,6 @@
-/* A small plug-in, of the kind that the interface's first revisions knew: it delivers everything
- * when recording is over. Its device is imaginary: a kernel beats every millisecond, whatever the
- * program does. plugins/sim in ckineto's tree is the example that uses everything. */
+/* A small plug-in for the first revisions of the interface: it delivers everything after recording
+ * has ended. Its device is imaginary: a kernel runs every millisecond, whatever the program does.
+ * plugins/sim in ckineto's tree uses all features of the interface. */
 #include <ckineto/plugin.h>
 
 #include <stdio.h>
@@ -17,15 +17,17 @@ struct KinetoPlugin_ProfilerHandle {
     int64_t start_ns, stop_ns; /* 0: not yet */
 };
 
-static int64_t utc_ns(void)
+/* The first revisions of the interface have times in UTC. */
+static int64_t get_utc_ns(void)
 {
     struct timespec t;
     timespec_get(&t, TIME_UTC);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Asked before there is a profiler: who are you, and what can you record? */
-static int query(KinetoPlugin_ProfilerQuery_Params *p)
+/* Called before a session exists: the plug-in's name and the kinds of activities that it
+ * records. */
+static int query_acme(KinetoPlugin_ProfilerQuery_Params *p)
 {
     if (!KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerQuery_Params, supportedActivityTypesMaxLen))
         return 1;
@@ -35,8 +37,8 @@ static int query(KinetoPlugin_ProfilerQuery_Params *p)
     return 0;
 }
 
-/* A session begins; these kinds of what we named are enabled. */
-static int create(KinetoPlugin_ProfilerCreate_Params *p)
+/* A session begins, with the enabled kinds among those of query_acme. */
+static int create_acme_session(KinetoPlugin_ProfilerCreate_Params *p)
 {
     if (!KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerCreate_Params, pProfilerHandle))
         return 1;
@@ -54,27 +56,28 @@ static int create(KinetoPlugin_ProfilerCreate_Params *p)
     return 0;
 }
 
-/* From here the device would write its log … */
-static int start(KinetoPlugin_ProfilerStart_Params *p)
+/* From here on a real device would write its log … */
+static int start_acme_session(KinetoPlugin_ProfilerStart_Params *p)
 {
     if (!KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerStart_Params, pProfilerHandle) ||
         p->pProfilerHandle->start_ns)
         return 1;
-    p->pProfilerHandle->start_ns = utc_ns();
+    p->pProfilerHandle->start_ns = get_utc_ns();
     return 0;
 }
 
-/* … to here. */
-static int stop(KinetoPlugin_ProfilerStop_Params *p)
+/* … until here. */
+static int stop_acme_session(KinetoPlugin_ProfilerStop_Params *p)
 {
     if (!KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) ||
         !p->pProfilerHandle->start_ns || p->pProfilerHandle->stop_ns)
         return 1;
-    p->pProfilerHandle->stop_ns = utc_ns();
+    p->pProfilerHandle->stop_ns = get_utc_ns();
     return 0;
 }
 
-static void deliver(const KinetoPlugin_TraceBuilder *b, int64_t start_ns, int64_t number)
+/* One activity with its name and one value, which is JSON text in this revision. */
+static void deliver_beat(const KinetoPlugin_TraceBuilder *b, int64_t start_ns, int64_t number)
 {
     KinetoPlugin_ProfileEvent event = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId),
@@ -84,15 +87,15 @@ static void deliver(const KinetoPlugin_TraceBuilder *b, int64_t start_ns, int64_
         .deviceId = DEVICE,
         .resourceId = QUEUE};
     char json[24];
-    snprintf(json, sizeof json, "%lld", (long long)number); /* values are JSON text */
+    snprintf(json, sizeof json, "%lld", (long long)number); /* metadata is JSON text */
     if (b->addEvent(b->pTraceBuilderHandle, &event) != 0)
-        return; /* the host counts what it does not take */
+        return; /* the host counts what it refuses */
     b->setLastEventName(b->pTraceBuilderHandle, "heartbeat");
     b->addLastEventMetadata(b->pTraceBuilderHandle, "number", json);
 }
 
-/* The log is read; what the host is given, it copies. */
-static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
+/* Reads the log and delivers it. The host copies everything. */
+static int process_acme_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
 {
     if (!KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder))
         return 1;
@@ -113,12 +116,12 @@ static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
     b->addResourceInfo(b->pTraceBuilderHandle, &queue);
     int64_t at = session->start_ns;
     for (int64_t n = 0; at + BEAT_NS <= session->stop_ns; n++, at += PERIOD_NS)
-        deliver(b, at, n);
-    session->wanted = false; /* once */
+        deliver_beat(b, at, n);
+    session->wanted = false; /* deliver once */
     return 0;
 }
 
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
+static int destroy_acme_session(KinetoPlugin_ProfilerDestroy_Params *p)
 {
     if (!KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle))
         return 1;
@@ -128,12 +131,12 @@ static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
 
 static const KinetoPlugin_ProfilerInterface profiler = {
     .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents),
-    .profilerCreate = create,
-    .profilerDestroy = destroy,
-    .profilerQuery = query,
-    .profilerStart = start,
-    .profilerStop = stop,
-    .profilerProcessEvents = process_events};
+    .profilerCreate = create_acme_session,
+    .profilerDestroy = destroy_acme_session,
+    .profilerQuery = query_acme,
+    .profilerStart = start_acme_session,
+    .profilerStop = stop_acme_session,
+    .profilerProcessEvents = process_acme_events};
 
 __attribute__((visibility("default"))) int KinetoPlugin_register(const KinetoPlugin_Registry *r);
 int KinetoPlugin_register(const KinetoPlugin_Registry *r)
@@ -141,7 +144,7 @@ int KinetoPlugin_register(const KinetoPlugin_Registry *r)
     return r->registerProfiler(r->pRegistryHandle, &profiler);
 }
 
-/* For `ckineto plugin check`: a beat or more for each piece of work that it wants. */
+/* For `ckineto plugin check`: lets the device run for at least `count` beats. */
 __attribute__((visibility("default"))) int KinetoPlugin_exercise(uint32_t count);
 int KinetoPlugin_exercise(uint32_t count)
 {

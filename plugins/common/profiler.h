@@ -1,5 +1,5 @@
-/* What profilers of ours answer a host alike. Like the plug-ins themselves it sees public headers
- * only. */
+/* Helpers that the profiler plug-ins of this repository share for answering a host. Like the
+ * plug-ins themselves this header sees public headers only. */
 #ifndef PLUGINS_PROFILER_H
 #define PLUGINS_PROFILER_H
 
@@ -7,12 +7,12 @@
 
 #include <stdio.h>
 
-/* Are parameters as long as they have always been? Later members are asked for where they are used.
- */
+/* True if parameters have all members up to `last`, the last one of the first version of the
+ * interface. Later members are checked where they are used. */
 #define PLUGIN_IS_WHOLE(params, Type, last) ((params) && KINETO_PLUGIN_HAS(params, Type, last))
 
-/** Bit per type that a session wants; a host that does not say wants all. Types of plug-ins' own
- * have no bit. */
+/** One bit for each activity type that a session wants; a host that is too old to say gets all
+ * types. Types that plug-ins registered themselves have no bit. */
 static inline uint64_t plugin_types_wanted(const KinetoPlugin_ProfilerCreate_Params *params)
 {
     uint64_t types = 0;
@@ -26,7 +26,8 @@ static inline uint64_t plugin_types_wanted(const KinetoPlugin_ProfilerCreate_Par
     return types;
 }
 
-/** Answer profilerQuery: as much of it as the host asks for, and has room for. */
+/** Answer profilerQuery: the texts and types that the host requests, cut to the size of its
+ * buffers. */
 static inline int plugin_query(KinetoPlugin_ProfilerQuery_Params *params, const char *name,
                                const char *vendor, const int32_t *types, size_t count)
 {
@@ -42,7 +43,7 @@ static inline int plugin_query(KinetoPlugin_ProfilerQuery_Params *params, const 
     return 0;
 }
 
-/** The builder to deliver to while the program runs; NULL: the host is too old to have one. */
+/** The builder to deliver to while the program runs; NULL: the host is too old and has none. */
 static inline const KinetoPlugin_TraceBuilder *
 plugin_live_builder(const KinetoPlugin_ProfilerStart_Params *params)
 {

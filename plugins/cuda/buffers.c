@@ -1,7 +1,8 @@
-/* Buffers between CUPTI and us. CUPTI asks for one on threads of its own and of the program, and
- * hands it back when it is full, or when somebody flushes. All that are read are made before the
- * window: when none is free CUPTI gets none, drops, and says how many. One that cannot do without
- * gets spare ones, whose records are counted and thrown away. */
+/* Buffers between CUPTI and us. CUPTI requests one on threads of its own and of the program, and
+ * returns it when it is full or flushed. All buffers are allocated before the session: when none is
+ * free CUPTI gets none, drops records, and reports how many. Versions of CUPTI that cannot handle
+ * that get spare buffers, whose records are counted and dropped. Lock order: reader_lock before the
+ * pool's mutex. */
 #include "cuda.h"
 
 #include <stdio.h>
@@ -9,70 +10,74 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef struct buffer {
+typedef struct cupti_buffer {
     uint8_t *memory;
     size_t valid;
-    bool out;  /* CUPTI has it */
-    bool told; /* and should have given it back */
-    struct buffer *next;
-} buffer;
+    bool out;          /* CUPTI has it */
+    bool counted_kept; /* counted as not returned */
+    struct cupti_buffer *next;
+} cupti_buffer;
 
-/* A buffer that is not read. */
-typedef struct spare {
-    struct spare *next;
+/* A small buffer beyond the bound, which is never read. */
+typedef struct spare_buffer {
+    struct spare_buffer *next;
     _Alignas(8) uint8_t memory[];
-} spare;
+} spare_buffer;
 
-typedef struct pool {
-    pthread_mutex_t mutex;  /* all below; held for a few instructions */
-    pthread_cond_t changed; /* something was filled, or the thread is to end */
-    buffer *all, *free;
-    buffer *filled, **filled_end; /* in the order in which they came */
+typedef struct buffer_pool {
+    /* All below; held for a few instructions. */
+    pthread_mutex_t mutex;
+    /* A buffer was filled, or the thread must end. */
+    pthread_cond_t changed;
+    cupti_buffer *all, *free;
+    cupti_buffer *filled, **filled_end; /* in the order in which they came */
     size_t count;
     uint8_t *memory;
-    spare *spares; /* that CUPTI has */
+    spare_buffer *spares; /* those that CUPTI has */
     bool never_refuse;
-    bool short_of; /* there was none to give */
-    bool open;     /* what comes is wanted */
-    bool running;  /* the thread */
+    bool short_of; /* a request was refused: flush soon */
+    bool open;     /* a session reads records; else they are late */
+    bool running;  /* the reader thread */
     pthread_t thread;
     cp_buffer_stats stats;
-} pool;
+} buffer_pool;
 
-static pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-/* One reader at a time: the thread, or who drains. Taken before the pool's. */
-static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static buffer_pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+/* Held by the one that reads: the thread, or a caller that drains. */
+static pthread_mutex_t reader_lock = PTHREAD_MUTEX_INITIALIZER;
 static cp_decoder *decoder;
 
-/* ---- making them ---------------------------------------------------------------------------------- */
+/* ---- allocation ------------------------------------------------------------------------------ */
 
-static void list_all(void)
+/* All buffers become free. The caller holds the mutex, or no other thread exists. */
+static void reset_lists(void)
 {
     p.free = NULL;
     p.filled = NULL;
     p.filled_end = &p.filled;
     for (size_t i = 0; i < p.count; i++) {
-        p.all[i] = (buffer){.memory = p.memory + i * CP_BUFFER_BYTES, .next = p.free};
+        p.all[i] = (cupti_buffer){.memory = p.memory + i * CP_BUFFER_BYTES, .next = p.free};
         p.free = &p.all[i];
     }
 }
 
-/* The mutex is held. Who has what is in neither list: CUPTI, or who counts what came late. */
-static bool some_are_out(void)
+/* True if a buffer is in neither list: CUPTI has it, or its late records are being counted. The
+ * mutex is held. */
+static bool has_buffers_out(void)
 {
     size_t here = 0;
-    for (const buffer *b = p.free; b; b = b->next)
+    for (const cupti_buffer *b = p.free; b; b = b->next)
         here++;
-    for (const buffer *b = p.filled; b; b = b->next)
+    for (const cupti_buffer *b = p.filled; b; b = b->next)
         here++;
     return here != p.count;
 }
 
-/* False: somebody still has one of them, so they stay. */
-static bool give_back(void)
+/* Frees all buffers. False: one of them is still in use, so all stay. */
+static bool free_pool(void)
 {
     pthread_mutex_lock(&p.mutex);
-    if (some_are_out()) {
+    if (has_buffers_out()) {
         pthread_mutex_unlock(&p.mutex);
         return false;
     }
@@ -91,16 +96,16 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
 {
     size_t count = bound_bytes / CP_BUFFER_BYTES;
     count = count < 2 ? 2 : count;
-    if (p.all && (p.count == count || !give_back()))
+    if (p.all && (p.count == count || !free_pool()))
         return true;
     size_t bytes = count * CP_BUFFER_BYTES;
-    buffer *all = calloc(count, sizeof *all);
-    /* Touched now: a page fault in the window would be the program's time. */
+    cupti_buffer *all = calloc(count, sizeof *all);
+    /* Populated now: page faults during the session would cost the program's time. */
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (!all || memory == MAP_FAILED) {
         snprintf(why, CP_TEXT_BYTES,
-                 "no memory for %zu MiB of buffers: ask for less with "
+                 "out of memory: %zu MiB of buffers; reduce "
                  "cuda.buffer_bytes",
                  bytes >> 20);
         free(all);
@@ -108,18 +113,18 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
             (void)munmap(memory, bytes);
         return false;
     }
-    cp_condition_init(&p.changed); /* nobody waits: there is no thread */
+    cp_condition_init(&p.changed); /* no thread waits for it yet */
     pthread_mutex_lock(&p.mutex);
     p.all = all;
     p.memory = memory;
     p.count = count;
     p.stats = (cp_buffer_stats){.peak_bytes = bytes};
-    list_all();
+    reset_lists();
     pthread_mutex_unlock(&p.mutex);
     return true;
 }
 
-/* ---- CUPTI's callbacks ------------------------------------------------------------------------------ */
+/* ---- CUPTI's callbacks ----------------------------------------------------------------------- */
 
 void cp_buffers_never_refuse(bool never)
 {
@@ -128,10 +133,11 @@ void cp_buffers_never_refuse(bool never)
     pthread_mutex_unlock(&p.mutex);
 }
 
-/* NULL: it may be refused, or there is no memory at all. The mutex is held. */
-static uint8_t *take_spare(void)
+/* A spare buffer for CUPTI; NULL: the request may be refused, or out of memory. The mutex is
+ * held. */
+static uint8_t *allocate_spare(void)
 {
-    spare *s = p.never_refuse ? malloc(sizeof *s + CP_SPARE_BYTES) : NULL;
+    spare_buffer *s = p.never_refuse ? malloc(sizeof *s + CP_SPARE_BYTES) : NULL;
     if (!s)
         return NULL;
     s->next = p.spares;
@@ -139,15 +145,16 @@ static uint8_t *take_spare(void)
     return s->memory;
 }
 
+/* CUPTI requests a buffer, on any thread. Nothing is allocated here except spare buffers. */
 void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *max_records)
 {
     pthread_mutex_lock(&p.mutex);
-    buffer *b = p.free;
-    uint8_t *other = b ? NULL : take_spare();
+    cupti_buffer *b = p.free;
+    uint8_t *other = b ? NULL : allocate_spare();
     if (b) {
         p.free = b->next;
         b->out = true;
-        b->told = false;
+        b->counted_kept = false;
         memset(b->memory, 0, sizeof(uint32_t)); /* the kind of its first record: none */
     } else {
         p.stats.refused++;
@@ -160,11 +167,11 @@ void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *ma
     *max_records = 0; /* as many as fit */
 }
 
-/* Ours no more; NULL: none of ours. */
-static spare *spare_of(const uint8_t *memory)
+/* Takes a spare buffer out of the list; NULL: the memory is not a spare. */
+static spare_buffer *remove_spare(const uint8_t *memory)
 {
     pthread_mutex_lock(&p.mutex);
-    spare **at = &p.spares, *found;
+    spare_buffer **at = &p.spares, *found;
     while (*at && (*at)->memory != memory)
         at = &(*at)->next;
     found = *at;
@@ -174,8 +181,9 @@ static spare *spare_of(const uint8_t *memory)
     return found;
 }
 
-/* Whose memory is it? NULL: none of ours, or one of a pool that is gone. */
-static buffer *buffer_of(const uint8_t *memory)
+/* The buffer with this memory; NULL: it is unknown, or of a pool that was freed. The mutex is
+ * held. */
+static cupti_buffer *find_buffer(const uint8_t *memory)
 {
     size_t offset = (size_t)(memory - p.memory);
     if (!p.memory || memory < p.memory || offset / CP_BUFFER_BYTES >= p.count)
@@ -183,7 +191,8 @@ static buffer *buffer_of(const uint8_t *memory)
     return &p.all[offset / CP_BUFFER_BYTES];
 }
 
-static void append_filled(buffer *b, size_t valid)
+/* Queues a buffer for the reader. CUPTI's size is not trusted. The mutex is held. */
+static void append_filled_buffer(cupti_buffer *b, size_t valid)
 {
     b->valid = valid > CP_BUFFER_BYTES ? CP_BUFFER_BYTES : valid;
     b->next = NULL;
@@ -192,14 +201,15 @@ static void append_filled(buffer *b, size_t valid)
     p.stats.filled++;
 }
 
-static void give_free(buffer *b)
+static void push_free_buffer(cupti_buffer *b)
 {
     b->next = p.free;
     p.free = b;
 }
 
-/* CUPTI counts what it drops by context and stream, and starts again at 0 when it was asked. */
-static void ask_dropped(cp_context context, uint32_t stream)
+/* Adds the records that CUPTI dropped. It counts them per context and stream, and from 0 again
+ * after each query. */
+static void add_dropped_records(cp_context context, uint32_t stream)
 {
     size_t dropped = 0;
     if (cp_cupti.dropped && cp_cupti.dropped(context, stream, &dropped) == CP_SUCCESS && dropped) {
@@ -209,19 +219,21 @@ static void ask_dropped(cp_context context, uint32_t stream)
     }
 }
 
+/* Counts the records in a buffer that will not be read. */
 static uint64_t count_records(uint8_t *memory, size_t valid)
 {
     uint64_t count = 0;
     uint8_t *record = NULL, *last = NULL;
     while (cp_cupti.next_record && cp_cupti.next_record(memory, valid, &record) == CP_SUCCESS &&
-           record > last) { /* else it does not get on */
+           record > last) { /* else it would not advance */
         last = record;
         count++;
     }
     return count;
 }
 
-static void throw_away(spare *s, size_t valid)
+/* Counts the records of a spare buffer and frees it. */
+static void drop_spare_records(spare_buffer *s, size_t valid)
 {
     uint64_t lost = valid ? count_records(s->memory, valid) : 0;
     free(s);
@@ -233,23 +245,25 @@ static void throw_away(spare *s, size_t valid)
     pthread_mutex_unlock(&p.mutex);
 }
 
+/* CUPTI returns a buffer, on any thread: it is queued if a session wants it, else its records are
+ * counted as late and it becomes free. */
 void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *memory,
                                        size_t size, size_t valid)
 {
     (void)size;
-    ask_dropped(context, stream);
-    spare *other = spare_of(memory);
+    add_dropped_records(context, stream);
+    spare_buffer *other = remove_spare(memory);
     if (other) {
-        throw_away(other, valid);
+        drop_spare_records(other, valid);
         return;
     }
     pthread_mutex_lock(&p.mutex);
-    buffer *b = buffer_of(memory);
-    bool wanted = b && p.open && valid;
+    cupti_buffer *b = find_buffer(memory);
+    bool wanted = b && p.open && valid; /* else its records are late */
     if (b)
         b->out = false;
     if (wanted) {
-        append_filled(b, valid);
+        append_filled_buffer(b, valid);
         pthread_cond_signal(&p.changed);
     }
     pthread_mutex_unlock(&p.mutex);
@@ -258,15 +272,16 @@ void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint
     uint64_t late = valid ? count_records(memory, valid) : 0;
     pthread_mutex_lock(&p.mutex);
     p.stats.late += late;
-    give_free(b);
+    push_free_buffer(b);
     pthread_mutex_unlock(&p.mutex);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-static buffer *take_filled(void)
+/* The oldest filled buffer; NULL: none. The mutex is held. */
+static cupti_buffer *pop_filled_buffer(void)
 {
-    buffer *b = p.filled;
+    cupti_buffer *b = p.filled;
     if (b) {
         p.filled = b->next;
         if (!p.filled)
@@ -275,39 +290,44 @@ static buffer *take_filled(void)
     return b;
 }
 
-/* All that is filled. The reading lock is held. */
-static void read_all(void)
+/* Reads all filled buffers in their order. The reader lock is held; the mutex is released while one
+ * is read. */
+static void read_filled_buffers(void)
 {
     pthread_mutex_lock(&p.mutex);
-    for (buffer *b = take_filled(); b; b = take_filled()) {
+    for (cupti_buffer *b = pop_filled_buffer(); b; b = pop_filled_buffer()) {
         pthread_mutex_unlock(&p.mutex);
         if (decoder)
             cp_decoder_read(decoder, b->memory, b->valid);
         pthread_mutex_lock(&p.mutex);
-        give_free(b);
+        push_free_buffer(b);
     }
     pthread_mutex_unlock(&p.mutex);
 }
 
 void cp_buffers_drain(void)
 {
-    pthread_mutex_lock(&reading);
-    read_all();
-    pthread_mutex_unlock(&reading);
+    pthread_mutex_lock(&reader_lock);
+    read_filled_buffers();
+    pthread_mutex_unlock(&reader_lock);
 }
 
 #define FLUSH_NS INT64_C(500000000)
-#define SOON_NS  INT64_C(2000000) /* when none is left */
+#define SOON_NS  INT64_C(2000000) /* while no buffer is free */
 
-static int64_t due_ns(int64_t flushed_ns) { return flushed_ns + (p.short_of ? SOON_NS : FLUSH_NS); }
+static int64_t next_flush_ns(int64_t flushed_ns)
+{
+    return flushed_ns + (p.short_of ? SOON_NS : FLUSH_NS);
+}
 
-/* Buffers that fill slowly are asked for, whatever others do: a program that is killed loses little,
- * and one with many threads gets back what they hold. The mutex is held. */
+/* Waits for a filled buffer, and makes CUPTI return partly filled ones regularly: a program that is
+ * killed loses little, and many threads do not hold back all buffers. The mutex is held, and
+ * released meanwhile. */
 static void wait_for_buffers(int64_t *flushed_ns)
 {
     if (!p.filled)
-        (void)cp_condition_wait(&p.changed, &p.mutex, due_ns(*flushed_ns));
-    if (!p.running || cp_monotonic_ns() < due_ns(*flushed_ns))
+        (void)cp_condition_wait(&p.changed, &p.mutex, next_flush_ns(*flushed_ns));
+    if (!p.running || cp_monotonic_ns() < next_flush_ns(*flushed_ns))
         return;
     p.short_of = false;
     pthread_mutex_unlock(&p.mutex);
@@ -316,7 +336,8 @@ static void wait_for_buffers(int64_t *flushed_ns)
     *flushed_ns = cp_monotonic_ns();
 }
 
-static void *empty_them(void *unused)
+/* The reader thread: reads filled buffers until it is stopped. */
+static void *run_reader(void *unused)
 {
     int64_t flushed_ns = cp_monotonic_ns();
     (void)unused;
@@ -333,53 +354,57 @@ static void *empty_them(void *unused)
     return NULL;
 }
 
-/* CUPTI may be calling meanwhile; the decoder goes. */
-static void take_back(void)
+/* Undoes cp_buffers_attach without a thread. CUPTI may call meanwhile; the decoder must not be used
+ * any more. */
+static void detach_after_failure(void)
 {
     pthread_mutex_lock(&p.mutex);
     p.running = p.open = false;
     pthread_mutex_unlock(&p.mutex);
-    pthread_mutex_lock(&reading);
+    pthread_mutex_lock(&reader_lock);
     decoder = NULL;
-    pthread_mutex_unlock(&reading);
+    pthread_mutex_unlock(&reader_lock);
 }
 
 bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
 {
-    pthread_mutex_lock(&reading);
+    pthread_mutex_lock(&reader_lock);
     decoder = to;
-    pthread_mutex_unlock(&reading);
+    pthread_mutex_unlock(&reader_lock);
     pthread_mutex_lock(&p.mutex);
     p.stats = (cp_buffer_stats){.peak_bytes = p.stats.peak_bytes};
     p.open = p.running = true;
     pthread_mutex_unlock(&p.mutex);
-    int failed = cp_thread_start(&p.thread, "ckineto-cupti", empty_them, NULL);
+    int failed = cp_thread_start(&p.thread, "ckineto-cupti", run_reader, NULL);
     if (!failed)
         return true;
-    take_back();
-    snprintf(why, CP_TEXT_BYTES, "no thread to read what CUPTI records: %s", strerror(failed));
+    detach_after_failure();
+    snprintf(why, CP_TEXT_BYTES, "cannot start the thread that reads CUPTI's records: %s",
+             strerror(failed));
     return false;
 }
 
-static bool has_records(const buffer *b)
+static bool has_buffer_records(const cupti_buffer *b)
 {
     return __atomic_load_n((const uint32_t *)(const void *)b->memory, __ATOMIC_RELAXED) != 0;
 }
 
-/* Buffers that have records and did not come back, though all were asked for: each is told once.
+/* Buffers with records that CUPTI did not return although all were flushed; each is counted once.
  * The mutex is held. */
-static uint64_t count_kept(void)
+static uint64_t count_kept_buffers(void)
 {
     uint64_t kept = 0;
-    for (buffer *b = p.all; b < p.all + p.count; b++) {
-        if (!b->out || b->told || !has_records(b))
+    for (cupti_buffer *b = p.all; b < p.all + p.count; b++) {
+        if (!b->out || b->counted_kept || !has_buffer_records(b))
             continue;
-        b->told = true;
+        b->counted_kept = true;
         kept++;
     }
     return kept;
 }
 
+/* Order: stop the thread first, then refuse further buffers, then read what was filled before
+ * that. */
 void cp_buffers_detach(void)
 {
     pthread_mutex_lock(&p.mutex);
@@ -388,15 +413,15 @@ void cp_buffers_detach(void)
     pthread_cond_broadcast(&p.changed);
     pthread_mutex_unlock(&p.mutex);
     if (running)
-        (void)pthread_join(p.thread, NULL); /* it may be getting some: they count */
+        (void)pthread_join(p.thread, NULL); /* buffers that it is flushing still count */
     pthread_mutex_lock(&p.mutex);
     p.open = false;
-    p.stats.kept = count_kept();
+    p.stats.kept = count_kept_buffers();
     pthread_mutex_unlock(&p.mutex);
-    pthread_mutex_lock(&reading);
-    read_all();
+    pthread_mutex_lock(&reader_lock);
+    read_filled_buffers();
     decoder = NULL;
-    pthread_mutex_unlock(&reading);
+    pthread_mutex_unlock(&reader_lock);
 }
 
 cp_buffer_stats cp_buffers_stats(void)
@@ -407,16 +432,16 @@ cp_buffer_stats cp_buffers_stats(void)
     return stats;
 }
 
-/* The child has no thread, and CUPTI does not work there if it did in the parent. */
+/* The child has no reader thread, and CUPTI does not work there. */
 void cp_buffers_after_fork(void)
 {
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    p.mutex = reading = mutex;
+    p.mutex = reader_lock = mutex;
     cp_condition_init(&p.changed);
     p.running = p.open = false;
     p.stats = (cp_buffer_stats){0};
     p.spares = NULL;
     decoder = NULL;
     if (p.all)
-        list_all();
+        reset_lists();
 }

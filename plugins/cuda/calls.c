@@ -1,4 +1,4 @@
-/* Calls of the runtime and the driver, and what CUPTI itself costs. */
+/* Activities of calls of the runtime and the driver, and of CUPTI's own overhead. */
 #include "layouts.h"
 
 #include "cuda.h"
@@ -7,29 +7,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- threads -----------------------------------------------------------------------------------------
- * Where CUPTI cannot be told to use the system's ids, it gives the low half of pthread_self. */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-#define THREADS       8192u
-#define THREAD_PROBES 16u
+/* Versions of CUPTI that cannot use the system's thread ids use the low half of pthread_self. */
 
-static atomic_ullong threads[THREADS]; /* CUPTI's id << 32 | the system's */
+#define THREAD_SLOTS      8192u
+#define MAX_THREAD_PROBES 16u
 
-static uint32_t thread_slot(uint32_t id, uint32_t probe)
+static atomic_ullong thread_ids[THREAD_SLOTS]; /* CUPTI's id << 32 | the system's */
+
+static uint32_t hash_thread_slot(uint32_t id, uint32_t probe)
 {
-    return ((id * UINT32_C(0x9e3779b1) >> 16) + probe) % THREADS;
+    return ((id * UINT32_C(0x9e3779b1) >> 16) + probe) % THREAD_SLOTS;
 }
 
-/* A place in the table that is this id's, or free; else the first, whose owner is long gone. */
-static atomic_ullong *thread_place(uint32_t id)
+/* The slot of an id, or a free one; if all probed ones are taken, the first, whose owner has
+ * probably ended. */
+static atomic_ullong *find_thread_slot(uint32_t id)
 {
-    for (uint32_t i = 0; i < THREAD_PROBES; i++) {
-        atomic_ullong *place = &threads[thread_slot(id, i)];
+    for (uint32_t i = 0; i < MAX_THREAD_PROBES; i++) {
+        atomic_ullong *place = &thread_ids[hash_thread_slot(id, i)];
         unsigned long long there = atomic_load_explicit(place, memory_order_relaxed);
         if (there == 0 || there >> 32 == id)
             return place;
     }
-    return &threads[thread_slot(id, 0)];
+    return &thread_ids[hash_thread_slot(id, 0)];
 }
 
 void cp_threads_note(void)
@@ -39,26 +41,27 @@ void cp_threads_note(void)
         return;
     noted = true;
     uint32_t id = (uint32_t)(uintptr_t)pthread_self(), tid = (uint32_t)syscall(SYS_gettid);
-    atomic_store(thread_place(id), (unsigned long long)id << 32 | tid);
+    atomic_store(find_thread_slot(id), (unsigned long long)id << 32 | tid);
 }
 
-static int32_t thread_of(uint32_t id)
+static int32_t get_system_thread(uint32_t id)
 {
-    unsigned long long there = atomic_load(thread_place(id));
+    unsigned long long there = atomic_load(find_thread_slot(id));
     return there >> 32 == id ? (int32_t)there : (int32_t)(id & INT32_MAX);
 }
 
-/* ---- which calls -------------------------------------------------------------------------------------- */
+/* ---- selection of calls ---------------------------------------------------------------------- */
 
-#define CALLS 1024u /* per domain; there are some 800 */
+#define MAX_CALL_IDS 1024u /* per domain; there are some 800 */
 
-typedef struct call {
-    bool known, unwanted;
+typedef struct api_call {
+    bool known;    /* the other members are set */
+    bool unwanted; /* not to be delivered */
     cp_text name;
-} call;
+} api_call;
 
 struct cp_calls {
-    call table[2][CALLS];
+    api_call table[2][MAX_CALL_IDS];
 };
 
 bool cp_calls_create(cp_decoder *d)
@@ -73,9 +76,9 @@ void cp_calls_free(cp_decoder *d)
     d->calls = NULL;
 }
 
-/* Is it one of these, whatever its variant? An entry that ends in '*' stands for all that begin so.
- */
-static bool is_among(const char *name, const char *const *list, size_t count)
+/* True if a name, without its variant ("_ptsz", "_v2"), is in the list. An entry that ends in '*'
+ * stands for all names that begin with it. */
+static bool is_listed_call(const char *name, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         size_t size = strcspn(list[i], "*");
@@ -87,80 +90,87 @@ static bool is_among(const char *name, const char *const *list, size_t count)
     return false;
 }
 
-/* Made all the time, and of no news. */
-static const char *const noise[] = {"cudaGetDevice",    "cudaSetDevice",
-                                    "cudaGetLastError", "cudaPeekAtLastError",
-                                    "cudaEventCreate",  "cudaEventCreateWithFlags",
-                                    "cudaEventDestroy"};
-/* Of the driver only what launches, waits, copies or maps memory; driver_calls.c where it can. */
-static const char *const driver[] = {"cuLaunch*",
-                                     "cuGraphLaunch",
-                                     "cuMemcpy*",
-                                     "cuMemset*",
-                                     "cuStreamSynchronize",
-                                     "cuStreamWaitEvent",
-                                     "cuEventRecord",
-                                     "cuEventRecordWithFlags",
-                                     "cuEventSynchronize",
-                                     "cuCtxSynchronize",
-                                     "cuMemCreate",
-                                     "cuMemMap",
-                                     "cuMemUnmap",
-                                     "cuMemRelease",
-                                     "cuMemExportToShareableHandle",
-                                     "cuMemImportFromShareableHandle"};
+/* Frequent calls without information. */
+static const char *const unwanted_calls[] = {"cudaGetDevice",    "cudaSetDevice",
+                                             "cudaGetLastError", "cudaPeekAtLastError",
+                                             "cudaEventCreate",  "cudaEventCreateWithFlags",
+                                             "cudaEventDestroy"};
+/* Driver calls that launch, wait, copy or map memory. The same selection as in driver_calls.c, for
+ * versions of CUPTI that cannot select single calls. */
+static const char *const wanted_driver_calls[] = {"cuLaunch*",
+                                                  "cuGraphLaunch",
+                                                  "cuMemcpy*",
+                                                  "cuMemset*",
+                                                  "cuStreamSynchronize",
+                                                  "cuStreamWaitEvent",
+                                                  "cuEventRecord",
+                                                  "cuEventRecordWithFlags",
+                                                  "cuEventSynchronize",
+                                                  "cuCtxSynchronize",
+                                                  "cuMemCreate",
+                                                  "cuMemMap",
+                                                  "cuMemUnmap",
+                                                  "cuMemRelease",
+                                                  "cuMemExportToShareableHandle",
+                                                  "cuMemImportFromShareableHandle"};
 
-static call learn(cp_decoder *d, uint32_t domain, uint32_t cbid)
+/* Finds the name of a call and whether it is wanted. Calls of the runtime are excluded by name,
+ * calls of the driver included. */
+static api_call classify_call(cp_decoder *d, uint32_t domain, uint32_t cbid)
 {
-    call c = {.known = true, .name = cp_names_call(d->names, domain, cbid)};
+    api_call c = {.known = true, .name = cp_names_call(d->names, domain, cbid)};
     if (domain == CP_DOMAIN_RUNTIME)
-        c.unwanted = is_among(c.name.data, noise, CP_COUNT(noise));
-    else if (strncmp(c.name.data, "cu", 2) == 0) /* else it has no name, and may be anything */
-        c.unwanted = !is_among(c.name.data, driver, CP_COUNT(driver));
+        c.unwanted = is_listed_call(c.name.data, unwanted_calls, CP_COUNT(unwanted_calls));
+    else if (strncmp(c.name.data, "cu", 2) == 0) /* calls without a name are kept */
+        c.unwanted =
+            !is_listed_call(c.name.data, wanted_driver_calls, CP_COUNT(wanted_driver_calls));
     return c;
 }
 
-static call call_of(cp_decoder *d, uint32_t domain, uint32_t cbid)
+/* classify_call, cached by id. */
+static api_call get_call(cp_decoder *d, uint32_t domain, uint32_t cbid)
 {
-    if (cbid >= CALLS)
-        return learn(d, domain, cbid);
-    call *c = &d->calls->table[domain - CP_DOMAIN_DRIVER][cbid];
+    if (cbid >= MAX_CALL_IDS)
+        return classify_call(d, domain, cbid);
+    api_call *c = &d->calls->table[domain - CP_DOMAIN_DRIVER][cbid];
     if (!c->known)
-        *c = learn(d, domain, cbid);
+        *c = classify_call(d, domain, cbid);
     return *c;
 }
 
-/* ---- one call ------------------------------------------------------------------------------------------- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
-static void describe(const cp_decoder *d, const cp_set_key *key, cp_values *out,
-                     cp_set_scratch *scratch)
+static void describe_call_set(const cp_decoder *d, const cp_set_key *key, cp_values *out,
+                              cp_set_scratch *scratch)
 {
     (void)d;
     (void)scratch;
     cp_value_uint(out, "cbid", key->words[1]);
 }
 
-static void deliver(cp_decoder *d, uint32_t kind, const uint8_t *record, int32_t type, call c)
+/* Delivers one call. Its id is the correlation id, to which device work refers. */
+static void deliver_call(cp_decoder *d, uint32_t kind, const uint8_t *record, int32_t type,
+                         api_call c)
 {
     uint32_t version = d->version, correlation = cp_call_correlation(version, record);
     cp_set_key key = {{CP_SET_CALL, cp_call_cbid(version, record)}};
     KinetoPlugin_Activity a;
     cp_values v = {.count = 0};
     cp_set_scratch scratch;
-    if (!cp_activity_begin(d, &a, type, cp_call_start(version, record),
+    if (!cp_begin_activity(d, &a, type, cp_call_start(version, record),
                            cp_call_end(version, record)))
         return;
     if (kind != CP_KIND_INTERNAL_LAUNCH_API)
-        a.metadataSet = cp_set_of(d, &key, describe, &v, &scratch);
+        a.metadataSet = cp_get_value_set(d, &key, describe_call_set, &v, &scratch);
     a.event.processId = (int32_t)cp_call_process(version, record);
-    a.event.threadId = thread_of(cp_call_thread(version, record));
+    a.event.threadId = get_system_thread(cp_call_thread(version, record));
     a.event.eventId = correlation;
     a.externalId = cp_operator_of(d, correlation);
     a.pName = c.name.data;
     a.nameSize = c.name.size;
     a.pMetadata = v.items;
     a.metadataCount = v.count;
-    cp_deliver(d, kind, &a);
+    cp_deliver_activity(d, kind, &a);
 }
 
 void cp_read_call(cp_decoder *d, const uint8_t *record)
@@ -171,17 +181,19 @@ void cp_read_call(cp_decoder *d, const uint8_t *record)
                            : KINETO_PLUGIN_PROFILE_EVENT_TYPE_DRIVER;
     if (!cp_wants(d, type))
         return;
-    call c = {.name = {"Internal launch", 15}}; /* of the driver for itself; has no id */
+    api_call c = {
+        .name = {"Internal launch", 15}}; /* a launch of the driver's own, without an id */
     if (kind != CP_KIND_INTERNAL_LAUNCH_API)
-        c = call_of(d, runtime ? CP_DOMAIN_RUNTIME : CP_DOMAIN_DRIVER,
-                    cp_call_cbid(d->version, record));
+        c = get_call(d, runtime ? CP_DOMAIN_RUNTIME : CP_DOMAIN_DRIVER,
+                     cp_call_cbid(d->version, record));
     if (!c.unwanted)
-        deliver(d, kind, record, type, c);
+        deliver_call(d, kind, record, type, c);
 }
 
-/* ---- overheads ---------------------------------------------------------------------------------------------- */
+/* ---- overheads ------------------------------------------------------------------------------- */
 
-static const char *overhead_name(uint32_t kind)
+/* The kinds of CUpti_ActivityOverheadKind: CUPTI's own have their number in the upper half. */
+static const char *get_overhead_name(uint32_t kind)
 {
     static const char *const of_cupti[] = {"Unknown",
                                            "Buffer Flush",
@@ -197,8 +209,8 @@ static const char *overhead_name(uint32_t kind)
     return kind >> 16 < CP_COUNT(of_cupti) ? of_cupti[kind >> 16] : "Unknown";
 }
 
-/* A row of their own, below all devices. */
-static void announce(cp_decoder *d)
+/* Overheads have a row of their own, after all devices. */
+static void announce_overhead_row(cp_decoder *d)
 {
     KinetoPlugin_ProfileDeviceInfo info = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileDeviceInfo, pLabel),
@@ -213,16 +225,16 @@ static void announce(cp_decoder *d)
 void cp_read_overhead(cp_decoder *d, const uint8_t *record)
 {
     KinetoPlugin_Activity a;
-    const char *name = overhead_name(cp_overhead_kind(d->version, record));
+    const char *name = get_overhead_name(cp_overhead_kind(d->version, record));
     if (!cp_wants(d, KINETO_PLUGIN_PROFILE_EVENT_TYPE_OVERHEAD) ||
-        !cp_activity_begin(d, &a, KINETO_PLUGIN_PROFILE_EVENT_TYPE_OVERHEAD,
+        !cp_begin_activity(d, &a, KINETO_PLUGIN_PROFILE_EVENT_TYPE_OVERHEAD,
                            cp_overhead_start(d->version, record),
                            cp_overhead_end(d->version, record)))
         return;
     if (!d->overheads)
-        announce(d);
+        announce_overhead_row(d);
     a.event.deviceId = -1;
     a.pName = name;
     a.nameSize = (uint32_t)strlen(name);
-    cp_deliver(d, CP_KIND_OVERHEAD, &a);
+    cp_deliver_activity(d, CP_KIND_OVERHEAD, &a);
 }

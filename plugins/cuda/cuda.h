@@ -1,28 +1,30 @@
-/* The NVIDIA source: what CUPTI saw of a program's use of its GPUs, as activities of a plug-in.
+/* The NVIDIA source: a plug-in that turns CUPTI's records of a program's use of its GPUs into
+ * activities.
  *
  *   cupti.h       CUPTI, CUDA and NVML as far as we use them: own declarations, checked by tests
  *                 against the vendor's headers of several versions
- *   libs.c        finds and opens their libraries; why one cannot be had
+ *   libs.c        finds and opens their libraries; why one is not usable
  *   plugin.c      the plug-in interface
- *   source.c      what is switched on in CUPTI, when, and off again; forks, teardown
+ *   source.c      the session: switching CUPTI on and off; forks, teardown
  *   driver_calls.c   which calls of the driver are recorded
- *   options.c     what the user asked for
- *   reasons.c     what an error of CUPTI means for the user, and who else uses it
- *   buffers.c     buffers between CUPTI and us, and the thread that empties them
+ *   options.c     the user's options
+ *   reasons.c     what an error of CUPTI means for the user; other tools that use CUPTI
+ *   buffers.c     buffers between CUPTI and us, and the thread that reads them
  *   records.c     one pass over a buffer
- *   kernels.c transfers.c calls.c syncs.c memory.c   a record of each kind → an activity
- *   sets.c        values that many activities share
- *   layouts.c     which record is laid out how, by CUPTI's version
- *   occupancy.c   how many blocks of a kernel fit a multiprocessor
+ *   kernels.c transfers.c calls.c syncs.c memory.c   one kind of record each, to activities
+ *   sets.c        sets of values that many activities share
+ *   layouts.c     sizes of records by CUPTI's version
+ *   occupancy.c   how many blocks of a kernel fit on a multiprocessor
  *   names.c       names: of kernels demangled, of calls without version
- *   correlate.c   launch → operator
+ *   correlate.c   from a launch to its operator
  *   devices.c     devices, contexts and streams as rows and properties
- *   nvml.c pm.c   counters: power and such, and those of the multiprocessors
+ *   nvml.c pm.c   counters: power, clocks and the like; those of the multiprocessors
  *   threads.c notes.c   threads of our own; lines of the ledger
- *   waiting.c     for work that is under way, with a limit
+ *   waiting.c     waiting for running GPU work, with a limit
  *
- * Data flows one way: CUPTI → buffers → records → kinds → builder. Everything from records.c on is
- * done by one thread at a time (cp_decoder is its), outside of CUPTI's callbacks.
+ * Data flows in one direction: CUPTI → buffers → records → kinds → builder. Everything from
+ * records.c on runs on one thread at a time, which owns the cp_decoder, outside of CUPTI's
+ * callbacks.
  */
 #ifndef CP_CUDA_H
 #define CP_CUDA_H
@@ -40,57 +42,57 @@
 #define CP_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define CP_MAX_DEVICES  64
 
-/* ---- libs.c ----------------------------------------------------------------------------------- */
-#define CP_TEXT_BYTES 320 /* a sentence for the user, with its NUL */
+/* ---- libs.c ---------------------------------------------------------------------------------- */
+#define CP_TEXT_BYTES 320 /* a message for the user, with its NUL */
 
-/* Function tables; NULL members are not in the library that was found. Filled once. */
+/* Function tables, filled once. Members that the opened library does not have are NULL. */
 extern cp_cupti_api cp_cupti;
 extern cp_driver_api cp_driver;
 extern cp_runtime_api cp_runtime;
 
-/** Open what is needed for recording. False: `why` is a sentence that says what to do. threads:
- * one. */
+/** Open the libraries that recording needs. False: `why` is a message with advice. threads: one. */
 bool cp_libs_open(char why[CP_TEXT_BYTES]);
 /** CUPTI's API version (130202, 22 …), 0 before it is open. */
 uint32_t cp_cupti_version(void);
-/** Of the runtime that the program uses (12040), which may be loaded later than we are; 0: of none.
- *  threads: one. */
+/** Version of the runtime that the program uses (12040), which may be loaded later than we are; 0:
+ * it uses none. threads: one. */
 int cp_runtime_version(void);
 /** CUPTI's own text for a result, or "CUPTI error 35". */
 const char *cp_result_text(cp_result result);
 
-/* ---- threads.c, notes.c ----------------------------------------------------------------------- */
+/* ---- threads.c, notes.c ---------------------------------------------------------------------- */
 
-/** A thread that takes none of the program's signals; `name` has up to 15 bytes. Else: errno's
- * number. */
+/** Start a thread that handles none of the program's signals; `name` has up to 15 bytes. @return 0
+ * or an errno. */
 int cp_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
-/** One that waits by cp_monotonic_ns: a clock that nobody sets. */
+/** Initialise a condition that waits by cp_monotonic_ns, a clock that cannot be set. */
 void cp_condition_init(pthread_cond_t *condition);
-/** ETIMEDOUT: nothing happened until then. */
+/** @return ETIMEDOUT if `until_ns` has passed. */
 int cp_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ns);
 int64_t cp_monotonic_ns(void);
 
-/** A line of the ledger, where the host has one. */
+/** Write a line of the ledger, if the host has one. */
 __attribute__((format(printf, 5, 6))) void cp_note(const KinetoPlugin_TraceBuilder *builder,
                                                    const char *reason, uint64_t count, bool is_loss,
                                                    const char *format, ...);
 
-/* ---- correlate.c: launches by CUPTI's correlation id -------------------------------------------- */
+/* ---- correlate.c: launches by CUPTI's correlation id ----------------------------------------- */
 typedef struct cp_correlations cp_correlations;
 #define CP_NO_OPERATOR UINT64_MAX
 cp_correlations *cp_correlations_create(void); /* NULL: out of memory */
 void cp_correlations_destroy(cp_correlations *c);
-/** The launch with this correlation id was made inside operator `external_id`; CP_NO_OPERATOR: in
- * none that is known, which a later put corrects. */
+/** Note that the launch with this correlation id was made inside operator `external_id`;
+ * CP_NO_OPERATOR: in none that is known, which a later put may correct. */
 void cp_correlations_put(cp_correlations *c, uint32_t correlation_id, uint64_t external_id);
-/** 0: nothing is known (yet), or not any more. */
+/** The operator of a launch; 0: unknown yet, or forgotten. */
 uint64_t cp_correlations_get(cp_correlations *c, uint32_t correlation_id);
-/** How often a launch was asked for that is so long ago that its place was given to a later one. */
+/** Lookups of launches that are so long ago that their slots were reused. */
 uint64_t cp_correlations_forgotten(const cp_correlations *c);
 
-/* ---- devices.c --------------------------------------------------------------------------------- */
+/* ---- devices.c ------------------------------------------------------------------------------- */
 typedef struct cp_device {
-    int32_t id; /* as CUDA counts them; MIG instances and MPS clients count theirs */
+    /* CUDA's number in this process; with MIG or MPS these differ between processes. */
+    int32_t id;
     char name[256], uuid[48];
     int32_t major, minor, sm_count, warp_size;
     int32_t threads_per_sm, blocks_per_sm, registers_per_sm, registers_per_block;
@@ -98,64 +100,67 @@ typedef struct cp_device {
     int32_t threads_per_block;
     uint64_t memory_bytes;
 } cp_device;
-/** Asks the driver on first sight; NULL: no such device, or the table is full. */
+/** The device with this number, read from the driver at its first use; NULL: unknown, or the table
+ * is full. */
 const cp_device *cp_device_of(uint32_t id);
-/** Rows, properties and versions of all devices. False: the driver knows none (yet: while it loads
- * us it is not ready). */
+/** Announce rows, properties and versions of all devices. False: the driver knows none; while it
+ * loads us it is not ready yet. */
 bool cp_devices_announce(const KinetoPlugin_TraceBuilder *builder);
-void cp_devices_forget(void);
+void cp_devices_reset(void);
 
-/* ---- names.c ------------------------------------------------------------------------------------ */
+/* ---- names.c --------------------------------------------------------------------------------- */
 typedef struct cp_names cp_names;
 typedef struct cp_text {
-    const char *data; /* stays as long as cp_names; NUL behind it */
+    /* Valid as long as cp_names; followed by a NUL. */
+    const char *data;
     uint32_t size;
 } cp_text;
 cp_names *cp_names_create(void);
 void cp_names_destroy(cp_names *n);
-/** Readable name of a kernel. CUPTI keeps `mangled` where it is: known by place, compared by bytes.
- */
+/** Demangled name of a kernel. CUPTI keeps `mangled` at one address, by which it is cached; the
+ * bytes are compared. */
 cp_text cp_names_kernel(cp_names *n, const char *mangled);
-/** From here on what is at a place may be another name than before. */
+/** From here on other names may be at the same addresses: the bytes must be compared again. */
 void cp_names_look(cp_names *n);
 /** Name of a call of CP_DOMAIN_RUNTIME or _DRIVER: "cudaLaunchKernel". */
 cp_text cp_names_call(cp_names *n, uint32_t domain, uint32_t cbid);
-/** The same for a text that does not stay. */
+/** Interned copy of a temporary text. */
 cp_text cp_names_copy(cp_names *n, const char *text);
-/** A place to keep a name that is made of few numbers; nobody's at first (data NULL). */
-#define CP_NAMES_PLACES 1040u
-cp_text *cp_names_place(cp_names *n, uint32_t i);
+/** Slots for names that are made of small numbers, for the caller to fill; data is NULL at
+ * first. */
+#define CP_NAME_SLOTS 1040u
+cp_text *cp_get_name_slot(cp_names *n, uint32_t i);
 
-/* ---- occupancy.c --------------------------------------------------------------------------------- */
-typedef struct cp_launch { /* what occupancy depends on */
+/* ---- occupancy.c ----------------------------------------------------------------------------- */
+typedef struct cp_launch { /* the inputs of the computation */
     uint32_t device;
     uint32_t registers_per_thread, threads_per_block;
     uint32_t shared_static_bytes, shared_dynamic_bytes;
     uint64_t block_count;
 } cp_launch;
 typedef struct cp_occupancy {
-    uint32_t blocks_per_sm;                                            /* that fit */
+    uint32_t blocks_per_sm; /* blocks that fit at the same time */
     uint32_t limit_registers, limit_shared, limit_warps, limit_blocks; /* by each resource alone */
     uint32_t registers_per_block, shared_per_block;                    /* as allocated */
-    bool by_warps, by_registers, by_shared, by_blocks;                 /* what the limit is */
+    bool by_warps, by_registers, by_shared, by_blocks;                 /* the limiting resources */
     double blocks_each, warps_each; /* of this launch, per multiprocessor */
     uint32_t estimated_percent;     /* "est. achieved occupancy %" */
 } cp_occupancy;
 /** Computed as NVIDIA's occupancy calculator does (CUDA programming guide, "Hardware
- *  multithreading" and the table of compute capabilities). False: not for this device. */
+ * multithreading" and the table of compute capabilities). False: the device is not supported. */
 bool cp_occupancy_of(const cp_device *device, const cp_launch *launch, cp_occupancy *out);
 
-/* ---- records.c ------------------------------------------------------------------------------------ */
+/* ---- records.c ------------------------------------------------------------------------------- */
 
-/* What did not become an activity, or not as it should; in the ledger at the end: X(name, is a loss
- * that nothing else counts, text; NULL: the host says it). */
+/* Records that became no activity or an incomplete one, for the ledger at the end: X(name, 1 if it
+ * is a loss that is not counted elsewhere, text; NULL: the host reports it). */
 #define CP_TALLY_MAP(X)                                                                            \
     X(UNKNOWN_KIND, 1, "records of a kind that is not known here")                                 \
     X(CUT_SHORT, 1, "records that a buffer ends in")                                               \
     X(NO_TIME, 0, "activities without a time of the device")                                       \
     X(NOT_DELIVERED, 0, NULL)                                                                      \
     X(EVENT_NO_TIME, 0, "CUDA events without a time of the device")                                \
-    X(NO_OPERATOR, 0, "activities whose operator was not told in time")                            \
+    X(NO_OPERATOR, 0, "activities whose operator was reported too late")                           \
     X(QUIET_WAITS, 0, "waits of streams that nothing ran on")
 typedef enum cp_tally {
 #define CP_X(name, loss, text) CP_TALLY_##name,
@@ -167,26 +172,31 @@ typedef enum cp_tally {
 typedef struct cp_decoder {
     const KinetoPlugin_TraceBuilder *builder;
     uint32_t version;               /* CUPTI's; layouts.h */
-    int32_t clock;                  /* KINETO_PLUGIN_CLOCK_…, that records' times are in */
-    double ns_each;                 /* unit of that clock */
+    int32_t clock;                  /* KINETO_PLUGIN_CLOCK_… of the records' times */
+    double ns_each;                 /* ns per unit of that clock */
     uint64_t first_ticks, first_ns; /* when decoding began */
-    uint64_t types; /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
+    uint64_t types;                 /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
     uint32_t pid;
-    bool show_waits; /* "Stream Wait Event" records are wanted */
-    bool settling;   /* what has waited is delivered now, come what may */
-    bool overheads;  /* their row has been announced */
+    /* "Stream Wait Event" records are wanted. */
+    bool show_waits;
+    /* Waiting records are being delivered: none may wait again. */
+    bool settling;
+    /* The row of overheads has been announced. */
+    bool overheads;
     cp_correlations *correlations;
     cp_names *names;
-    struct cp_sets *sets;              /* sets of values that have numbers: sets.c */
-    struct cp_calls *calls;            /* what is known of each call: calls.c */
+    struct cp_sets *sets;              /* registered sets of values: sets.c */
+    struct cp_calls *calls;            /* names of calls and whether they are wanted: calls.c */
     struct cp_syncs *syncs;            /* event records by context and event: syncs.c */
     struct cp_pending *pending;        /* records that wait for others: records.c */
     uint16_t bytes[CP_KIND_COUNT];     /* of a record */
-    int64_t allocated[CP_MAX_DEVICES]; /* bytes, as far as was seen */
+    int64_t allocated[CP_MAX_DEVICES]; /* bytes, since the start */
     uint64_t delivered[CP_KIND_COUNT];
     uint64_t tally[CP_TALLY_COUNT];
-    uint64_t unread_bytes;       /* behind records that a buffer ended in */
-    uint64_t told, told_dropped; /* of these, to the host */
+    /* After records that a buffer ended in. */
+    uint64_t unread_bytes;
+    /* Counts that the host has got already. */
+    uint64_t reported, reported_dropped;
 } cp_decoder;
 
 /** @param cupti_version  cp_cupti_version(). False: out of memory. */
@@ -194,19 +204,19 @@ bool cp_decoder_init(cp_decoder *d, const KinetoPlugin_TraceBuilder *builder, ui
                      uint32_t cupti_version, int32_t clock);
 /** All records of a buffer that CUPTI has filled, in one pass. */
 void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid_bytes);
-/** Operators are being pushed: launches may be inside of them, and their records have to wait until
- *  that is told. threads: any; until the next cp_decoder_init. */
+/** Operators are being pushed, so that launches may be inside of them and their records must wait
+ * for the operator's record. Holds until the next cp_decoder_init. threads: any. */
 void cp_operators_expect(void);
-/** Nothing more comes: deliver what waited for its operator, and the ledger's lines. */
+/** The last record has come: deliver those that wait for their operator, and write the ledger. */
 void cp_decoder_finish(cp_decoder *d);
 void cp_decoder_free(cp_decoder *d);
 
 /* For the readers of each kind. */
 static inline bool cp_wants(const cp_decoder *d, int32_t type) { return d->types >> type & 1; }
-/** Operator that a launch belongs to; 0: none. */
+/** The operator that a launch belongs to; 0: none. */
 uint64_t cp_operator_of(cp_decoder *d, uint32_t correlation_id);
-/** An activity of a record: its times are checked. False: counted, and not to be delivered. */
-static inline bool cp_activity_begin(cp_decoder *d, KinetoPlugin_Activity *a, int32_t type,
+/** Initialise an activity and check its times. False: it must not be delivered, and was counted. */
+static inline bool cp_begin_activity(cp_decoder *d, KinetoPlugin_Activity *a, int32_t type,
                                      uint64_t start, uint64_t end)
 {
     if (start == 0 || end == 0) {
@@ -222,18 +232,19 @@ static inline bool cp_activity_begin(cp_decoder *d, KinetoPlugin_Activity *a, in
         .clock = d->clock};
     return true;
 }
-/** Of a device's work: where it ran, what launched it, and the operator of that. */
-void cp_activity_place(cp_decoder *d, KinetoPlugin_Activity *a, uint32_t device, uint32_t stream,
+/** Set where device work ran, what launched it, and the operator of the launch. */
+void cp_place_activity(cp_decoder *d, KinetoPlugin_Activity *a, uint32_t device, uint32_t stream,
                        uint32_t correlation_id);
-/** Deliver; counts what finds no room. */
-void cp_deliver(cp_decoder *d, uint32_t kind, KinetoPlugin_Activity *a);
-/** Keep a record until more is known; false: there is no room, or the end has come. */
-bool cp_keep(cp_decoder *d, const uint8_t *record);
+/** Deliver an activity; refusals of the host are counted. */
+void cp_deliver_activity(cp_decoder *d, uint32_t kind, KinetoPlugin_Activity *a);
+/** Copy a record to the waiting list until more is known; false: the list is full, or is being
+ * emptied. */
+bool cp_keep_record(cp_decoder *d, const uint8_t *record);
 
 /* Metadata of one activity. */
-#define CP_MOST_VALUES 24
+#define CP_MAX_VALUES 24
 typedef struct cp_values {
-    KinetoPlugin_Metadata items[CP_MOST_VALUES];
+    KinetoPlugin_Metadata items[CP_MAX_VALUES];
     uint32_t count;
 } cp_values;
 static inline KinetoPlugin_Metadata *cp_value(cp_values *v, const char *key, int32_t type)
@@ -262,13 +273,13 @@ static inline void cp_value_bytes(cp_values *v, const char *key, int32_t type, c
     item->count = (uint32_t)count;
 }
 
-/* ---- sets.c: values that many activities share -------------------------------------------------------- */
-/* What they follow from; the first word says of what. */
+/* ---- sets.c: values that many activities share ----------------------------------------------- */
+/* The values that determine a set; the first word says of which kind, CP_SET_…. */
 typedef struct cp_set_key {
     uint32_t words[20];
 } cp_set_key;
 enum { CP_SET_KERNEL = 1, CP_SET_GRAPH, CP_SET_MEMCPY, CP_SET_MEMCPY2, CP_SET_MEMSET, CP_SET_CALL };
-/* Where values that are not numbers lie while they are handed over. */
+/* Storage for values that are not numbers until the activity is delivered. */
 typedef struct cp_set_scratch {
     int64_t grid[3], block[3], cluster[3];
     char json[448];
@@ -277,129 +288,132 @@ typedef void cp_describe_fn(const cp_decoder *d, const cp_set_key *key, cp_value
                             cp_set_scratch *scratch);
 bool cp_sets_create(cp_decoder *d);
 void cp_sets_free(cp_decoder *d);
-/** Number of the set for `key`; 0: the host keeps none, and `out` and `scratch` have got the
- * values. */
-uint32_t cp_set_of(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe, cp_values *out,
-                   cp_set_scratch *scratch);
+/** The number of the set for `key`, registered at its first use; 0: the host has no sets, and the
+ * values are in `out` and `scratch`. */
+uint32_t cp_get_value_set(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe,
+                          cp_values *out, cp_set_scratch *scratch);
 
-/* ---- kernels.c transfers.c calls.c syncs.c memory.c: one record each -------------------------------- */
+/* ---- kernels.c transfers.c calls.c syncs.c memory.c: one record each ------------------------- */
 void cp_read_kernel(cp_decoder *d, const uint8_t *record);
 void cp_read_graph(cp_decoder *d, const uint8_t *record);
 
 void cp_read_memcpy(cp_decoder *d, const uint8_t *record);
 void cp_read_memcpy2(cp_decoder *d, const uint8_t *record);
 void cp_read_memset(cp_decoder *d, const uint8_t *record);
-/** "Pinned" …, of CUpti_ActivityMemoryKind. */
+/** "Pinned" and so on, for a CUpti_ActivityMemoryKind. */
 const char *cp_memory_kind(uint32_t kind);
 
 void cp_read_call(cp_decoder *d, const uint8_t *record);
 void cp_read_overhead(cp_decoder *d, const uint8_t *record);
 bool cp_calls_create(cp_decoder *d);
 void cp_calls_free(cp_decoder *d);
-/** The calling thread's system id goes with what CUPTI calls it, where it cannot be told to use
- *  system ids. threads: any. */
+/** Note the system id of the calling thread together with CUPTI's id, for versions of CUPTI that do
+ * not use system ids. threads: any. */
 void cp_threads_note(void);
 
 void cp_read_sync(cp_decoder *d, const uint8_t *record);
 void cp_read_event(cp_decoder *d, const uint8_t *record);
 void cp_read_context(cp_decoder *d, const uint8_t *record);
-/** Is it a wait of a stream that has done nothing so far? */
+/** True for the wait of a stream that has done no work so far. */
 bool cp_sync_is_quiet(cp_decoder *d, const uint8_t *record);
-/** Does it wait for an event whose recording has not been seen? */
+/** True if it waits for an event whose recording has not been seen. */
 bool cp_sync_is_unresolved(const cp_decoder *d, const uint8_t *record);
 bool cp_syncs_create(cp_decoder *d);
 void cp_syncs_free(cp_decoder *d);
-/** Work of a device was seen: its context belongs to the device, its stream does something. */
-void cp_syncs_saw(cp_decoder *d, uint32_t context, uint32_t device, uint32_t stream);
+/** Note work of a device: its context belongs to the device, its stream is active. */
+void cp_syncs_note_work(cp_decoder *d, uint32_t context, uint32_t device, uint32_t stream);
 
 void cp_read_memory(cp_decoder *d, const uint8_t *record);
-/** Number of the kind "gpu_memory", which the host gives; 0: allocations are not delivered. */
+/** The number that the host gave the kind "gpu_memory"; 0: allocations are not delivered. */
 extern int32_t cp_memory_type;
 /** Announce it; call before the profiler is registered. */
 void cp_memory_announce(const KinetoPlugin_Registry *registry);
 
-/* ---- buffers.c ------------------------------------------------------------------------------------- */
+/* ---- buffers.c ------------------------------------------------------------------------------- */
 #define CP_BUFFER_BYTES ((size_t)1 << 20) /* each thread of the program may have one */
 
 typedef struct cp_buffer_stats {
-    uint64_t filled;  /* buffers handed over by CUPTI */
-    uint64_t refused; /* asked for when the bound was reached */
+    /* Buffers that CUPTI has returned with records. */
+    uint64_t filled;
+    uint64_t refused; /* requests when no buffer was free */
     uint64_t dropped; /* records that CUPTI says it dropped, or wrote to spare buffers */
     uint64_t late;    /* records that came after the end */
-    uint64_t kept;    /* buffers with records that CUPTI did not hand over at the end */
+    uint64_t kept;    /* buffers with records that CUPTI did not return at the end */
     size_t peak_bytes;
 } cp_buffer_stats;
 
-/** Allocate and touch all buffers, so that nothing is allocated while the program runs.
- *  @param bound_bytes  all there will ever be, filled ones included. */
+/** Allocate and touch all buffers, so that nothing is allocated while the program runs. @param
+ * bound_bytes the size of all buffers together. */
 bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES]);
-/** Is this a CUPTI that can crash when it gets no buffer, as those before CUDA 12.9 can? It gets a
- *  small one then, beyond the bound, and what it writes there is dropped and counted. */
+/** Set for versions of CUPTI that may crash when they get no buffer (before CUDA 12.9): they get a
+ * small one beyond the bound then, whose records are dropped and counted. */
 #define CP_SPARE_BYTES ((size_t)64 << 10)
 void cp_buffers_never_refuse(bool never);
 /** CUPTI's callbacks. */
 void CP_CUPTI_CALL cp_buffers_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *buffer,
                                        size_t size, size_t valid);
-/** Start reading what is filled into `decoder`, on a thread of its own, which also asks CUPTI now
- *  and then for what it has. */
+/** Start the thread that reads filled buffers into `decoder` and regularly makes CUPTI flush its
+ * own. */
 bool cp_buffers_attach(cp_decoder *decoder, char why[CP_TEXT_BYTES]);
 /** Read all that has been filled, on the calling thread. */
 void cp_buffers_drain(void);
-/** No more reading; what comes later is counted as late. */
+/** Stop reading; records that come later are counted as late. */
 void cp_buffers_detach(void);
 cp_buffer_stats cp_buffers_stats(void);
 void cp_buffers_after_fork(void);
 
-/* ---- reasons.c ------------------------------------------------------------------------------------- */
-/** A sentence: what CUPTI refused, why that is, what to do. */
+/* ---- reasons.c ------------------------------------------------------------------------------- */
+/** Write a message: what CUPTI refused, why, and what to do. */
 void cp_explain(cp_result result, const char *doing, char why[CP_TEXT_BYTES]);
 
-/* ---- waiting.c ------------------------------------------------------------------------------------- */
-/** Wait for the current context, for seconds at most. False: it was still busy. */
+/* ---- waiting.c ------------------------------------------------------------------------------- */
+/** Wait for the current context, a few seconds at most. False: it is still busy. */
 bool cp_wait_for_device(void);
 
-/* ---- options.c, source.c -------------------------------------------------------------------------------------- */
+/* ---- options.c, source.c --------------------------------------------------------------------- */
 typedef struct cp_options {
-    uint64_t types;            /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… */
+    /* Bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_…. */
+    uint64_t types;
     size_t buffer_bytes;       /* of all buffers; default 64 MiB */
-    bool per_thread_buffers;   /* where CUPTI can */
+    bool per_thread_buffers;   /* if this CUPTI has them */
     bool graph_nodes;          /* one activity per node of a graph, not per graph */
     bool memory;               /* allocations of the device */
     bool show_waits;           /* streams that wait for events, as activities */
-    bool sync_at_stop;         /* wait for the current context, so that all is complete */
+    bool sync_at_stop;         /* wait for the current context at the end, for complete records */
     bool teardown;             /* detach CUPTI from the program when a session ends */
-    uint32_t nvml_interval_ms; /* 0: no samples of power and such */
+    uint32_t nvml_interval_ms; /* interval of samples of power, clocks and the like; 0: none */
     char pm_metrics[512];      /* comma-separated; "": none */
     int32_t pm_device;
     uint32_t pm_interval_us;
 } cp_options;
-/** The user's text for plug-ins, "cuda.buffer_bytes=64MiB cuda.graph=graph", and environment
- *  variables of the same names. False: `why` names what is wrong. */
+/** Parse the environment variable CKINETO_CUDA and then the user's text for plug-ins,
+ * "cuda.buffer_bytes=64MiB cuda.graph=graph". False: `why` says what is wrong. */
 bool cp_options_read(const char *text, cp_options *out, char why[CP_TEXT_BYTES]);
 
 /* driver_calls.c */
-/** Not CP_SUCCESS: CUPTI cannot switch single calls, and nothing is on. */
+/** Record the selected driver calls. Other than CP_SUCCESS: CUPTI cannot select single calls, and
+ * none is recorded. */
 cp_result cp_driver_calls_on(void);
 void cp_driver_calls_off(void);
 
-/** Warm-up: libraries and buffers are there, CUPTI is switched on, and what it records is thrown
- * away. */
+/** Warm-up: open the libraries and allocate the buffers; nothing is recorded yet. */
 bool cp_source_prepare(const cp_options *options, char why[CP_TEXT_BYTES]);
-/** From here on it is delivered. */
+/** Switch CUPTI on; records are delivered to `builder` from here on. */
 bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES]);
-/** Switch off, deliver the rest. */
+/** Switch CUPTI off and deliver the remaining records. */
 void cp_source_stop(void);
-/** Switch off whatever is on; after prepare or stop. */
+/** End the session, after prepare or stop. */
 void cp_source_end(void);
-/** Deliver what there is now. */
+/** Deliver the records that exist now. */
 void cp_source_drain(void);
 void cp_source_toggle(bool on);
 void cp_source_push(uint64_t external_id);
 void cp_source_pop(void);
 
-/* ---- nvml.c, pm.c: counters -------------------------------------------------------------------------- */
-/** Start sampling on a thread of its own; false: `why`. Stop waits for it. */
+/* ---- nvml.c, pm.c: counters ------------------------------------------------------------------ */
+/** Start sampling on a thread of its own; false: the reason is in `why`. Stopping waits for the
+ * thread. */
 bool cp_nvml_start(const cp_options *options, const KinetoPlugin_TraceBuilder *builder,
                    char why[CP_TEXT_BYTES]);
 void cp_nvml_stop(void);

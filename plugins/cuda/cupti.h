@@ -1,7 +1,7 @@
-/* CUPTI, the CUDA driver and runtime, and NVML as far as the source uses them: own declarations, so
- * that it is built everywhere and works with the libraries of several CUDA releases. Numbers and
- * layouts are those of NVIDIA's headers (CUDA 11.0 to 13.5); tests/cuda compares them with the real
- * ones where they are. */
+/* Own declarations of CUPTI, the CUDA driver and runtime, as far as the source uses them, so that
+ * it is built without NVIDIA's headers and works with the libraries of several CUDA releases.
+ * Numbers and layouts are those of NVIDIA's headers (CUDA 11.0 to 13.5); tests/cuda compares them
+ * with the real ones if installed. */
 #ifndef CP_CUPTI_H
 #define CP_CUPTI_H
 
@@ -10,7 +10,7 @@
 
 #define CP_CUPTI_CALL /* the platform's usual convention */
 
-/* ---- CUPTI --------------------------------------------------------------------------------------- */
+/* ---- CUPTI ----------------------------------------------------------------------------------- */
 
 typedef int32_t cp_result; /* CUptiResult */
 enum {
@@ -18,9 +18,10 @@ enum {
     CP_ERROR_INVALID_PARAMETER = 1,
     CP_ERROR_INVALID_OPERATION = 7,
     CP_ERROR_OUT_OF_MEMORY = 8,
-    CP_ERROR_MAX_LIMIT_REACHED = 12, /* of records in a buffer: it has no more */
+    CP_ERROR_MAX_LIMIT_REACHED = 12, /* the buffer has no more records */
     CP_ERROR_NOT_READY = 13,
-    CP_ERROR_NOT_COMPATIBLE = 14, /* another tool has switched something on */
+    /* Another tool has switched something on. */
+    CP_ERROR_NOT_COMPATIBLE = 14,
     CP_ERROR_NOT_INITIALIZED = 15,
     CP_ERROR_QUEUE_EMPTY = 18,
     CP_ERROR_HARDWARE_BUSY = 26,
@@ -59,7 +60,7 @@ enum {
     CP_KIND_MEMORY2 = 49,
     CP_KIND_MEMORY_POOL = 50,
     CP_KIND_GRAPH_TRACE = 51,
-    CP_KIND_COUNT = 64 /* above all that exist */
+    CP_KIND_COUNT = 64 /* larger than all kinds */
 };
 
 enum { CP_EXTERNAL_CUSTOM0 = 3, CP_EXTERNAL_CUSTOM1 = 4 }; /* CUpti_ExternalCorrelationKind */
@@ -68,7 +69,7 @@ enum { CP_THREAD_ID_SYSTEM = 1 };                          /* CUpti_ActivityThre
 enum { CP_FLUSH_FORCED = 1 };                              /* CUpti_ActivityFlag */
 enum { CP_DOMAIN_DRIVER = 1, CP_DOMAIN_RUNTIME = 2, CP_DOMAIN_RESOURCE = 3 };
 
-typedef uint8_t cp_record; /* CUpti_Activity: bytes, to us */
+typedef uint8_t cp_record; /* CUpti_Activity, treated as bytes */
 typedef struct CUctx_st *cp_context;
 typedef struct CUpti_Subscriber_st *cp_subscriber;
 typedef void(CP_CUPTI_CALL *cp_request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);
@@ -78,29 +79,29 @@ typedef uint64_t(CP_CUPTI_CALL *cp_timestamp_fn)(void);
 typedef void(CP_CUPTI_CALL *cp_callback_fn)(void *user, uint32_t domain, uint32_t cbid,
                                             const void *data);
 
-/* X(member, symbol, type of the pointer's result, parameters, needed): needed ones missing mean
- * that the library is too old. */
+/* X(member, symbol, result type, parameters, 1 if needed): a library without a needed function is
+ * too old. */
 #define CP_CUPTI_MAP(X)                                                                            \
-    X(get_version, cuptiGetVersion, cp_result, (uint32_t * version), 1)                            \
+    X(get_version, cuptiGetVersion, cp_result, (uint32_t *version), 1)                             \
     X(result_string, cuptiGetResultString, cp_result, (cp_result result, const char **text), 0)    \
     X(register_callbacks, cuptiActivityRegisterCallbacks, cp_result,                               \
       (cp_request_fn request, cp_complete_fn complete), 1)                                         \
     X(enable, cuptiActivityEnable, cp_result, (uint32_t kind), 1)                                  \
     X(disable, cuptiActivityDisable, cp_result, (uint32_t kind), 1)                                \
     X(next_record, cuptiActivityGetNextRecord, cp_result,                                          \
-      (uint8_t * buffer, size_t valid, cp_record * *record), 1)                                    \
+      (uint8_t *buffer, size_t valid, cp_record **record), 1)                                      \
     X(dropped, cuptiActivityGetNumDroppedRecords, cp_result,                                       \
-      (cp_context context, uint32_t stream, size_t * dropped), 1)                                  \
+      (cp_context context, uint32_t stream, size_t *dropped), 1)                                   \
     X(flush_all, cuptiActivityFlushAll, cp_result, (uint32_t flags), 1)                            \
     X(push_external, cuptiActivityPushExternalCorrelationId, cp_result,                            \
       (uint32_t kind, uint64_t id), 1)                                                             \
     X(pop_external, cuptiActivityPopExternalCorrelationId, cp_result,                              \
-      (uint32_t kind, uint64_t * last), 1)                                                         \
+      (uint32_t kind, uint64_t *last), 1)                                                          \
     X(set_attribute, cuptiActivitySetAttribute, cp_result,                                         \
-      (uint32_t attribute, size_t * size, void *value), 0)                                         \
+      (uint32_t attribute, size_t *size, void *value), 0)                                          \
     X(timestamp_callback, cuptiActivityRegisterTimestampCallback, cp_result,                       \
       (cp_timestamp_fn now), 0)                                                                    \
-    X(timestamp, cuptiGetTimestamp, cp_result, (uint64_t * now), 0)                                \
+    X(timestamp, cuptiGetTimestamp, cp_result, (uint64_t *now), 0)                                 \
     X(enable_runtime_api, cuptiActivityEnableRuntimeApi, cp_result,                                \
       (uint32_t cbid, uint8_t enable), 0)                                                          \
     X(enable_driver_api, cuptiActivityEnableDriverApi, cp_result, (uint32_t cbid, uint8_t enable), \
@@ -124,7 +125,7 @@ typedef struct cp_cupti_api {
 #undef CP_X
 } cp_cupti_api;
 
-/* ---- the driver ---------------------------------------------------------------------------------- */
+/* ---- the driver ------------------------------------------------------------------------------ */
 typedef int32_t cp_cuda_result; /* CUresult, cudaError_t: 0 is success */
 typedef int32_t cp_attribute;   /* CUdevice_attribute */
 typedef struct cp_uuid {
@@ -156,7 +157,7 @@ enum {
     X(device_name, cuDeviceGetName, cp_cuda_result, (char *name, int size, int device), 1)         \
     X(device_attribute, cuDeviceGetAttribute, cp_cuda_result,                                      \
       (int *value, cp_attribute attribute, int device), 1)                                         \
-    X(device_memory, cuDeviceTotalMem_v2, cp_cuda_result, (size_t * bytes, int device), 0)         \
+    X(device_memory, cuDeviceTotalMem_v2, cp_cuda_result, (size_t *bytes, int device), 0)          \
     X(device_uuid, cuDeviceGetUuid_v2, cp_cuda_result, (cp_uuid * uuid, int device), 0)            \
     X(context_synchronize, cuCtxSynchronize, cp_cuda_result, (void), 0)                            \
     X(context_current, cuCtxGetCurrent, cp_cuda_result, (cp_context * context), 0)                 \
@@ -167,7 +168,7 @@ typedef struct cp_driver_api {
 #undef CP_X
 } cp_driver_api;
 
-/* The runtime is asked for its version only: programs that use the driver do without it. */
+/* Only the version of the runtime is read: programs that use the driver alone do not have it. */
 #define CP_RUNTIME_MAP(X)                                                                          \
     X(runtime_version, cudaRuntimeGetVersion, cp_cuda_result, (int *version), 0)
 typedef struct cp_runtime_api {

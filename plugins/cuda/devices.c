@@ -1,22 +1,24 @@
-/* Devices as the driver knows them: their properties, and rows of the trace. */
+/* Devices as the driver reports them: their properties and their rows in the trace. Properties are
+ * queried once per process, at the first use of a device. */
 #include "cuda.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static cp_device devices[CP_MAX_DEVICES];
-static bool known[CP_MAX_DEVICES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static cp_device device_table[CP_MAX_DEVICES];
+static bool device_known[CP_MAX_DEVICES];
+static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
-static int32_t attribute(int handle, int which)
+static int32_t query_attribute(int handle, int which)
 {
     int value = 0;
     return cp_driver.device_attribute(&value, which, handle) == 0 ? value : 0;
 }
 
-static void ask_uuid(cp_device *d, int handle)
+/* The UUID in the format of nvidia-smi; empty if the driver does not report it. */
+static void query_uuid(cp_device *d, int handle)
 {
     cp_uuid u;
     size_t n = 0;
@@ -28,7 +30,8 @@ static void ask_uuid(cp_device *d, int handle)
                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u.bytes[i]);
 }
 
-static void ask_limits(cp_device *d, int handle)
+/* Limits that the driver does not know stay 0. */
+static void query_limits(cp_device *d, int handle)
 {
     const struct {
         int32_t *to;
@@ -49,10 +52,11 @@ static void ask_limits(cp_device *d, int handle)
         {&d->shared_reserved_per_block, CP_DEVICE_RESERVED_SHARED_PER_BLOCK},
     };
     for (size_t i = 0; i < CP_COUNT(limits); i++)
-        *limits[i].to = attribute(handle, limits[i].which);
+        *limits[i].to = query_attribute(handle, limits[i].which);
 }
 
-static bool ask(uint32_t id, cp_device *d)
+/* False: CUDA has no device with this number. */
+static bool query_cuda_device(uint32_t id, cp_device *d)
 {
     int handle = 0;
     size_t bytes = 0;
@@ -65,8 +69,8 @@ static bool ask(uint32_t id, cp_device *d)
     d->name[sizeof d->name - 1] = '\0';
     if (cp_driver.device_memory && cp_driver.device_memory(&bytes, handle) == 0)
         d->memory_bytes = bytes;
-    ask_limits(d, handle);
-    ask_uuid(d, handle);
+    query_limits(d, handle);
+    query_uuid(d, handle);
     return true;
 }
 
@@ -74,29 +78,29 @@ const cp_device *cp_device_of(uint32_t id)
 {
     if (id >= CP_MAX_DEVICES)
         return NULL;
-    pthread_mutex_lock(&lock);
-    if (!known[id])
-        known[id] = ask(id, &devices[id]);
-    const cp_device *found = known[id] ? &devices[id] : NULL;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&device_lock);
+    if (!device_known[id])
+        device_known[id] = query_cuda_device(id, &device_table[id]);
+    const cp_device *found = device_known[id] ? &device_table[id] : NULL;
+    pthread_mutex_unlock(&device_lock);
     return found;
 }
 
-void cp_devices_forget(void)
+void cp_devices_reset(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    lock = fresh; /* after a fork its owner may be gone */
-    memset(known, 0, sizeof known);
+    device_lock = fresh; /* after a fork its owner may not exist */
+    memset(device_known, 0, sizeof device_known);
 }
 
-/* ---- telling -------------------------------------------------------------------------------------- */
+/* ---- announcements --------------------------------------------------------------------------- */
 
-static KinetoPlugin_Metadata number(const char *key, int64_t value)
+static KinetoPlugin_Metadata make_number(const char *key, int64_t value)
 {
     return (KinetoPlugin_Metadata){.pKey = key, .valueType = KINETO_PLUGIN_VALUE_INT, .i = value};
 }
 
-static KinetoPlugin_Metadata text(const char *key, const char *value)
+static KinetoPlugin_Metadata make_text(const char *key, const char *value)
 {
     return (KinetoPlugin_Metadata){.pKey = key,
                                    .valueType = KINETO_PLUGIN_VALUE_STRING,
@@ -105,29 +109,29 @@ static KinetoPlugin_Metadata text(const char *key, const char *value)
 }
 
 /* The keys of Kineto's deviceProperties. */
-static void announce_properties(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
+static void announce_gpu_properties(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
 {
     const KinetoPlugin_Metadata properties[] = {
-        text("name", d->name),
-        number("totalGlobalMem", (int64_t)d->memory_bytes),
-        number("computeMajor", d->major),
-        number("computeMinor", d->minor),
-        number("maxThreadsPerBlock", d->threads_per_block),
-        number("maxThreadsPerMultiprocessor", d->threads_per_sm),
-        number("regsPerBlock", d->registers_per_block),
-        number("warpSize", d->warp_size),
-        number("sharedMemPerBlock", d->shared_per_block),
-        number("numSms", d->sm_count),
-        number("regsPerMultiprocessor", d->registers_per_sm),
-        number("sharedMemPerBlockOptin", d->shared_per_block_optin),
-        number("sharedMemPerMultiprocessor", d->shared_per_sm),
-        text("uuid", d->uuid),
+        make_text("name", d->name),
+        make_number("totalGlobalMem", (int64_t)d->memory_bytes),
+        make_number("computeMajor", d->major),
+        make_number("computeMinor", d->minor),
+        make_number("maxThreadsPerBlock", d->threads_per_block),
+        make_number("maxThreadsPerMultiprocessor", d->threads_per_sm),
+        make_number("regsPerBlock", d->registers_per_block),
+        make_number("warpSize", d->warp_size),
+        make_number("sharedMemPerBlock", d->shared_per_block),
+        make_number("numSms", d->sm_count),
+        make_number("regsPerMultiprocessor", d->registers_per_sm),
+        make_number("sharedMemPerBlockOptin", d->shared_per_block_optin),
+        make_number("sharedMemPerMultiprocessor", d->shared_per_sm),
+        make_text("uuid", d->uuid),
     };
     size_t count = CP_COUNT(properties) - (d->uuid[0] ? 0 : 1);
     (void)b->addDeviceProperties(b->pTraceBuilderHandle, d->id, properties, count);
 }
 
-static void announce_row(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
+static void announce_gpu_row(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
 {
     char label[32];
     snprintf(label, sizeof label, "GPU %d", d->id);
@@ -140,7 +144,8 @@ static void announce_row(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
     (void)b->addDeviceInfo(b->pTraceBuilderHandle, &info);
 }
 
-static void announce_version(const KinetoPlugin_TraceBuilder *b, const char *key, int version)
+static void announce_version_number(const KinetoPlugin_TraceBuilder *b, const char *key,
+                                    int version)
 {
     char json[16];
     snprintf(json, sizeof json, "%d", version);
@@ -159,12 +164,12 @@ bool cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
         const cp_device *d = cp_device_of((uint32_t)i);
         if (!d)
             continue;
-        announce_row(b, d);
-        announce_properties(b, d);
+        announce_gpu_row(b, d);
+        announce_gpu_properties(b, d);
     }
     if (cp_driver.driver_version && cp_driver.driver_version(&driver) == 0)
-        announce_version(b, "cuda_driver_version", driver);
-    announce_version(b, "cuda_runtime_version", cp_runtime_version());
-    announce_version(b, "cupti_version", (int)cp_cupti_version());
+        announce_version_number(b, "cuda_driver_version", driver);
+    announce_version_number(b, "cuda_runtime_version", cp_runtime_version());
+    announce_version_number(b, "cupti_version", (int)cp_cupti_version());
     return true;
 }

@@ -1,16 +1,16 @@
-/* Which calls of the driver are recorded: those that have something done by a device, or waited
- * for, so that all a device did has its call in programs without the runtime too; and those that
- * map memory, as Kineto does. What the runtime calls in the driver CUPTI does not record, so
- * nothing is there twice. */
+/* The selection of driver calls that are recorded: those that make a device do something or wait
+ * for it, so that all device work has its call also in programs without the runtime, and those that
+ * map memory, as in Kineto. CUPTI does not record driver calls that the runtime makes, so nothing
+ * is recorded twice. */
 #include "cuda.h"
 
-/* Numbers of CUPTI's callbacks, the same in all versions, with the variants for a default stream
- * per thread. A test compares them with the vendor's headers: what is in between are variants that
- * the driver has no more. */
+/* Ranges of CUPTI's callback ids, the same in all versions, including the variants for per-thread
+ * default streams. Numbers within a range that the headers lack are variants that the driver has
+ * dropped; a test compares them. */
 static const struct {
     uint16_t first, last;
-} ranges[] = {
-    {307, 307},             /* cuLaunchKernel, which all versions know */
+} call_ranges[] = {
+    {307, 307},             /* cuLaunchKernel, which all versions have; first, see below */
     {442, 442}, {115, 117}, /* cuLaunch, cuLaunchGrid */
     {477, 478},             /* cuLaunchCooperativeKernel */
     {480, 480}, {514, 515}, /* cuGraphLaunch */
@@ -35,11 +35,11 @@ static const struct {
     {554, 555},             /* cuMemExportToShareableHandle, Import */
 };
 
-/* CUPTI knows no more of what it is asked for than there was in its time. */
-static void switch_all(uint8_t on)
+/* An older CUPTI refuses ids that it does not know; those results are ignored. */
+static void switch_ranges(uint8_t on)
 {
-    for (size_t i = 0; i < CP_COUNT(ranges); i++)
-        for (uint32_t id = ranges[i].first; id <= ranges[i].last; id++)
+    for (size_t i = 0; i < CP_COUNT(call_ranges); i++)
+        for (uint32_t id = call_ranges[i].first; id <= call_ranges[i].last; id++)
             (void)cp_cupti.enable_driver_api(id, on);
 }
 
@@ -47,14 +47,14 @@ cp_result cp_driver_calls_on(void)
 {
     if (!cp_cupti.enable_driver_api)
         return CP_ERROR_NOT_SUPPORTED;
-    cp_result result = cp_cupti.enable_driver_api(ranges[0].first, 1);
+    cp_result result = cp_cupti.enable_driver_api(call_ranges[0].first, 1);
     if (result == CP_SUCCESS)
-        switch_all(1);
+        switch_ranges(1);
     return result;
 }
 
 void cp_driver_calls_off(void)
 {
     if (cp_cupti.enable_driver_api)
-        switch_all(0);
+        switch_ranges(0);
 }

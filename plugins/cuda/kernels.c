@@ -1,13 +1,16 @@
-/* Kernels, and graphs as a whole. */
+/* Activities of kernels, and of graphs as a whole. Values that are the same for all launches of a
+ * configuration are registered with the host as one set (sets.c); only the rest is sent with each
+ * launch. */
 #include "layouts.h"
 
 #include "cuda.h"
 
 #include <stdio.h>
 
-/* ---- what launches of the same configuration share --------------------------------------------------- */
+/* ---- the set of a launch configuration ------------------------------------------------------- */
 
-/* Words of the key: those from DEVICE to SHARED_DYNAMIC lie in a record side by side. */
+/* Words of the key. Those from DEVICE to SHARED_DYNAMIC are adjacent in a record and copied at
+ * once. */
 enum {
     FLAGS = 1,
     REGISTERS,
@@ -25,9 +28,10 @@ enum {
     KEY_WORDS
 };
 enum { WAS_QUEUED = 1, IN_GRAPH = 2 };
-_Static_assert(KEY_WORDS <= sizeof(cp_set_key) / sizeof(uint32_t), "a key holds it");
+_Static_assert(KEY_WORDS <= sizeof(cp_set_key) / sizeof(uint32_t), "a key holds all words");
 
-static cp_set_key key_of(const cp_decoder *d, const uint8_t *record)
+/* The key of a kernel's set: everything that is the same for equal launches. */
+static cp_set_key make_kernel_key(const cp_decoder *d, const uint8_t *record)
 {
     uint32_t version = d->version;
     cp_set_key key = {{[0] = CP_SET_KERNEL,
@@ -47,18 +51,18 @@ static cp_set_key key_of(const cp_decoder *d, const uint8_t *record)
     return key;
 }
 
-static uint64_t product(const uint32_t *xyz) { return (uint64_t)xyz[0] * xyz[1] * xyz[2]; }
+static uint64_t multiply_xyz(const uint32_t *xyz) { return (uint64_t)xyz[0] * xyz[1] * xyz[2]; }
 
-static void to_ints(const uint32_t *xyz, int64_t *out)
+static void copy_xyz(const uint32_t *xyz, int64_t *out)
 {
     for (int i = 0; i < 3; i++)
         out[i] = (int32_t)xyz[i];
 }
 
-/* ---- occupancy ------------------------------------------------------------------------------------------ */
+/* ---- occupancy ------------------------------------------------------------------------------- */
 
-/* "WARPS|REGS", as Kineto joins them. */
-static void join_limits(const cp_occupancy *o, char *text, size_t size)
+/* Writes "WARPS|REGS", in Kineto's format. */
+static void write_limit_names(const cp_occupancy *o, char *text, size_t size)
 {
     const struct {
         bool is;
@@ -74,11 +78,12 @@ static void join_limits(const cp_occupancy *o, char *text, size_t size)
             n += (size_t)snprintf(text + n, size - n, "%s%s", n ? "|" : "", all[i].word);
 }
 
-/* How many barriers a kernel uses is not known: that limit is none. */
-static size_t print_occupancy(const cp_occupancy *o, char *json, size_t size)
+/* Kineto's object "occupancy". The number of barriers of a kernel is unknown, so that their limit
+ * is written as none. Returns the length; 0: it does not fit. */
+static size_t write_occupancy_json(const cp_occupancy *o, char *json, size_t size)
 {
     char limits[40];
-    join_limits(o, limits, sizeof limits);
+    write_limit_names(o, limits, sizeof limits);
     int n =
         snprintf(json, size,
                  "{\"activeBlocksPerMultiprocessor\": %u, \"limitingFactors\": \"%s\", "
@@ -90,10 +95,11 @@ static size_t print_occupancy(const cp_occupancy *o, char *json, size_t size)
     return n > 0 && (size_t)n < size ? (size_t)n : 0;
 }
 
-static bool occupancy_of(const cp_set_key *key, cp_occupancy *out)
+/* False: the device or the launch is not supported. */
+static bool compute_occupancy(const cp_set_key *key, cp_occupancy *out)
 {
     const uint32_t *w = key->words;
-    uint64_t threads = product(&w[BLOCK]);
+    uint64_t threads = multiply_xyz(&w[BLOCK]);
     if (threads == 0 || threads > 65536)
         return false;
     cp_launch launch = {.device = w[DEVICE],
@@ -101,36 +107,38 @@ static bool occupancy_of(const cp_set_key *key, cp_occupancy *out)
                         .threads_per_block = (uint32_t)threads,
                         .shared_static_bytes = w[SHARED_STATIC],
                         .shared_dynamic_bytes = w[SHARED_DYNAMIC],
-                        .block_count = product(&w[GRID])};
+                        .block_count = multiply_xyz(&w[GRID])};
     return cp_occupancy_of(cp_device_of(w[DEVICE]), &launch, out);
 }
 
-/* ---- kernels -------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
-static void describe_launch(const cp_set_key *key, cp_values *out, cp_set_scratch *scratch)
+/* Values of the launch configuration, in Kineto's order. */
+static void describe_launch_values(const cp_set_key *key, cp_values *out, cp_set_scratch *scratch)
 {
     const uint32_t *w = key->words;
     cp_occupancy o;
-    bool has_occupancy = occupancy_of(key, &o);
+    bool has_occupancy = compute_occupancy(key, &o);
     cp_value_uint(out, "registers per thread", w[REGISTERS]);
     cp_value_uint(out, "shared memory", (uint64_t)w[SHARED_STATIC] + w[SHARED_DYNAMIC]);
     if (has_occupancy) {
         cp_value_double(out, "blocks per SM", o.blocks_each);
         cp_value_double(out, "warps per SM", o.warps_each);
     }
-    to_ints(&w[GRID], scratch->grid);
-    to_ints(&w[BLOCK], scratch->block);
+    copy_xyz(&w[GRID], scratch->grid);
+    copy_xyz(&w[BLOCK], scratch->block);
     cp_value_bytes(out, "grid", KINETO_PLUGIN_VALUE_INTS, scratch->grid, 3);
     cp_value_bytes(out, "block", KINETO_PLUGIN_VALUE_INTS, scratch->block, 3);
     if (!has_occupancy)
         return;
     cp_value_uint(out, "est. achieved occupancy %", o.estimated_percent);
-    size_t size = print_occupancy(&o, scratch->json, sizeof scratch->json);
+    size_t size = write_occupancy_json(&o, scratch->json, sizeof scratch->json);
     cp_value_bytes(out, "occupancy", KINETO_PLUGIN_VALUE_JSON, scratch->json, size);
 }
 
-static void describe(const cp_decoder *d, const cp_set_key *key, cp_values *out,
-                     cp_set_scratch *scratch)
+/* All values of a launch configuration. Which exist depends on CUPTI's version, as in Kineto. */
+static void describe_kernel_set(const cp_decoder *d, const cp_set_key *key, cp_values *out,
+                                cp_set_scratch *scratch)
 {
     const uint32_t *w = key->words;
     if (!(w[FLAGS] & WAS_QUEUED))
@@ -138,7 +146,7 @@ static void describe(const cp_decoder *d, const cp_set_key *key, cp_values *out,
     cp_value_uint(out, "device", w[DEVICE]);
     cp_value_uint(out, "context", w[CONTEXT]);
     cp_value_uint(out, "stream", w[STREAM]);
-    describe_launch(key, out, scratch);
+    describe_launch_values(key, out, scratch);
     if (d->version >= 14 && !(w[FLAGS] & IN_GRAPH)) {
         cp_value_uint(out, "graph id", 0);
         cp_value_uint(out, "graph node id", 0);
@@ -149,14 +157,15 @@ static void describe(const cp_decoder *d, const cp_set_key *key, cp_values *out,
         cp_value_uint(out, "channel", w[CHANNEL]);
         cp_value_uint(out, "channel_type", w[CHANNEL_TYPE]);
     }
-    if (product(&w[CLUSTER]) > 1) {
-        to_ints(&w[CLUSTER], scratch->cluster);
+    if (multiply_xyz(&w[CLUSTER]) > 1) {
+        copy_xyz(&w[CLUSTER], scratch->cluster);
         cp_value_bytes(out, "cluster", KINETO_PLUGIN_VALUE_INTS, scratch->cluster, 3);
     }
 }
 
-/* What differs from launch to launch. */
-static void add_own(const cp_decoder *d, const cp_set_key *key, const uint8_t *record, cp_values *v)
+/* Values that differ from launch to launch. */
+static void add_launch_values(const cp_decoder *d, const cp_set_key *key, const uint8_t *record,
+                              cp_values *v)
 {
     if (key->words[FLAGS] & WAS_QUEUED && d->clock != KINETO_PLUGIN_CLOCK_TICKS)
         cp_value_uint(v, "queued", cp_kernel_queued(d->version, record) / 1000); /* us, as Kineto */
@@ -173,30 +182,30 @@ void cp_read_kernel(cp_decoder *d, const uint8_t *record)
     KinetoPlugin_Activity a;
     cp_values v;
     cp_set_scratch scratch;
-    cp_syncs_saw(d, cp_kernel_context(version, record), device, stream);
+    cp_syncs_note_work(d, cp_kernel_context(version, record), device, stream);
     if (!cp_wants(d, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL) ||
-        !cp_activity_begin(d, &a, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
+        !cp_begin_activity(d, &a, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
                            cp_kernel_start(version, record), cp_kernel_end(version, record)))
         return;
-    cp_set_key key = key_of(d, record);
+    cp_set_key key = make_kernel_key(d, record);
     cp_text name = cp_names_kernel(d->names, cp_kernel_name(version, record));
     v.count = 0;
-    a.metadataSet = cp_set_of(d, &key, describe, &v, &scratch);
-    add_own(d, &key, record, &v);
-    cp_activity_place(d, &a, device, stream, cp_kernel_correlation(version, record));
+    a.metadataSet = cp_get_value_set(d, &key, describe_kernel_set, &v, &scratch);
+    add_launch_values(d, &key, record, &v);
+    cp_place_activity(d, &a, device, stream, cp_kernel_correlation(version, record));
     a.pName = name.data;
     a.nameSize = name.size;
     a.pMetadata = v.items;
     a.metadataCount = v.count;
-    cp_deliver(d, CP_KIND_CONCURRENT_KERNEL, &a);
+    cp_deliver_activity(d, CP_KIND_CONCURRENT_KERNEL, &a);
 }
 
-/* ---- graphs --------------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 enum { GRAPH_ID = 1, GRAPH_DEVICE, GRAPH_CONTEXT, GRAPH_STREAM };
 
-static void describe_graph(const cp_decoder *d, const cp_set_key *key, cp_values *out,
-                           cp_set_scratch *scratch)
+static void describe_graph_set(const cp_decoder *d, const cp_set_key *key, cp_values *out,
+                               cp_set_scratch *scratch)
 {
     (void)d;
     (void)scratch;
@@ -206,8 +215,9 @@ static void describe_graph(const cp_decoder *d, const cp_set_key *key, cp_values
     cp_value_uint(out, "graph id", key->words[GRAPH_ID]);
 }
 
-/* A graph that begins with work of the host says so with INT32_MAX; its end may be on a device. */
-static uint32_t graph_device(const cp_decoder *d, const uint8_t *record)
+/* INT32_MAX stands for work of the host, with which a graph may begin; its end may be on a device
+ * nevertheless. */
+static uint32_t find_graph_device(const cp_decoder *d, const uint8_t *record)
 {
     uint32_t begin = cp_graph_device(d->version, record),
              end = cp_graph_end_device(d->version, record);
@@ -219,7 +229,7 @@ static uint32_t graph_device(const cp_decoder *d, const uint8_t *record)
 void cp_read_graph(cp_decoder *d, const uint8_t *record)
 {
     uint32_t version = d->version, stream = cp_graph_stream(version, record),
-             device = graph_device(d, record);
+             device = find_graph_device(d, record);
     cp_set_key key = {{[0] = CP_SET_GRAPH,
                        [GRAPH_ID] = cp_graph_graph(version, record),
                        [GRAPH_DEVICE] = device,
@@ -229,16 +239,16 @@ void cp_read_graph(cp_decoder *d, const uint8_t *record)
     cp_values v = {.count = 0};
     cp_set_scratch scratch;
     char name[40];
-    cp_syncs_saw(d, key.words[GRAPH_CONTEXT], device, stream);
+    cp_syncs_note_work(d, key.words[GRAPH_CONTEXT], device, stream);
     if (!cp_wants(d, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL) ||
-        !cp_activity_begin(d, &a, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
+        !cp_begin_activity(d, &a, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
                            cp_graph_start(version, record), cp_graph_end(version, record)))
         return;
-    a.metadataSet = cp_set_of(d, &key, describe_graph, &v, &scratch);
-    cp_activity_place(d, &a, device, stream, cp_graph_correlation(version, record));
+    a.metadataSet = cp_get_value_set(d, &key, describe_graph_set, &v, &scratch);
+    cp_place_activity(d, &a, device, stream, cp_graph_correlation(version, record));
     a.pName = name;
     a.nameSize = (uint32_t)snprintf(name, sizeof name, "CUDA graph %u", key.words[GRAPH_ID]);
     a.pMetadata = v.items;
     a.metadataCount = v.count;
-    cp_deliver(d, CP_KIND_GRAPH_TRACE, &a);
+    cp_deliver_activity(d, CP_KIND_GRAPH_TRACE, &a);
 }

@@ -1,14 +1,15 @@
-/* How long records are, by CUPTI's API version. */
+/* Sizes of CUPTI's records, by its API version. A buffer is only valid up to the end of its last
+ * complete record, which these sizes decide. */
 #include "layouts.h"
 
 #include "cuda.h"
 
-/* Oldest first. CUDA 11.8 and 12.0 both call themselves 18; what the latter's kernels are longer by
- * is not read here. */
-static const struct length {
+/* Oldest first. CUDA 11.8 and 12.0 have the same version 18 although kernels of 12.0 are longer;
+ * the additional bytes are not read here. */
+static const struct record_length {
     uint16_t kind, bytes;
     uint32_t since;
-} lengths[] = {
+} record_lengths[] = {
     {CP_KIND_CONCURRENT_KERNEL, 160, 0},
     {CP_KIND_CONCURRENT_KERNEL, 168, 15},
     {CP_KIND_CONCURRENT_KERNEL, 176, 17},
@@ -52,7 +53,7 @@ static const struct length {
 };
 
 /* Kinds that share a struct. */
-static uint32_t struct_of(uint32_t kind)
+static uint32_t find_struct_kind(uint32_t kind)
 {
     switch (kind) {
     case CP_KIND_KERNEL:
@@ -67,9 +68,9 @@ static uint32_t struct_of(uint32_t kind)
 
 uint32_t cp_record_bytes(uint32_t kind, uint32_t version)
 {
-    uint32_t bytes = 0, wanted = struct_of(kind);
-    for (size_t i = 0; i < CP_COUNT(lengths); i++)
-        if (lengths[i].kind == wanted && version >= lengths[i].since)
-            bytes = lengths[i].bytes;
+    uint32_t bytes = 0, wanted = find_struct_kind(kind);
+    for (size_t i = 0; i < CP_COUNT(record_lengths); i++)
+        if (record_lengths[i].kind == wanted && version >= record_lengths[i].since)
+            bytes = record_lengths[i].bytes;
     return bytes;
 }

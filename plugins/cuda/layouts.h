@@ -1,9 +1,9 @@
-/* Where the fields of CUPTI's activity records are.
+/* Offsets of the fields of CUPTI's activity records.
  *
- * From CUDA 11.0 on (API version 13) records have only been appended to, and padding been given a
- * meaning: a field stays where it is, and exists from some API version on. So a field is read at a
- * place that is known when this is compiled, and is 0 in records of versions before it. tests/cuda
- * compares every struct of the vendor's headers, old ones included, with these lists.
+ * Since CUDA 11.0 (API version 13) records have only grown at their end or used former padding: a
+ * field keeps its offset and exists from some API version on. So offsets are compile-time
+ * constants, and a field reads as 0 in records of versions that do not have it. tests/cuda compares
+ * every struct of the vendor's headers, old ones included, with these lists.
  */
 #ifndef CP_LAYOUTS_H
 #define CP_LAYOUTS_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* X(record, field, CUPTI's name, type, offset, API version that brought it; 0: always there) */
+/* X(record, field, CUPTI's name, type, offset, API version that introduced it; 0: all have it) */
 
 #define CP_KERNEL_BASE(X)                                                                          \
     X(kernel, registers, registersPerThread, uint16_t, 6, 0)                                       \
@@ -43,7 +43,7 @@
     X(kernel, cluster_z, clusterZ, uint32_t, 184, 18)
 #define CP_KERNEL_130100(X) X(kernel, priority, priority, int32_t, 216, 130100)
 
-/* Copies, and copies between devices: the same names, other places. */
+/* Copies, and copies between devices: the same names at other offsets. */
 #define CP_MEMCPY_BASE(X)                                                                          \
     X(memcpy, copy_kind, copyKind, uint8_t, 4, 0)                                                  \
     X(memcpy, from_kind, srcKind, uint8_t, 5, 0)                                                   \
@@ -172,10 +172,13 @@
     CP_KERNEL_18(X)                                                                                \
     CP_KERNEL_130100(X)                                                                            \
     CP_MEMCPY_BASE(X)                                                                              \
-    CP_MEMCPY_14(X) CP_MEMCPY_17(X) CP_MEMCPY2_BASE(X) CP_MEMCPY2_14(X) CP_MEMCPY2_17(X)           \
-        CP_MEMSET_BASE(X) CP_MEMSET_14(X) CP_MEMSET_17(X) CP_MEMORY_BASE(X) CP_CALL_BASE(X)        \
-            CP_SYNC_BASE(X) CP_SYNC_26(X) CP_EVENT_BASE(X) CP_EVENT_26(X) CP_OVERHEAD_BASE(X)      \
-                CP_GRAPH_BASE(X) CP_GRAPH_21(X) CP_EXTERNAL_BASE(X) CP_CONTEXT_BASE(X)
+    CP_MEMCPY_14(X)                                                                                \
+    CP_MEMCPY_17(X)                                                                                \
+    CP_MEMCPY2_BASE(X)                                                                             \
+    CP_MEMCPY2_14(X) CP_MEMCPY2_17(X) CP_MEMSET_BASE(X) CP_MEMSET_14(X) CP_MEMSET_17(X)            \
+        CP_MEMORY_BASE(X) CP_CALL_BASE(X) CP_SYNC_BASE(X) CP_SYNC_26(X) CP_EVENT_BASE(X)           \
+            CP_EVENT_26(X) CP_OVERHEAD_BASE(X) CP_GRAPH_BASE(X) CP_GRAPH_21(X) CP_EXTERNAL_BASE(X) \
+                CP_CONTEXT_BASE(X)
 
 static inline bool cp_is_from(uint32_t version, uint32_t since) { return version >= since; }
 
@@ -198,13 +201,13 @@ static inline uint32_t cp_record_kind(const uint8_t *record)
     return kind;
 }
 
-/* From the device to the dynamic shared memory, a kernel's record is eleven words of its launch. */
+/* Offset of the eleven words from the device to the dynamic shared memory, which kernels.c copies
+ * as one block. */
 #define CP_KERNEL_PLACE_AT 40
 
-/** Bytes of a record of `kind` (CP_KIND_…) as CUPTI of this API version writes them; 0: a kind that
- * is not read here. */
+/** Size of a record of `kind` (CP_KIND_…) in this API version; 0: the kind is not read here. */
 uint32_t cp_record_bytes(uint32_t kind, uint32_t version);
-/** Above all that cp_record_bytes says. */
-#define CP_RECORD_MOST_BYTES 248
+/** The largest result of cp_record_bytes. */
+#define CP_RECORD_MAX_BYTES 248
 
 #endif

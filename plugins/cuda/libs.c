@@ -1,4 +1,6 @@
-/* The vendor's libraries: found by name, opened when a session starts, never linked. */
+/* Finds and opens NVIDIA's libraries when a session starts; they are never linked. The library that
+ * the program itself has loaded comes first, since two copies of CUPTI would not know of each
+ * other. */
 #include "cuda.h"
 
 #include <dlfcn.h>
@@ -12,30 +14,30 @@ cp_cupti_api cp_cupti;
 cp_driver_api cp_driver;
 cp_runtime_api cp_runtime;
 
-static uint32_t version;
+static uint32_t cupti_version;
 
 /* A member of a function table. */
-typedef struct symbol {
+typedef struct api_symbol {
     const char *name;
     size_t offset;
     bool needed;
-} symbol;
+} api_symbol;
 
-#define CP_X(member, symbol, result, parameters, needed)                                           \
-    {#symbol, offsetof(TABLE, member), (needed) != 0},
+#define CP_X(member, api_symbol, result, parameters, needed)                                       \
+    {#api_symbol, offsetof(TABLE, member), (needed) != 0},
 #define TABLE cp_cupti_api
-static const symbol cupti_symbols[] = {CP_CUPTI_MAP(CP_X)};
+static const api_symbol cupti_symbols[] = {CP_CUPTI_MAP(CP_X)};
 #undef TABLE
 #define TABLE cp_driver_api
-static const symbol driver_symbols[] = {CP_DRIVER_MAP(CP_X)};
+static const api_symbol driver_symbols[] = {CP_DRIVER_MAP(CP_X)};
 #undef TABLE
 #define TABLE cp_runtime_api
-static const symbol runtime_symbols[] = {CP_RUNTIME_MAP(CP_X)};
+static const api_symbol runtime_symbols[] = {CP_RUNTIME_MAP(CP_X)};
 #undef TABLE
 #undef CP_X
 
-/* Newest first; the bare name is there where the toolkit is installed for developers. What the
- * program has loaded itself comes before all. Before CUDA 12 each release had a name of its own. */
+/* Newest first. The name without a version exists where the toolkit is installed for development.
+ * Before CUDA 12 each release had a name of its own. */
 static const char *const cupti_names[] = {"libcupti.so.13",
                                           "libcupti.so.12",
                                           "libcupti.so.11.8",
@@ -51,51 +53,52 @@ static const char *const cupti_names[] = {"libcupti.so.13",
                                           "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                           "/usr/local/cuda/lib64/libcupti.so"};
 static const char *const driver_names[] = {"libcuda.so.1"};
-/* Asked for its version: one that the program does not use has nothing to say. */
+/* Only the version is read, so a runtime that the program does not use is not opened. */
 static const char *const runtime_names[] = {"libcudart.so.13", "libcudart.so.12",
                                             "libcudart.so.11.0"};
 
-/* ---- opening ----------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-typedef struct library {
+typedef struct vendor_library {
     const char *what, *variable;
-    const char *stem; /* what the program has loaded is called, up to a version */
-    bool only_loaded; /* by the program */
+    const char *stem; /* the file name without a version */
+    bool only_loaded; /* open it only if the program has loaded it */
     const char *const *names;
     size_t name_count;
-    const symbol *symbols;
+    const api_symbol *symbols;
     size_t symbol_count;
     void *table;
     size_t table_bytes;
-} library;
+} vendor_library;
 
 #define NAMES(list) .names = (list), .name_count = CP_COUNT(list)
 #define SYMBOLS(list, to)                                                                          \
     .symbols = (list), .symbol_count = CP_COUNT(list), .table = &(to), .table_bytes = sizeof(to)
-static const library cupti_library = {.what = "CUPTI",
-                                      .variable = "CKINETO_CUPTI_LIBRARY",
-                                      .stem = "libcupti",
-                                      NAMES(cupti_names),
-                                      SYMBOLS(cupti_symbols, cp_cupti)};
-static const library driver_library = {.what = "the CUDA driver",
-                                       .variable = "CKINETO_CUDA_LIBRARY",
-                                       .stem = "libcuda",
-                                       NAMES(driver_names),
-                                       SYMBOLS(driver_symbols, cp_driver)};
-static const library runtime_library = {.what = "the CUDA runtime",
-                                        .variable = "CKINETO_CUDART_LIBRARY",
-                                        .stem = "libcudart",
-                                        .only_loaded = true,
-                                        NAMES(runtime_names),
-                                        SYMBOLS(runtime_symbols, cp_runtime)};
+static const vendor_library cupti_library = {.what = "CUPTI",
+                                             .variable = "CKINETO_CUPTI_LIBRARY",
+                                             .stem = "libcupti",
+                                             NAMES(cupti_names),
+                                             SYMBOLS(cupti_symbols, cp_cupti)};
+static const vendor_library driver_library = {.what = "the CUDA driver",
+                                              .variable = "CKINETO_CUDA_LIBRARY",
+                                              .stem = "libcuda",
+                                              NAMES(driver_names),
+                                              SYMBOLS(driver_symbols, cp_driver)};
+static const vendor_library runtime_library = {.what = "the CUDA runtime",
+                                               .variable = "CKINETO_CUDART_LIBRARY",
+                                               .stem = "libcudart",
+                                               .only_loaded = true,
+                                               NAMES(runtime_names),
+                                               SYMBOLS(runtime_symbols, cp_runtime)};
 
-typedef struct search {
+typedef struct loaded_search {
     const char *stem;
     char path[PATH_MAX]; /* "": not loaded */
-} search;
+} loaded_search;
 
-/* "libcupti.so.12", or "libcupti-1a2b3c4d.so.12" of a wheel that brings it along. */
-static bool is_called(const char *path, const char *stem)
+/* True for "libcupti.so.12", and for "libcupti-1a2b3c4d.so.12" as Python wheels name their
+ * copies. */
+static bool is_library_name(const char *path, const char *stem)
 {
     const char *slash = strrchr(path, '/'), *at = slash ? slash + 1 : path;
     size_t size = strlen(stem);
@@ -107,25 +110,27 @@ static bool is_called(const char *path, const char *stem)
     return strncmp(at, ".so", 3) == 0;
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+/* Callback of dl_iterate_phdr: stores the path of the first match. */
+static int match_loaded_library(struct dl_phdr_info *info, size_t size, void *data)
 {
-    search *s = data;
+    loaded_search *s = data;
     (void)size;
-    if (!info->dlpi_name || !is_called(info->dlpi_name, s->stem))
+    if (!info->dlpi_name || !is_library_name(info->dlpi_name, s->stem))
         return 0;
     snprintf(s->path, sizeof s->path, "%s", info->dlpi_name);
     return 1;
 }
 
-/* What the program has loaded, whatever its version. */
-static void *open_loaded(const library *l)
+/* The library that the program has loaded, of any version; NULL: none. */
+static void *open_loaded_library(const vendor_library *l)
 {
-    search s = {.stem = l->stem};
-    (void)dl_iterate_phdr(look_at, &s);
+    loaded_search s = {.stem = l->stem};
+    (void)dl_iterate_phdr(match_loaded_library, &s);
     return s.path[0] ? dlopen(s.path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
 }
 
-/* CUPTI works with drivers of its own major release and later ones. */
+/* CUPTI works with drivers of its own major release and later ones. Names without a version may
+ * fit. */
 static bool fits_driver(const char *name)
 {
     int driver = 0, major = 0;
@@ -133,7 +138,8 @@ static bool fits_driver(const char *name)
            cp_driver.driver_version(&driver) != 0 || driver == 0 || major <= driver / 1000;
 }
 
-static void *open_installed(const library *l)
+/* The newest installed library that fits the driver; NULL: none. */
+static void *open_installed_library(const vendor_library *l)
 {
     for (size_t i = 0; i < l->name_count; i++) {
         void *handle = fits_driver(l->names[i]) ? dlopen(l->names[i], RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -143,8 +149,9 @@ static void *open_installed(const library *l)
     return NULL;
 }
 
-/* The one that the program uses, if it uses one: two of them would not know of each other. */
-static void *open_library(const library *l, char why[CP_TEXT_BYTES])
+/* The library that the user names, else the one that the program has loaded, else an installed
+ * one. */
+static void *find_and_open_library(const vendor_library *l, char why[CP_TEXT_BYTES])
 {
     const char *wanted = secure_getenv(l->variable);
     void *handle = NULL;
@@ -152,28 +159,28 @@ static void *open_library(const library *l, char why[CP_TEXT_BYTES])
         handle = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
         const char *text = handle ? NULL : dlerror();
         if (!handle)
-            snprintf(why, CP_TEXT_BYTES, "%s: %s names a library that cannot be opened: %.180s",
+            snprintf(why, CP_TEXT_BYTES, "%s: cannot open the library that %s names: %.180s",
                      l->what, l->variable, text ? text : "no reason given");
         return handle;
     }
-    handle = open_loaded(l);
+    handle = open_loaded_library(l);
     if (!handle && !l->only_loaded)
-        handle = open_installed(l);
+        handle = open_installed_library(l);
     if (!handle)
         snprintf(why, CP_TEXT_BYTES,
-                 "%s was not found (%s and others): install it, or name it in %s", l->what,
+                 "%s was not found (%s and others); install it, or name it in %s", l->what,
                  l->names[0], l->variable);
     return handle;
 }
 
-/* Function pointers are as wide as data pointers where there is dlsym. */
-static bool fill(const library *l, void *handle, char why[CP_TEXT_BYTES])
+/* Fills a table of functions. POSIX requires function and data pointers to have the same size. */
+static bool fill_api_table(const vendor_library *l, void *handle, char why[CP_TEXT_BYTES])
 {
     for (size_t i = 0; i < l->symbol_count; i++) {
         void *address = handle ? dlsym(handle, l->symbols[i].name) : NULL;
         if (!address && l->symbols[i].needed) {
             snprintf(why, CP_TEXT_BYTES,
-                     "%s is too old: it has no %s; CUDA 11.0 or later is needed", l->what,
+                     "%s is too old: %s is missing; CUDA 11.0 or later is needed", l->what,
                      l->symbols[i].name);
             return false;
         }
@@ -182,57 +189,59 @@ static bool fill(const library *l, void *handle, char why[CP_TEXT_BYTES])
     return true;
 }
 
-static bool open_and_fill(const library *l, char why[CP_TEXT_BYTES])
+static bool open_vendor_library(const vendor_library *l, char why[CP_TEXT_BYTES])
 {
-    void *handle = open_library(l, why);
-    if (handle && fill(l, handle, why))
+    void *handle = find_and_open_library(l, why);
+    if (handle && fill_api_table(l, handle, why))
         return true;
-    memset(l->table, 0, l->table_bytes); /* nothing of it is called */
+    memset(l->table, 0, l->table_bytes); /* no function of a failed library may be called */
     if (handle)
         dlclose(handle);
     return false;
 }
 
-static bool ask_driver(char why[CP_TEXT_BYTES])
+/* True if the driver works; the toolkit's stub library reports no version. */
+static bool check_driver(char why[CP_TEXT_BYTES])
 {
     int found = 0;
     cp_cuda_result result = cp_driver.driver_version(&found);
     if (result == 0 && found)
         return true;
-    snprintf(why, CP_TEXT_BYTES,
-             "the CUDA driver does not work (cuDriverGetVersion returned %d): 'nvidia-smi' shows "
-             "whether it is installed; a libcuda.so.1 of the toolkit's folder 'stubs' is none",
-             (int)result);
+    snprintf(
+        why, CP_TEXT_BYTES,
+        "the CUDA driver does not work (cuDriverGetVersion returned %d); run 'nvidia-smi' to check "
+        "it; the libcuda.so.1 in the toolkit's folder 'stubs' is not a driver",
+        (int)result);
     return false;
 }
 
 bool cp_libs_open(char why[CP_TEXT_BYTES])
 {
-    if (version)
+    if (cupti_version)
         return true;
-    /* Without a driver that works no program uses a GPU, and CUPTI may crash: that of CUDA 13.2 does when it
-     * is asked for its version then. */
-    if (!open_and_fill(&driver_library, why) || !ask_driver(why) ||
-        !open_and_fill(&cupti_library, why))
+    /* Without a working driver no program uses a GPU, and CUPTI may crash: that of CUDA 13.2 does
+     * in cuptiGetVersion. */
+    if (!open_vendor_library(&driver_library, why) || !check_driver(why) ||
+        !open_vendor_library(&cupti_library, why))
         return false;
     uint32_t found = 0;
     cp_result result = cp_cupti.get_version(&found);
     if (result != CP_SUCCESS || found == 0) {
-        snprintf(why, CP_TEXT_BYTES, "CUPTI does not say its version: %s", cp_result_text(result));
+        snprintf(why, CP_TEXT_BYTES, "CUPTI has no version: %s", cp_result_text(result));
         return false;
     }
-    version = found;
+    cupti_version = found;
     return true;
 }
 
-uint32_t cp_cupti_version(void) { return version; }
+uint32_t cp_cupti_version(void) { return cupti_version; }
 
 int cp_runtime_version(void)
 {
     char unused[CP_TEXT_BYTES];
     int found = 0;
     if (!cp_runtime.runtime_version)
-        (void)open_and_fill(&runtime_library, unused);
+        (void)open_vendor_library(&runtime_library, unused);
     return cp_runtime.runtime_version && cp_runtime.runtime_version(&found) == 0 ? found : 0;
 }
 

@@ -1,5 +1,5 @@
-/* Allocations and releases of a device's memory, as moments on the stream that they are ordered by.
- */
+/* Allocations and releases of device memory, as moments on the stream that orders them. They have a
+ * kind of their own, "gpu_memory", for hosts that let plug-ins register kinds. */
 #include "layouts.h"
 
 #include "cuda.h"
@@ -23,30 +23,32 @@ void cp_memory_announce(const KinetoPlugin_Registry *registry)
         cp_memory_type = params.firstEventType;
 }
 
-enum { ALLOCATION = 1, RELEASE = 2 }; /* CUpti_ActivityMemoryOperationType */
-enum { PINNED = 2 }; /* CUpti_ActivityMemoryKind: this and those before are the host's */
+enum { OPERATION_ALLOCATION = 1, OPERATION_RELEASE = 2 }; /* CUpti_ActivityMemoryOperationType */
+enum { MEMORY_PINNED = 2 }; /* CUpti_ActivityMemoryKind: up to this one it is host memory */
 
-static const char *operation_name(uint32_t operation)
+static const char *get_operation_name(uint32_t operation)
 {
     switch (operation) {
-    case ALLOCATION:
+    case OPERATION_ALLOCATION:
         return "Memory allocation";
-    case RELEASE:
+    case OPERATION_RELEASE:
         return "Memory release";
     default:
         return "Memory operation";
     }
 }
 
-/* Signed: more or less memory in use. */
-static int64_t change_of(const cp_decoder *d, const uint8_t *record)
+/* The change of the memory in use; negative for a release. */
+static int64_t get_size_change(const cp_decoder *d, const uint8_t *record)
 {
     int64_t bytes = (int64_t)cp_memory_bytes(d->version, record);
-    return cp_memory_operation(d->version, record) == RELEASE ? (int64_t)(0 - (uint64_t)bytes)
-                                                              : bytes;
+    return cp_memory_operation(d->version, record) == OPERATION_RELEASE
+               ? (int64_t)(0 - (uint64_t)bytes)
+               : bytes;
 }
 
-static void describe(cp_decoder *d, const uint8_t *record, int64_t change, cp_values *v)
+/* The values of one change. Host memory is not added to the total of the device. */
+static void describe_allocation(cp_decoder *d, const uint8_t *record, int64_t change, cp_values *v)
 {
     uint32_t version = d->version, device = cp_memory_device(version, record),
              kind = cp_memory_memory_kind(version, record);
@@ -54,7 +56,7 @@ static void describe(cp_decoder *d, const uint8_t *record, int64_t change, cp_va
     cp_value_uint(v, "Addr", cp_memory_address(version, record));
     cp_value_int(v, "Bytes", change);
     cp_value_bytes(v, "kind", KINETO_PLUGIN_VALUE_STRING, word, strlen(word));
-    if (kind > PINNED && device < CP_MAX_DEVICES) {
+    if (kind > MEMORY_PINNED && device < CP_MAX_DEVICES) {
         d->allocated[device] = (int64_t)((uint64_t)d->allocated[device] + (uint64_t)change);
         cp_value_int(v, "allocated since start", d->allocated[device]);
     }
@@ -72,16 +74,16 @@ void cp_read_memory(cp_decoder *d, const uint8_t *record)
     uint64_t time = cp_memory_time(version, record);
     KinetoPlugin_Activity a;
     cp_values v = {.count = 0};
-    if (!cp_memory_type || !cp_activity_begin(d, &a, cp_memory_type, time, time))
+    if (!cp_memory_type || !cp_begin_activity(d, &a, cp_memory_type, time, time))
         return;
     bool ordered = cp_memory_is_async(version, record) != 0;
-    describe(d, record, change_of(d, record), &v);
-    cp_activity_place(d, &a, cp_memory_device(version, record),
+    describe_allocation(d, record, get_size_change(d, record), &v);
+    cp_place_activity(d, &a, cp_memory_device(version, record),
                       ordered ? cp_memory_stream(version, record) : UINT32_MAX,
                       cp_memory_correlation(version, record));
-    a.pName = operation_name(cp_memory_operation(version, record));
+    a.pName = get_operation_name(cp_memory_operation(version, record));
     a.nameSize = (uint32_t)strlen(a.pName);
     a.pMetadata = v.items;
     a.metadataCount = v.count;
-    cp_deliver(d, CP_KIND_MEMORY2, &a);
+    cp_deliver_activity(d, CP_KIND_MEMORY2, &a);
 }

@@ -1,5 +1,6 @@
-/* Names of kernels as people wrote them, and of calls. Each is worked out once and stays until the
- * end of the session. */
+/* Names of kernels, demangled, and of calls. Each is computed once and stays until the end of the
+ * session. Kernels are found by the address of their mangled name, which CUPTI keeps; the bytes are
+ * compared, because other code may be loaded at the same address later. */
 #include "cuda.h"
 
 #include <ctype.h>
@@ -8,41 +9,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST_MANGLED 8192u /* longer ones stay as they are, as in Kineto */
-#define LONGEST_TEXT    (UINT32_C(1) << 20)
-#define BLOCK_BYTES     (UINT32_C(1) << 16)
-#define MOST_BYTES      (UINT64_C(64) << 20)
-#define CALL_NAMES      1024u /* per domain; there are some 800 */
-#define FEWEST_PLACES   256u
+/* Longer ones are not demangled, as in Kineto. */
+#define MAX_MANGLED_BYTES 8192u
+#define MAX_NAME_BYTES    (UINT32_C(1) << 20)
+#define BLOCK_BYTES       (UINT32_C(1) << 16)
+#define MAX_BYTES         (UINT64_C(64) << 20)
+#define CALL_NAMES        1024u /* per domain; there are some 800 */
+#define MIN_ADDRESS_SLOTS 256u
 
-typedef struct block {
-    struct block *next;
+typedef struct name_block {
+    struct name_block *next;
     size_t used, size;
     char bytes[];
-} block;
+} name_block;
 
-/* A name as it came, and as it is shown. */
-typedef struct entry {
-    struct entry *next; /* of the same bucket */
+/* A name as CUPTI gave it, and as it is shown. */
+typedef struct name_entry {
+    struct name_entry *next; /* of the same bucket */
     uint64_t hash;
     bool is_kernel;
     cp_text given, shown;
-} entry;
+} name_entry;
 
-typedef struct place {
-    const char *at; /* where CUPTI has the name */
-    const entry *entry;
-    uint64_t checked; /* in which look at CUPTI's names, see cp_names_look */
-} place;
+typedef struct address_slot {
+    /* Address of CUPTI's mangled name; NULL: free. */
+    const char *at;
+    const name_entry *entry;
+    /* Value of `buffer_number` when the bytes were compared last. */
+    uint64_t checked;
+} address_slot;
 
 struct cp_names {
-    block *blocks;
+    name_block *blocks;
     uint64_t bytes;
-    entry *buckets[4096];
-    place *places; /* open addressing */
+    name_entry *buckets[4096];
+    address_slot *places; /* open addressing */
     uint32_t place_count, place_capacity;
-    uint64_t look;
-    cp_text calls[2][CALL_NAMES], kept[CP_NAMES_PLACES];
+    /* Number of the current buffer, see cp_names_look. */
+    uint64_t buffer_number;
+    cp_text calls[2][CALL_NAMES], kept[CP_NAME_SLOTS];
 };
 
 cp_names *cp_names_create(void)
@@ -50,7 +55,7 @@ cp_names *cp_names_create(void)
     cp_names *n = calloc(1, sizeof *n);
     if (!n)
         return NULL;
-    n->place_capacity = FEWEST_PLACES;
+    n->place_capacity = MIN_ADDRESS_SLOTS;
     n->places = calloc(n->place_capacity, sizeof *n->places);
     if (!n->places) {
         free(n);
@@ -63,7 +68,7 @@ void cp_names_destroy(cp_names *n)
 {
     if (!n)
         return;
-    for (block *b = n->blocks, *next; b; b = next) {
+    for (name_block *b = n->blocks, *next; b; b = next) {
         next = b->next;
         free(b);
     }
@@ -71,19 +76,20 @@ void cp_names_destroy(cp_names *n)
     free(n);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-static void *take(cp_names *n, size_t bytes)
+/* Memory that is freed with `n`; NULL: the limit is reached or out of memory. */
+static void *alloc_name_bytes(cp_names *n, size_t bytes)
 {
     bytes = (bytes + 7) & ~(size_t)7;
     if (!n->blocks || n->blocks->size - n->blocks->used < bytes) {
         size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        if (n->bytes + size > MOST_BYTES)
+        if (n->bytes + size > MAX_BYTES)
             return NULL;
-        block *b = malloc(sizeof *b + size);
+        name_block *b = malloc(sizeof *b + size);
         if (!b)
             return NULL;
-        *b = (block){.next = n->blocks, .size = size};
+        *b = (name_block){.next = n->blocks, .size = size};
         n->blocks = b;
         n->bytes += size;
     }
@@ -92,9 +98,10 @@ static void *take(cp_names *n, size_t bytes)
     return p;
 }
 
-static bool copy(cp_names *n, const char *data, size_t size, cp_text *out)
+/* False: no memory. */
+static bool copy_name_text(cp_names *n, const char *data, size_t size, cp_text *out)
 {
-    char *p = take(n, size + 1);
+    char *p = alloc_name_bytes(n, size + 1);
     if (!p)
         return false;
     memcpy(p, data, size);
@@ -103,11 +110,12 @@ static bool copy(cp_names *n, const char *data, size_t size, cp_text *out)
     return true;
 }
 
-/* ---- demangling -------------------------------------------------------------------------------------- */
+/* ---- demangling ------------------------------------------------------------------------------ */
 
 typedef char *(*demangle_fn)(const char *mangled, char *buffer, size_t *size, int *status);
 
-/* Of the C++ runtime that the program has; a program without one gets it when a name needs it. */
+/* The demangler of the program's C++ runtime; a program without one gets it loaded at the first
+ * mangled name. */
 static demangle_fn find_demangle(void)
 {
     void *symbol = dlsym(RTLD_DEFAULT, "__cxa_demangle");
@@ -120,34 +128,35 @@ static demangle_fn find_demangle(void)
     return found;
 }
 
-static demangle_fn demangler(void)
+/* The demangler, searched once in the process; NULL: none. */
+static demangle_fn get_demangler(void)
 {
     static _Atomic(demangle_fn) known;
-    static atomic_bool looked;
-    if (!atomic_load_explicit(&looked, memory_order_acquire)) {
+    static atomic_bool is_searched;
+    if (!atomic_load_explicit(&is_searched, memory_order_acquire)) {
         atomic_store(&known, find_demangle());
-        atomic_store_explicit(&looked, true, memory_order_release);
+        atomic_store_explicit(&is_searched, true, memory_order_release);
     }
     return atomic_load(&known);
 }
 
-/* False: there is nothing better than what it is called. */
-static bool demangled(cp_names *n, const cp_text *mangled, cp_text *out)
+/* False: the name is not mangled, or cannot be demangled. */
+static bool demangle_name(cp_names *n, const cp_text *mangled, cp_text *out)
 {
     bool is_mangled = mangled->size > 2 && memcmp(mangled->data, "_Z", 2) == 0;
-    if (!is_mangled || mangled->size > LONGEST_MANGLED || !demangler())
+    if (!is_mangled || mangled->size > MAX_MANGLED_BYTES || !get_demangler())
         return false;
     int status = -1;
-    char *text = demangler()(mangled->data, NULL, NULL, &status);
-    size_t size = text && status == 0 ? strnlen(text, LONGEST_TEXT) : 0;
-    bool done = size && size < LONGEST_TEXT && copy(n, text, size, out);
+    char *text = get_demangler()(mangled->data, NULL, NULL, &status);
+    size_t size = text && status == 0 ? strnlen(text, MAX_NAME_BYTES) : 0;
+    bool done = size && size < MAX_NAME_BYTES && copy_name_text(n, text, size, out);
     free(text);
     return done;
 }
 
-/* ---- by content -------------------------------------------------------------------------------------- */
+/* ---- lookup by content ----------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *data, size_t size)
+static uint64_t hash_kernel_name(const char *data, size_t size)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < size; i++)
@@ -155,117 +164,122 @@ static uint64_t hash_of(const char *data, size_t size)
     return h ^ h >> 32;
 }
 
-static bool is_same(const entry *e, uint64_t hash, bool is_kernel, const char *data, size_t size)
+static bool is_same_entry(const name_entry *e, uint64_t hash, bool is_kernel, const char *data,
+                          size_t size)
 {
     return e->hash == hash && e->is_kernel == is_kernel && e->given.size == size &&
            memcmp(e->given.data, data, size) == 0;
 }
 
-static const entry *find(cp_names *n, const char *data, size_t size, bool is_kernel)
+/* The entry of a text, demangled if it is a kernel's; NULL: no memory. */
+static const name_entry *find_or_add_entry(cp_names *n, const char *data, size_t size,
+                                           bool is_kernel)
 {
-    uint64_t hash = hash_of(data, size);
-    entry **bucket = &n->buckets[hash % CP_COUNT(n->buckets)];
-    for (entry *e = *bucket; e; e = e->next)
-        if (is_same(e, hash, is_kernel, data, size))
+    uint64_t hash = hash_kernel_name(data, size);
+    name_entry **bucket = &n->buckets[hash % CP_COUNT(n->buckets)];
+    for (name_entry *e = *bucket; e; e = e->next)
+        if (is_same_entry(e, hash, is_kernel, data, size))
             return e;
-    entry *e = take(n, sizeof *e);
+    name_entry *e = alloc_name_bytes(n, sizeof *e);
     if (!e)
         return NULL;
-    *e = (entry){.hash = hash, .is_kernel = is_kernel};
-    if (!copy(n, data, size, &e->given))
+    *e = (name_entry){.hash = hash, .is_kernel = is_kernel};
+    if (!copy_name_text(n, data, size, &e->given))
         return NULL;
     e->shown = e->given;
     if (is_kernel && strcmp(e->given.data, "kernel") == 0)
-        (void)copy(n, "Kernel", 6, &e->shown);
+        (void)copy_name_text(n, "Kernel", 6, &e->shown);
     else if (is_kernel)
-        (void)demangled(n, &e->given, &e->shown);
+        (void)demangle_name(n, &e->given, &e->shown);
     e->next = *bucket;
     *bucket = e;
     return e;
 }
 
-/* A text that is met often, and stays where it is. */
-static cp_text other(cp_names *n, const char *text)
+/* The interned copy of a text; without memory the text itself. */
+static cp_text intern_plain_text(cp_names *n, const char *text)
 {
-    size_t size = strnlen(text, LONGEST_TEXT);
-    const entry *e = find(n, text, size, false);
+    size_t size = strnlen(text, MAX_NAME_BYTES);
+    const name_entry *e = find_or_add_entry(n, text, size, false);
     return e ? e->shown : (cp_text){text, (uint32_t)size};
 }
 
 cp_text cp_names_copy(cp_names *n, const char *text)
 {
-    cp_text known = other(n, text);
+    cp_text known = intern_plain_text(n, text);
     return known.data != text ? known : (cp_text){"CUDA", 4};
 }
 
-cp_text *cp_names_place(cp_names *n, uint32_t i) { return &n->kept[i]; }
+cp_text *cp_get_name_slot(cp_names *n, uint32_t i) { return &n->kept[i]; }
 
-/* ---- by place ------------------------------------------------------------------------------------------ */
+/* ---- lookup by address ----------------------------------------------------------------------- */
 
-static uint32_t slot_of(const cp_names *n, const char *at)
+static uint32_t hash_address_slot(const cp_names *n, const char *at)
 {
     uint64_t h = (uint64_t)(uintptr_t)at * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(h >> 32) & (n->place_capacity - 1);
 }
 
-static place *place_of(const cp_names *n, const char *at)
+static address_slot *find_address_slot(const cp_names *n, const char *at)
 {
-    uint32_t i = slot_of(n, at);
+    uint32_t i = hash_address_slot(n, at);
     while (n->places[i].at && n->places[i].at != at)
         i = (i + 1) & (n->place_capacity - 1);
     return &n->places[i];
 }
 
-static bool grow_places(cp_names *n)
+/* Doubles the table. False: out of memory; the table stays usable. */
+static bool grow_address_slots(cp_names *n)
 {
-    place *old = n->places;
+    address_slot *old = n->places;
     uint32_t capacity = n->place_capacity;
-    place *fresh = calloc((size_t)capacity * 2, sizeof *fresh);
+    address_slot *fresh = calloc((size_t)capacity * 2, sizeof *fresh);
     if (!fresh)
         return false;
     n->places = fresh;
     n->place_capacity = capacity * 2;
     for (uint32_t i = 0; i < capacity; i++)
         if (old[i].at)
-            *place_of(n, old[i].at) = old[i];
+            *find_address_slot(n, old[i].at) = old[i];
     free(old);
     return true;
 }
 
-/* A name that has not been at this place before. */
-static const entry *learn(cp_names *n, const char *at, size_t size)
+/* Caches the name at an address that held another one or none. NULL: no memory. */
+static const name_entry *add_address(cp_names *n, const char *at, size_t size)
 {
-    const entry *e = find(n, at, size, true);
-    if (!e || (n->place_count * 2 >= n->place_capacity && !grow_places(n)))
+    const name_entry *e = find_or_add_entry(n, at, size, true);
+    if (!e || (n->place_count * 2 >= n->place_capacity && !grow_address_slots(n)))
         return e;
-    place *p = place_of(n, at);
+    address_slot *p = find_address_slot(n, at);
     n->place_count += !p->at;
-    *p = (place){at, e, n->look};
+    *p = (address_slot){at, e, n->buffer_number};
     return e;
 }
 
-void cp_names_look(cp_names *n) { n->look++; }
+void cp_names_look(cp_names *n) { n->buffer_number++; }
 
-/* Code may be unloaded and other code be loaded in its place: the bytes decide. All records of a
- * buffer are read at one time, so that once for all of them is enough. */
+/* The bytes are compared once for each buffer, which is enough: all its records existed at one
+ * time. */
 cp_text cp_names_kernel(cp_names *n, const char *mangled)
 {
     if (!mangled || !*mangled)
         return (cp_text){"Kernel", 6};
-    place *p = place_of(n, mangled);
-    if (p->at && (p->checked == n->look || strcmp(p->entry->given.data, mangled) == 0)) {
-        p->checked = n->look;
+    address_slot *p = find_address_slot(n, mangled);
+    if (p->at && (p->checked == n->buffer_number || strcmp(p->entry->given.data, mangled) == 0)) {
+        p->checked = n->buffer_number;
         return p->entry->shown;
     }
-    size_t size = strnlen(mangled, LONGEST_TEXT);
-    const entry *e = learn(n, mangled, size);
+    size_t size = strnlen(mangled, MAX_NAME_BYTES);
+    const name_entry *e = add_address(n, mangled, size);
     return e ? e->shown : (cp_text){mangled, (uint32_t)size};
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-/* "cudaLaunchKernel_v7000" is known as cudaLaunchKernel; "cuMemFree_v2" is another call. */
-static size_t without_version(const char *name, size_t size)
+/* The length without a version: "cudaLaunchKernel_v7000" is cudaLaunchKernel, but "cuMemFree_v2" is
+ * another call than cuMemFree. */
+static size_t strip_call_version(const char *name, size_t size)
 {
     size_t digits = 0;
     while (digits < size && isdigit((unsigned char)name[size - 1 - digits]))
@@ -275,17 +289,18 @@ static size_t without_version(const char *name, size_t size)
     return has_version ? size - digits - 2 : size;
 }
 
-static cp_text make_call(cp_names *n, uint32_t domain, uint32_t cbid)
+/* CUPTI's name of a call without its version, or one made of its number. */
+static cp_text make_call_name(cp_names *n, uint32_t domain, uint32_t cbid)
 {
     const char *name = NULL;
     char made[64];
     if (cp_cupti.callback_name && cp_cupti.callback_name(domain, cbid, &name) == CP_SUCCESS &&
         name && *name) {
         snprintf(made, sizeof made, "%s", name);
-        size_t size = strlen(name) < sizeof made ? without_version(made, strlen(made)) : 0;
+        size_t size = strlen(name) < sizeof made ? strip_call_version(made, strlen(made)) : 0;
         if (size)
             made[size] = '\0';
-        return size ? cp_names_copy(n, made) : other(n, name);
+        return size ? cp_names_copy(n, made) : intern_plain_text(n, name);
     }
     snprintf(made, sizeof made, "CUDA %s call %u",
              domain == CP_DOMAIN_DRIVER ? "driver" : "runtime", cbid);
@@ -298,7 +313,7 @@ cp_text cp_names_call(cp_names *n, uint32_t domain, uint32_t cbid)
     cp_text *known = kept ? &n->calls[domain - CP_DOMAIN_DRIVER][cbid] : NULL;
     if (known && known->data)
         return *known;
-    cp_text text = make_call(n, domain, cbid);
+    cp_text text = make_call_name(n, domain, cbid);
     if (known)
         *known = text;
     return text;

@@ -1,4 +1,5 @@
-/* Lines of the trace's ledger. */
+/* Lines of the trace's ledger: formats the detail and hands it to the host, if that is new enough
+ * to have a ledger for plug-ins. */
 #include "cuda.h"
 
 #include <stdarg.h>

@@ -1,53 +1,60 @@
-/* The session of power and such: a thread reads all sets of all GPUs at the chosen rate. Samples
- * are gathered and go to the host a batch at a time, at the latest after a second. */
+/* The session of NVML sampling: a thread reads all sets of all GPUs at the chosen rate. Samples are
+ * collected and delivered in batches, after a second at the latest. Only the ticker's thread uses
+ * the boards while it runs. */
 #include "nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH         32u
-#define LONGEST_NS    INT64_C(1000000000) /* that a sample waits */
-#define NS_PER_MS     INT64_C(1000000)
-#define LOST_IN_A_ROW 3u /* readings after which a GPU counts as gone */
+#define BATCH_SAMPLES 32u
+/* Longest time that a sample waits for its batch. */
+#define MAX_HOLD_NS INT64_C(1000000000)
+#define NS_PER_MS   INT64_C(1000000)
+/* Failed readings in a row after which a GPU is not read any more. */
+#define MAX_LOST_READINGS 3u
 
-/* A set as one GPU has it. */
-typedef struct row {
-    uint32_t series; /* bit per series that this GPU measures; 0: not registered */
-    int32_t number;  /* of registerCounters */
-    uint32_t count;  /* samples that wait */
-    int64_t times[BATCH];
-    cp_nvml_value values[BATCH * CP_NVML_MAX_SERIES];
-} row;
+/* A set of series of one GPU. */
+typedef struct counter_row {
+    /* Bit per series that this GPU measures; 0: not registered. */
+    uint32_t series;
+    int32_t number; /* from registerCounters */
+    uint32_t count; /* samples in the batch */
+    int64_t times[BATCH_SAMPLES];
+    cp_nvml_value values[BATCH_SAMPLES * CP_NVML_MAX_SERIES];
+} counter_row;
 
-typedef struct board {
+typedef struct gpu_board {
     cp_nvml_gpu gpu;
-    uint32_t lost; /* readings in a row that found it gone */
-    row rows[CP_NVML_SETS];
-} board;
+    /* Readings in a row that found the GPU lost. */
+    uint32_t lost;
+    counter_row rows[CP_NVML_SETS];
+} gpu_board;
 
 static struct {
     cp_ticker ticker;
     const KinetoPlugin_TraceBuilder *builder;
     bool ready;
-    board *boards;
+    gpu_board *boards;
     uint32_t board_count;
     int64_t flushed_ns;
-    uint64_t failed; /* readings of series that had worked before */
+    /* Failed readings of series that had worked before. */
+    uint64_t failed;
     cp_nvml_result problem;
-} session;
+} nvml_session;
 
-static uint64_t host_ticks(void)
+static uint64_t get_ticks(void)
 {
-    return session.builder->hostTicks(session.builder->pTraceBuilderHandle);
+    return nvml_session.builder->hostTicks(nvml_session.builder->pTraceBuilderHandle);
 }
 
-/* ---- what there is to measure --------------------------------------------------------------------- */
+/* ---- available series ------------------------------------------------------------------------ */
 
-static bool announce(board *b, uint32_t index)
+/* Registers a set of one GPU, with the series that it has. False: the host refused it. */
+static bool register_row(gpu_board *b, uint32_t index)
 {
     const cp_nvml_set *set = &cp_nvml_sets[index];
-    row *r = &b->rows[index];
+    counter_row *r = &b->rows[index];
     const char *names[CP_NVML_MAX_SERIES], *units[CP_NVML_MAX_SERIES];
     uint32_t count = 0;
     for (uint32_t i = 0; i < set->series_count; i++) {
@@ -65,12 +72,12 @@ static bool announce(board *b, uint32_t index)
         .seriesCount = count,
         .pSeriesNames = names,
         .pUnits = units};
-    return session.builder->registerCounters(session.builder->pTraceBuilderHandle, &counters,
-                                             &r->number) == 0;
+    return nvml_session.builder->registerCounters(nvml_session.builder->pTraceBuilderHandle,
+                                                  &counters, &r->number) == 0;
 }
 
-/* The series that are missing of one GPU: "energy, memory clock". */
-static void list_missing(const board *b, char *text, size_t size)
+/* Lists the series that a GPU does not have: "energy, memory clock". */
+static void list_missing(const gpu_board *b, char *text, size_t size)
 {
     size_t n = 0;
     text[0] = '\0';
@@ -83,8 +90,8 @@ static void list_missing(const board *b, char *text, size_t size)
     }
 }
 
-/* A first reading tells what a GPU has; it is no sample. */
-static void probe(board *b)
+/* A first reading finds the series that a GPU has; it is not recorded. */
+static void probe_board(gpu_board *b)
 {
     cp_nvml_value values[CP_NVML_MAX_SERIES];
     cp_nvml_result problem = CP_NVML_SUCCESS;
@@ -93,78 +100,81 @@ static void probe(board *b)
         b->rows[s].series = cp_nvml_sets[s].read(b->gpu.handle, values, &problem);
     list_missing(b, missing, sizeof missing);
     if (missing[0])
-        cp_note(session.builder, "not measured by the GPU", 1, false,
-                "GPU %d does not tell: %s; the last reason given is: %s", b->gpu.id, missing,
+        cp_note(nvml_session.builder, "not measured by the GPU", 1, false,
+                "GPU %d does not measure: %s; the last reason was: %s", b->gpu.id, missing,
                 cp_nvml_problem(problem));
 }
 
-/* The sets that matter most first, of all GPUs, as room may end. */
-static void announce_all(void)
+/* Registers the most important set of all GPUs first, because the host limits their number. */
+static void register_rows(void)
 {
     uint64_t refused = 0;
     for (uint32_t s = 0; s < CP_NVML_SETS; s++) {
-        for (uint32_t i = 0; i < session.board_count; i++) {
-            board *b = &session.boards[i];
-            if (!b->rows[s].series || announce(b, s))
+        for (uint32_t i = 0; i < nvml_session.board_count; i++) {
+            gpu_board *b = &nvml_session.boards[i];
+            if (!b->rows[s].series || register_row(b, s))
                 continue;
             b->rows[s].series = 0;
             refused++;
         }
     }
     if (refused)
-        cp_note(
-            session.builder, "no room for rows of counters", refused, false,
-            "%llu rows of power and such of GPUs are left out: the recorder has no room for more",
-            (unsigned long long)refused);
+        cp_note(nvml_session.builder, "no room for rows of counters", refused, false,
+                "%llu rows of GPU sensors are not recorded: the recorder has no space for more",
+                (unsigned long long)refused);
 }
 
-static void explain_numbers(void)
+/* Notes in the ledger how GPUs are numbered if that may surprise the user. */
+static void explain_gpu_numbers(void)
 {
     uint64_t instances = 0, own = 0;
-    for (uint32_t i = 0; i < session.board_count; i++) {
-        instances += session.boards[i].gpu.of_instance;
-        own += session.boards[i].gpu.is_nvml_number;
+    for (uint32_t i = 0; i < nvml_session.board_count; i++) {
+        instances += nvml_session.boards[i].gpu.of_instance;
+        own += nvml_session.boards[i].gpu.is_nvml_number;
     }
     if (instances)
-        cp_note(session.builder, "counters of whole GPUs", instances, false,
-                "The program uses instances (MIG); power and such are those of the whole GPU, and "
-                "stand with its first instance");
+        cp_note(nvml_session.builder, "counters of whole GPUs", instances, false,
+                "The program uses instances (MIG); sensors measure the whole GPU and are shown "
+                "with its first instance");
     if (own)
-        cp_note(
-            session.builder, "GPUs numbered by NVML", own, false,
-            "CUDA does not tell its devices: power and such are of all GPUs of the machine, with "
-            "the numbers that nvidia-smi shows");
+        cp_note(nvml_session.builder, "GPUs numbered by NVML", own, false,
+                "CUDA's devices are unknown: sensors of all GPUs of the machine are recorded, with "
+                "the numbers of nvidia-smi");
 }
 
-/* False: not yet, or no memory. */
-static bool prepare(void)
+/* Finds the GPUs and registers their rows. False: CUDA is not initialised yet, or out of memory. */
+static bool prepare_boards(void)
 {
     cp_nvml_gpu gpus[CP_MAX_DEVICES];
     uint32_t count = 0;
     if (!cp_nvml_find(gpus, &count))
         return false;
-    free(session.boards);
-    session.boards = calloc(count ? count : 1, sizeof *session.boards);
-    if (!session.boards)
+    free(nvml_session.boards);
+    nvml_session.boards = calloc(count ? count : 1, sizeof *nvml_session.boards);
+    if (!nvml_session.boards)
         return false;
-    session.board_count = count;
+    nvml_session.board_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        session.boards[i].gpu = gpus[i];
-        probe(&session.boards[i]);
+        nvml_session.boards[i].gpu = gpus[i];
+        probe_board(&nvml_session.boards[i]);
     }
-    announce_all();
-    explain_numbers();
-    session.ready = true;
+    register_rows();
+    explain_gpu_numbers();
+    nvml_session.ready = true;
     return true;
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------- */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
-static uint32_t series_count(const row *r) { return (uint32_t)__builtin_popcount(r->series); }
-
-static void flush_row(row *r)
+static uint32_t count_series(const counter_row *r)
 {
-    const KinetoPlugin_TraceBuilder *b = session.builder;
+    return (uint32_t)__builtin_popcount(r->series);
+}
+
+/* Delivers the batch of one row. The host wants to know beforehand how many samples come. */
+static void flush_counter_row(counter_row *r)
+{
+    const KinetoPlugin_TraceBuilder *b = nvml_session.builder;
     KinetoPlugin_CounterSamples samples = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_CounterSamples, pValues),
         .set = r->number,
@@ -183,73 +193,75 @@ static void flush_row(row *r)
     r->count = 0;
 }
 
-static void flush_all(void)
+static void flush_boards(void)
 {
-    for (uint32_t i = 0; i < session.board_count; i++) {
+    for (uint32_t i = 0; i < nvml_session.board_count; i++) {
         for (uint32_t s = 0; s < CP_NVML_SETS; s++)
-            flush_row(&session.boards[i].rows[s]);
+            flush_counter_row(&nvml_session.boards[i].rows[s]);
     }
-    session.flushed_ns = cp_monotonic_ns();
+    nvml_session.flushed_ns = cp_monotonic_ns();
 }
 
-/* Values of the series that the row has, one after the other. */
-static void keep(row *r, int64_t time, const cp_nvml_value *values)
+/* Adds one sample: the values of the series that the row has, one after the other. */
+static void add_row_sample(counter_row *r, int64_t time, const cp_nvml_value *values)
 {
-    cp_nvml_value *to = r->values + (size_t)r->count * series_count(r);
+    cp_nvml_value *to = r->values + (size_t)r->count * count_series(r);
     for (uint32_t i = 0; i < CP_NVML_MAX_SERIES; i++) {
         if (r->series >> i & 1)
             *to++ = values[i];
     }
     r->times[r->count++] = time;
-    if (r->count == BATCH)
-        flush_row(r);
+    if (r->count == BATCH_SAMPLES)
+        flush_counter_row(r);
 }
 
-/* False: the GPU is gone. */
-static bool sample(board *b, uint32_t index)
+/* Reads one set. False: the GPU is lost. The time is the midpoint of readings before and after. */
+static bool sample_row(gpu_board *b, uint32_t index)
 {
     cp_nvml_value values[CP_NVML_MAX_SERIES] = {{0}};
     cp_nvml_result problem = CP_NVML_SUCCESS;
-    row *r = &b->rows[index];
-    uint64_t before = host_ticks();
+    counter_row *r = &b->rows[index];
+    uint64_t before = get_ticks();
     uint32_t done = cp_nvml_sets[index].read(b->gpu.handle, values, &problem);
-    uint64_t after = host_ticks();
+    uint64_t after = get_ticks();
     if ((done & r->series) == r->series) {
-        keep(r, cp_middle(before, after), values);
+        add_row_sample(r, cp_midpoint(before, after), values);
         return true;
     }
-    session.failed++;
-    session.problem = problem;
+    nvml_session.failed++;
+    nvml_session.problem = problem;
     return problem != CP_NVML_GPU_IS_LOST;
 }
 
-static void sample_board(board *b)
+/* Reads all sets of one GPU, which is given up after MAX_LOST_READINGS failures. */
+static void sample_board(gpu_board *b)
 {
     bool there = true;
-    for (uint32_t s = 0; s < CP_NVML_SETS && there && b->lost < LOST_IN_A_ROW; s++) {
+    for (uint32_t s = 0; s < CP_NVML_SETS && there && b->lost < MAX_LOST_READINGS; s++) {
         if (b->rows[s].series)
-            there = sample(b, s);
+            there = sample_row(b, s);
     }
-    b->lost = there && b->lost < LOST_IN_A_ROW ? 0 : b->lost + !there;
+    b->lost = there && b->lost < MAX_LOST_READINGS ? 0 : b->lost + !there;
 }
 
-static void tick(void)
+/* One tick of the thread; prepares the boards as soon as CUDA is initialised. */
+static void tick_nvml(void)
 {
-    if (!session.ready && !prepare())
+    if (!nvml_session.ready && !prepare_boards())
         return;
-    for (uint32_t i = 0; i < session.board_count; i++)
-        sample_board(&session.boards[i]);
-    if (cp_monotonic_ns() - session.flushed_ns >= LONGEST_NS)
-        flush_all();
+    for (uint32_t i = 0; i < nvml_session.board_count; i++)
+        sample_board(&nvml_session.boards[i]);
+    if (cp_monotonic_ns() - nvml_session.flushed_ns >= MAX_HOLD_NS)
+        flush_boards();
 }
 
-/* ---- start and stop ------------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
-/* In a fork's child all this is the parent's. */
-static void forget(void)
+/* Frees the session. In a forked child the thread does not exist; its memory is a copy. */
+static void reset_nvml_session(void)
 {
-    free(session.boards);
-    memset(&session, 0, sizeof session);
+    free(nvml_session.boards);
+    memset(&nvml_session, 0, sizeof nvml_session);
 }
 
 bool cp_nvml_start(const cp_options *options, const KinetoPlugin_TraceBuilder *builder,
@@ -258,49 +270,48 @@ bool cp_nvml_start(const cp_options *options, const KinetoPlugin_TraceBuilder *b
     bool wanted = options->types >> KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER & 1;
     if (!options->nvml_interval_ms || !wanted)
         return true;
-    if (cp_ticker_runs(&session.ticker)) {
-        snprintf(why, CP_TEXT_BYTES, "power and such are being sampled already");
+    if (cp_ticker_runs(&nvml_session.ticker)) {
+        snprintf(why, CP_TEXT_BYTES, "GPU sensors are being sampled already");
         return false;
     }
-    forget();
-    if (!cp_counters_possible(builder, why) || !cp_nvml_open(why))
+    reset_nvml_session();
+    if (!cp_check_counters(builder, why) || !cp_nvml_open(why))
         return false;
-    session.builder = builder;
-    session.flushed_ns = cp_monotonic_ns();
-    if (cp_ticker_start(&session.ticker, "ckineto-nvml", options->nvml_interval_ms * NS_PER_MS,
-                        tick, why))
+    nvml_session.builder = builder;
+    nvml_session.flushed_ns = cp_monotonic_ns();
+    if (cp_ticker_start(&nvml_session.ticker, "ckineto-nvml", options->nvml_interval_ms * NS_PER_MS,
+                        tick_nvml, why))
         return true;
     cp_nvml_close();
     return false;
 }
 
-static void tell_ledger(void)
+static void write_nvml_ledger(void)
 {
-    if (!session.ready)
-        cp_note(session.builder, "no counters of GPUs", 1, false,
-                "The program did not start CUDA: power and such were not read");
-    else if (!session.board_count)
-        cp_note(session.builder, "no counters of GPUs", 1, false,
+    if (!nvml_session.ready)
+        cp_note(nvml_session.builder, "no counters of GPUs", 1, false,
+                "The program did not initialise CUDA: sensors were not read");
+    else if (!nvml_session.board_count)
+        cp_note(nvml_session.builder, "no counters of GPUs", 1, false,
                 "NVML shows none of the GPUs that the program uses");
-    if (session.failed)
-        cp_note(session.builder, "readings that failed", session.failed, true,
-                "%llu readings of power and such failed; the last because: %s",
-                (unsigned long long)session.failed, cp_nvml_problem(session.problem));
-    if (session.ticker.skipped)
-        cp_note(
-            session.builder, "readings left out", session.ticker.skipped, false,
-            "%llu readings of power and such were left out, as one took longer than the interval: "
-            "choose a longer one",
-            (unsigned long long)session.ticker.skipped);
+    if (nvml_session.failed)
+        cp_note(nvml_session.builder, "readings that failed", nvml_session.failed, true,
+                "%llu readings of sensors failed; the last because: %s",
+                (unsigned long long)nvml_session.failed, cp_nvml_problem(nvml_session.problem));
+    if (nvml_session.ticker.skipped)
+        cp_note(nvml_session.builder, "readings left out", nvml_session.ticker.skipped, false,
+                "%llu readings of sensors were skipped because one took longer than the interval; "
+                "choose a longer one",
+                (unsigned long long)nvml_session.ticker.skipped);
 }
 
 void cp_nvml_stop(void)
 {
-    if (cp_ticker_stop(&session.ticker)) {
-        tick(); /* the energy at the end */
-        flush_all();
-        tell_ledger();
+    if (cp_ticker_stop(&nvml_session.ticker)) {
+        tick_nvml(); /* a last reading, for the energy at the end */
+        flush_boards();
+        write_nvml_ledger();
         cp_nvml_close();
     }
-    forget();
+    reset_nvml_session();
 }

@@ -1,5 +1,5 @@
-/* NVML as far as the source uses it: own declarations. Its functions keep their parameters, so one
- * table serves all drivers; what a driver does not have is NULL. */
+/* Own declarations of NVML as far as the source uses it. NVML's functions keep their parameters, so
+ * that one table serves all drivers; functions that a driver does not have are NULL. */
 #ifndef CP_NVML_API_H
 #define CP_NVML_API_H
 
@@ -33,7 +33,8 @@ enum { /* why clocks are lower than they could be: a mask */
 typedef int32_t cp_nvml_clock, cp_nvml_sensor;
 typedef struct nvmlDevice_st *cp_nvml_device;
 typedef struct cp_nvml_utilization {
-    unsigned gpu, memory; /* percent of the time since the reading before */
+    /* Percent of the time since the previous reading. */
+    unsigned gpu, memory;
 } cp_nvml_utilization;
 typedef struct cp_nvml_memory {
     unsigned long long total, free, used; /* bytes */

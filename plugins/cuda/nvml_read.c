@@ -1,8 +1,9 @@
-/* What NVML measures. Each function reads one set; a series that fails leaves the others alone. */
+/* The sets of series that NVML measures. Each function reads one set; a series that fails does not
+ * affect the others. */
 #include "nvml.h"
 
-/* Bit `series` if the call went well. */
-static uint32_t read_as(cp_nvml_result result, uint32_t series, cp_nvml_result *problem)
+/* Bit `series` if the call succeeded; else 0 and the reason in *problem. */
+static uint32_t result_to_bit(cp_nvml_result result, uint32_t series, cp_nvml_result *problem)
 {
     if (result == CP_NVML_SUCCESS)
         return 1u << series;
@@ -10,14 +11,15 @@ static uint32_t read_as(cp_nvml_result result, uint32_t series, cp_nvml_result *
     return 0;
 }
 
-/* A function that the driver's NVML does not have. */
-#define ASK(member, ...) (cp_nvml.member ? cp_nvml.member(__VA_ARGS__) : CP_NVML_FUNCTION_NOT_FOUND)
+/* Calls a function of NVML, or fails if the driver's version does not have it. */
+#define CALL_OR_MISSING(member, ...)                                                               \
+    (cp_nvml.member ? cp_nvml.member(__VA_ARGS__) : CP_NVML_FUNCTION_NOT_FOUND)
 
 static uint32_t read_power(cp_nvml_device device, cp_nvml_value *values, cp_nvml_result *problem)
 {
     unsigned now = 0, limit = 0;
-    uint32_t done = read_as(ASK(power, device, &now), 0, problem) |
-                    read_as(ASK(power_limit, device, &limit), 1, problem);
+    uint32_t done = result_to_bit(CALL_OR_MISSING(power, device, &now), 0, problem) |
+                    result_to_bit(CALL_OR_MISSING(power_limit, device, &limit), 1, problem);
     values[0].d = now / 1e3;
     values[1].d = limit / 1e3;
     return done;
@@ -26,7 +28,7 @@ static uint32_t read_power(cp_nvml_device device, cp_nvml_value *values, cp_nvml
 static uint32_t read_energy(cp_nvml_device device, cp_nvml_value *values, cp_nvml_result *problem)
 {
     unsigned long long millijoules = 0;
-    uint32_t done = read_as(ASK(energy, device, &millijoules), 0, problem);
+    uint32_t done = result_to_bit(CALL_OR_MISSING(energy, device, &millijoules), 0, problem);
     values[0].d = (double)millijoules / 1e3;
     return done;
 }
@@ -37,7 +39,7 @@ static uint32_t read_clocks(cp_nvml_device device, cp_nvml_value *values, cp_nvm
     uint32_t done = 0;
     for (uint32_t i = 0; i < CP_COUNT(clocks); i++) {
         unsigned megahertz = 0;
-        done |= read_as(ASK(clock, device, clocks[i], &megahertz), i, problem);
+        done |= result_to_bit(CALL_OR_MISSING(clock, device, clocks[i], &megahertz), i, problem);
         values[i].u = megahertz;
     }
     return done;
@@ -47,7 +49,7 @@ static uint32_t read_utilization(cp_nvml_device device, cp_nvml_value *values,
                                  cp_nvml_result *problem)
 {
     cp_nvml_utilization now = {0, 0};
-    uint32_t done = read_as(ASK(utilization, device, &now), 0, problem);
+    uint32_t done = result_to_bit(CALL_OR_MISSING(utilization, device, &now), 0, problem);
     values[0].u = now.gpu;
     values[1].u = now.memory;
     return done | done << 1;
@@ -56,7 +58,7 @@ static uint32_t read_utilization(cp_nvml_device device, cp_nvml_value *values,
 static uint32_t read_memory(cp_nvml_device device, cp_nvml_value *values, cp_nvml_result *problem)
 {
     cp_nvml_memory now = {0, 0, 0};
-    uint32_t done = read_as(ASK(memory, device, &now), 0, problem);
+    uint32_t done = result_to_bit(CALL_OR_MISSING(memory, device, &now), 0, problem);
     values[0].u = now.used;
     values[1].u = now.free;
     return done | done << 1;
@@ -66,7 +68,8 @@ static uint32_t read_temperature(cp_nvml_device device, cp_nvml_value *values,
                                  cp_nvml_result *problem)
 {
     unsigned celsius = 0;
-    uint32_t done = read_as(ASK(temperature, device, CP_NVML_SENSOR_GPU, &celsius), 0, problem);
+    uint32_t done = result_to_bit(
+        CALL_OR_MISSING(temperature, device, CP_NVML_SENSOR_GPU, &celsius), 0, problem);
     values[0].u = celsius;
     return done;
 }
@@ -74,14 +77,14 @@ static uint32_t read_temperature(cp_nvml_device device, cp_nvml_value *values,
 static uint32_t read_slowdown(cp_nvml_device device, cp_nvml_value *values, cp_nvml_result *problem)
 {
     unsigned long long mask = 0;
-    uint32_t done = read_as(ASK(slow_reasons, device, &mask), 0, problem);
+    uint32_t done = result_to_bit(CALL_OR_MISSING(slow_reasons, device, &mask), 0, problem);
     values[0].u = (mask & CP_NVML_SLOW_POWER_CAP) != 0;
     values[1].u = (mask & (CP_NVML_SLOW_THERMAL | CP_NVML_SLOW_HARDWARE_THERMAL)) != 0;
     values[2].u = (mask & (CP_NVML_SLOW_HARDWARE | CP_NVML_SLOW_POWER_BRAKE)) != 0;
     return done | done << 1 | done << 2;
 }
 
-/* Most wanted first: hosts have room for so many sets. */
+/* The most important first, because hosts limit the number of sets. */
 const cp_nvml_set cp_nvml_sets[CP_NVML_SETS] = {
     {"GPU energy", KINETO_PLUGIN_VALUE_DOUBLE, 1, {"energy"}, {"J"}, read_energy},
     {"GPU power", KINETO_PLUGIN_VALUE_DOUBLE, 2, {"power", "power limit"}, {"W", "W"}, read_power},

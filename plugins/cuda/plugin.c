@@ -1,11 +1,13 @@
-/* The plug-in interface. */
+/* The plug-in interface of the NVIDIA source: checks the host's parameters and order of calls, and
+ * passes them to source.c. The library is loaded by the driver (CUDA_INJECTION64_PATH) or by a
+ * host. */
 #include "cuda.h"
 
 #include "../common/profiler.h"
 
 #include <string.h>
 
-static const int32_t supported[] = {
+static const int32_t supported_types[] = {
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,           KINETO_PLUGIN_PROFILE_EVENT_TYPE_DRIVER,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET,        KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC,
@@ -19,27 +21,28 @@ struct KinetoPlugin_ProfilerHandle {
 };
 
 static KinetoPlugin_ProfilerHandle profiler;
-enum registered { NOBODY, BY_DRIVER, BY_HOST };
+enum registered { REGISTERED_BY_NONE, REGISTERED_BY_DRIVER, REGISTERED_BY_HOST };
 static _Atomic(enum registered) registered;
 static char reason[CP_TEXT_BYTES]; /* why the last call failed */
 
 #define IS_OURS(params, Type, last)                                                                \
     (PLUGIN_IS_WHOLE(params, Type, last) && (params)->pProfilerHandle == &profiler)
 
-static int fail(const char *text)
+static int fail_with_reason(const char *text)
 {
     snprintf(reason, sizeof reason, "%s", text);
     return -1;
 }
 
-static int create(KinetoPlugin_ProfilerCreate_Params *params)
+/* Reads the options and prepares CUPTI; one session at a time. */
+static int create_cuda_session(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;
     cp_options options;
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerCreate_Params, pProfilerHandle))
-        return fail("the host's parameters are too short");
+        return fail_with_reason("the host's parameters are too short");
     if (!atomic_compare_exchange_strong(&profiler.created, &free_now, true))
-        return fail("a session records this program's GPUs already");
+        return fail_with_reason("another session records this program's GPUs already");
     bool has_text = KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerCreate_Params, pCustomConfig);
     reason[0] = '\0';
     if (!cp_options_read(has_text ? params->pCustomConfig : NULL, &options, reason)) {
@@ -55,7 +58,7 @@ static int create(KinetoPlugin_ProfilerCreate_Params *params)
     return 0;
 }
 
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
+static int destroy_cuda_session(KinetoPlugin_ProfilerDestroy_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle))
         return -1;
@@ -65,37 +68,37 @@ static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
     return 0;
 }
 
-static int query(KinetoPlugin_ProfilerQuery_Params *params)
+static int query_cuda(KinetoPlugin_ProfilerQuery_Params *params)
 {
-    enum { COUNT = CP_COUNT(supported) };
+    enum { COUNT = CP_COUNT(supported_types) };
     int32_t types[COUNT + 1];
-    memcpy(types, supported, sizeof supported);
+    memcpy(types, supported_types, sizeof supported_types);
     types[COUNT] = cp_memory_type;
     return plugin_query(params, "CUDA", "cuda", types, COUNT + (cp_memory_type != 0));
 }
 
-static int start(KinetoPlugin_ProfilerStart_Params *params)
+static int start_cuda_session(KinetoPlugin_ProfilerStart_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerStart_Params, pProfilerHandle) || profiler.live)
-        return fail("start without create");
+        return fail_with_reason("start without create");
     const KinetoPlugin_TraceBuilder *builder = plugin_live_builder(params);
     if (!builder)
-        return fail("the host is too old: it cannot be delivered to while a program runs");
+        return fail_with_reason("the host is too old: it has no live delivery");
     profiler.live = cp_source_start(builder, reason);
     return profiler.live ? 0 : -1;
 }
 
-static int stop(KinetoPlugin_ProfilerStop_Params *params)
+static int stop_cuda_session(KinetoPlugin_ProfilerStop_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) || !profiler.live)
-        return fail("stop without start");
+        return fail_with_reason("stop without start");
     cp_source_stop();
     profiler.live = false;
     return 0;
 }
 
-/* Everything is delivered as CUPTI hands it over; somebody wants what there is now. */
-static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
+/* Records are delivered as CUPTI returns buffers, but the host wants all of them now. */
+static int process_cuda_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder))
         return -1;
@@ -103,20 +106,20 @@ static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
     return 0;
 }
 
-static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *params)
+static int push_cuda_operator(KinetoPlugin_ProfilerPushCorrelationId_Params *params)
 {
     cp_source_push(params->correlationId);
     return 0;
 }
 
-static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *params)
+static int pop_cuda_operator(KinetoPlugin_ProfilerPopCorrelationId_Params *params)
 {
     (void)params;
     cp_source_pop();
     return 0;
 }
 
-static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *params)
+static int toggle_cuda_session(KinetoPlugin_ProfilerToggleCollection_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) || !profiler.live)
         return -1;
@@ -124,7 +127,7 @@ static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *params)
     return 0;
 }
 
-static int error_text(KinetoPlugin_ProfilerErrorText_Params *params)
+static int write_error_text(KinetoPlugin_ProfilerErrorText_Params *params)
 {
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerErrorText_Params, textMaxLen) ||
         !params->pText)
@@ -133,18 +136,18 @@ static int error_text(KinetoPlugin_ProfilerErrorText_Params *params)
     return 0;
 }
 
-static const KinetoPlugin_ProfilerInterface interface = {
+static const KinetoPlugin_ProfilerInterface cuda_interface = {
     .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerErrorText),
-    .profilerCreate = create,
-    .profilerDestroy = destroy,
-    .profilerQuery = query,
-    .profilerStart = start,
-    .profilerStop = stop,
-    .profilerPushCorrelationId = push,
-    .profilerPopCorrelationId = pop,
-    .profilerProcessEvents = process_events,
-    .profilerToggleCollection = toggle,
-    .profilerErrorText = error_text,
+    .profilerCreate = create_cuda_session,
+    .profilerDestroy = destroy_cuda_session,
+    .profilerQuery = query_cuda,
+    .profilerStart = start_cuda_session,
+    .profilerStop = stop_cuda_session,
+    .profilerPushCorrelationId = push_cuda_operator,
+    .profilerPopCorrelationId = pop_cuda_operator,
+    .profilerProcessEvents = process_cuda_events,
+    .profilerToggleCollection = toggle_cuda_session,
+    .profilerErrorText = write_error_text,
 };
 
 #define CP_API __attribute__((visibility("default")))
@@ -152,25 +155,26 @@ static const KinetoPlugin_ProfilerInterface interface = {
 CP_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
 CP_API int InitializeInjection(void);
 
-/* Called by ourselves when the driver loads us, or by a host that was told to; either may come
- * first, and one profiler is enough. A host that comes again has unloaded us meanwhile. */
+/* Called by this library when the driver loads it, or by a host; either may come first, and only
+ * the first one registers. A host that calls again has unloaded its profilers meanwhile. */
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
     if (!registry || !KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerProfiler))
         return -1;
-    enum registered by = registry == kineto_plugin_registry() ? BY_DRIVER : BY_HOST,
-                    before = NOBODY;
+    enum registered by = registry == kineto_plugin_registry() ? REGISTERED_BY_DRIVER
+                                                              : REGISTERED_BY_HOST,
+                    before = REGISTERED_BY_NONE;
     if (!atomic_compare_exchange_strong(&registered, &before, by) &&
-        !(before == BY_HOST && by == BY_HOST))
+        !(before == REGISTERED_BY_HOST && by == REGISTERED_BY_HOST))
         return 0;
     cp_memory_announce(registry);
-    int status = registry->registerProfiler(registry->pRegistryHandle, &interface);
+    int status = registry->registerProfiler(registry->pRegistryHandle, &cuda_interface);
     if (status != 0)
         atomic_store(&registered, before);
     return status;
 }
 
-/* The driver calls this inside cuInit of any program when CUDA_INJECTION64_PATH names us. */
+/* The driver calls this within cuInit if CUDA_INJECTION64_PATH names this library. */
 int InitializeInjection(void)
 {
     const KinetoPlugin_Registry *registry = kineto_plugin_registry();

@@ -1,8 +1,8 @@
 /* Counters of the multiprocessors through CUPTI's PM sampling:
  *
- *   pm_setup.c   from metric names to a configured sampler; why it cannot be had
- *   pm_clock.c   which clock the samples' times are
- *   pm.c         the session: a thread decodes what the hardware buffer holds, and delivers it
+ *   pm_setup.c   from metric names to a configured sampler; reasons for refusals
+ *   pm_clock.c   finds the clock of the samples' times
+ *   pm.c         the session: a thread decodes the hardware buffer and delivers the samples
  */
 #ifndef CP_PM_H
 #define CP_PM_H
@@ -15,10 +15,10 @@
 
 extern cp_pm_api cp_pm;
 
-/* Fill a call's struct as CUPTI wants it: CP_PM_CALL(start, call, .sampler = s). */
+/* Initialise the parameters of a call, with the size that CUPTI expects. */
 #define CP_PM_PARAMS(type, last, ...) ((type){.struct_size = CP_PM_SIZE(type, last), __VA_ARGS__})
 
-/* ---- pm_setup.c ---------------------------------------------------------------------------------- */
+/* ---- pm_setup.c ------------------------------------------------------------------------------ */
 typedef struct cp_pm_setup {
     int32_t device;
     uint32_t interval_us;
@@ -31,35 +31,36 @@ typedef struct cp_pm_setup {
     cp_pm_sampler *sampler;
     uint8_t *image; /* decoded samples */
     size_t image_size;
-    bool by_cycles; /* the interval is cycles of the system clock: older GPUs */
+    /* The interval counts cycles of the system clock: older GPUs. */
+    bool by_cycles;
 } cp_pm_setup;
 
-/** Everything up to, but without, the start of sampling. False: `why`, and nothing is left behind.
- */
+/** Everything before the start of sampling. False: the reason is in `why`, and all is released. */
 bool cp_pm_prepare(cp_pm_setup *p, const cp_options *options, char why[CP_TEXT_BYTES]);
-/** Sampling has been stopped or never began. */
+/** Release everything; sampling must not be running. */
 void cp_pm_release(cp_pm_setup *p);
-/** Make the image empty again. */
+/** Empty the image of decoded samples. */
 cp_result cp_pm_clear(const cp_pm_setup *p);
-/** A sentence for a call that failed. */
+/** Write a message for a call that failed. */
 void cp_pm_explain(const char *call, cp_result result, int32_t device, char why[CP_TEXT_BYTES]);
 /** Unit of a metric, by its name; NULL: a plain number. */
 const char *cp_pm_unit(const char *metric);
 
-/* ---- pm_clock.c ---------------------------------------------------------------------------------- */
+/* ---- pm_clock.c ------------------------------------------------------------------------------ */
 #define CP_PM_CLOCKS 5
 
 typedef struct cp_pm_clock {
-    int32_t number;              /* KINETO_PLUGIN_CLOCK_…; -1: not known yet */
-    bool is_own;                 /* none of the host's: the host fits it */
+    /* KINETO_PLUGIN_CLOCK_…; -1: not known yet. */
+    int32_t number;
+    /* Not a clock of the host: the host fits it. */
+    bool is_own;
     int64_t began[CP_PM_CLOCKS]; /* the host's clocks before sampling */
     uint64_t decoded_ticks;      /* host ticks when the buffer was last empty */
 } cp_pm_clock;
 
-/** Right before sampling starts. */
+/** To be called right before sampling starts. */
 void cp_pm_clock_begin(cp_pm_clock *c, const KinetoPlugin_TraceBuilder *builder);
-/** Samples from `first` to `last` have just been decoded: in which clock are they? -1: no number.
- */
+/** The clock of samples from `first` to `last`, which have just been decoded; -1: unknown. */
 int32_t cp_pm_clock_of(cp_pm_clock *c, const KinetoPlugin_TraceBuilder *builder, int64_t first,
                        int64_t last);
 #endif

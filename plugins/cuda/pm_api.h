@@ -1,6 +1,6 @@
-/* CUPTI's PM sampling (CUDA 12.6 and later) as far as the source uses it: own declarations. Each
- * call takes one struct that begins with its size: CUPTI looks at no member behind that. Sizes end
- * with the last member that the first release had, so every release takes them. */
+/* Own declarations of CUPTI's PM sampling (CUDA 12.6 and later) as far as the source uses it. Each
+ * call takes one struct that begins with its size, beyond which CUPTI reads nothing. Our sizes end
+ * with the last member of the first release, so that every release accepts them. */
 #ifndef CP_PM_API_H
 #define CP_PM_API_H
 
@@ -21,7 +21,7 @@ enum { CP_PM_TRIGGER_SYSTEM_CLOCK = 0, CP_PM_TRIGGER_TIME = 1 }; /* …_TriggerM
 enum { CP_PM_KEEP_OLDEST = 0, CP_PM_KEEP_LATEST = 1 };           /* …_AppendMode */
 enum { CP_PM_STOPPED_FULL = 1, CP_PM_STOPPED_END = 2 };          /* …_DecodeStopReason */
 
-typedef struct cp_pm_sampler cp_pm_sampler; /* CUPTI's own, not looked into */
+typedef struct cp_pm_sampler cp_pm_sampler; /* opaque */
 typedef struct cp_pm_host cp_pm_host;
 
 typedef struct cp_pm_initialize {
@@ -96,7 +96,7 @@ typedef struct cp_pm_metric {
     cp_pm_host *host;
     const char *name;
     const char *description, *hardware_unit, *unit; /* out */
-    int32_t type; /* out; later releases have a member behind it */
+    int32_t type;                                   /* out; later releases have a member after it */
 } cp_pm_metric;
 
 typedef struct cp_pm_evaluate {

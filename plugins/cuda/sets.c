@@ -1,20 +1,21 @@
-/* Values that many activities share are told to the host once, and named by a number from then on:
- * a training step launches the same kernels in the same way as the one before. */
+/* Sets of values that many activities share: each is sent to the host once and referred to by a
+ * number from then on. A training step launches the same kernels with the same configuration again
+ * and again. */
 #include "cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define FEWEST_SLOTS 256u
-#define MOST_SLOTS   65536u
+#define MIN_SET_SLOTS 256u
+#define MAX_SET_SLOTS 65536u
 
-typedef struct slot {
+typedef struct set_slot {
     cp_set_key key; /* first word 0: free */
-    uint32_t set;   /* 0: the host did not take it */
-} slot;
+    uint32_t set;   /* the host's number; 0: the host refused it */
+} set_slot;
 
 struct cp_sets {
-    slot *slots; /* open addressing */
+    set_slot *slots; /* open addressing */
     uint32_t count, capacity;
 };
 
@@ -22,10 +23,10 @@ bool cp_sets_create(cp_decoder *d)
 {
     d->sets = calloc(1, sizeof *d->sets);
     if (d->sets)
-        d->sets->slots = calloc(FEWEST_SLOTS, sizeof *d->sets->slots);
+        d->sets->slots = calloc(MIN_SET_SLOTS, sizeof *d->sets->slots);
     if (!d->sets || !d->sets->slots)
         return false;
-    d->sets->capacity = FEWEST_SLOTS;
+    d->sets->capacity = MIN_SET_SLOTS;
     return true;
 }
 
@@ -37,9 +38,9 @@ void cp_sets_free(cp_decoder *d)
     d->sets = NULL;
 }
 
-/* Sums of products with odd numbers: none of them waits for another. High bits of a word are only
- * in the high bits of its product, which is where the hash is taken from. */
-static uint32_t hash_of(const cp_set_key *key)
+/* A sum of products with odd factors, which the processor computes in parallel. The hash is taken
+ * from the high bits, to which all bits of the words contribute. */
+static uint32_t hash_set_key(const cp_set_key *key)
 {
     uint64_t factor = UINT64_C(0x9e3779b97f4a7c15), sum = 0, w;
     for (size_t i = 0; i < CP_COUNT(key->words); i += 2) {
@@ -50,7 +51,7 @@ static uint32_t hash_of(const cp_set_key *key)
     return (uint32_t)((sum ^ sum >> 31) * UINT64_C(0xff51afd7ed558ccd) >> 32);
 }
 
-static bool is_same(const cp_set_key *a, const cp_set_key *b)
+static bool is_same_set_key(const cp_set_key *a, const cp_set_key *b)
 {
     uint32_t differs = 0;
     for (size_t i = 0; i < CP_COUNT(a->words); i++)
@@ -58,30 +59,32 @@ static bool is_same(const cp_set_key *a, const cp_set_key *b)
     return differs == 0;
 }
 
-static slot *find(const struct cp_sets *s, const cp_set_key *key)
+static set_slot *find_set_slot(const struct cp_sets *s, const cp_set_key *key)
 {
-    uint32_t i = hash_of(key) & (s->capacity - 1);
-    while (s->slots[i].key.words[0] && !is_same(&s->slots[i].key, key))
+    uint32_t i = hash_set_key(key) & (s->capacity - 1);
+    while (s->slots[i].key.words[0] && !is_same_set_key(&s->slots[i].key, key))
         i = (i + 1) & (s->capacity - 1);
     return &s->slots[i];
 }
 
-static bool grow(struct cp_sets *s)
+/* Doubles the table. False: the limit is reached or out of memory. */
+static bool grow_set_slots(struct cp_sets *s)
 {
-    slot *old = s->slots;
+    set_slot *old = s->slots;
     uint32_t capacity = s->capacity;
-    slot *fresh = capacity < MOST_SLOTS ? calloc((size_t)capacity * 2, sizeof *fresh) : NULL;
+    set_slot *fresh = capacity < MAX_SET_SLOTS ? calloc((size_t)capacity * 2, sizeof *fresh) : NULL;
     if (!fresh)
         return false;
     s->slots = fresh;
     s->capacity = capacity * 2;
     for (uint32_t i = 0; i < capacity; i++)
         if (old[i].key.words[0])
-            *find(s, &old[i].key) = old[i];
+            *find_set_slot(s, &old[i].key) = old[i];
     free(old);
     return true;
 }
 
+/* Registers the values with the host; 0: it has no sets, or no space for more. */
 static uint32_t register_set(const cp_decoder *d, const cp_values *values)
 {
     const KinetoPlugin_TraceBuilder *b = d->builder;
@@ -92,11 +95,11 @@ static uint32_t register_set(const cp_decoder *d, const cp_values *values)
     return set;
 }
 
-uint32_t cp_set_of(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe, cp_values *out,
-                   cp_set_scratch *scratch)
+uint32_t cp_get_value_set(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe,
+                          cp_values *out, cp_set_scratch *scratch)
 {
     struct cp_sets *s = d->sets;
-    slot *place = find(s, key);
+    set_slot *place = find_set_slot(s, key);
     bool known = place->key.words[0] != 0;
     if (known && place->set)
         return place->set;
@@ -104,11 +107,11 @@ uint32_t cp_set_of(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describ
     if (known)
         return 0;
     if (s->count * 2 >= s->capacity) {
-        if (!grow(s))
+        if (!grow_set_slots(s))
             return 0;
-        place = find(s, key);
+        place = find_set_slot(s, key);
     }
-    *place = (slot){*key, register_set(d, out)};
+    *place = (set_slot){*key, register_set(d, out)};
     s->count++;
     if (place->set)
         out->count = 0;

@@ -1,4 +1,5 @@
-/* Threads of our own in somebody else's program, and how they wait. */
+/* Threads of our own within the program: they handle none of its signals, and wait by a clock that
+ * cannot be set. */
 #include "cuda.h"
 
 #include <signal.h>
@@ -13,7 +14,8 @@ int64_t cp_monotonic_ns(void)
     return (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec;
 }
 
-/* The program's signals are its own: none is delivered here. */
+/* All signals are blocked in the new thread, so that the program's are delivered to its own
+ * threads. */
 int cp_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
 {
     sigset_t all, before;

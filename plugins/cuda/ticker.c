@@ -1,14 +1,14 @@
-/* The thread of a sampler, and how samplers talk to the host. */
+/* The thread of a counter sampler, and checks that both samplers make before they start. */
 #include "counters.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the thread ---------------------------------------------------------------------------------- */
+/* ---- the thread ------------------------------------------------------------------------------ */
 
-/* False: it is to end. */
-static bool wait_until(cp_ticker *t, int64_t due_ns)
+/* Waits for the time of the next tick. False: the thread must end. */
+static bool wait_for_tick(cp_ticker *t, int64_t due_ns)
 {
     pthread_mutex_lock(&t->lock);
     while (!t->ending && cp_monotonic_ns() < due_ns)
@@ -18,12 +18,12 @@ static bool wait_until(cp_ticker *t, int64_t due_ns)
     return !ending;
 }
 
-/* Ticks keep to the grid of the first: what is late does not move those that follow. */
-static void *run(void *ticker)
+/* Ticks stay on the grid of the first one: a late tick does not shift the following ones. */
+static void *run_ticker(void *ticker)
 {
     cp_ticker *t = ticker;
     int64_t due = cp_monotonic_ns();
-    while (wait_until(t, due)) {
+    while (wait_for_tick(t, due)) {
         t->tick();
         due += t->interval_ns;
         int64_t late = cp_monotonic_ns() - due;
@@ -35,7 +35,7 @@ static void *run(void *ticker)
     return NULL;
 }
 
-static void destroy_waiting(cp_ticker *t)
+static void destroy_ticker_lock(cp_ticker *t)
 {
     pthread_cond_destroy(&t->wake);
     pthread_mutex_destroy(&t->lock);
@@ -49,10 +49,11 @@ bool cp_ticker_start(cp_ticker *t, const char *name, int64_t interval_ns, void (
     t->tick = tick;
     pthread_mutex_init(&t->lock, NULL);
     cp_condition_init(&t->wake);
-    int error = cp_thread_start(&t->thread, name, run, t);
+    int error = cp_thread_start(&t->thread, name, run_ticker, t);
     if (error) {
-        destroy_waiting(t);
-        snprintf(why, CP_TEXT_BYTES, "no thread for sampling counters: %s", strerror(error));
+        destroy_ticker_lock(t);
+        snprintf(why, CP_TEXT_BYTES, "cannot start the thread that samples counters: %s",
+                 strerror(error));
         return false;
     }
     t->owner = getpid();
@@ -72,13 +73,13 @@ bool cp_ticker_stop(cp_ticker *t)
     pthread_cond_signal(&t->wake);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->thread, NULL);
-    destroy_waiting(t);
+    destroy_ticker_lock(t);
     return true;
 }
 
-/* ---- the program ----------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
-bool cp_cuda_comes_later(void)
+bool cp_is_cuda_uninitialized(void)
 {
     enum { NOT_INITIALIZED = 3, DEINITIALIZED = 4 };
     int count = 0;
@@ -86,13 +87,13 @@ bool cp_cuda_comes_later(void)
     return result == NOT_INITIALIZED || result == DEINITIALIZED;
 }
 
-/* ---- the host ------------------------------------------------------------------------------------ */
+/* ---- the host -------------------------------------------------------------------------------- */
 
-bool cp_counters_possible(const KinetoPlugin_TraceBuilder *b, char why[CP_TEXT_BYTES])
+bool cp_check_counters(const KinetoPlugin_TraceBuilder *b, char why[CP_TEXT_BYTES])
 {
     if (KINETO_PLUGIN_HAS(b, KinetoPlugin_TraceBuilder, addCounterSamples) &&
         b->addCounterSamples && b->registerCounters && b->hostTicks)
         return true;
-    snprintf(why, CP_TEXT_BYTES, "this host is too old: it takes no counters");
+    snprintf(why, CP_TEXT_BYTES, "this host is too old: it does not support counters");
     return false;
 }

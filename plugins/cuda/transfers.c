@@ -1,13 +1,14 @@
-/* Copies and memsets. */
+/* Activities of copies and memsets, with Kineto's names and values ("Memcpy HtoD (Pageable ->
+ * Device)"). */
 #include "layouts.h"
 
 #include "cuda.h"
 
 #include <stdio.h>
 
-/* ---- words ---------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-static const char *copy_kind(uint32_t kind)
+static const char *get_copy_kind_name(uint32_t kind)
 {
     static const char *const words[] = {NULL,   "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
                                         "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"};
@@ -21,26 +22,26 @@ const char *cp_memory_kind(uint32_t kind)
     return kind < CP_COUNT(words) ? words[kind] : "Unrecognized";
 }
 
-/* There are few names: each is made once. */
-static cp_text copy_name(cp_decoder *d, uint32_t kind, uint32_t from, uint32_t to)
+/* There are few different names: each is formatted once. */
+static cp_text get_copy_name(cp_decoder *d, uint32_t kind, uint32_t from, uint32_t to)
 {
-    bool usual = kind < 16 && from < 8 && to < 8;
-    cp_text *known = usual ? cp_names_place(d->names, kind * 64 + from * 8 + to) : NULL;
+    bool has_slot = kind < 16 && from < 8 && to < 8;
+    cp_text *known = has_slot ? cp_get_name_slot(d->names, kind * 64 + from * 8 + to) : NULL;
     char text[80];
     if (known && known->data)
         return *known;
-    snprintf(text, sizeof text, "Memcpy %s (%s -> %s)", copy_kind(kind), cp_memory_kind(from),
-             cp_memory_kind(to));
+    snprintf(text, sizeof text, "Memcpy %s (%s -> %s)", get_copy_kind_name(kind),
+             cp_memory_kind(from), cp_memory_kind(to));
     cp_text name = cp_names_copy(d->names, text);
     if (known)
         *known = name;
     return name;
 }
 
-static cp_text set_name(cp_decoder *d, uint32_t memory)
+static cp_text get_memset_name(cp_decoder *d, uint32_t memory)
 {
     char text[48];
-    cp_text *known = cp_names_place(d->names, 1024 + (memory < 8 ? memory : 8));
+    cp_text *known = cp_get_name_slot(d->names, 1024 + (memory < 8 ? memory : 8));
     if (!known->data) {
         snprintf(text, sizeof text, "Memset (%s)", cp_memory_kind(memory));
         *known = cp_names_copy(d->names, text);
@@ -48,13 +49,14 @@ static cp_text set_name(cp_decoder *d, uint32_t memory)
     return *known;
 }
 
-/* ---- what all have ----------------------------------------------------------------------------------- */
+/* ---- common values --------------------------------------------------------------------------- */
 
-typedef struct transfer {
+typedef struct transfer_values {
     uint32_t device, context, stream, correlation, graph, channel, channel_type;
     uint64_t bytes, start, end, graph_node;
-} transfer;
+} transfer_values;
 
+/* The values of a record of any of the three kinds, whose accessors have the same names. */
 #define TRANSFER_OF(kind, d, record)                                                               \
     {                                                                                              \
         .device = cp_##kind##_device((d)->version, record),                                        \
@@ -73,7 +75,8 @@ typedef struct transfer {
 enum { DEVICE = 1, CONTEXT, STREAM, CHANNEL, CHANNEL_TYPE, IN_GRAPH };
 enum { FROM_DEVICE = IN_GRAPH + 1, FROM_CONTEXT, TO_DEVICE, TO_CONTEXT };
 
-static cp_set_key key_of(uint32_t set, const transfer *t)
+/* The key of the set of values that all transfers of a stream share. */
+static cp_set_key make_transfer_key(uint32_t set, const transfer_values *t)
 {
     return (cp_set_key){{[0] = set,
                          [DEVICE] = t->device,
@@ -84,7 +87,7 @@ static cp_set_key key_of(uint32_t set, const transfer *t)
                          [IN_GRAPH] = t->graph || t->graph_node}};
 }
 
-static void describe_end(const cp_decoder *d, const cp_set_key *key, cp_values *out)
+static void describe_transfer_end(const cp_decoder *d, const cp_set_key *key, cp_values *out)
 {
     cp_value_uint(out, "stream", key->words[STREAM]);
     if (d->version >= 14 && !key->words[IN_GRAPH]) {
@@ -97,18 +100,18 @@ static void describe_end(const cp_decoder *d, const cp_set_key *key, cp_values *
     cp_value_uint(out, "channel_type", key->words[CHANNEL_TYPE]);
 }
 
-static void describe(const cp_decoder *d, const cp_set_key *key, cp_values *out,
-                     cp_set_scratch *scratch)
+static void describe_transfer(const cp_decoder *d, const cp_set_key *key, cp_values *out,
+                              cp_set_scratch *scratch)
 {
     (void)scratch;
     cp_value_uint(out, "device", key->words[DEVICE]);
     cp_value_uint(out, "context", key->words[CONTEXT]);
-    describe_end(d, key, out);
+    describe_transfer_end(d, key, out);
 }
 
-/* Between devices: who reads, who does it, who is written to. */
-static void describe_between(const cp_decoder *d, const cp_set_key *key, cp_values *out,
-                             cp_set_scratch *scratch)
+/* Copies between devices: the source, the device that copies, and the destination. */
+static void describe_peer_copy(const cp_decoder *d, const cp_set_key *key, cp_values *out,
+                               cp_set_scratch *scratch)
 {
     (void)scratch;
     cp_value_uint(out, "fromDevice", key->words[FROM_DEVICE]);
@@ -117,19 +120,20 @@ static void describe_between(const cp_decoder *d, const cp_set_key *key, cp_valu
     cp_value_uint(out, "fromContext", key->words[FROM_CONTEXT]);
     cp_value_uint(out, "inContext", key->words[CONTEXT]);
     cp_value_uint(out, "toContext", key->words[TO_CONTEXT]);
-    describe_end(d, key, out);
+    describe_transfer_end(d, key, out);
 }
 
-static void deliver(cp_decoder *d, uint32_t kind, int32_t type, const transfer *t,
-                    const cp_set_key *key, cp_text name)
+/* Delivers a transfer with its size and bandwidth. */
+static void deliver_transfer(cp_decoder *d, uint32_t kind, int32_t type, const transfer_values *t,
+                             const cp_set_key *key, cp_text name)
 {
     KinetoPlugin_Activity a;
     cp_values v = {.count = 0};
     cp_set_scratch scratch;
-    if (!cp_activity_begin(d, &a, type, t->start, t->end))
+    if (!cp_begin_activity(d, &a, type, t->start, t->end))
         return;
-    a.metadataSet =
-        cp_set_of(d, key, kind == CP_KIND_MEMCPY2 ? describe_between : describe, &v, &scratch);
+    a.metadataSet = cp_get_value_set(
+        d, key, kind == CP_KIND_MEMCPY2 ? describe_peer_copy : describe_transfer, &v, &scratch);
     cp_value_uint(&v, "bytes", t->bytes);
     if (t->end > t->start)
         cp_value_double(&v, "memory bandwidth (GB/s)",
@@ -138,53 +142,56 @@ static void deliver(cp_decoder *d, uint32_t kind, int32_t type, const transfer *
         cp_value_uint(&v, "graph id", t->graph);
         cp_value_uint(&v, "graph node id", t->graph_node);
     }
-    cp_activity_place(d, &a, t->device, t->stream, t->correlation);
+    cp_place_activity(d, &a, t->device, t->stream, t->correlation);
     a.pName = name.data;
     a.nameSize = name.size;
     a.pMetadata = v.items;
     a.metadataCount = v.count;
-    cp_deliver(d, kind, &a);
+    cp_deliver_activity(d, kind, &a);
 }
 
-/* ---- one record each ----------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 void cp_read_memcpy(cp_decoder *d, const uint8_t *record)
 {
-    const transfer t = TRANSFER_OF(memcpy, d, record);
-    cp_syncs_saw(d, t.context, t.device, t.stream);
+    const transfer_values t = TRANSFER_OF(memcpy, d, record);
+    cp_syncs_note_work(d, t.context, t.device, t.stream);
     if (!cp_wants(d, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY))
         return;
-    cp_set_key key = key_of(CP_SET_MEMCPY, &t);
-    cp_text name =
-        copy_name(d, cp_memcpy_copy_kind(d->version, record),
-                  cp_memcpy_from_kind(d->version, record), cp_memcpy_to_kind(d->version, record));
-    deliver(d, CP_KIND_MEMCPY, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY, &t, &key, name);
+    cp_set_key key = make_transfer_key(CP_SET_MEMCPY, &t);
+    cp_text name = get_copy_name(d, cp_memcpy_copy_kind(d->version, record),
+                                 cp_memcpy_from_kind(d->version, record),
+                                 cp_memcpy_to_kind(d->version, record));
+    deliver_transfer(d, CP_KIND_MEMCPY, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY, &t, &key,
+                     name);
 }
 
 void cp_read_memcpy2(cp_decoder *d, const uint8_t *record)
 {
-    const transfer t = TRANSFER_OF(memcpy2, d, record);
-    cp_syncs_saw(d, t.context, t.device, t.stream);
+    const transfer_values t = TRANSFER_OF(memcpy2, d, record);
+    cp_syncs_note_work(d, t.context, t.device, t.stream);
     if (!cp_wants(d, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY))
         return;
-    cp_set_key key = key_of(CP_SET_MEMCPY2, &t);
+    cp_set_key key = make_transfer_key(CP_SET_MEMCPY2, &t);
     key.words[FROM_DEVICE] = cp_memcpy2_from_device(d->version, record);
     key.words[FROM_CONTEXT] = cp_memcpy2_from_context(d->version, record);
     key.words[TO_DEVICE] = cp_memcpy2_to_device(d->version, record);
     key.words[TO_CONTEXT] = cp_memcpy2_to_context(d->version, record);
-    cp_text name =
-        copy_name(d, cp_memcpy2_copy_kind(d->version, record),
-                  cp_memcpy2_from_kind(d->version, record), cp_memcpy2_to_kind(d->version, record));
-    deliver(d, CP_KIND_MEMCPY2, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY, &t, &key, name);
+    cp_text name = get_copy_name(d, cp_memcpy2_copy_kind(d->version, record),
+                                 cp_memcpy2_from_kind(d->version, record),
+                                 cp_memcpy2_to_kind(d->version, record));
+    deliver_transfer(d, CP_KIND_MEMCPY2, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY, &t, &key,
+                     name);
 }
 
 void cp_read_memset(cp_decoder *d, const uint8_t *record)
 {
-    const transfer t = TRANSFER_OF(memset, d, record);
-    cp_syncs_saw(d, t.context, t.device, t.stream);
+    const transfer_values t = TRANSFER_OF(memset, d, record);
+    cp_syncs_note_work(d, t.context, t.device, t.stream);
     if (!cp_wants(d, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET))
         return;
-    cp_set_key key = key_of(CP_SET_MEMSET, &t);
-    cp_text name = set_name(d, cp_memset_memory_kind(d->version, record));
-    deliver(d, CP_KIND_MEMSET, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET, &t, &key, name);
+    cp_set_key key = make_transfer_key(CP_SET_MEMSET, &t);
+    cp_text name = get_memset_name(d, cp_memset_memory_kind(d->version, record));
+    deliver_transfer(d, CP_KIND_MEMSET, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET, &t, &key,
+                     name);
 }

@@ -1,23 +1,23 @@
-/* Waiting for the work that is under way, with a limit: a kernel may never end, and the program is to
- * end as it would without us. */
+/* Waits for running GPU work with a limit: a kernel may never end, and the program must exit as it
+ * would without us. The waiting is done by a thread that is abandoned after the limit. */
 #include "cuda.h"
 
 #include <stdlib.h>
 
-#define PATIENCE_NS INT64_C(5000000000)
+#define MAX_WAIT_NS INT64_C(5000000000)
 
-/* The thread that waits has it, and who waits for the thread: the last of them frees it. */
-typedef struct waiting {
+/* Shared by the waiting thread and its caller; the last owner frees it. */
+typedef struct device_wait {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     cp_context context;
     bool done;
     int owners;
-} waiting;
+} device_wait;
 
-static waiting *make(cp_context context)
+static device_wait *create_wait(cp_context context)
 {
-    waiting *w = calloc(1, sizeof *w);
+    device_wait *w = calloc(1, sizeof *w);
     if (!w)
         return NULL;
     w->context = context;
@@ -27,8 +27,8 @@ static waiting *make(cp_context context)
     return w;
 }
 
-/* The mutex is held. */
-static void leave(waiting *w)
+/* Drops one owner and frees after the last. The mutex is held, and released. */
+static void release_wait(device_wait *w)
 {
     bool last = --w->owners == 0;
     pthread_mutex_unlock(&w->mutex);
@@ -39,27 +39,28 @@ static void leave(waiting *w)
     free(w);
 }
 
-static void *synchronize(void *argument)
+/* The waiting thread. It uses the context of the caller, which stays current there, too. */
+static void *run_synchronize(void *argument)
 {
-    waiting *w = argument;
+    device_wait *w = argument;
     if (cp_driver.context_set(w->context) == 0)
         (void)cp_driver.context_synchronize();
     pthread_mutex_lock(&w->mutex);
     w->done = true;
     pthread_cond_signal(&w->changed);
-    leave(w);
+    release_wait(w);
     return NULL;
 }
 
-/* False: it was still busy. */
-static bool wait_for(waiting *w)
+/* Waits for the thread up to the limit. False: the device was still busy. */
+static bool wait_with_limit(device_wait *w)
 {
-    int64_t until_ns = cp_monotonic_ns() + PATIENCE_NS;
+    int64_t until_ns = cp_monotonic_ns() + MAX_WAIT_NS;
     pthread_mutex_lock(&w->mutex);
     while (!w->done && cp_monotonic_ns() < until_ns)
         (void)cp_condition_wait(&w->changed, &w->mutex, until_ns);
     bool done = w->done;
-    leave(w);
+    release_wait(w);
     return done;
 }
 
@@ -70,15 +71,15 @@ bool cp_wait_for_device(void)
     if (!cp_driver.context_current || !cp_driver.context_set || !cp_driver.context_synchronize ||
         cp_driver.context_current(&context) != 0 || !context)
         return true;
-    waiting *w = make(context);
+    device_wait *w = create_wait(context);
     if (!w)
         return true;
-    if (cp_thread_start(&thread, "ckineto-wait", synchronize, w) != 0) {
+    if (cp_thread_start(&thread, "ckineto-wait", run_synchronize, w) != 0) {
         pthread_mutex_lock(&w->mutex);
         w->owners = 1;
-        leave(w);
+        release_wait(w);
         return true;
     }
     (void)pthread_detach(thread);
-    return wait_for(w);
+    return wait_with_limit(w);
 }

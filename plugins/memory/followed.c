@@ -1,35 +1,38 @@
-/* The blocks that were recorded: a hash table without locks, in memory of its own.
+/* The table of recorded blocks: a lock-free hash table in memory of its own.
  *
- * A bucket is a cache line of four blocks, and a block has two buckets. An address belongs to one
- * thread from the moment the allocator returns it until it is given back, so that nobody else
- * looks for it meanwhile; only slots are fought for. There are up to LEVELS tables, each eight
- * times the size of the one before: the next is mapped when the last one is full, so that few
- * blocks stay on few pages. In front stands a filter of counters, which fits into the first cache.
+ * A bucket is a cache line of four blocks, and a block has two buckets to choose from. An address
+ * belongs to one thread from the moment the allocator returns it until it is released, so that no
+ * other thread searches for it meanwhile; threads only compete for free slots. There are up to
+ * LEVELS tables, each eight times the size of the one before: the next is mapped when the last one
+ * is full, so that few blocks occupy few pages. A filter of counters, which fits into the L1 cache,
+ * is checked before the table.
  */
 #include "memory.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-#define LEVELS       4u
-#define LEVEL_0_BITS 10u /* buckets of the first: 4096 blocks in 64 KiB */
+#define LEVELS 4u
+/* Buckets of the first: 4096 blocks in 64 KiB. */
+#define LEVEL_0_BITS 10u
 #define LEVEL_STEP   3u
 #define WAYS         4u
 #define FILTER_FULL  60000u
 
-typedef struct slot {
+typedef struct followed_slot {
     _Atomic(uint64_t) block; /* 0: free */
-    uint64_t bytes;          /* the owner's alone */
-} slot;
-typedef struct bucket {
-    slot slots[WAYS];
-} bucket;
+    uint64_t bytes;          /* written and read by the thread that owns the block */
+} followed_slot;
+typedef struct slot_bucket {
+    followed_slot slots[WAYS];
+} slot_bucket;
 
 _Atomic(uint16_t) cm_filter[1 << CM_FILTER_BITS];
-static _Atomic(bucket *) levels[LEVELS];
+static _Atomic(slot_bucket *) levels[LEVELS];
 static atomic_uint level_count;
 
-static uint64_t buckets_of(uint32_t level)
+/* Buckets of a level. */
+static uint64_t count_level_buckets(uint32_t level)
 {
     return UINT64_C(1) << (LEVEL_0_BITS + LEVEL_STEP * level);
 }
@@ -38,27 +41,29 @@ uint64_t cm_follow_capacity(void)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < LEVELS; i++)
-        count += buckets_of(i) * WAYS;
+        count += count_level_buckets(i) * WAYS;
     return count;
 }
 
-static _Atomic(uint16_t) *filter_of(uint64_t hash)
+static _Atomic(uint16_t) *get_filter_cell(uint64_t hash)
 {
     return &cm_filter[hash & (CM_COUNT(cm_filter) - 1)];
 }
 
-/* Two places that have nothing to do with each other, nor with the filter's. */
-static bucket *place(bucket *table, uint32_t level, uint64_t hash, uint32_t which)
+/* The first or second bucket of a block. The two are independent of each other and of the filter's
+ * cell. */
+static slot_bucket *get_bucket(slot_bucket *table, uint32_t level, uint64_t hash, uint32_t which)
 {
     uint64_t h = which ? (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9) : hash;
     return &table[h >> (64 - LEVEL_0_BITS - LEVEL_STEP * level)];
 }
 
-/* Map the next level; another thread may have been faster. */
-static CM_COLD bool level_add(uint32_t level)
+/* Maps a level if it is the next one. Another thread may do the same: one mapping stays. False:
+ * there are LEVELS already, or the mapping failed. errno is unchanged. */
+static CM_COLD bool map_next_level(uint32_t level)
 {
-    bucket *none = NULL;
-    size_t bytes = (size_t)buckets_of(level) * sizeof(bucket);
+    slot_bucket *none = NULL;
+    size_t bytes = (size_t)count_level_buckets(level) * sizeof(slot_bucket);
     int saved = errno, populate = level < 2 ? MAP_POPULATE : 0;
     if (level >= LEVELS)
         return false;
@@ -78,14 +83,15 @@ static CM_COLD bool level_add(uint32_t level)
 void cm_follow_prepare(void)
 {
     if (!atomic_load(&level_count))
-        (void)level_add(0);
+        (void)map_next_level(0);
 }
 
-static bool put(bucket *b, uint64_t block, uint64_t bytes)
+/* Takes a free slot by compare-and-swap. False: the bucket is full. */
+static bool put_into_bucket(slot_bucket *b, uint64_t block, uint64_t bytes)
 {
     for (uint32_t i = 0; i < WAYS; i++) {
         uint64_t none = 0;
-        slot *s = &b->slots[i];
+        followed_slot *s = &b->slots[i];
         if (!atomic_load_explicit(&s->block, memory_order_relaxed) &&
             atomic_compare_exchange_strong(&s->block, &none, block)) {
             s->bytes = bytes;
@@ -95,45 +101,50 @@ static bool put(bucket *b, uint64_t block, uint64_t bytes)
     return false;
 }
 
-static bool put_into(uint32_t level, uint64_t hash, uint64_t block, uint64_t bytes)
+static bool put_into_level(uint32_t level, uint64_t hash, uint64_t block, uint64_t bytes)
 {
-    bucket *table = atomic_load_explicit(&levels[level], memory_order_acquire);
-    return put(place(table, level, hash, 0), block, bytes) ||
-           put(place(table, level, hash, 1), block, bytes);
+    slot_bucket *table = atomic_load_explicit(&levels[level], memory_order_acquire);
+    return put_into_bucket(get_bucket(table, level, hash, 0), block, bytes) ||
+           put_into_bucket(get_bucket(table, level, hash, 1), block, bytes);
 }
 
-static bool put_anywhere(uint64_t hash, uint64_t block, uint64_t bytes)
+/* The newest level first, which has most free slots; then a new one. False: everything is full. */
+static bool put_into_any_level(uint64_t hash, uint64_t block, uint64_t bytes)
 {
     for (;;) {
         uint32_t count = atomic_load_explicit(&level_count, memory_order_acquire);
-        if (count && put_into(count - 1, hash, block, bytes))
+        if (count && put_into_level(count - 1, hash, block, bytes))
             return true;
-        if (!level_add(count))
+        if (!map_next_level(count))
             break;
     }
-    /* None can be added: what was freed in the others. */
+    /* No level can be added: use slots that were freed in the others. */
     uint32_t count = atomic_load_explicit(&level_count, memory_order_acquire);
     for (uint32_t level = 0; level + 1 < count; level++)
-        if (put_into(level, hash, block, bytes))
+        if (put_into_level(level, hash, block, bytes))
             return true;
     return false;
 }
 
+/* The filter cell is counted down again if no slot is free. */
 bool cm_follow(const void *block, uint64_t bytes)
 {
     uint64_t hash = cm_hash(block);
-    _Atomic(uint16_t) *cell = filter_of(hash);
+    _Atomic(uint16_t) *cell = get_filter_cell(hash);
+    /* The filter counts the block before it is in the table, so that a release never misses it. */
     if (atomic_fetch_add_explicit(cell, 1, memory_order_relaxed) < FILTER_FULL &&
-        put_anywhere(hash, (uint64_t)(uintptr_t)block, bytes))
+        put_into_any_level(hash, (uint64_t)(uintptr_t)block, bytes))
         return true;
     atomic_fetch_sub_explicit(cell, 1, memory_order_relaxed);
     return false;
 }
 
-static uint64_t take(bucket *b, uint64_t block)
+/* Frees the slot of a block and returns its size; 0: it is not in this bucket. The size is read
+ * before the release of the slot hands it to another thread. */
+static uint64_t take_from_bucket(slot_bucket *b, uint64_t block)
 {
     for (uint32_t i = 0; i < WAYS; i++) {
-        slot *s = &b->slots[i];
+        followed_slot *s = &b->slots[i];
         if (atomic_load_explicit(&s->block, memory_order_relaxed) == block) {
             uint64_t bytes = s->bytes;
             atomic_store_explicit(&s->block, 0, memory_order_release);
@@ -143,16 +154,18 @@ static uint64_t take(bucket *b, uint64_t block)
     return 0;
 }
 
+/* The newest level first, which has most blocks. */
 uint64_t cm_forget(const void *block)
 {
     uint64_t hash = cm_hash(block), bytes = 0;
     uint32_t level = atomic_load_explicit(&level_count, memory_order_acquire);
     while (!bytes && level-- > 0) {
-        bucket *table = atomic_load_explicit(&levels[level], memory_order_acquire);
+        slot_bucket *table = atomic_load_explicit(&levels[level], memory_order_acquire);
         for (uint32_t which = 0; which < 2 && !bytes; which++)
-            bytes = take(place(table, level, hash, which), (uint64_t)(uintptr_t)block);
+            bytes =
+                take_from_bucket(get_bucket(table, level, hash, which), (uint64_t)(uintptr_t)block);
     }
     if (bytes)
-        atomic_fetch_sub_explicit(filter_of(hash), 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(get_filter_cell(hash), 1, memory_order_relaxed);
     return bytes;
 }

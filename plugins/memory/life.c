@@ -1,4 +1,5 @@
-/* Start, threads, forks, and what the ledger says. */
+/* The life of the memory source: its start within the program's, the begin and end of threads,
+ * forks, and the notes that it writes to the ledger. */
 #include "memory.h"
 
 #include <dlfcn.h>
@@ -19,11 +20,11 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 /* glibc keeps the first 32 keys of a thread inline: setting one allocates nothing. */
 #define INLINE_KEYS 32u
 
-static pthread_key_t key;
+static pthread_key_t thread_key;
 static bool key_usable;
 static uint64_t starting_calls;
 
-/* ---- what was missed ---------------------------------------------------------------------------- */
+/* ---- calls that were not recorded ------------------------------------------------------------ */
 
 static const struct {
     bool is_loss;
@@ -33,39 +34,42 @@ static const struct {
     CM_MISS_MAP(CM_X)
 #undef CM_X
 };
-static atomic_ullong missed[CM_MISS_COUNT], told[CM_MISS_COUNT];
+static atomic_ullong missed[CM_MISS_COUNT], reported[CM_MISS_COUNT];
 
-static void tell_miss(cm_miss what, uint64_t count)
+/* Writes `count` misses of one kind to the ledger. */
+static void report_miss(cm_miss what, uint64_t count)
 {
-    atomic_fetch_add(&told[what], count);
+    atomic_fetch_add(&reported[what], count);
     (void)kineto_ledger_add(SOURCE, misses[what].reason, count, misses[what].is_loss,
                             misses[what].detail);
 }
 
-/* A process may be killed: that something was lost is known from then on. */
+/* The first loss is reported at once, because the process may be killed. */
 CM_COLD void cm_missed(cm_miss what)
 {
     int saved = errno;
     if (atomic_fetch_add_explicit(&missed[what], 1, memory_order_relaxed) == 0 &&
         misses[what].is_loss)
-        tell_miss(what, 1);
+        report_miss(what, 1);
     errno = saved;
 }
 
-__attribute__((destructor)) static void tell_rest(void)
+/* At exit; a source that never recorded reports nothing. */
+__attribute__((destructor)) static void report_remaining_misses(void)
 {
     if (atomic_load(&cm_state) != CM_ON)
         return;
     for (cm_miss what = 0; what < CM_MISS_COUNT; what++) {
-        uint64_t rest = atomic_load(&missed[what]) - atomic_load(&told[what]);
+        uint64_t rest = atomic_load(&missed[what]) - atomic_load(&reported[what]);
         if (rest)
-            tell_miss(what, rest);
+            report_miss(what, rest);
     }
 }
 
-/* ---- threads and forks -------------------------------------------------------------------------- */
+/* ---- threads and forks ----------------------------------------------------------------------- */
 
-static uint64_t fresh_seed(const cm_thread *me)
+/* A seed that differs between threads and moments, never 0 (splitmix64 over address and time). */
+static uint64_t make_seed(const cm_thread *me)
 {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
@@ -76,44 +80,48 @@ static uint64_t fresh_seed(const cm_thread *me)
     return x ? x : 1;
 }
 
+/* Initialises the state of a thread. Pending bytes are only allowed if the destructor will flush
+ * them. */
 void cm_thread_begins(cm_thread *me)
 {
     int saved = errno;
     me->begun = 1;
-    me->random = fresh_seed(me);
+    me->random = make_seed(me);
     me->countdown_bytes = cm_gap(&me->random, cm_interval_bytes);
-    if (key_usable && pthread_setspecific(key, me) == 0)
+    if (key_usable && pthread_setspecific(thread_key, me) == 0)
         me->pending_limit = CM_PENDING_BYTES;
     errno = saved;
 }
 
-/* Other destructors may release memory after this one: so it comes again, and again. In the last
- * round the recorder has taken leave of the thread, just before us, and must not come back. */
-static void thread_ends(void *value)
+/* Other destructors may release memory after this one, so it asks for the next round again and
+ * again. In the last round the recorder has already left the thread, and recording would bring it
+ * back. */
+static void on_thread_exit(void *value)
 {
     cm_thread *me = value;
     me->pending_limit = 0;
-    (void)cm_flush(me);
-    if (++me->endings < CM_ENDINGS)
-        (void)pthread_setspecific(key, me);
+    (void)cm_flush_pending(me);
+    if (++me->endings < CM_MAX_DESTRUCTOR_CALLS)
+        (void)pthread_setspecific(thread_key, me);
 }
 
-/* What the parent missed is the parent's to tell, and chance goes another way. */
-static void in_child(void)
+/* After a fork, in the child: the parent reports its own misses, and the child draws other random
+ * numbers. */
+static void reset_in_child(void)
 {
     for (cm_miss what = 0; what < CM_MISS_COUNT; what++)
-        atomic_store(&told[what], atomic_load(&missed[what]));
-    cm_me.random = fresh_seed(&cm_me) ^ cm_me.random << 1;
+        atomic_store(&reported[what], atomic_load(&missed[what]));
+    cm_me.random = make_seed(&cm_me) ^ cm_me.random << 1;
     cm_me.random |= cm_me.random == 0;
 }
 
-/* ---- start -------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
-void cm_starting_call(void) { starting_calls++; }
+void cm_count_early_call(void) { starting_calls++; }
 
-/* Does what the program calls malloc reach us? Another library may stand in front and pass it on.
- */
-static bool is_seen(void)
+/* True if the program's malloc reaches this library, directly or through another one that passes it
+ * on. */
+static bool is_malloc_interposed(void)
 {
     void *(*allocate)(size_t);
     void (*release)(void *);
@@ -128,13 +136,14 @@ static bool is_seen(void)
     return starting_calls != before;
 }
 
-static void tell_how(void)
+/* Notes the sampling distance and its consequences, once per process or once per session. */
+static void report_sampling(void)
 {
     char number[32];
-    if (!cm_sizes_known())
+    if (!cm_has_block_sizes())
         (void)kineto_ledger_add(SOURCE, "totals are of recorded blocks", 1, false,
-                                "the program's allocator does not tell the sizes of its blocks");
-    /* Else whoever started the program has said it once for all processes. */
+                                "the program's allocator does not report the sizes of its blocks");
+    /* Within a session, `ckineto record` has noted the distance for all processes. */
     const char *session = secure_getenv("CKINETO_SESSION");
     if (session && *session)
         return;
@@ -150,7 +159,7 @@ void cm_switch_on(void)
     int saved = errno;
     cm_follow_prepare();
     if (atomic_compare_exchange_strong(&cm_state, &idle, CM_ON))
-        tell_how();
+        report_sampling();
     errno = saved;
 }
 
@@ -161,46 +170,48 @@ static void read_settings(void)
         cm_interval_bytes = cm_interval_of(text);
 }
 
-/* A library that calls glibc's pthread_atfork carries a part of glibc, which needs what musl does not have;
- * this one is loaded into programs of either. */
-static void watch_forks(void (*handler)(void))
+/* pthread_atfork of glibc is linked statically and needs symbols that musl does not have, but this
+ * library is loaded into programs of either libc. So it is called by the name that each libc
+ * exports. */
+static void register_fork_handler(void (*handler)(void))
 {
 #ifdef __GLIBC__
-    int (*of_musl)(void (*)(void), void (*)(void), void (*)(void));
+    int (*register_in_musl)(void (*)(void), void (*)(void), void (*)(void));
     if (__register_atfork) {
         (void)__register_atfork(NULL, NULL, handler, __dso_handle);
         return;
     }
-    *(void **)&of_musl = dlsym(RTLD_DEFAULT, "pthread_atfork");
-    if (of_musl)
-        (void)of_musl(NULL, NULL, handler);
+    *(void **)&register_in_musl = dlsym(RTLD_DEFAULT, "pthread_atfork");
+    if (register_in_musl)
+        (void)register_in_musl(NULL, NULL, handler);
 #else
     (void)pthread_atfork(NULL, NULL, handler);
 #endif
 }
 
 /* The recorder's own constructor has run: we need its library. */
-__attribute__((constructor)) static void start(void)
+__attribute__((constructor)) static void start_memory_source(void)
 {
     int saved = errno;
     read_settings();
-    key_usable = pthread_key_create(&key, thread_ends) == 0;
-    if (key_usable && key >= INLINE_KEYS) {
-        (void)pthread_key_delete(key);
+    key_usable = pthread_key_create(&thread_key, on_thread_exit) == 0;
+    if (key_usable && thread_key >= INLINE_KEYS) {
+        (void)pthread_key_delete(thread_key);
         key_usable = false;
     }
-    watch_forks(in_child);
-    bool seen = is_seen();
+    register_fork_handler(reset_in_child);
+    bool interposed = is_malloc_interposed();
     cm_thread_begins(&cm_me);
     if (atomic_load(&cm_state) == CM_UNRESOLVED)
         cm_resolve();
     bool on = kineto_enabled(KINETO_KIND_MEMORY);
     if (on) {
         cm_follow_prepare();
-        tell_how();
-        if (!seen)
-            (void)kineto_ledger_add(SOURCE, "processes whose allocator is their own", 1, false,
-                                    "malloc is part of the program itself: no call of it is seen");
+        report_sampling();
+        if (!interposed)
+            (void)kineto_ledger_add(
+                SOURCE, "processes whose allocator is their own", 1, false,
+                "malloc is part of the program itself; its calls cannot be interposed");
     }
     atomic_store(&cm_state, on ? CM_ON : CM_IDLE);
     errno = saved;

@@ -1,15 +1,15 @@
-/* The memory source: stands in front of malloc and free of an unchanged program and records a
- * sample of its allocations.
+/* The memory source: interposes malloc and free of an unmodified program and records a sample of
+ * its allocations.
  *
- *   hooks.c     what the program calls instead of its allocator
- *   next.c      the allocator behind us, and memory for whoever allocates while we look for it
+ *   hooks.c     the interposed functions
+ *   next.c      the next allocator, and memory for allocations made while it is being found
  *   sample.c    which allocations are recorded, and the totals
- *   followed.c  the blocks that were recorded, so that their release is recorded too
- *   life.c      start, threads, forks, what the ledger says
+ *   followed.c  the table of recorded blocks, so that their release is recorded, too
+ *   life.c      start, threads, forks, the ledger
  *
- * Nothing here allocates, blocks, or changes errno. A call that comes while another one of the same
- * thread is under way (an allocator that calls itself by name, a recorder that allocates after
- * all) goes straight to the next allocator: that is `inside`.
+ * Nothing here allocates, blocks, or changes errno. A call within another one of the same thread
+ * (an allocator that calls itself by name, a recorder that allocates) goes straight to the next
+ * allocator: cm_thread.inside marks such threads.
  */
 #ifndef CM_MEMORY_H
 #define CM_MEMORY_H
@@ -24,13 +24,13 @@
 #define CM_TLS
 #endif
 #define CM_COLD     __attribute__((noinline, cold))
-#define CM_APART    __attribute__((noinline))
+#define CM_NOINLINE __attribute__((noinline))
 #define CM_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* ---- next.c ---------------------------------------------------------------------------------- */
 
-/* The functions behind ours. All are set once cm_mode is not CM_UNRESOLVED; those that nobody has
- * answer as if there were no memory. */
+/* The next allocator's functions. All are set once cm_state is not CM_UNRESOLVED; functions that no
+ * library provides fail with ENOMEM. */
 typedef struct cm_functions {
     void *(*malloc)(size_t);
     void (*free)(void *);
@@ -42,24 +42,26 @@ typedef struct cm_functions {
     void *(*valloc)(size_t);
     void *(*pvalloc)(size_t);
     size_t (*malloc_usable_size)(void *);
-    size_t (*size_of)(void *); /* the same, or 0 if it does not belong to this malloc */
+    /* malloc_usable_size, or a function that returns 0 if that belongs to another allocator. */
+    size_t (*size_of)(void *);
 } cm_functions;
 extern cm_functions cm_next;
 
+/* Modes of the source, in this order; only CM_IDLE may be skipped. */
 typedef enum cm_mode {
     CM_UNRESOLVED, /* before the first call */
-    CM_STARTING,   /* before our constructor: totals are kept, nothing is recorded */
-    CM_IDLE,       /* nobody has recorded yet: calls are passed on */
+    CM_STARTING,   /* until our constructor has run: totals are kept, nothing is recorded */
+    CM_IDLE,       /* no session has recorded memory yet: calls are passed on */
     CM_ON          /* totals are kept, and a sample is recorded while the gate is open */
 } cm_mode;
 extern _Atomic(cm_mode) cm_state;
 
-/** Find the functions behind ours. */
+/** Find the next allocator's functions. */
 void cm_resolve(void);
-/** Does the allocator tell the size of a block? */
-bool cm_sizes_known(void);
+/** True if the allocator reports the sizes of its blocks. */
+bool cm_has_block_sizes(void);
 
-/* For calls that arrive while the next allocator is being looked for. Never given back. */
+/* Memory for calls that arrive while the next allocator is being found. Never freed. */
 #define CM_EARLY_BYTES 65536u
 extern char cm_early_memory[CM_EARLY_BYTES];
 void *cm_early_alloc(size_t bytes, size_t align);
@@ -74,90 +76,96 @@ static inline bool cm_is_early(const void *block)
 #define CM_FILTER_BITS 14
 extern _Atomic(uint16_t) cm_filter[1 << CM_FILTER_BITS];
 
+/* Counters by hash of recorded blocks: a Bloom filter with one hash function. */
 static inline uint64_t cm_hash(const void *block)
 {
     uint64_t h = ((uint64_t)(uintptr_t)block >> 4) * UINT64_C(0x9e3779b97f4a7c15);
     return h ^ h >> 32;
 }
-/** False: it is surely not followed. What nearly every release asks. */
+/** False: the block is certainly not followed. The only check that nearly every release makes. */
 static inline bool cm_maybe_followed(const void *block)
 {
     return atomic_load_explicit(&cm_filter[cm_hash(block) & (CM_COUNT(cm_filter) - 1)],
                                 memory_order_relaxed) != 0;
 }
-/** Remember a block and its size (> 0); false: no room. Any thread, lock-free. */
+/** Add a block and its size (> 0); false: the table is full. Any thread, lock-free. */
 bool cm_follow(const void *block, uint64_t bytes);
-/** Its size, and it is forgotten; 0: it was not followed. */
+/** Remove a block and return its size; 0: it was not followed. */
 uint64_t cm_forget(const void *block);
-/** Blocks that have room at most. */
+/** Blocks that the table can hold at most. */
 uint64_t cm_follow_capacity(void);
-/** Make what the first blocks need ready. */
+/** Map the first table, so that the first recorded allocation does not pay for it. */
 void cm_follow_prepare(void);
 
 /* ---- sample.c -------------------------------------------------------------------------------- */
 
 #define CM_INTERVAL_BYTES (UINT64_C(512) << 10) /* the default */
-#define CM_PENDING_BYTES  65536                 /* what a thread keeps from the total at most */
+/* Bytes that a thread may hold back from the total, to spare it an atomic addition per call. */
+#define CM_PENDING_BYTES 65536
 
 typedef struct cm_thread {
-    int64_t countdown_bytes; /* the allocation that makes it negative is recorded */
-    int64_t pending_bytes;   /* not in the total yet */
-    int64_t pending_limit;   /* 0 until somebody tells us when the thread ends */
+    /* The allocation that makes it negative is recorded. */
+    int64_t countdown_bytes;
+    int64_t pending_bytes; /* not in the total yet */
+    int64_t pending_limit; /* 0 unless a destructor flushes when the thread ends */
     uint64_t random;
-    uint8_t inside;
-    uint8_t begun;
-    uint8_t endings; /* calls of the thread's destructor; from CM_ENDINGS on it records no more */
+    uint8_t inside; /* in one of our functions */
+    uint8_t begun;  /* cm_thread_begins has run */
+    /* Calls of the thread's destructor; from CM_MAX_DESTRUCTOR_CALLS on nothing is recorded. */
+    uint8_t endings;
 } cm_thread;
-#define CM_ENDINGS 4 /* rounds that POSIX promises */
+/* PTHREAD_DESTRUCTOR_ITERATIONS: rounds of destructors that POSIX guarantees. */
+#define CM_MAX_DESTRUCTOR_CALLS 4
 extern __thread cm_thread cm_me CM_TLS;
 
 /** Mean bytes between samples; 0 or 1: every allocation. */
 extern uint64_t cm_interval_bytes;
-/** Of a setting, written as sizes are on the command line: 4096, 64K, 64KiB. Else the default. */
+/** Parse the setting, a size as on the command line: 4096, 64K, 64KiB. Else the default. */
 uint64_t cm_interval_of(const char *text);
 
-/** Bytes to the next sample: exponential with this mean, rounded down. */
+/** Random number of bytes to the next sample: exponential with this mean, rounded down. */
 int64_t cm_gap(uint64_t *random, uint64_t mean_bytes);
 /** -ln(u), 0 < u <= 1. */
 double cm_minus_ln(double u);
 
-void cm_took_slow(cm_thread *me, void *block, uint64_t bytes);
-uint64_t cm_gives_slow(cm_thread *me, void *block);
-/** It was not released after all; `followed` is what cm_gives said. */
-void cm_keeps(cm_thread *me, void *block, uint64_t followed);
-/** Add what is pending to the total; returns the total. */
-int64_t cm_flush(cm_thread *me);
+void cm_count_allocation_slow(cm_thread *me, void *block, uint64_t bytes);
+uint64_t cm_count_release_slow(cm_thread *me, void *block);
+/** Undo cm_count_release for a block that was not released; `followed` is its result. */
+void cm_undo_release(cm_thread *me, void *block, uint64_t followed);
+/** Add the pending bytes to the total; returns the total. */
+int64_t cm_flush_pending(cm_thread *me);
 
-/** An allocation succeeded. */
-static inline void cm_took(cm_thread *me, void *block, size_t asked)
+/** Count an allocation that succeeded. `asked`: the requested bytes, for allocators without
+ * sizes. */
+static inline void cm_count_allocation(cm_thread *me, void *block, size_t asked)
 {
     size_t size = cm_next.size_of(block);
     uint64_t bytes = size ? size : asked ? asked : 1;
     me->pending_bytes += (int64_t)size;
     me->countdown_bytes -= (int64_t)bytes;
     if (KINETO_UNLIKELY(me->countdown_bytes < 0 || me->pending_bytes > me->pending_limit))
-        cm_took_slow(me, block, bytes);
+        cm_count_allocation_slow(me, block, bytes);
 }
 
-/** A block is about to be released. @return its size if it was followed, else 0. */
-static inline uint64_t cm_gives(cm_thread *me, void *block)
+/** Count a release, before it happens. @return the block's size if it was followed, else 0. */
+static inline uint64_t cm_count_release(cm_thread *me, void *block)
 {
     me->pending_bytes -= (int64_t)cm_next.size_of(block);
     if (KINETO_UNLIKELY(cm_maybe_followed(block) || me->pending_bytes < -me->pending_limit))
-        return cm_gives_slow(me, block);
+        return cm_count_release_slow(me, block);
     return 0;
 }
 
 /* ---- life.c ---------------------------------------------------------------------------------- */
 
-/* What was not recorded: X(NAME, is a loss, the ledger's words, its sentence). */
+/* Reasons why calls were not recorded: X(NAME, is a loss, reason in the ledger, its detail). */
 #define CM_MISS_MAP(X)                                                                             \
     X(TABLE_FULL, true, "no room to follow more blocks",                                           \
       "more sampled blocks were allocated at a time than can be followed; a larger "               \
       "--memory=BYTES "                                                                            \
       "samples fewer")                                                                             \
     X(THREAD_END, true, "in threads that had ended",                                               \
-      "sampled where the recorder had left the thread already")                                    \
+      "sampled in threads that the recorder had already left")                                     \
     X(NESTED, false, "calls inside of others",                                                     \
       "an allocator that calls itself by name, or a signal handler that interrupted it: passed "   \
       "on, "                                                                                       \
@@ -170,12 +178,12 @@ typedef enum cm_miss {
 #undef CM_X
         CM_MISS_COUNT
 } cm_miss;
-/** Count one. The first is told to the ledger at once, the others when the process ends. */
+/** Count one. The first loss is written to the ledger at once, the rest when the process ends. */
 void cm_missed(cm_miss what);
 /** First use by a thread. */
 void cm_thread_begins(cm_thread *me);
-/** A call before our constructor. */
-void cm_starting_call(void);
-/** Somebody records for the first time: from CM_IDLE to CM_ON. */
+/** Count a call that arrives before our constructor has run. */
+void cm_count_early_call(void);
+/** Switch from CM_IDLE to CM_ON: the first session of the process records memory. */
 void cm_switch_on(void);
 #endif

@@ -1,4 +1,5 @@
-/* The allocator behind us: the next one that the dynamic linker knows, whoever wrote it. */
+/* Finds the next allocator in the order of the dynamic linker, whichever library provides it, and
+ * serves allocations that arrive while it is being found (dlsym itself may allocate). */
 #include "memory.h"
 
 #include <dlfcn.h>
@@ -8,13 +9,14 @@
 cm_functions cm_next;
 _Atomic(cm_mode) cm_state;
 
-/* ---- memory for whoever allocates while we look ------------------------------------------------ */
+/* ---- early memory ---------------------------------------------------------------------------- */
 
 _Alignas(64) char cm_early_memory[CM_EARLY_BYTES];
 static atomic_size_t early_used;
 
 #define EARLY_HEAD sizeof(uint64_t) /* the size, before the block */
 
+/* A bump allocator; the size is stored before the block for realloc. */
 void *cm_early_alloc(size_t bytes, size_t align)
 {
     if (align < 16)
@@ -25,7 +27,7 @@ void *cm_early_alloc(size_t bytes, size_t align)
     }
     size_t from = atomic_load(&early_used), at;
     do {
-        /* The array itself is aligned to 64; beyond that by address. */
+        /* The array is aligned to 64 only: larger alignments need the address. */
         uintptr_t start = (uintptr_t)cm_early_memory + from + EARLY_HEAD;
         at = ((start + align - 1) & ~(uintptr_t)(align - 1)) - (uintptr_t)cm_early_memory;
         if (at + bytes > CM_EARLY_BYTES) {
@@ -36,7 +38,7 @@ void *cm_early_alloc(size_t bytes, size_t align)
     uint64_t size = bytes;
     memcpy(cm_early_memory + at - EARLY_HEAD, &size, sizeof size);
     cm_missed(CM_MISS_EARLY);
-    return cm_early_memory + at; /* zeroed: it was never used */
+    return cm_early_memory + at; /* zeroed, as it was never used */
 }
 
 size_t cm_early_size(const void *block)
@@ -46,40 +48,41 @@ size_t cm_early_size(const void *block)
     return (size_t)size;
 }
 
-/* ---- those that nobody has ---------------------------------------------------------------------- */
+/* ---- substitutes for missing functions ------------------------------------------------------- */
 
-static void *no_memory(size_t bytes)
+static void *fail_malloc(size_t bytes)
 {
     (void)bytes;
     errno = ENOMEM;
     return NULL;
 }
-static void *no_memory_2(size_t a, size_t b)
+static void *fail_malloc_2(size_t a, size_t b)
 {
     (void)a;
-    return no_memory(b);
+    return fail_malloc(b);
 }
-static void *no_realloc(void *block, size_t bytes)
+static void *fail_realloc(void *block, size_t bytes)
 {
     (void)block;
-    return no_memory(bytes);
+    return fail_malloc(bytes);
 }
-static int no_memalign(void **out, size_t align, size_t bytes)
+static int fail_memalign(void **out, size_t align, size_t bytes)
 {
     (void)out, (void)align, (void)bytes;
     return ENOMEM;
 }
-static void no_free(void *block) { (void)block; }
-static size_t no_size(void *block)
+static void ignore_free(void *block) { (void)block; }
+static size_t unknown_size(void *block)
 {
     (void)block;
     return 0;
 }
 
-/* ---- looking for them --------------------------------------------------------------------------- */
+/* ---- resolution ------------------------------------------------------------------------------ */
 
-/* A function's address through memcpy: ISO C converts no object pointer to a function's. */
-static void find(const char *name, void *function, void *otherwise)
+/* Stores the next definition of a function, or a substitute. Through memcpy, because ISO C does not
+ * convert object pointers to function pointers. */
+static void find_next_function(const char *name, void *function, void *otherwise)
 {
     void *found = dlsym(RTLD_NEXT, name);
     if (!found)
@@ -87,7 +90,8 @@ static void find(const char *name, void *function, void *otherwise)
     memcpy(function, &found, sizeof found);
 }
 
-static const void *owner_of(const void *function)
+/* Base address of the library that contains a function. */
+static const void *find_owner_library(const void *function)
 {
     Dl_info info;
     void *address;
@@ -95,42 +99,47 @@ static const void *owner_of(const void *function)
     return dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
-/* Asking one allocator for the size of another one's block reads what is not there. */
-static bool sizes_are_the_allocators(const cm_functions *f)
+/* True if malloc_usable_size belongs to the same library as all other functions. Passing a block to
+ * the size function of another allocator would read foreign memory. */
+static bool is_size_function_of_allocator(const cm_functions *f)
 {
-    const void *of_sizes = owner_of(&f->malloc_usable_size);
-    return f->malloc_usable_size != no_size && of_sizes && of_sizes == owner_of(&f->malloc) &&
-           of_sizes == owner_of(&f->free) && of_sizes == owner_of(&f->calloc) &&
-           of_sizes == owner_of(&f->realloc) && of_sizes == owner_of(&f->posix_memalign) &&
-           of_sizes == owner_of(&f->aligned_alloc) && of_sizes == owner_of(&f->memalign);
+    const void *of_sizes = find_owner_library(&f->malloc_usable_size);
+    return f->malloc_usable_size != unknown_size && of_sizes &&
+           of_sizes == find_owner_library(&f->malloc) && of_sizes == find_owner_library(&f->free) &&
+           of_sizes == find_owner_library(&f->calloc) &&
+           of_sizes == find_owner_library(&f->realloc) &&
+           of_sizes == find_owner_library(&f->posix_memalign) &&
+           of_sizes == find_owner_library(&f->aligned_alloc) &&
+           of_sizes == find_owner_library(&f->memalign);
 }
 
-bool cm_sizes_known(void) { return cm_next.size_of != no_size; }
+bool cm_has_block_sizes(void) { return cm_next.size_of != unknown_size; }
 
-/* Several threads may do this at a time, with the same result. */
+/* Several threads may do this at once, with the same result. cm_next is written before the mode
+ * changes, which releases it to other threads. */
 void cm_resolve(void)
 {
-    cm_functions f = {.size_of = no_size};
+    cm_functions f = {.size_of = unknown_size};
     int saved = errno;
 #define FIND(member, otherwise)                                                                    \
     do {                                                                                           \
         __typeof__(&*f.member) missing = (otherwise);                                              \
         void *address;                                                                             \
         memcpy(&address, &missing, sizeof address);                                                \
-        find(#member, &f.member, address);                                                         \
+        find_next_function(#member, &f.member, address);                                           \
     } while (0)
-    FIND(malloc, no_memory);
-    FIND(free, no_free);
-    FIND(calloc, no_memory_2);
-    FIND(realloc, no_realloc);
-    FIND(posix_memalign, no_memalign);
-    FIND(aligned_alloc, no_memory_2);
-    FIND(memalign, no_memory_2);
-    FIND(valloc, no_memory);
-    FIND(pvalloc, no_memory);
-    FIND(malloc_usable_size, no_size);
+    FIND(malloc, fail_malloc);
+    FIND(free, ignore_free);
+    FIND(calloc, fail_malloc_2);
+    FIND(realloc, fail_realloc);
+    FIND(posix_memalign, fail_memalign);
+    FIND(aligned_alloc, fail_malloc_2);
+    FIND(memalign, fail_malloc_2);
+    FIND(valloc, fail_malloc);
+    FIND(pvalloc, fail_malloc);
+    FIND(malloc_usable_size, unknown_size);
 #undef FIND
-    if (sizes_are_the_allocators(&f))
+    if (is_size_function_of_allocator(&f))
         f.size_of = f.malloc_usable_size;
     cm_mode unresolved = CM_UNRESOLVED;
     if (atomic_load_explicit(&cm_state, memory_order_acquire) == CM_UNRESOLVED) {

@@ -1,5 +1,6 @@
-/* NVTX, version 3, as a tool speaks it with a program: what the two exchange in memory. Facts of
- * the interface in our own words; tests/nvtx compares them with NVIDIA's headers where those are.
+/* The NVTX interface, version 3, from the tool's side: the structures that it shares with a
+ * program. Written from the facts of the interface; tests/nvtx compares them with NVIDIA's headers
+ * if those are installed.
  *
  * Each copy of NVTX's header in a process (one for each library or program that uses it) loads the
  * tool's library and calls one function of it with a way to reach tables of function pointers,
@@ -14,19 +15,21 @@
 #include <wchar.h>
 
 #define CN_NVTX_VERSION 3
-#define CN_NO_TRACKING  (-2) /* what a push or pop answers where nobody keeps levels */
+/* Result of push and pop if levels are not tracked. */
+#define CN_NO_TRACKING (-2)
 
 typedef void (*cn_function)(void);
-typedef void *cn_handle; /* of a domain, a registered string or a resource */
+/* Of a domain, a registered string or a resource. */
+typedef void *cn_handle;
 
-/* ---- the tables of a program's side ------------------------------------------------------------ */
+/* ---- tables of the program ------------------------------------------------------------------- */
 
 enum { CN_TABLE_CALLBACKS = 1, CN_TABLE_VERSION = 3 };
 enum { CN_MODULE_CORE = 1, CN_MODULE_CUDA = 2, CN_MODULE_CUDART = 4, CN_MODULE_CORE2 = 5 };
 
 typedef struct cn_callbacks {
     size_t struct_size;
-    /* Returns 0: no such module. The table has `count` addresses of function pointers. */
+    /* Returns 0 for an unknown module. The table has `count` addresses of function pointers. */
     int (*module_table)(int module, cn_function ***table, unsigned *count);
 } cn_callbacks;
 
@@ -91,7 +94,7 @@ enum { CN_CUDA_MAP(CN_NUMBER) CN_CUDA_COUNT };
 enum { CN_CUDART_MAP(CN_NUMBER) CN_CUDART_COUNT };
 #undef CN_NUMBER
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 enum { CN_COLOR_ARGB = 1 };
 enum { CN_MESSAGE_ASCII = 1, CN_MESSAGE_WIDE = 2, CN_MESSAGE_REGISTERED = 3 };
@@ -140,7 +143,7 @@ typedef struct cn_resource {
     cn_message message;
 } cn_resource;
 
-/* ---- extensions -------------------------------------------------------------------------------- */
+/* ---- extensions ------------------------------------------------------------------------------ */
 
 enum { CN_EXTENSION_MEMORY = 1, CN_EXTENSION_PAYLOAD = 2, CN_EXTENSION_COUNTERS = 4 };
 
@@ -176,7 +179,7 @@ typedef struct cn_extension {
     X(CounterSampleNoValue, 4)                                                                     \
     X(CounterBatchSubmit, 5)
 
-/** One binary payload. `size` may be SIZE_MAX: the schema says. */
+/** One binary payload. `size` may be SIZE_MAX: the schema determines it. */
 typedef struct cn_payload {
     uint64_t schema;
     size_t size;
@@ -207,7 +210,7 @@ typedef struct cn_counter_semantics {
 #define CN_ENTRY_TIMESTAMP     UINT64_C(0x800)
 enum { CN_ARRAY_NONE, CN_ARRAY_FIXED, CN_ARRAY_ZERO_TERMINATED, CN_ARRAY_LENGTH_INDEX };
 
-/** Predefined types: X(NAME, number). Smaller numbers than CN_TYPE_LIMIT are no schemas. */
+/** Predefined types: X(NAME, number). Numbers below CN_TYPE_LIMIT never stand for schemas. */
 #define CN_TYPE_MAP(X)                                                                             \
     X(CHAR, 1)                                                                                     \
     X(UCHAR, 2)                                                                                    \
@@ -268,7 +271,8 @@ enum {
 typedef struct cn_entry {
     uint64_t flags, type;
     const char *name, *description;
-    uint64_t detail; /* length, or index of the entry that holds it, or selects a union's member */
+    /* Length, or index of the entry that holds it, or selects a union's member. */
+    uint64_t detail;
     uint64_t offset;
     const cn_semantics *semantics;
     const void *reserved;
@@ -278,10 +282,10 @@ enum {
     CN_SCHEMA_STATIC = 1,
     CN_SCHEMA_DYNAMIC = 2,
     CN_SCHEMA_UNION = 3,
-    CN_SCHEMA_UNION_SELECTED = 4 /* it holds its own selector */
+    CN_SCHEMA_UNION_SELECTED = 4 /* the union contains its own selector */
 };
 
-/* Which members of the next two structs count: a mask of 1 << number. */
+/* Bit numbers of field_mask in the next two structs: the members that are set. */
 enum {
     CN_FIELD_NAME = 1,
     CN_FIELD_TYPE = 2,

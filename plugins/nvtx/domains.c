@@ -1,4 +1,5 @@
-/* Domains, categories, and names that programs give to threads, streams and devices. */
+/* Domains, registered strings, categories, and names that programs give to threads, streams and
+ * devices. Tables are written under the lock of names.c and read without it. */
 #include "nvtx.h"
 
 #include <pthread.h>
@@ -8,11 +9,11 @@
 
 #define WIDE_BYTES 1024u
 
-/* ---- domains ----------------------------------------------------------------------------------- */
+/* ---- domains --------------------------------------------------------------------------------- */
 
 #define OTHER_DOMAINS (CN_MAX_DOMAINS - 1)
 
-static _Atomic(const cn_name *) domains[CN_MAX_DOMAINS]; /* 0 is the one without a name */
+static _Atomic(const cn_name *) domains[CN_MAX_DOMAINS]; /* 0 is the default domain */
 static atomic_uint domain_count = 1;
 
 uint32_t cn_domain_of(cn_handle handle)
@@ -31,8 +32,8 @@ const char *cn_domain_name(uint32_t domain)
     return name ? name->text : domain == OTHER_DOMAINS ? "(other domains)" : "";
 }
 
-/* The same name is the same domain: each copy of a library's header makes its own. */
-static uint32_t domain_add(const cn_name *name)
+/* Domains with the same name are one domain: each copy of a library's header creates its own. */
+static uint32_t add_domain(const cn_name *name)
 {
     uint32_t count = atomic_load(&domain_count);
     for (uint32_t i = 1; i < count; i++)
@@ -50,7 +51,7 @@ cn_handle cn_domain_create(const char *text)
     const cn_name *name = cn_name_intern(text ? text : "", text ? strlen(text) : 0);
     uint32_t domain = OTHER_DOMAINS;
     if (name && cn_lock_take()) {
-        domain = domain_add(name);
+        domain = add_domain(name);
         cn_lock_give();
     }
     if (domain == OTHER_DOMAINS)
@@ -66,7 +67,7 @@ cn_handle cn_domain_create_wide(const wchar_t *name)
     return cn_domain_create(text);
 }
 
-/* Others may have the same one, and events that are open say its name. */
+/* Domains are never freed: other copies may use the same one, and open events have its name. */
 void cn_domain_destroy(cn_handle domain) { (void)domain; }
 
 cn_handle cn_string_register(cn_handle domain, const char *text)
@@ -86,22 +87,24 @@ cn_handle cn_string_register_wide(cn_handle domain, const wchar_t *wide)
     return cn_string_register(domain, text);
 }
 
-/* ---- categories -------------------------------------------------------------------------------- */
+/* ---- categories ------------------------------------------------------------------------------ */
 
 #define CATEGORY_SLOTS 4096u
 
-typedef struct category {
-    atomic_uint_fast64_t key; /* domain << 32 | number; 0: free, for number 0 is none */
+typedef struct domain_category {
+    atomic_uint_fast64_t
+        /* Domain << 32 | number; 0: free, because number 0 stands for no category. */
+        key;
     _Atomic(const cn_name *) name;
-} category;
-static category categories[CATEGORY_SLOTS];
+} domain_category;
+static domain_category categories[CATEGORY_SLOTS];
 
-/* Its slot, or a free one; NULL: the table is full. */
-static category *category_slot(uint64_t key)
+/* The slot of a category, or the free one where it belongs; NULL: the table is full. */
+static domain_category *find_category_slot(uint64_t key)
 {
     uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 52);
     for (uint32_t i = 0; i < CATEGORY_SLOTS; i++) {
-        category *c = &categories[(at + i) % CATEGORY_SLOTS];
+        domain_category *c = &categories[(at + i) % CATEGORY_SLOTS];
         uint64_t found = atomic_load_explicit(&c->key, memory_order_acquire);
         if (!found || found == key)
             return c;
@@ -111,7 +114,7 @@ static category *category_slot(uint64_t key)
 
 const char *cn_category_name(uint32_t domain, uint32_t number)
 {
-    const category *c = category_slot((uint64_t)domain << 32 | number);
+    const domain_category *c = find_category_slot((uint64_t)domain << 32 | number);
     const cn_name *name = c ? atomic_load_explicit(&c->name, memory_order_acquire) : NULL;
     return name && atomic_load(&c->key) == ((uint64_t)domain << 32 | number) ? name->text : NULL;
 }
@@ -122,7 +125,7 @@ void cn_category_set(cn_handle domain, uint32_t number, const char *text)
     const cn_name *name = text && number ? cn_name_intern(text, strlen(text)) : NULL;
     if (!name || !cn_lock_take())
         return;
-    category *c = category_slot(key);
+    domain_category *c = find_category_slot(key);
     if (c) {
         atomic_store_explicit(&c->name, name, memory_order_release);
         atomic_store_explicit(&c->key, key, memory_order_release);
@@ -139,25 +142,25 @@ void cn_category_set_wide(cn_handle domain, uint32_t number, const wchar_t *name
     cn_category_set(domain, number, text);
 }
 
-/* ---- threads ----------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 #define NAMED_THREADS 256u
 
-/* Names that other threads gave, until the thread itself comes by. */
+/* Names that other threads gave, until the thread itself pushes a range. */
 static struct {
     atomic_uint tid;
     _Atomic(const cn_name *) name;
-} named[NAMED_THREADS];
-static atomic_uint named_next;
+} named_threads[NAMED_THREADS];
+static atomic_uint next_named_thread;
 atomic_uint cn_thread_names;
 
 void cn_thread_name_apply(uint32_t tid)
 {
     for (uint32_t i = 0; i < NAMED_THREADS; i++) {
         unsigned expected = tid;
-        const cn_name *name = atomic_load(&named[i].name);
-        if (name && atomic_load(&named[i].tid) == tid &&
-            atomic_compare_exchange_strong(&named[i].tid, &expected, 0))
+        const cn_name *name = atomic_load(&named_threads[i].name);
+        if (name && atomic_load(&named_threads[i].tid) == tid &&
+            atomic_compare_exchange_strong(&named_threads[i].tid, &expected, 0))
             kineto_thread_set_name(name->text);
     }
 }
@@ -173,10 +176,10 @@ void cn_thread_name(uint32_t tid, const char *text)
     const cn_name *name = cn_name_intern(text, strlen(text));
     if (!name || !cn_lock_take())
         return;
-    uint32_t at = atomic_fetch_add(&named_next, 1) % NAMED_THREADS;
-    atomic_store(&named[at].tid, 0);
-    atomic_store(&named[at].name, name);
-    atomic_store(&named[at].tid, tid);
+    uint32_t at = atomic_fetch_add(&next_named_thread, 1) % NAMED_THREADS;
+    atomic_store(&named_threads[at].tid, 0);
+    atomic_store(&named_threads[at].name, name);
+    atomic_store(&named_threads[at].tid, tid);
     cn_lock_give();
     atomic_fetch_add(&cn_thread_names, 1);
 }
@@ -190,9 +193,10 @@ void cn_thread_name_wide(uint32_t tid, const wchar_t *name)
     cn_thread_name(tid, text);
 }
 
-/* ---- other resources --------------------------------------------------------------------------- */
+/* ---- other resources ------------------------------------------------------------------------- */
 
-static const char *resource_text(const cn_resource *a, char wide[WIDE_BYTES])
+/* The text of a resource's name; NULL: none. `wide` holds converted texts. */
+static const char *get_resource_text(const cn_resource *a, char wide[WIDE_BYTES])
 {
     if (a->message_type == CN_MESSAGE_ASCII)
         return a->message.ascii;
@@ -210,7 +214,7 @@ cn_handle cn_resource_create(cn_handle domain, const cn_resource *a)
     char wide[WIDE_BYTES];
     static atomic_uint next;
     (void)domain;
-    const char *text = a && a->size >= sizeof *a ? resource_text(a, wide) : NULL;
+    const char *text = a && a->size >= sizeof *a ? get_resource_text(a, wide) : NULL;
     if (text && a->identifier_type == CN_RESOURCE_THREAD_NATIVE)
         cn_thread_name((uint32_t)a->identifier, text);
     pthread_t self = pthread_self();
@@ -222,8 +226,8 @@ cn_handle cn_resource_create(cn_handle domain, const cn_resource *a)
 
 #define MAX_RESOURCE_NAMES 256u
 
-/* As a JSON string of at most `room` bytes. */
-static void quote(const char *text, char *to, size_t room)
+/* Writes a text as a JSON string, cut to `room` bytes. */
+static void quote_resource_name(const char *text, char *to, size_t room)
 {
     char *end = to + room - 8;
     *to++ = '"';
@@ -248,7 +252,7 @@ void cn_resource_name(const char *what, uint64_t id, const char *name)
     if (!name || atomic_fetch_add(&count, 1) >= MAX_RESOURCE_NAMES)
         return;
     (void)snprintf(key, sizeof key, "nvtx %s %#llx", what, (unsigned long long)id);
-    quote(name, value, sizeof value);
+    quote_resource_name(name, value, sizeof value);
     (void)kineto_process_set_metadata(key, value);
 }
 

@@ -1,17 +1,18 @@
-/* Ranges and moments: from NVTX's attributes to a site and its values. */
+/* Ranges and moments: the functions that programs call, and the conversion from NVTX's attributes
+ * and payloads to a site and its values. */
 #include "nvtx.h"
 
-/* Attributes of an event, on the stack of its call. */
-typedef struct draft {
+/* An event while its attributes are converted, on the stack of the call. */
+typedef struct event_draft {
     cn_event event;
     cn_key key;
     cn_view views[CN_MAX_PAYLOADS];
     kineto_value values[KINETO_SITE_MAX_ARGS];
     cn_scratch scratch;
-} draft;
+} event_draft;
 
 /* Neither values nor scratch are cleared: only what is written is read. */
-static void draft_begin(draft *d, uint32_t domain)
+static void begin_draft(event_draft *d, uint32_t domain)
 {
     d->event = (cn_event){.domain = domain, .shape = &cn_plain, .text = ""};
     d->key.flags = domain ? CN_HAS_DOMAIN : 0;
@@ -20,9 +21,10 @@ static void draft_begin(draft *d, uint32_t domain)
     d->scratch.cut = false;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-static const char *text_from_wide(cn_scratch *scratch, const wchar_t *wide)
+/* Converts a wide text into the scratch space, which begins with it. */
+static const char *convert_wide_text(cn_scratch *scratch, const wchar_t *wide)
 {
     char *to = scratch->bytes;
     if (!wide)
@@ -33,20 +35,21 @@ static const char *text_from_wide(cn_scratch *scratch, const wchar_t *wide)
     return to;
 }
 
-static void set_message(draft *d, const cn_attributes *a)
+/* The name of an event from its attributes. */
+static void set_event_message(event_draft *d, const cn_attributes *a)
 {
     if (a->message_type == CN_MESSAGE_ASCII && a->message.ascii)
         d->event.text = a->message.ascii;
     else if (a->message_type == CN_MESSAGE_WIDE)
-        d->event.text = text_from_wide(&d->scratch, a->message.wide);
+        d->event.text = convert_wide_text(&d->scratch, a->message.wide);
     else if (a->message_type == CN_MESSAGE_REGISTERED)
         d->event.name = cn_name_of(a->message.registered);
 }
 
-/* ---- arguments --------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
-/* Where the program does not say it, the layout does. */
-static size_t payload_size(const cn_payload *p, const cn_schema *schema)
+/* The size that the program passed, else that of the layout. */
+static size_t get_payload_size(const cn_payload *p, const cn_schema *schema)
 {
     if (!p->data)
         return 0;
@@ -57,7 +60,8 @@ static size_t payload_size(const cn_payload *p, const cn_schema *schema)
     return schema->is_dynamic ? 0 : schema->size;
 }
 
-static void set_payloads(draft *d, const cn_payload *payloads, uint64_t count)
+/* Adds the payloads whose layout is known and which are long enough; the others are counted. */
+static void add_draft_payloads(event_draft *d, const cn_payload *payloads, uint64_t count)
 {
     if (!payloads || (uintptr_t)payloads % _Alignof(cn_payload))
         return;
@@ -70,7 +74,7 @@ static void set_payloads(draft *d, const cn_payload *payloads, uint64_t count)
             cn_count(CN_TALLY_UNKNOWN_SCHEMA);
             continue;
         }
-        cn_view view = {p->data, payload_size(p, schema)};
+        cn_view view = {p->data, get_payload_size(p, schema)};
         if (!schema->is_dynamic && view.size < schema->size) {
             cn_count(CN_TALLY_SHORT_PAYLOAD);
             continue;
@@ -80,23 +84,25 @@ static void set_payloads(draft *d, const cn_payload *payloads, uint64_t count)
     }
 }
 
-static uint32_t payload_type(const cn_attributes *a)
+/* The type of a simple payload, CN_PAYLOAD_…; 0: none. */
+static uint32_t get_payload_type(const cn_attributes *a)
 {
     return a->payload_type >= CN_PAYLOAD_UINT64 && a->payload_type <= CN_PAYLOAD_FLOAT
                ? (uint32_t)a->payload_type
                : 0;
 }
 
-static void set_flags(draft *d, const cn_attributes *a, const char *category)
+/* Completes the key of the shape from the attributes. */
+static void set_shape_flags(event_draft *d, const cn_attributes *a, const char *category)
 {
     if (a->category)
         d->key.flags |= category ? CN_HAS_CATEGORY_NAME : CN_HAS_CATEGORY;
     if (a->color_type == CN_COLOR_ARGB)
         d->key.flags |= CN_HAS_COLOR;
-    d->key.flags |= payload_type(a) << CN_PAYLOAD_SHIFT;
+    d->key.flags |= get_payload_type(a) << CN_PAYLOAD_SHIFT;
 }
 
-static kineto_value payload_value(const cn_attributes *a)
+static kineto_value get_payload_value(const cn_attributes *a)
 {
     kineto_value v = {.u = a->payload.u64};
     if (a->payload_type == CN_PAYLOAD_UINT32)
@@ -108,8 +114,8 @@ static kineto_value payload_value(const cn_attributes *a)
     return v;
 }
 
-/* In the order of CN_HAS_…; returns how many. */
-static uint32_t simple_values(draft *d, const cn_attributes *a, const char *category)
+/* Writes the values of attributes in the order of CN_HAS_…; returns their number. */
+static uint32_t write_attribute_values(event_draft *d, const cn_attributes *a, const char *category)
 {
     uint32_t n = 0, flags = d->key.flags;
     if (flags & CN_HAS_DOMAIN)
@@ -121,11 +127,12 @@ static uint32_t simple_values(draft *d, const cn_attributes *a, const char *cate
     if (flags & CN_HAS_COLOR)
         d->values[n++].u = a->color;
     if (flags >> CN_PAYLOAD_SHIFT)
-        d->values[n++] = payload_value(a);
+        d->values[n++] = get_payload_value(a);
     return n;
 }
 
-static CN_APART void binary_values(draft *d, uint32_t n)
+/* Reads the payloads into the values from `n` on. */
+static CN_NOINLINE void write_payload_values(event_draft *d, uint32_t n)
 {
     cn_reader r = {.views = d->views,
                    .view_count = d->key.payload_count,
@@ -135,7 +142,7 @@ static CN_APART void binary_values(draft *d, uint32_t n)
                    .limit = d->event.shape->site.arg_count};
     for (uint32_t i = 0; i < d->key.payload_count; i++)
         cn_payload_read(&r, d->key.payloads[i], d->views[i]);
-    while (r.count < r.limit) /* cannot be: both go through the same fields */
+    while (r.count < r.limit) /* does not happen: shapes.c describes the same fields */
         d->values[r.count++].u = 0;
     if (r.message)
         d->event.text = r.message;
@@ -147,135 +154,144 @@ static CN_APART void binary_values(draft *d, uint32_t n)
         cn_count(CN_TALLY_ARGUMENTS);
 }
 
-static const cn_attributes cn_none = {.version = CN_NVTX_VERSION, .size = sizeof cn_none};
+static const cn_attributes no_attributes = {.version = CN_NVTX_VERSION,
+                                            .size = sizeof no_attributes};
 
-static void draft_finish(draft *d, const cn_attributes *a)
+/* Finds the shape and writes the values. Without a shape the event is recorded without
+ * arguments. */
+static void finish_draft(event_draft *d, const cn_attributes *a)
 {
     const char *category = a->category ? cn_category_name(d->event.domain, a->category) : NULL;
-    set_flags(d, a, category);
+    set_shape_flags(d, a, category);
     const cn_shape *shape = cn_shape_get(&d->key);
     if (!shape) {
         cn_count(CN_TALLY_SHAPES);
         return;
     }
     d->event.shape = shape;
-    uint32_t n = simple_values(d, a, category);
+    uint32_t n = write_attribute_values(d, a, category);
     if (d->key.payload_count)
-        binary_values(d, n);
+        write_payload_values(d, n);
     d->event.values = shape->site.arg_count ? d->values : NULL;
     if (d->scratch.cut)
         cn_count(CN_TALLY_CUT);
 }
 
-/* Attributes of an older or newer header: what both have. */
-static const cn_attributes *whole(const cn_attributes *a, cn_attributes *copy)
+/* Attributes of a newer header as they are; those of an older one completed by defaults in
+ * `copy`. */
+static const cn_attributes *get_full_attributes(const cn_attributes *a, cn_attributes *copy)
 {
     if (a && CN_LIKELY(a->size >= sizeof *a))
         return a;
-    *copy = cn_none;
+    *copy = no_attributes;
     if (a && a->size >= offsetof(cn_attributes, category))
         memcpy(copy, a, a->size);
     return copy;
 }
 
-static void draft_attributes(draft *d, uint32_t domain, const cn_attributes *attributes)
+/* Converts attributes of any version, including binary payloads. */
+static void draft_from_attributes(event_draft *d, uint32_t domain, const cn_attributes *attributes)
 {
     cn_attributes copy;
-    const cn_attributes *a = whole(attributes, &copy);
-    draft_begin(d, domain);
-    set_message(d, a);
+    const cn_attributes *a = get_full_attributes(attributes, &copy);
+    begin_draft(d, domain);
+    set_event_message(d, a);
     if (a->payload_type == CN_PAYLOAD_EXTENDED)
-        set_payloads(d, (const cn_payload *)(uintptr_t)a->payload.u64, (uint32_t)a->reserved);
-    draft_finish(d, a);
+        add_draft_payloads(d, (const cn_payload *)(uintptr_t)a->payload.u64, (uint32_t)a->reserved);
+    finish_draft(d, a);
 }
 
-static void draft_payloads(draft *d, cn_handle domain, const cn_payload *payloads, size_t count)
+static void draft_from_payloads(event_draft *d, cn_handle domain, const cn_payload *payloads,
+                                size_t count)
 {
-    draft_begin(d, cn_domain_of(domain));
-    set_payloads(d, payloads, count);
-    draft_finish(d, &cn_none);
+    begin_draft(d, cn_domain_of(domain));
+    add_draft_payloads(d, payloads, count);
+    finish_draft(d, &no_attributes);
 }
 
-/* ---- ranges of a thread ------------------------------------------------------------------------ */
+/* ---- ranges of a thread ---------------------------------------------------------------------- */
 
-static CN_APART int push_draft(uint32_t domain, const cn_attributes *a)
+static CN_NOINLINE int push_draft(uint32_t domain, const cn_attributes *a)
 {
-    draft d;
-    draft_attributes(&d, domain, a);
+    event_draft d;
+    draft_from_attributes(&d, domain, a);
     return cn_push(&d.event);
 }
 
-static cn_event plain(const char *text)
+static cn_event make_plain_event(const char *text)
 {
     return (cn_event){.shape = &cn_plain, .text = text ? text : ""};
 }
 
 int cn_range_push(const char *text)
 {
-    if (!cn_needed())
+    if (!cn_has_work())
         return CN_NO_TRACKING;
-    cn_event e = plain(text);
+    cn_event e = make_plain_event(text);
     return cn_push(&e);
 }
 
 int cn_range_push_wide(const wchar_t *text)
 {
     cn_attributes a = {.size = sizeof a, .message_type = CN_MESSAGE_WIDE, .message.wide = text};
-    return cn_needed() ? push_draft(0, &a) : CN_NO_TRACKING;
+    return cn_has_work() ? push_draft(0, &a) : CN_NO_TRACKING;
 }
 
 int cn_range_push_ex(const cn_attributes *a)
 {
-    return cn_needed() ? push_draft(0, a) : CN_NO_TRACKING;
+    return cn_has_work() ? push_draft(0, a) : CN_NO_TRACKING;
 }
 
-int cn_range_pop(void) { return cn_needed() ? cn_pop(0) : CN_NO_TRACKING; }
+int cn_range_pop(void) { return cn_has_work() ? cn_pop(0) : CN_NO_TRACKING; }
 
 int cn_domain_push(cn_handle domain, const cn_attributes *a)
 {
-    return cn_needed() ? push_draft(cn_domain_of(domain), a) : CN_NO_TRACKING;
+    return cn_has_work() ? push_draft(cn_domain_of(domain), a) : CN_NO_TRACKING;
 }
 
 int cn_domain_pop(cn_handle domain)
 {
-    return cn_needed() ? cn_pop(cn_domain_of(domain)) : CN_NO_TRACKING;
+    return cn_has_work() ? cn_pop(cn_domain_of(domain)) : CN_NO_TRACKING;
 }
 
 int cn_payload_push(cn_handle domain, const cn_payload *payloads, size_t count)
 {
-    if (!cn_needed())
+    if (!cn_has_work())
         return CN_NO_TRACKING;
-    draft d;
-    draft_payloads(&d, domain, payloads, count);
+    event_draft d;
+    draft_from_payloads(&d, domain, payloads, count);
     return cn_push(&d.event);
 }
 
-static CN_APART void add_payloads(cn_handle domain, const cn_payload *payloads, size_t count)
+/* Payloads at the end of a range become additional arguments of it. */
+static CN_NOINLINE void add_range_payloads(cn_handle domain, const cn_payload *payloads,
+                                           size_t count)
 {
-    draft d;
-    kineto_range range = cn_innermost(cn_domain_of(domain));
+    event_draft d;
+    kineto_range range = cn_find_innermost(cn_domain_of(domain));
     if (!range)
         return;
-    draft_begin(&d, cn_domain_of(domain));
-    d.key.flags = 0; /* the range has its domain */
-    set_payloads(&d, payloads, count);
-    draft_finish(&d, &cn_none);
+    begin_draft(&d, cn_domain_of(domain));
+    d.key.flags = 0; /* the range already has the domain as an argument */
+    add_draft_payloads(&d, payloads, count);
+    finish_draft(&d, &no_attributes);
     if (d.event.values)
         kineto_range_args(range, cn_shape_site(d.event.shape), d.event.values);
 }
 
 int cn_payload_pop(cn_handle domain, const cn_payload *payloads, size_t count)
 {
-    if (!cn_needed())
+    if (!cn_has_work())
         return CN_NO_TRACKING;
     if (cn_recording())
-        add_payloads(domain, payloads, count);
+        add_range_payloads(domain, payloads, count);
     return cn_pop(cn_domain_of(domain));
 }
 
-/* ---- moments ----------------------------------------------------------------------------------- */
+/* ---- moments --------------------------------------------------------------------------------- */
 
-static void mark(const cn_event *e)
+/* Records a moment, by its site if it has one. */
+static void record_mark(const cn_event *e)
 {
     kineto_site *site = cn_event_site(e);
     if (site) {
@@ -286,19 +302,19 @@ static void mark(const cn_event *e)
     kineto_instant_props(cn_shape_site(e->shape), &props);
 }
 
-static CN_APART void mark_draft(uint32_t domain, const cn_attributes *a)
+static CN_NOINLINE void mark_draft(uint32_t domain, const cn_attributes *a)
 {
-    draft d;
-    draft_attributes(&d, domain, a);
-    mark(&d.event);
+    event_draft d;
+    draft_from_attributes(&d, domain, a);
+    record_mark(&d.event);
 }
 
 void cn_mark(const char *text)
 {
     if (!cn_recording())
         return;
-    cn_event e = plain(text);
-    mark(&e);
+    cn_event e = make_plain_event(text);
+    record_mark(&e);
 }
 
 void cn_mark_wide(const wchar_t *text)
@@ -324,17 +340,17 @@ void cn_payload_mark(cn_handle domain, const cn_payload *payloads, size_t count)
 {
     if (!cn_recording())
         return;
-    draft d;
-    draft_payloads(&d, domain, payloads, count);
-    mark(&d.event);
+    event_draft d;
+    draft_from_payloads(&d, domain, payloads, count);
+    record_mark(&d.event);
 }
 
-/* ---- ranges with ids --------------------------------------------------------------------------- */
+/* ---- ranges with ids ------------------------------------------------------------------------- */
 
-static CN_APART uint64_t start_draft(uint32_t domain, const cn_attributes *a)
+static CN_NOINLINE uint64_t start_draft(uint32_t domain, const cn_attributes *a)
 {
-    draft d;
-    draft_attributes(&d, domain, a);
+    event_draft d;
+    draft_from_attributes(&d, domain, a);
     return cn_start(&d.event);
 }
 
@@ -342,7 +358,7 @@ uint64_t cn_range_start(const char *text)
 {
     if (!cn_recording())
         return CN_NOT_RECORDED;
-    cn_event e = plain(text);
+    cn_event e = make_plain_event(text);
     return cn_start(&e);
 }
 
@@ -366,14 +382,14 @@ uint64_t cn_payload_start(cn_handle domain, const cn_payload *payloads, size_t c
 {
     if (!cn_recording())
         return CN_NOT_RECORDED;
-    draft d;
-    draft_payloads(&d, domain, payloads, count);
+    event_draft d;
+    draft_from_payloads(&d, domain, payloads, count);
     return cn_start(&d.event);
 }
 
 void cn_range_end(uint64_t id) { cn_end(id); }
 
-/* The id says which range it is; the domain says nothing more. */
+/* The id alone identifies the range. */
 void cn_domain_end(cn_handle domain, uint64_t id)
 {
     (void)domain;

@@ -1,21 +1,21 @@
-/* Entering: each copy of NVTX's header calls us once, and each extension of it once more. They are
- * all given the same functions; nothing is kept of any of them. */
+/* Entry points: each copy of NVTX's header calls us once, and each extension of it once more. All
+ * copies get the same functions; nothing is stored about any of them. */
 #include "nvtx.h"
 
 #define CN_EXPORT __attribute__((visibility("default")))
 
-/* ---- functions that only name something -------------------------------------------------------- */
+/* ---- functions that only name something ------------------------------------------------------ */
 
-static void category_a(uint32_t category, const char *name)
+static void name_category(uint32_t category, const char *name)
 {
     cn_category_set(NULL, category, name);
 }
-static void category_w(uint32_t category, const wchar_t *name)
+static void name_category_wide(uint32_t category, const wchar_t *name)
 {
     cn_category_set_wide(NULL, category, name);
 }
-static void resource_destroy(cn_handle resource) { (void)resource; }
-static void initialize(const void *reserved) { (void)reserved; }
+static void destroy_resource(cn_handle resource) { (void)resource; }
+static void ignore_initialize(const void *reserved) { (void)reserved; }
 
 #define NAMES(function, what, type, number)                                                        \
     static void function##_a(type id, const char *name) { cn_resource_name(what, number, name); }  \
@@ -23,14 +23,14 @@ static void initialize(const void *reserved) { (void)reserved; }
     {                                                                                              \
         cn_resource_name_wide(what, number, name);                                                 \
     }
-NAMES(device, "device", int, (uint64_t)(uint32_t)id)
-NAMES(context, "context", void *, (uint64_t)(uintptr_t)id)
-NAMES(stream, "stream", void *, (uint64_t)(uintptr_t)id)
+NAMES(name_device, "device", int, (uint64_t)(uint32_t)id)
+NAMES(name_context, "context", void *, (uint64_t)(uintptr_t)id)
+NAMES(name_stream, "stream", void *, (uint64_t)(uintptr_t)id)
 #undef NAMES
 
-/* ---- functions of extensions ------------------------------------------------------------------- */
+/* ---- functions of extensions ----------------------------------------------------------------- */
 
-static uint64_t scope_register(cn_handle domain, const cn_scope_attributes *attributes)
+static uint64_t register_scope(cn_handle domain, const cn_scope_attributes *attributes)
 {
     static atomic_uint_fast64_t next = CN_SCHEMA_DYNAMIC_FIRST;
     (void)domain;
@@ -39,37 +39,34 @@ static uint64_t scope_register(cn_handle domain, const cn_scope_attributes *attr
     return atomic_fetch_add(&next, 1);
 }
 
-static void event_submit(cn_handle domain, const cn_payload *payloads, size_t count)
+static void count_deferred_event(cn_handle domain, const cn_payload *payloads, size_t count)
 {
     (void)domain, (void)payloads, (void)count;
     if (cn_recording())
         cn_count(CN_TALLY_DEFERRED);
 }
 
-static void event_batch_submit(cn_handle domain, const cn_event_batch *batch)
+static void count_deferred_batch(cn_handle domain, const cn_event_batch *batch)
 {
     (void)domain, (void)batch;
     if (cn_recording())
         cn_count(CN_TALLY_DEFERRED);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-typedef struct entry {
+typedef struct table_entry {
     unsigned number;
     cn_function function;
-} entry;
-#define ENTRY(name, function)                                                                      \
-    {                                                                                              \
-        CN_##name, (cn_function)(function)                                                         \
-    }
+} table_entry;
+#define ENTRY(name, function) {CN_##name, (cn_function)(function)}
 
-/* Functions of many types in one table: each is called as what its number says. */
+/* Functions of many types in one table: each number implies the type with which it is called. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wcast-function-type"
 #endif
 
-static const entry core[] = {
+static const table_entry core_functions[] = {
     ENTRY(MarkEx, cn_mark_ex),
     ENTRY(MarkA, cn_mark),
     ENTRY(MarkW, cn_mark_wide),
@@ -81,19 +78,19 @@ static const entry core[] = {
     ENTRY(RangePushA, cn_range_push),
     ENTRY(RangePushW, cn_range_push_wide),
     ENTRY(RangePop, cn_range_pop),
-    ENTRY(NameCategoryA, category_a),
-    ENTRY(NameCategoryW, category_w),
+    ENTRY(NameCategoryA, name_category),
+    ENTRY(NameCategoryW, name_category_wide),
     ENTRY(NameOsThreadA, cn_thread_name),
     ENTRY(NameOsThreadW, cn_thread_name_wide),
 };
-static const entry core2[] = {
+static const table_entry core2_functions[] = {
     ENTRY(DomainMarkEx, cn_domain_mark),
     ENTRY(DomainRangeStartEx, cn_domain_start),
     ENTRY(DomainRangeEnd, cn_domain_end),
     ENTRY(DomainRangePushEx, cn_domain_push),
     ENTRY(DomainRangePop, cn_domain_pop),
     ENTRY(DomainResourceCreate, cn_resource_create),
-    ENTRY(DomainResourceDestroy, resource_destroy),
+    ENTRY(DomainResourceDestroy, destroy_resource),
     ENTRY(DomainNameCategoryA, cn_category_set),
     ENTRY(DomainNameCategoryW, cn_category_set_wide),
     ENTRY(DomainRegisterStringA, cn_string_register),
@@ -101,18 +98,18 @@ static const entry core2[] = {
     ENTRY(DomainCreateA, cn_domain_create),
     ENTRY(DomainCreateW, cn_domain_create_wide),
     ENTRY(DomainDestroy, cn_domain_destroy),
-    ENTRY(Initialize, initialize),
+    ENTRY(Initialize, ignore_initialize),
 };
-static const entry cuda[] = {
-    ENTRY(NameCuDeviceA, device_a),   ENTRY(NameCuDeviceW, device_w),
-    ENTRY(NameCuContextA, context_a), ENTRY(NameCuContextW, context_w),
-    ENTRY(NameCuStreamA, stream_a),   ENTRY(NameCuStreamW, stream_w),
+static const table_entry cuda_functions[] = {
+    ENTRY(NameCuDeviceA, name_device_a),   ENTRY(NameCuDeviceW, name_device_w),
+    ENTRY(NameCuContextA, name_context_a), ENTRY(NameCuContextW, name_context_w),
+    ENTRY(NameCuStreamA, name_stream_a),   ENTRY(NameCuStreamW, name_stream_w),
 };
-static const entry cudart[] = {
-    ENTRY(NameCudaDeviceA, device_a),
-    ENTRY(NameCudaDeviceW, device_w),
-    ENTRY(NameCudaStreamA, stream_a),
-    ENTRY(NameCudaStreamW, stream_w),
+static const table_entry cudart_functions[] = {
+    ENTRY(NameCudaDeviceA, name_device_a),
+    ENTRY(NameCudaDeviceW, name_device_w),
+    ENTRY(NameCudaStreamA, name_stream_a),
+    ENTRY(NameCudaStreamW, name_stream_w),
 };
 
 enum {
@@ -120,7 +117,7 @@ enum {
     CN_PAYLOAD_FUNCTION_MAP(CN_X) CN_COUNTER_FUNCTION_MAP(CN_X)
 #undef CN_X
 };
-static const entry payload[] = {
+static const table_entry payload_functions[] = {
     ENTRY(PayloadSchemaRegister, cn_schema_register),
     ENTRY(PayloadEnumRegister, cn_enum_register),
     ENTRY(MarkPayload, cn_payload_mark),
@@ -128,11 +125,11 @@ static const entry payload[] = {
     ENTRY(RangePopPayload, cn_payload_pop),
     ENTRY(RangeStartPayload, cn_payload_start),
     ENTRY(RangeEndPayload, cn_payload_end),
-    ENTRY(ScopeRegister, scope_register),
-    ENTRY(EventSubmit, event_submit),
-    ENTRY(EventBatchSubmit, event_batch_submit),
+    ENTRY(ScopeRegister, register_scope),
+    ENTRY(EventSubmit, count_deferred_event),
+    ENTRY(EventBatchSubmit, count_deferred_batch),
 };
-static const entry counters[] = {
+static const table_entry counter_functions[] = {
     ENTRY(CounterRegister, cn_counter_register),
     ENTRY(CounterSampleInt64, cn_counter_int),
     ENTRY(CounterSampleFloat64, cn_counter_double),
@@ -141,9 +138,12 @@ static const entry counters[] = {
     ENTRY(CounterBatchSubmit, cn_counter_batch_submit),
 };
 
-/* ---- entering ---------------------------------------------------------------------------------- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
-static bool fill(const cn_callbacks *callbacks, int module, const entry *entries, size_t count)
+/* Fills the slots that the program's header has for a module. False: it does not have the
+ * module. */
+static bool fill_module_table(const cn_callbacks *callbacks, int module, const table_entry *entries,
+                              size_t count)
 {
     cn_function **table = NULL;
     unsigned size = 0;
@@ -166,14 +166,18 @@ int InitializeInjectionNvtx2(cn_export_table get)
     const cn_versions *versions = get(CN_TABLE_VERSION);
     if (versions && versions->struct_size >= sizeof *versions && versions->set_injection_version)
         versions->set_injection_version(CN_NVTX_VERSION);
-    bool entered = fill(callbacks, CN_MODULE_CORE, core, CN_COUNT(core));
-    entered |= fill(callbacks, CN_MODULE_CORE2, core2, CN_COUNT(core2));
-    (void)fill(callbacks, CN_MODULE_CUDA, cuda, CN_COUNT(cuda));
-    (void)fill(callbacks, CN_MODULE_CUDART, cudart, CN_COUNT(cudart));
-    return entered;
+    bool is_filled =
+        fill_module_table(callbacks, CN_MODULE_CORE, core_functions, CN_COUNT(core_functions));
+    is_filled |=
+        fill_module_table(callbacks, CN_MODULE_CORE2, core2_functions, CN_COUNT(core2_functions));
+    (void)fill_module_table(callbacks, CN_MODULE_CUDA, cuda_functions, CN_COUNT(cuda_functions));
+    (void)fill_module_table(callbacks, CN_MODULE_CUDART, cudart_functions,
+                            CN_COUNT(cudart_functions));
+    return is_filled;
 }
 
-static void fill_slots(const cn_extension *x, const entry *entries, size_t count)
+/* The same for an extension: the first segment has all functions. */
+static void fill_extension_slots(const cn_extension *x, const table_entry *entries, size_t count)
 {
     const cn_segment *segment = x->segments;
     for (size_t i = 0; i < count; i++)
@@ -181,7 +185,7 @@ static void fill_slots(const cn_extension *x, const entry *entries, size_t count
             segment->slots[entries[i].number] = (intptr_t)entries[i].function;
 }
 
-/* Returns 1 also where nothing is filled in: those functions then do nothing. */
+/* Returns 1 also if nothing is filled in: the functions of that extension then do nothing. */
 int InitializeInjectionNvtxExtension(cn_extension *x)
 {
     if (!x || x->struct_size < offsetof(cn_extension, export_function))
@@ -191,9 +195,9 @@ int InitializeInjectionNvtxExtension(cn_extension *x)
         return 1;
     bool known = x->compat >> 8 == 1;
     if (known && x->module == CN_EXTENSION_PAYLOAD)
-        fill_slots(x, payload, CN_COUNT(payload));
+        fill_extension_slots(x, payload_functions, CN_COUNT(payload_functions));
     else if (known && x->module == CN_EXTENSION_COUNTERS)
-        fill_slots(x, counters, CN_COUNT(counters));
+        fill_extension_slots(x, counter_functions, CN_COUNT(counter_functions));
     else
         cn_count(CN_TALLY_EXTENSION);
     return 1;

@@ -1,12 +1,14 @@
-/* Reading binary payloads. A payload is bytes of somebody else's: nothing outside of what the
- * program gave is read, whatever layout, lengths and addresses say. */
+/* Reads binary payloads. A payload is untrusted: nothing outside of the bytes that the program
+ * passed is read, whatever its layout, lengths and addresses claim. Fields are visited in the order
+ * in which shapes.c described them, so that values and descriptions match. */
 #include "nvtx.h"
 
 #include <stdio.h>
 
-/* ---- scratch ----------------------------------------------------------------------------------- */
+/* ---- scratch --------------------------------------------------------------------------------- */
 
-static void *scratch_take(cn_scratch *s, size_t bytes)
+/* Space for `bytes`, aligned to 8; NULL: none left, which sets `cut`. */
+static void *alloc_scratch(cn_scratch *s, size_t bytes)
 {
     bytes = (bytes + 7) & ~(size_t)7;
     if (bytes > sizeof s->bytes - s->used) {
@@ -27,7 +29,7 @@ const char *cn_scratch_text(cn_scratch *s, const char *text, size_t size)
             return "";
         size = room - 1;
     }
-    char *copy = scratch_take(s, size + 1);
+    char *copy = alloc_scratch(s, size + 1);
     if (!copy)
         return "";
     memcpy(copy, text, size);
@@ -35,9 +37,10 @@ const char *cn_scratch_text(cn_scratch *s, const char *text, size_t size)
     return copy;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-static bool in_view(const cn_view *view, size_t at, size_t size)
+/* True if `size` bytes at `at` are within the view; cannot overflow. */
+static bool is_in_view(const cn_view *view, size_t at, size_t size)
 {
     return at <= view->size && size <= view->size - at;
 }
@@ -48,7 +51,7 @@ bool cn_read_unsigned(const cn_view *view, size_t at, unsigned size, uint64_t *o
     uint16_t h;
     uint32_t w;
     *out = 0;
-    if (!in_view(view, at, size))
+    if (!is_in_view(view, at, size))
         return false;
     const char *from = view->data + at;
     if (size == 1) {
@@ -78,8 +81,8 @@ bool cn_read_signed(const cn_view *view, size_t at, unsigned size, int64_t *out)
     return there;
 }
 
-/* Half precision: 1 sign, 5 exponent, 10 mantissa. */
-static double half_to_double(uint64_t bits)
+/* IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of mantissa. */
+static double convert_half(uint64_t bits)
 {
     uint64_t exponent = bits >> 10 & 31, mantissa = bits & 1023, sign = bits >> 15 & 1;
     double value = exponent ? 1024.0 + (double)mantissa : (double)mantissa;
@@ -95,7 +98,8 @@ static double half_to_double(uint64_t bits)
     return sign ? -value : value;
 }
 
-static double float_of(const char *from, const cn_field *field)
+/* A number of any floating type of NVTX. bfloat16 is the upper half of a float. */
+static double read_float_bytes(const char *from, const cn_field *field)
 {
     float f;
     double d;
@@ -105,7 +109,7 @@ static double float_of(const char *from, const cn_field *field)
         memcpy(&h, from, sizeof h);
         uint32_t wide = (uint32_t)h << 16;
         memcpy(&f, &wide, sizeof f);
-        return field->type == CN_TYPE_BF16 ? (double)f : half_to_double(h);
+        return field->type == CN_TYPE_BF16 ? (double)f : convert_half(h);
     }
     if (field->type == CN_TYPE_LONGDOUBLE) {
         memcpy(&l, from, sizeof l);
@@ -122,13 +126,13 @@ static double float_of(const char *from, const cn_field *field)
 bool cn_read_float(const cn_view *view, size_t at, const cn_field *field, double *out)
 {
     *out = 0;
-    if (!in_view(view, at, field->size))
+    if (!is_in_view(view, at, field->size))
         return false;
-    *out = float_of(view->data + at, field);
+    *out = read_float_bytes(view->data + at, field);
     return true;
 }
 
-/* ---- places ------------------------------------------------------------------------------------ */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 void cn_struct_begin(cn_struct *s, const cn_schema *schema, cn_view view, size_t base)
 {
@@ -137,8 +141,9 @@ void cn_struct_begin(cn_struct *s, const cn_schema *schema, cn_view view, size_t
     s->base = s->at = base;
 }
 
-/* An address leads into one of the payloads of its event, or nowhere. */
-static bool follow(cn_reader *r, uint64_t address, cn_extent *out)
+/* Turns an address into a position within one of the event's payloads. False: it is NULL or leads
+ * outside of them. */
+static bool follow_payload_pointer(cn_reader *r, uint64_t address, cn_extent *out)
 {
     for (uint32_t i = 0; i < r->view_count; i++) {
         uint64_t into = address - (uint64_t)(uintptr_t)r->views[i].data;
@@ -152,11 +157,12 @@ static bool follow(cn_reader *r, uint64_t address, cn_extent *out)
     return false;
 }
 
-static size_t count_to_zero(const cn_extent *where, size_t size)
+/* Elements of `size` bytes before the first that is all zero, or before the end of the view. */
+static size_t count_until_zero(const cn_extent *where, size_t size)
 {
     static const char zeros[16];
     size_t count = 0, at = where->at;
-    while (in_view(&where->view, at, size)) {
+    while (is_in_view(&where->view, at, size)) {
         const char *element = where->view.data + at;
         bool is_end = true;
         for (size_t i = 0; i < size && is_end; i += sizeof zeros)
@@ -169,7 +175,8 @@ static size_t count_to_zero(const cn_extent *where, size_t size)
     return count;
 }
 
-static uint64_t count_of(const cn_struct *s, const cn_field *f, const cn_extent *where)
+/* The number of elements that the layout claims; cn_struct_next limits it to the data. */
+static uint64_t get_element_count(const cn_struct *s, const cn_field *f, const cn_extent *where)
 {
     uint64_t count = 1;
     int64_t number = 0;
@@ -178,7 +185,7 @@ static uint64_t count_of(const cn_struct *s, const cn_field *f, const cn_extent 
     case CN_ARRAY_FIXED:
         return f->detail;
     case CN_ARRAY_ZERO_TERMINATED:
-        return count_to_zero(where, f->size);
+        return count_until_zero(where, f->size);
     case CN_ARRAY_LENGTH_INDEX:
         holder = &s->schema->fields[f->detail];
         if (holder->class == CN_CLASS_UINT)
@@ -186,7 +193,7 @@ static uint64_t count_of(const cn_struct *s, const cn_field *f, const cn_extent 
         else if (cn_read_signed(&s->view, s->offsets[f->detail], holder->size, &number))
             count = number > 0 ? (uint64_t)number : 0;
         return count;
-    case CN_ARRAY_REST:
+    case CN_ARRAY_REMAINDER:
         return UINT64_MAX;
     default:
         return 1;
@@ -197,8 +204,9 @@ bool cn_struct_next(cn_reader *r, cn_struct *s, uint32_t i, cn_extent *out)
 {
     const cn_field *f = &s->schema->fields[i];
     size_t align = f->align ? f->align : 1;
-    size_t at = f->offset == CN_BEHIND ? s->base + (((s->at - s->base) + align - 1) & ~(align - 1))
-                                       : s->base + f->offset;
+    size_t at = f->offset == CN_AFTER_PREVIOUS
+                    ? s->base + (((s->at - s->base) + align - 1) & ~(align - 1))
+                    : s->base + f->offset;
     s->offsets[i] = at;
     *out = (cn_extent){s->view, at, 0};
     if (f->is_pointer) {
@@ -206,23 +214,23 @@ bool cn_struct_next(cn_reader *r, cn_struct *s, uint32_t i, cn_extent *out)
         s->at = at + sizeof(void *);
         bool there = cn_read_unsigned(&s->view, at, sizeof(void *), &address);
         r->is_short |= !there;
-        if (!there || !follow(r, address, out))
+        if (!there || !follow_payload_pointer(r, address, out))
             return false;
     }
     if (out->at > out->view.size) {
         r->is_short = true;
         return false;
     }
-    uint64_t count = count_of(s, f, out), most = (out->view.size - out->at) / f->size;
-    if (count > most && f->array != CN_ARRAY_REST)
+    uint64_t count = get_element_count(s, f, out), available = (out->view.size - out->at) / f->size;
+    if (count > available && f->array != CN_ARRAY_REMAINDER)
         r->is_short = true;
-    out->count = (size_t)CN_MIN(count, most);
+    out->count = (size_t)CN_MIN(count, available);
     if (!f->is_pointer)
         s->at = at + (out->count + (f->array == CN_ARRAY_ZERO_TERMINATED)) * f->size;
     return out->count != 0 || f->array;
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 const char *cn_read_text(cn_reader *r, const cn_field *f, const cn_extent *where)
 {
@@ -240,11 +248,12 @@ const char *cn_read_text(cn_reader *r, const cn_field *f, const cn_extent *where
     return cn_scratch_text(r->scratch, text, strlen(text));
 }
 
-static const char *hex(cn_reader *r, const cn_extent *where)
+/* Bytes as hexadecimal digits, cut to 512 bytes. */
+static const char *write_hex(cn_reader *r, const cn_extent *where)
 {
     static const char digits[] = "0123456789abcdef";
     size_t count = CN_MIN(where->count, 512u);
-    char *text = scratch_take(r->scratch, 2 * count + 1);
+    char *text = alloc_scratch(r->scratch, 2 * count + 1);
     if (count < where->count)
         r->scratch->cut = true;
     if (!text)
@@ -279,7 +288,8 @@ size_t cn_enum_name(const cn_schema *e, uint64_t value, char *to, size_t room)
     return used;
 }
 
-static const char *enum_text(cn_reader *r, const cn_field *f, const cn_extent *where)
+/* The name of an enumeration's value in the scratch space. */
+static const char *get_enum_text(cn_reader *r, const cn_field *f, const cn_extent *where)
 {
     char text[256];
     uint64_t value;
@@ -289,13 +299,14 @@ static const char *enum_text(cn_reader *r, const cn_field *f, const cn_extent *w
     return cn_scratch_text(r->scratch, text, CN_MIN(size, sizeof text - 1));
 }
 
-static const char *string_value(cn_reader *r, const cn_field *f, const cn_extent *where)
+/* The text of a field of any class that becomes a string argument. */
+static const char *get_string_value(cn_reader *r, const cn_field *f, const cn_extent *where)
 {
     uint64_t handle;
     if (f->class == CN_CLASS_BYTES)
-        return hex(r, where);
+        return write_hex(r, where);
     if (f->class == CN_CLASS_ENUM)
-        return enum_text(r, f, where);
+        return get_enum_text(r, f, where);
     if (f->class != CN_CLASS_HANDLE)
         return cn_read_text(r, f, where);
     (void)cn_read_unsigned(&where->view, where->at, f->size, &handle);
@@ -303,12 +314,13 @@ static const char *string_value(cn_reader *r, const cn_field *f, const cn_extent
     return name ? name->text : "";
 }
 
-static const kineto_ints *ints_value(cn_reader *r, const cn_field *f, const cn_extent *where)
+/* A list of whole numbers, cut to the free scratch space; NULL: there is none. */
+static const kineto_ints *get_ints_value(cn_reader *r, const cn_field *f, const cn_extent *where)
 {
     size_t room = (sizeof r->scratch->bytes - r->scratch->used) / sizeof(int64_t);
     size_t count = room > 2 ? CN_MIN(where->count, room - 2) : 0;
-    kineto_ints *list = room > 2 ? scratch_take(r->scratch, sizeof *list) : NULL;
-    int64_t *data = list ? scratch_take(r->scratch, count * sizeof *data) : NULL;
+    kineto_ints *list = room > 2 ? alloc_scratch(r->scratch, sizeof *list) : NULL;
+    int64_t *data = list ? alloc_scratch(r->scratch, count * sizeof *data) : NULL;
     if (!list || count < where->count)
         r->scratch->cut = true;
     if (!data)
@@ -327,8 +339,9 @@ static const kineto_ints *ints_value(cn_reader *r, const cn_field *f, const cn_e
     return list;
 }
 
-static kineto_value value_of(cn_reader *r, const cn_struct *s, const cn_field *f,
-                             const cn_extent *where, uint32_t type)
+/* The value of a field as an argument of the given type. */
+static kineto_value get_field_value(cn_reader *r, const cn_struct *s, const cn_field *f,
+                                    const cn_extent *where, uint32_t type)
 {
     kineto_value v = {.u = 0};
     switch (type) {
@@ -342,10 +355,10 @@ static kineto_value value_of(cn_reader *r, const cn_struct *s, const cn_field *f
         (void)cn_read_float(&where->view, where->at, f, &v.d);
         break;
     case KINETO_ARG_STRING:
-        v.s = string_value(r, f, where);
+        v.s = get_string_value(r, f, where);
         break;
     case KINETO_ARG_INTS:
-        v.ints = ints_value(r, f, where);
+        v.ints = get_ints_value(r, f, where);
         break;
     default:
         v.s = cn_field_json(r, s, f, where);
@@ -353,7 +366,8 @@ static kineto_value value_of(cn_reader *r, const cn_struct *s, const cn_field *f
     return v;
 }
 
-static kineto_value value_missing(uint32_t type)
+/* The value of a field that the payload is too short for. */
+static kineto_value make_missing_value(uint32_t type)
 {
     kineto_value v = {.u = 0};
     if (type == KINETO_ARG_STRING)
@@ -363,39 +377,40 @@ static kineto_value value_missing(uint32_t type)
     return v;
 }
 
-static void read_struct(cn_reader *r, const cn_schema *schema, cn_view view, size_t base);
+static void read_payload_struct(cn_reader *r, const cn_schema *schema, cn_view view, size_t base);
 
-static void read_field(cn_reader *r, cn_struct *s, uint32_t i)
+/* Reads one field: as the event's message, as an argument, or as a nested struct with several. */
+static void read_payload_field(cn_reader *r, cn_struct *s, uint32_t i)
 {
     const cn_field *f = &s->schema->fields[i];
     cn_extent where;
     bool there = cn_struct_next(r, s, i, &where);
     if (f->is_message) {
         if (there)
-            r->message = string_value(r, f, &where);
+            r->message = get_string_value(r, f, &where);
         return;
     }
     uint32_t type = cn_field_arg_type(f);
     if (!type) {
-        read_struct(r, f->nested, where.view, where.at);
+        read_payload_struct(r, f->nested, where.view, where.at);
         return;
     }
-    kineto_value v = there ? value_of(r, s, f, &where, type) : value_missing(type);
+    kineto_value v = there ? get_field_value(r, s, f, &where, type) : make_missing_value(type);
     if (r->count < r->limit)
         r->values[r->count++] = v;
 }
 
-/* In the order in which shapes.c describes them. */
-static void read_struct(cn_reader *r, const cn_schema *schema, cn_view view, size_t base)
+/* All fields, in the order in which shapes.c describes them. */
+static void read_payload_struct(cn_reader *r, const cn_schema *schema, cn_view view, size_t base)
 {
     cn_struct s;
     cn_struct_begin(&s, schema, view, base);
     for (uint32_t i = 0; i < schema->count; i++)
         if (schema->fields[i].class != CN_CLASS_NONE)
-            read_field(r, &s, i);
+            read_payload_field(r, &s, i);
 }
 
 void cn_payload_read(cn_reader *r, const cn_schema *schema, cn_view view)
 {
-    read_struct(r, schema, view, 0);
+    read_payload_struct(r, schema, view, 0);
 }

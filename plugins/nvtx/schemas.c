@@ -1,6 +1,7 @@
-/* Layouts of binary payloads. What a program registers is copied and checked; from then on a layout
- * never changes. A layout consists of those that were registered before it, so it has no circles.
- */
+/* Layouts of binary payloads, as programs register them. A layout is checked and copied; from then
+ * on it never changes. It can only refer to layouts that were registered before it, so that cycles
+ * are impossible. Unsupported entries are kept as CN_CLASS_NONE, so that the positions of the
+ * others stay right. */
 #include "nvtx.h"
 
 #define MAX_SCHEMAS       2048u
@@ -8,13 +9,10 @@
 #define MAX_BYTES         (UINT32_C(1) << 30)
 #define HAS(mask, number) (((mask) >> (number)) & 1)
 
-/* ---- predefined types -------------------------------------------------------------------------- */
+/* ---- predefined types ------------------------------------------------------------------------ */
 
-#define TYPE(class, c_type)                                                                        \
-    {                                                                                              \
-        CN_CLASS_##class, sizeof(c_type), _Alignof(c_type)                                         \
-    }
-static const cn_type types[CN_TYPE_LIMIT] = {
+#define TYPE(class, c_type) {CN_CLASS_##class, sizeof(c_type), _Alignof(c_type)}
+static const cn_type predefined_types[CN_TYPE_LIMIT] = {
     [CN_TYPE_CHAR] = TYPE(CHARS, char),
     [CN_TYPE_UCHAR] = TYPE(UINT, unsigned char),
     [CN_TYPE_SHORT] = TYPE(INT, short),
@@ -61,9 +59,13 @@ static const cn_type types[CN_TYPE_LIMIT] = {
     [CN_TYPE_NVTX_REGISTERED_STRING_HANDLE] = TYPE(HANDLE, void *),
 };
 
-static cn_type type_of(uint64_t type) { return types[type < CN_TYPE_LIMIT ? type : 0]; }
+/* CN_CLASS_NONE for numbers that stand for no supported type. */
+static cn_type get_predefined_type(uint64_t type)
+{
+    return predefined_types[type < CN_TYPE_LIMIT ? type : 0];
+}
 
-static bool is_text(const cn_field *f)
+static bool is_text_field(const cn_field *f)
 {
     return f->class == CN_CLASS_TEXT || (f->class == CN_CLASS_CHARS && f->array) ||
            (f->class == CN_CLASS_CHARS && f->is_pointer);
@@ -71,13 +73,13 @@ static bool is_text(const cn_field *f)
 
 uint32_t cn_field_arg_type(const cn_field *f)
 {
-    bool alone = !f->array && !f->is_pointer;
-    if (is_text(f) || f->class == CN_CLASS_BYTES || (alone && f->class == CN_CLASS_HANDLE) ||
-        (alone && f->class == CN_CLASS_ENUM))
+    bool is_single = !f->array && !f->is_pointer;
+    if (is_text_field(f) || f->class == CN_CLASS_BYTES ||
+        (is_single && f->class == CN_CLASS_HANDLE) || (is_single && f->class == CN_CLASS_ENUM))
         return KINETO_ARG_STRING;
-    if (!alone) {
-        bool small = f->class == CN_CLASS_INT || (f->class == CN_CLASS_UINT && f->size < 8);
-        return small ? KINETO_ARG_INTS : KINETO_ARG_JSON;
+    if (!is_single) {
+        bool fits_int64 = f->class == CN_CLASS_INT || (f->class == CN_CLASS_UINT && f->size < 8);
+        return fits_int64 ? KINETO_ARG_INTS : KINETO_ARG_JSON;
     }
     switch (f->class) {
     case CN_CLASS_INT:
@@ -94,53 +96,57 @@ uint32_t cn_field_arg_type(const cn_field *f)
     }
 }
 
-/* ---- the registry ------------------------------------------------------------------------------ */
+/* ---- the registry ---------------------------------------------------------------------------- */
 
-static _Atomic(cn_schema *) table[2 * MAX_SCHEMAS], predefined[CN_TYPE_LIMIT + 2];
+static _Atomic(cn_schema *) schema_table[2 * MAX_SCHEMAS], predefined[CN_TYPE_LIMIT + 2];
 static uint32_t schema_count;
-static atomic_uint_fast64_t next_id = CN_SCHEMA_DYNAMIC_FIRST;
+static atomic_uint_fast64_t next_schema_id = CN_SCHEMA_DYNAMIC_FIRST;
 
-/* Those that a program numbers itself are its domain's. */
-static uint32_t key_domain(uint32_t domain, uint64_t id)
+/* Ids that a program chooses are local to a domain; those that we gave out are global. */
+static uint32_t get_schema_key_domain(uint32_t domain, uint64_t id)
 {
     return id < CN_SCHEMA_DYNAMIC_FIRST ? domain : 0;
 }
 
-static _Atomic(cn_schema *) *slot_of(uint32_t domain, uint64_t id)
+/* The slot of a schema, or the free one where it belongs. The table is twice as large as the
+ * limit. */
+static _Atomic(cn_schema *) *find_schema_slot(uint32_t domain, uint64_t id)
 {
-    domain = key_domain(domain, id);
+    domain = get_schema_key_domain(domain, id);
     uint64_t hash = (id ^ (uint64_t)domain << 40) * UINT64_C(0x9e3779b97f4a7c15);
-    for (uint32_t i = (uint32_t)(hash >> 40) % CN_COUNT(table);; i = (i + 1) % CN_COUNT(table)) {
-        const cn_schema *s = atomic_load_explicit(&table[i], memory_order_acquire);
+    for (uint32_t i = (uint32_t)(hash >> 40) % CN_COUNT(schema_table);;
+         i = (i + 1) % CN_COUNT(schema_table)) {
+        const cn_schema *s = atomic_load_explicit(&schema_table[i], memory_order_acquire);
         if (!s || (s->id == id && s->domain == domain))
-            return &table[i];
+            return &schema_table[i];
     }
 }
 
-/* A payload that is one value, a text, or bytes that nobody knows. */
-static cn_schema *predefined_make(uint64_t id)
+/* The schema of a payload that is one value, a text, or raw bytes; NULL: no memory. */
+static cn_schema *create_predefined(uint64_t id)
 {
-    cn_type type = type_of(id == CN_SCHEMA_RAW ? CN_TYPE_BYTE : id);
-    cn_schema *s = cn_keep(sizeof *s + sizeof(cn_field));
+    cn_type type = get_predefined_type(id == CN_SCHEMA_RAW ? CN_TYPE_BYTE : id);
+    cn_schema *s = cn_alloc_permanent(sizeof *s + sizeof(cn_field));
     if (!s)
         return NULL;
-    bool rest =
+    bool is_remainder =
         type.class == CN_CLASS_CHARS || type.class == CN_CLASS_TEXT || type.class == CN_CLASS_BYTES;
     *s = (cn_schema){.id = id, .align = 1, .count = id != CN_SCHEMA_REFERENCED};
-    s->size = rest || !s->count ? 0 : type.size;
+    s->size = is_remainder || !s->count ? 0 : type.size;
     s->fields[0] = (cn_field){.class = type.class,
                               .unit = type.size,
                               .size = type.size,
                               .align = 1,
                               .type = id,
-                              .array = rest ? CN_ARRAY_REST : 0};
+                              .array = is_remainder ? CN_ARRAY_REMAINDER : 0};
     return s;
 }
 
-static const cn_schema *predefined_find(uint64_t id)
+/* The schema of a predefined type, created at its first use; NULL: unsupported. */
+static const cn_schema *find_predefined(uint64_t id)
 {
     bool special = id == CN_SCHEMA_RAW || id == CN_SCHEMA_REFERENCED;
-    if (!special && type_of(id).class == CN_CLASS_NONE)
+    if (!special && get_predefined_type(id).class == CN_CLASS_NONE)
         return NULL;
     _Atomic(cn_schema *) *slot =
         &predefined[special ? CN_TYPE_LIMIT + (id - CN_SCHEMA_REFERENCED) : id];
@@ -148,7 +154,7 @@ static const cn_schema *predefined_find(uint64_t id)
     if (s || !cn_lock_take())
         return s;
     s = atomic_load(slot);
-    if (!s && (s = predefined_make(id)))
+    if (!s && (s = create_predefined(id)))
         atomic_store_explicit(slot, s, memory_order_release);
     cn_lock_give();
     return s;
@@ -157,11 +163,11 @@ static const cn_schema *predefined_find(uint64_t id)
 const cn_schema *cn_schema_find(uint32_t domain, uint64_t id)
 {
     return id < CN_SCHEMA_STATIC_FIRST
-               ? predefined_find(id)
-               : atomic_load_explicit(slot_of(domain, id), memory_order_acquire);
+               ? find_predefined(id)
+               : atomic_load_explicit(find_schema_slot(domain, id), memory_order_acquire);
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
+static uint64_t hash_schema_bytes(uint64_t hash, const void *data, size_t size)
 {
     const unsigned char *at = data;
     while (size--)
@@ -169,17 +175,18 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* Registered again as it was, it stays: each copy of a library does so. */
-static bool publish(const cn_schema *draft, const void *tail, size_t tail_bytes, bool labels)
+/* Adds a schema. Each copy of a library registers its schemas again: an equal one stays, and one
+ * that differs replaces the old one. False: the limit is reached or no memory. */
+static bool publish_schema(const cn_schema *draft, const void *tail, size_t tail_bytes, bool labels)
 {
     size_t head = sizeof *draft;
     if (!cn_lock_take())
         return false;
-    _Atomic(cn_schema *) *slot = slot_of(draft->domain, draft->id);
+    _Atomic(cn_schema *) *slot = find_schema_slot(draft->domain, draft->id);
     cn_schema *there = atomic_load(slot);
     bool done = there && there->hash == draft->hash;
     if (!done && schema_count < MAX_SCHEMAS) {
-        cn_schema *s = cn_keep(head + tail_bytes);
+        cn_schema *s = cn_alloc_permanent(head + tail_bytes);
         if (s) {
             *s = *draft;
             memcpy(s->fields, tail, tail_bytes);
@@ -194,22 +201,27 @@ static bool publish(const cn_schema *draft, const void *tail, size_t tail_bytes,
     return done;
 }
 
-static const char *text_keep(const char *text)
+static const char *intern_schema_text(const char *text)
 {
     const cn_name *name = text && *text ? cn_name_intern(text, strlen(text)) : NULL;
     return name ? name->text : NULL;
 }
 
-/* ---- fields ------------------------------------------------------------------------------------ */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
-typedef struct builder {
+/* A schema under construction. `end`: the end of the last field; `pack`: largest alignment, 0:
+ * any. */
+typedef struct schema_builder {
     cn_field fields[CN_MAX_FIELDS];
     uint32_t domain, end, pack;
-    bool is_lost;     /* where the next field begins is not known */
-    cn_schema schema; /* last: it ends in a list */
-} builder;
+    /* The position of the next field is unknown. */
+    bool is_lost;
+    /* Last, because it ends in a flexible array. */
+    cn_schema schema;
+} schema_builder;
 
-static void set_nested(const builder *b, cn_field *f)
+/* Resolves a type that is a registered schema; leaves CN_CLASS_NONE if it cannot be nested. */
+static void set_nested_schema(const schema_builder *b, cn_field *f)
 {
     const cn_schema *s =
         f->type >= CN_SCHEMA_STATIC_FIRST ? cn_schema_find(b->domain, f->type) : NULL;
@@ -218,10 +230,14 @@ static void set_nested(const builder *b, cn_field *f)
     f->nested = s;
     f->size = s->size;
     f->align = (uint8_t)s->align;
-    f->class = s->is_enum ? CN_CLASS_ENUM : s->is_union ? CN_CLASS_UNION : CN_CLASS_NESTED;
+    if (s->is_enum)
+        f->class = CN_CLASS_ENUM;
+    else
+        f->class = s->is_union ? CN_CLASS_UNION : CN_CLASS_NESTED;
 }
 
-static bool is_number_before(const builder *b, uint64_t index)
+/* True if field `index` can hold a length or a selector: a single number before this field. */
+static bool is_earlier_number(const schema_builder *b, uint64_t index)
 {
     if (index >= b->schema.count)
         return false;
@@ -234,12 +250,13 @@ const char *cn_unit_of(const cn_semantics *semantics)
     for (uint32_t i = 0; semantics && i < 16; i++, semantics = semantics->next)
         if (semantics->id == CN_SEMANTICS_COUNTER &&
             semantics->struct_size >= offsetof(cn_counter_semantics, unit_numerator))
-            return text_keep(((const cn_counter_semantics *)(const void *)semantics)->unit);
+            return intern_schema_text(
+                ((const cn_counter_semantics *)(const void *)semantics)->unit);
     return NULL;
 }
 
-/* A text without a length is an address where nothing else is said. */
-static void set_text(cn_field *f)
+/* Texts may have a fixed length; by default they are an address of a terminated text. */
+static void set_text_array(cn_field *f)
 {
     if (!f->array && f->detail && !f->is_pointer)
         f->array = CN_ARRAY_FIXED;
@@ -250,7 +267,8 @@ static void set_text(cn_field *f)
         f->class = CN_CLASS_NONE;
 }
 
-static bool is_understood(const builder *b, const cn_field *f)
+/* False if the field's length or selector is invalid, or its class cannot be an array. */
+static bool is_supported_field(const schema_builder *b, const cn_field *f)
 {
     switch (f->array) {
     case CN_ARRAY_NONE:
@@ -260,22 +278,23 @@ static bool is_understood(const builder *b, const cn_field *f)
             return false;
         break;
     case CN_ARRAY_LENGTH_INDEX:
-        if (!is_number_before(b, f->detail))
+        if (!is_earlier_number(b, f->detail))
             return false;
         break;
     default:
         break;
     }
     if (f->class == CN_CLASS_UNION)
-        return !f->array && !f->is_pointer && is_number_before(b, f->detail);
+        return !f->array && !f->is_pointer && is_earlier_number(b, f->detail);
     if (f->class == CN_CLASS_HANDLE)
         return !f->array && !f->is_pointer;
     return true;
 }
 
-static void field_classify(const builder *b, cn_field *f, const cn_entry *e)
+/* Fills a field from its entry, all but the position; CN_CLASS_NONE if it is unsupported. */
+static void classify_field(const schema_builder *b, cn_field *f, const cn_entry *e)
 {
-    cn_type type = type_of(e->type);
+    cn_type type = get_predefined_type(e->type);
     uint32_t array = CN_ENTRY_ARRAY(e->flags);
     *f = (cn_field){.type = e->type,
                     .class = type.class,
@@ -287,21 +306,21 @@ static void field_classify(const builder *b, cn_field *f, const cn_entry *e)
                     .is_pointer = (e->flags & CN_ENTRY_POINTER) != 0,
                     .is_message = (e->flags & CN_ENTRY_EVENT_MESSAGE) != 0,
                     .is_time = (e->flags & CN_ENTRY_TIMESTAMP) != 0,
-                    .name = text_keep(e->name),
+                    .name = intern_schema_text(e->name),
                     .unit_name = cn_unit_of(e->semantics)};
     if (f->class == CN_CLASS_NONE)
-        set_nested(b, f);
+        set_nested_schema(b, f);
     if (f->class == CN_CLASS_TEXT)
-        set_text(f);
+        set_text_array(f);
     if ((e->flags & CN_ENTRY_OFFSETS) || array > CN_ARRAY_LENGTH_INDEX ||
-        (f->class != CN_CLASS_NONE && (!f->size || !is_understood(b, f))))
+        (f->class != CN_CLASS_NONE && (!f->size || !is_supported_field(b, f))))
         f->class = CN_CLASS_NONE;
-    if (f->is_message && !is_text(f) && f->class != CN_CLASS_HANDLE)
+    if (f->is_message && !is_text_field(f) && f->class != CN_CLASS_HANDLE)
         f->is_message = false;
 }
 
-/* Bytes within the struct; 0: only the data tells. */
-static uint32_t field_bytes(const cn_field *f)
+/* Bytes of a field within the struct; 0: they depend on the data. */
+static uint32_t count_field_bytes(const cn_field *f)
 {
     if (f->is_pointer)
         return sizeof(void *);
@@ -310,55 +329,82 @@ static uint32_t field_bytes(const cn_field *f)
     return f->array ? 0 : f->size;
 }
 
-static void field_place(builder *b, cn_field *f, const cn_entry *e)
+/* The alignment of a field, limited by the packing of the schema; at least 1. */
+static uint32_t get_field_alignment(const schema_builder *b, const cn_field *f)
+{
+    uint32_t align = f->is_pointer ? (uint32_t)_Alignof(void *) : f->align;
+    if (!align)
+        align = 1;
+    return b->pack && b->pack < align ? b->pack : align;
+}
+
+/* True if the entry states its offset. 0 is an offset only for the first entry and in unions;
+ * elsewhere it means "after the previous field". */
+static bool has_given_offset(const schema_builder *b, const cn_entry *e)
+{
+    return e->offset != 0 || b->schema.count == 0 || b->schema.is_union;
+}
+
+/* Makes the schema large and aligned enough for a field. `at` and `bytes` are at most MAX_BYTES. */
+static void extend_schema(schema_builder *b, uint32_t at, uint32_t bytes, uint32_t align)
 {
     cn_schema *s = &b->schema;
-    uint32_t align = f->is_pointer ? (uint32_t) _Alignof(void *) : f->align;
-    align = b->pack && b->pack < align ? b->pack : align ? align : 1;
+    b->end = CN_MIN(at + bytes, MAX_BYTES);
+    if (s->size < b->end)
+        s->size = b->end;
+    if (s->align < align)
+        s->align = align;
+}
+
+/* Decides where a field lies. After an unsupported field the position of the next one is unknown
+ * unless its entry states it: such fields are unsupported, too. */
+static void place_field(schema_builder *b, cn_field *f, const cn_entry *e)
+{
+    uint32_t align = get_field_alignment(b, f), at = (b->end + align - 1) & -align;
+    bool is_given = has_given_offset(b, e);
+    if (is_given)
+        at = (uint32_t)CN_MIN(e->offset, MAX_BYTES);
     f->align = (uint8_t)align;
-    bool given = e->offset != 0 || s->count == 0 || s->is_union;
-    if ((!given && b->is_lost) || e->offset > MAX_BYTES)
+    f->offset = b->schema.is_dynamic && !is_given ? CN_AFTER_PREVIOUS : at;
+    if ((!is_given && b->is_lost) || e->offset > MAX_BYTES)
         f->class = CN_CLASS_NONE;
-    uint32_t at = given ? (uint32_t)CN_MIN(e->offset, MAX_BYTES) : (b->end + align - 1) & -align;
-    f->offset = s->is_dynamic && !given ? CN_BEHIND : at;
-    if (f->class == CN_CLASS_NONE) {
-        b->is_lost = true;
+    b->is_lost = f->class == CN_CLASS_NONE;
+    if (b->is_lost) {
         cn_count(CN_TALLY_ENTRY);
         return;
     }
-    b->is_lost = false;
-    uint32_t bytes = field_bytes(f);
-    s->is_dynamic |= bytes == 0;
-    uint32_t end = at + bytes < MAX_BYTES ? at + bytes : MAX_BYTES;
-    b->end = end;
-    s->size = s->size > end ? s->size : end;
-    s->align = s->align > align ? s->align : align;
+    uint32_t bytes = count_field_bytes(f);
+    b->schema.is_dynamic |= bytes == 0;
+    extend_schema(b, at, bytes, align);
 }
 
-static void add_field(builder *b, const cn_entry *e)
+/* Adds a field for an entry, also if it is unsupported. */
+static void add_schema_field(schema_builder *b, const cn_entry *e)
 {
     cn_field *f = &b->fields[b->schema.count];
-    field_classify(b, f, e);
-    field_place(b, f, e);
+    classify_field(b, f, e);
+    place_field(b, f, e);
     if (f->nested && b->schema.depth <= f->nested->depth)
         b->schema.depth = f->nested->depth + 1;
     b->schema.count++;
 }
 
-/* ---- registering ------------------------------------------------------------------------------- */
+/* ---- registering ----------------------------------------------------------------------------- */
 
-static uint64_t take_id(bool given, uint64_t id)
+/* The program's id if it is in the range for such, else a new one. */
+static uint64_t choose_schema_id(bool given, uint64_t id)
 {
     bool usable = given && id >= CN_SCHEMA_STATIC_FIRST && id < CN_SCHEMA_DYNAMIC_FIRST;
-    return usable ? id : atomic_fetch_add(&next_id, 1);
+    return usable ? id : atomic_fetch_add(&next_schema_id, 1);
 }
 
-static bool begin_schema(builder *b, uint32_t domain, const cn_schema_attributes *a)
+/* Starts a schema from its attributes. False: they are incomplete or of an unsupported type. */
+static bool begin_schema(schema_builder *b, uint32_t domain, const cn_schema_attributes *a)
 {
     uint64_t mask = a->field_mask;
-    bool whole = HAS(mask, CN_FIELD_TYPE) && HAS(mask, CN_FIELD_ENTRIES) &&
-                 HAS(mask, CN_FIELD_ENTRY_COUNT) && a->entries;
-    if (!whole || a->type < CN_SCHEMA_STATIC || a->type > CN_SCHEMA_UNION)
+    bool is_complete = HAS(mask, CN_FIELD_TYPE) && HAS(mask, CN_FIELD_ENTRIES) &&
+                       HAS(mask, CN_FIELD_ENTRY_COUNT) && a->entries;
+    if (!is_complete || a->type < CN_SCHEMA_STATIC || a->type > CN_SCHEMA_UNION)
         return false;
     b->domain = domain;
     b->end = 0;
@@ -366,18 +412,19 @@ static bool begin_schema(builder *b, uint32_t domain, const cn_schema_attributes
     b->pack = HAS(mask, CN_FIELD_ALIGNMENT) && a->pack_align < 128 ? (uint32_t)a->pack_align : 0;
     if (b->pack & (b->pack - 1))
         return false;
-    uint64_t id = take_id(HAS(mask, CN_FIELD_SCHEMA_ID), a->schema_id);
+    uint64_t id = choose_schema_id(HAS(mask, CN_FIELD_SCHEMA_ID), a->schema_id);
     b->schema = (cn_schema){.id = id,
-                            .domain = key_domain(domain, id),
+                            .domain = get_schema_key_domain(domain, id),
                             .is_union = a->type == CN_SCHEMA_UNION,
                             .is_dynamic = a->type == CN_SCHEMA_DYNAMIC,
                             .align = 1};
     if (HAS(mask, CN_FIELD_NAME))
-        b->schema.name = text_keep(a->name);
+        b->schema.name = intern_schema_text(a->name);
     return true;
 }
 
-static void finish_schema(builder *b, const cn_schema_attributes *a)
+/* Computes the final size and the hash by which an equal schema is recognised. */
+static void finish_schema(schema_builder *b, const cn_schema_attributes *a)
 {
     cn_schema *s = &b->schema;
     uint32_t align = b->pack && b->pack < s->align ? b->pack : s->align;
@@ -385,13 +432,13 @@ static void finish_schema(builder *b, const cn_schema_attributes *a)
     if (HAS(a->field_mask, CN_FIELD_STATIC_SIZE) && a->static_size >= s->size &&
         a->static_size < MAX_BYTES)
         s->size = (uint32_t)a->static_size;
-    s->hash = hash_bytes(s->size, b->fields, s->count * sizeof *b->fields);
-    s->hash = hash_bytes(s->hash, &s->name, sizeof s->name);
+    s->hash = hash_schema_bytes(s->size, b->fields, s->count * sizeof *b->fields);
+    s->hash = hash_schema_bytes(s->hash, &s->name, sizeof s->name);
 }
 
 uint64_t cn_schema_register(cn_handle domain, const cn_schema_attributes *a)
 {
-    builder b;
+    schema_builder b;
     memset(&b, 0, sizeof b); /* padding is hashed */
     if (!a || !begin_schema(&b, cn_domain_of(domain), a)) {
         cn_count(CN_TALLY_SCHEMA);
@@ -403,15 +450,15 @@ uint64_t cn_schema_register(cn_handle domain, const cn_schema_attributes *a)
             break;
         }
         if (a->entries[i].type) /* programs may end the list with an empty one */
-            add_field(&b, &a->entries[i]);
+            add_schema_field(&b, &a->entries[i]);
     }
     finish_schema(&b, a);
-    if (!publish(&b.schema, b.fields, b.schema.count * sizeof *b.fields, false))
+    if (!publish_schema(&b.schema, b.fields, b.schema.count * sizeof *b.fields, false))
         cn_count(CN_TALLY_SCHEMA);
     return b.schema.id;
 }
 
-static bool enum_is_whole(const cn_enum_attributes *a)
+static bool is_complete_enum(const cn_enum_attributes *a)
 {
     return a && HAS(a->field_mask, CN_ENUM_FIELD_ENTRIES) &&
            HAS(a->field_mask, CN_ENUM_FIELD_ENTRY_COUNT) && a->entries;
@@ -421,28 +468,28 @@ uint64_t cn_enum_register(cn_handle domain, const cn_enum_attributes *a)
 {
     cn_label labels[256];
     uint64_t size =
-        enum_is_whole(a) && HAS(a->field_mask, CN_ENUM_FIELD_SIZE) ? a->size_of_enum : 4;
-    if (!enum_is_whole(a) || a->entry_count > CN_COUNT(labels) || size > 8 || (size & (size - 1)) ||
-        !size) {
+        is_complete_enum(a) && HAS(a->field_mask, CN_ENUM_FIELD_SIZE) ? a->size_of_enum : 4;
+    if (!is_complete_enum(a) || a->entry_count > CN_COUNT(labels) || size > 8 ||
+        (size & (size - 1)) || !size) {
         cn_count(CN_TALLY_SCHEMA);
         return 0;
     }
     memset(labels, 0, sizeof labels);
     uint32_t count = (uint32_t)a->entry_count;
     for (uint32_t i = 0; i < count; i++) {
-        labels[i].name = text_keep(a->entries[i].name);
+        labels[i].name = intern_schema_text(a->entries[i].name);
         labels[i].value = a->entries[i].value;
         labels[i].is_flag = a->entries[i].is_flag != 0;
     }
-    uint64_t id = take_id(HAS(a->field_mask, CN_ENUM_FIELD_SCHEMA_ID), a->schema_id);
+    uint64_t id = choose_schema_id(HAS(a->field_mask, CN_ENUM_FIELD_SCHEMA_ID), a->schema_id);
     cn_schema s = {.id = id,
-                   .domain = key_domain(cn_domain_of(domain), id),
+                   .domain = get_schema_key_domain(cn_domain_of(domain), id),
                    .size = (uint32_t)size,
                    .align = (uint32_t)size,
                    .count = count,
                    .is_enum = true,
-                   .hash = hash_bytes(size, labels, count * sizeof *labels)};
-    if (!publish(&s, labels, count * sizeof *labels, true))
+                   .hash = hash_schema_bytes(size, labels, count * sizeof *labels)};
+    if (!publish_schema(&s, labels, count * sizeof *labels, true))
         cn_count(CN_TALLY_SCHEMA);
     return id;
 }

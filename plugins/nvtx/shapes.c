@@ -1,4 +1,5 @@
-/* Which arguments an event has. Events that are alike share one description; it is made once. */
+/* Shapes: which arguments an event has. Events with the same arguments share one description, which
+ * is created at their first use and never freed. Lookup takes no lock; adding does. */
 #include "nvtx.h"
 
 #include <stdio.h>
@@ -11,8 +12,8 @@ cn_shape cn_plain = {
 
 static _Atomic(cn_shape *) shapes[CN_MAX_SHAPES] = {&cn_plain};
 static atomic_uint shape_count = 1;
-/* Without binary payloads the flags are the number; others are looked for by hash. */
-static _Atomic(cn_shape *) simple[SIMPLE_SHAPES], table[2 * CN_MAX_SHAPES];
+/* Shapes without binary payloads are indexed by their flags, the others by hash. */
+static _Atomic(cn_shape *) simple_shapes[SIMPLE_SHAPES], shape_table[2 * CN_MAX_SHAPES];
 
 const cn_shape *cn_shape_at(uint32_t index)
 {
@@ -21,7 +22,8 @@ const cn_shape *cn_shape_at(uint32_t index)
                : NULL;
 }
 
-static bool key_is(const cn_key *a, const cn_key *b)
+/* Schemas are compared by address: each exists once. */
+static bool is_same_key(const cn_key *a, const cn_key *b)
 {
     if (a->flags != b->flags || a->payload_count != b->payload_count)
         return false;
@@ -31,7 +33,7 @@ static bool key_is(const cn_key *a, const cn_key *b)
     return true;
 }
 
-static uint32_t key_hash(const cn_key *key)
+static uint32_t hash_shape_key(const cn_key *key)
 {
     uint64_t hash = key->flags;
     for (uint32_t i = 0; i < key->payload_count; i++)
@@ -39,23 +41,26 @@ static uint32_t key_hash(const cn_key *key)
     return (uint32_t)(hash >> 40);
 }
 
-/* ---- describing -------------------------------------------------------------------------------- */
+/* ---- descriptions of arguments --------------------------------------------------------------- */
 
-typedef struct list {
+typedef struct arg_list {
     kineto_arg_desc args[KINETO_SITE_MAX_ARGS];
     uint32_t count, left_out;
-} list;
+} arg_list;
 
-static void describe(list *l, const char *name, uint32_t type)
+/* Adds one argument, or counts it as left out. */
+static void describe_arg(arg_list *l, const char *name, uint32_t type)
 {
-    if (l->count < KINETO_SITE_MAX_ARGS) /* no memory for a name: still one for each value */
+    if (l->count <
+        KINETO_SITE_MAX_ARGS) /* each value needs one, even without memory for its name */
         l->args[l->count++] = (kineto_arg_desc){name ? name : "payload", type};
     else
         l->left_out++;
 }
 
-/* "prefix.name", kept; by its number if it has none. */
-static const char *join(const char *prefix, const char *name, uint32_t number)
+/* A permanent copy of "prefix.name", or "prefix.number" for a field without a name; NULL: no
+ * memory. */
+static const char *join_arg_name(const char *prefix, const char *name, uint32_t number)
 {
     char text[MAX_NAME];
     const char *dot = prefix && *prefix ? "." : "";
@@ -63,12 +68,12 @@ static const char *join(const char *prefix, const char *name, uint32_t number)
         prefix = "";
     int size = name && *name ? snprintf(text, sizeof text, "%s%s%s", prefix, dot, name)
                              : snprintf(text, sizeof text, "%s%s%u", prefix, dot, number);
-    char *kept = size > 0 ? cn_keep(strlen(text) + 1) : NULL;
+    char *kept = size > 0 ? cn_alloc_permanent(strlen(text) + 1) : NULL;
     return kept ? memcpy(kept, text, strlen(text) + 1) : NULL;
 }
 
-/* In the order in which payload.c reads them. */
-static void describe_schema(list *l, const char *prefix, const cn_schema *schema)
+/* Describes the arguments of a payload, in the order in which payload.c reads them. */
+static void describe_payload_args(arg_list *l, const char *prefix, const cn_schema *schema)
 {
     for (uint32_t i = 0; i < schema->count; i++) {
         const cn_field *field = &schema->fields[i];
@@ -76,16 +81,17 @@ static void describe_schema(list *l, const char *prefix, const cn_schema *schema
         if (field->class == CN_CLASS_NONE || field->is_message)
             continue;
         if (!name)
-            name = join(prefix, field->name, i);
+            name = join_arg_name(prefix, field->name, i);
         uint32_t type = cn_field_arg_type(field);
         if (type)
-            describe(l, name, type);
+            describe_arg(l, name, type);
         else
-            describe_schema(l, name, field->nested);
+            describe_payload_args(l, name, field->nested);
     }
 }
 
-static void describe_simple(list *l, uint32_t flags)
+/* Describes the arguments from an event's attributes, in the order of CN_HAS_… . */
+static void describe_attribute_args(arg_list *l, uint32_t flags)
 {
     static const uint8_t payload_types[] = {[CN_PAYLOAD_UINT64] = KINETO_ARG_UINT,
                                             [CN_PAYLOAD_INT64] = KINETO_ARG_INT,
@@ -95,31 +101,32 @@ static void describe_simple(list *l, uint32_t flags)
                                             [CN_PAYLOAD_FLOAT] = KINETO_ARG_DOUBLE,
                                             [CN_PAYLOAD_FLOAT + 1] = 0};
     if (flags & CN_HAS_DOMAIN)
-        describe(l, "domain", KINETO_ARG_STRING);
+        describe_arg(l, "domain", KINETO_ARG_STRING);
     if (flags & CN_HAS_CATEGORY)
-        describe(l, "category", KINETO_ARG_UINT);
+        describe_arg(l, "category", KINETO_ARG_UINT);
     if (flags & CN_HAS_CATEGORY_NAME)
-        describe(l, "category", KINETO_ARG_STRING);
+        describe_arg(l, "category", KINETO_ARG_STRING);
     if (flags & CN_HAS_COLOR)
-        describe(l, "color", KINETO_ARG_UINT);
+        describe_arg(l, "color", KINETO_ARG_UINT);
     if (flags & CN_HAS_CONTINUED)
-        describe(l, "continued", KINETO_ARG_BOOL);
+        describe_arg(l, "continued", KINETO_ARG_BOOL);
     uint32_t payload = flags >> CN_PAYLOAD_SHIFT & 7;
     if (payload)
-        describe(l, "payload", payload_types[payload]);
+        describe_arg(l, "payload", payload_types[payload]);
 }
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- creation -------------------------------------------------------------------------------- */
 
-static cn_shape *make(const cn_key *key, uint32_t index)
+/* NULL: no memory. The caller holds the lock. */
+static cn_shape *create_shape(const cn_key *key, uint32_t index)
 {
-    list l = {.count = 0};
-    describe_simple(&l, key->flags);
+    arg_list l = {.count = 0};
+    describe_attribute_args(&l, key->flags);
     for (uint32_t i = 0; i < key->payload_count; i++) {
         const char *name = key->payloads[i]->name;
-        describe_schema(&l, name ? name : "payload", key->payloads[i]);
+        describe_payload_args(&l, name ? name : "payload", key->payloads[i]);
     }
-    cn_shape *shape = cn_keep(sizeof *shape + l.count * sizeof *l.args);
+    cn_shape *shape = cn_alloc_permanent(sizeof *shape + l.count * sizeof *l.args);
     if (!shape)
         return NULL;
     *shape = (cn_shape){.key = *key, .index = index, .left_out = l.left_out};
@@ -133,25 +140,29 @@ static cn_shape *make(const cn_key *key, uint32_t index)
     return shape;
 }
 
-static _Atomic(cn_shape *) *slot_of(const cn_key *key)
+/* The slot of a key, or the free one where it belongs. The table is twice as large as the limit. */
+static _Atomic(cn_shape *) *find_shape_slot(const cn_key *key)
 {
     if (!key->payload_count)
-        return &simple[key->flags % SIMPLE_SHAPES];
-    for (uint32_t i = key_hash(key) % CN_COUNT(table);; i = (i + 1) % CN_COUNT(table)) {
-        const cn_shape *shape = atomic_load_explicit(&table[i], memory_order_acquire);
-        if (!shape || key_is(&shape->key, key))
-            return &table[i];
+        return &simple_shapes[key->flags % SIMPLE_SHAPES];
+    for (uint32_t i = hash_shape_key(key) % CN_COUNT(shape_table);;
+         i = (i + 1) % CN_COUNT(shape_table)) {
+        const cn_shape *shape = atomic_load_explicit(&shape_table[i], memory_order_acquire);
+        if (!shape || is_same_key(&shape->key, key))
+            return &shape_table[i];
     }
 }
 
-static CN_APART const cn_shape *add(const cn_key *key)
+/* NULL: the limit is reached, or the lock is not available. Stored last in its slot, which
+ * publishes it. */
+static CN_NOINLINE const cn_shape *add_shape(const cn_key *key)
 {
     if (atomic_load(&shape_count) >= CN_MAX_SHAPES || !cn_lock_take())
         return NULL;
-    _Atomic(cn_shape *) *slot = slot_of(key);
+    _Atomic(cn_shape *) *slot = find_shape_slot(key);
     cn_shape *shape = atomic_load(slot);
     uint32_t index = atomic_load(&shape_count);
-    if (!shape && index < CN_MAX_SHAPES && (shape = make(key, index))) {
+    if (!shape && index < CN_MAX_SHAPES && (shape = create_shape(key, index))) {
         atomic_store_explicit(&shapes[index], shape, memory_order_release);
         atomic_store_explicit(&shape_count, index + 1, memory_order_release);
         atomic_store_explicit(slot, shape, memory_order_release);
@@ -164,6 +175,6 @@ const cn_shape *cn_shape_get(const cn_key *key)
 {
     if (!key->flags && !key->payload_count)
         return &cn_plain;
-    const cn_shape *shape = atomic_load_explicit(slot_of(key), memory_order_acquire);
-    return CN_LIKELY(shape != NULL) ? shape : add(key);
+    const cn_shape *shape = atomic_load_explicit(find_shape_slot(key), memory_order_acquire);
+    return CN_LIKELY(shape != NULL) ? shape : add_shape(key);
 }

@@ -1,5 +1,5 @@
-/* What the ledger says. A line is written for the first of a kind, and again when the count has
- * doubled: few lines, and little is missing from them if the program is killed. */
+/* Notes in the ledger. A line is written for the first event of a kind, and again whenever the
+ * count has doubled: few lines, and few events are missing from them if the program is killed. */
 #include "nvtx.h"
 
 static const struct {
@@ -11,14 +11,14 @@ static const struct {
 #undef CN_X
 };
 
-static atomic_uint_fast64_t counts[CN_TALLY_COUNT], told[CN_TALLY_COUNT];
+static atomic_uint_fast64_t counts[CN_TALLY_COUNT], reported[CN_TALLY_COUNT];
 
-/* Whoever raises what has been told tells the difference: it is told once. */
-static void tell(cn_tally what, uint64_t count)
+/* The thread that raises `reported` writes the difference, so that each event is reported once. */
+static void report_tally(cn_tally what, uint64_t count)
 {
-    uint_fast64_t before = atomic_load(&told[what]);
+    uint_fast64_t before = atomic_load(&reported[what]);
     while (before < count)
-        if (atomic_compare_exchange_weak(&told[what], &before, count)) {
+        if (atomic_compare_exchange_weak(&reported[what], &before, count)) {
             (void)kineto_ledger_add("nvtx", kinds[what].reason, count - before, kinds[what].is_loss,
                                     kinds[what].detail);
             return;
@@ -29,21 +29,21 @@ void cn_count(cn_tally what)
 {
     uint64_t count = atomic_fetch_add(&counts[what], 1) + 1;
     if ((count & (count - 1)) == 0)
-        tell(what, count);
+        report_tally(what, count);
 }
 
-__attribute__((destructor)) static void tell_rest(void)
+__attribute__((destructor)) static void report_remaining_tallies(void)
 {
     for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
-        tell((cn_tally)i, atomic_load(&counts[i]));
+        report_tally((cn_tally)i, atomic_load(&counts[i]));
 }
 
-/* The child counts its own; what the parent has not told yet it tells itself. */
+/* The child counts its own events; the parent reports those before the fork itself. */
 void cn_tally_forked(void)
 {
     for (unsigned i = 0; i < CN_TALLY_COUNT; i++) {
         atomic_store(&counts[i], 0);
-        atomic_store(&told[i], 0);
+        atomic_store(&reported[i], 0);
     }
 }
 

@@ -1,5 +1,6 @@
-/* What is open on each thread. NVTX has a stack for each domain, the recording one for each thread:
- * where ranges of two domains cross, what lies inside goes on as another piece. */
+/* The open ranges of each thread. NVTX has a stack for each domain and thread, the recording one
+ * for each thread: where ranges of two domains cross, the inner range is ended and continued as
+ * another piece. */
 #include "nvtx.h"
 
 #include <errno.h>
@@ -8,18 +9,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__thread cn_thread *cn_me CN_TLS;
+__thread cn_thread *cn_this_thread CN_TLS;
 
-/* ---- blocks of threads ------------------------------------------------------------------------- */
+/* ---- blocks of threads ----------------------------------------------------------------------- */
 
 #define SLAB_THREADS 8u
 #define MAX_SLABS    1024u
 
 static _Atomic(cn_thread *) slabs[MAX_SLABS];
-static pthread_key_t key;
+static pthread_key_t thread_key;
 static bool key_usable;
 
-static cn_thread *take_from(cn_thread *slab)
+/* A free block of a slab; NULL: all are used. */
+static cn_thread *claim_block(cn_thread *slab)
 {
     for (uint32_t i = 0; i < SLAB_THREADS; i++) {
         bool is_free = false;
@@ -30,7 +32,8 @@ static cn_thread *take_from(cn_thread *slab)
     return NULL;
 }
 
-static cn_thread *slab_map(void)
+/* Maps a slab; errno is unchanged. */
+static cn_thread *map_slab(void)
 {
     int saved = errno;
     void *map = mmap(NULL, SLAB_THREADS * sizeof(cn_thread), PROT_READ | PROT_WRITE,
@@ -39,12 +42,13 @@ static cn_thread *slab_map(void)
     return map == MAP_FAILED ? NULL : map;
 }
 
-static cn_thread *block_take(void)
+/* A free block, from a new slab if all are used. Blocks of ended threads are reused; slabs stay. */
+static cn_thread *claim_thread_block(void)
 {
     for (uint32_t i = 0; i < MAX_SLABS; i++) {
         cn_thread *slab = atomic_load_explicit(&slabs[i], memory_order_acquire), *none = NULL;
         if (!slab) {
-            cn_thread *fresh = slab_map();
+            cn_thread *fresh = map_slab();
             if (!fresh)
                 return NULL;
             slab = fresh;
@@ -53,17 +57,17 @@ static cn_thread *block_take(void)
                 slab = none;
             }
         }
-        cn_thread *thread = take_from(slab);
+        cn_thread *thread = claim_block(slab);
         if (thread)
             return thread;
     }
     return NULL;
 }
 
-/* The calling thread's; NULL: counted. */
-static CN_COLD cn_thread *attach(void)
+/* Gives the calling thread a block; NULL: no memory, which is counted. */
+static CN_COLD cn_thread *attach_thread(void)
 {
-    cn_thread *t = block_take();
+    cn_thread *t = claim_thread_block();
     if (!t) {
         cn_count(CN_TALLY_NO_THREAD);
         return NULL;
@@ -72,30 +76,31 @@ static CN_COLD cn_thread *attach(void)
     t->count = t->over = t->text_used = t->names_seen = 0;
     t->tid = (uint32_t)syscall(SYS_gettid);
     if (key_usable)
-        (void)pthread_setspecific(key, t);
-    cn_me = t;
+        (void)pthread_setspecific(thread_key, t);
+    cn_this_thread = t;
     return t;
 }
 
-static void thread_ends(void *block)
+static void on_nvtx_thread_exit(void *block)
 {
     cn_thread *t = block;
-    cn_me = NULL;
+    cn_this_thread = NULL;
     atomic_store(&t->in_use, false);
 }
 
-/* ---- forks ------------------------------------------------------------------------------------- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
-static __thread bool held_for_fork CN_TLS; /* threads may fork at once */
+/* Per thread, because several may fork at once. */
+static __thread bool held_for_fork CN_TLS;
 
-static void before_fork(void) { held_for_fork = cn_lock_take(); }
-static void after_fork(void)
+static void lock_before_fork(void) { held_for_fork = cn_lock_take(); }
+static void unlock_after_fork(void)
 {
     if (held_for_fork)
         cn_lock_give();
 }
-/* Other threads did not come along. */
-static void give_others(const cn_thread *mine)
+/* In the child: the other threads do not exist there, so their blocks are free. */
+static void release_other_blocks(const cn_thread *mine)
 {
     for (uint32_t i = 0; i < MAX_SLABS; i++) {
         cn_thread *slab = atomic_load(&slabs[i]);
@@ -107,14 +112,15 @@ static void give_others(const cn_thread *mine)
     }
 }
 
-/* What is open in the parent ends there; here its ends only keep the levels. */
-static void in_child(void)
+/* Ranges that are open at the fork end in the parent. In the child they only keep the levels
+ * right. */
+static void reset_child(void)
 {
-    cn_thread *t = cn_me;
+    cn_thread *t = cn_this_thread;
     cn_lock_give();
     cn_process_forked();
     cn_tally_forked();
-    give_others(t);
+    release_other_blocks(t);
     if (!t)
         return;
     t->tid = (uint32_t)syscall(SYS_gettid);
@@ -122,18 +128,18 @@ static void in_child(void)
         t->open[i].range = 0;
 }
 
-__attribute__((constructor)) static void start(void)
+__attribute__((constructor)) static void start_nvtx_source(void)
 {
-    key_usable = pthread_key_create(&key, thread_ends) == 0;
-    (void)pthread_atfork(before_fork, after_fork, in_child);
+    key_usable = pthread_key_create(&thread_key, on_nvtx_thread_exit) == 0;
+    (void)pthread_atfork(lock_before_fork, unlock_after_fork, reset_child);
 }
 
-/* ---- sites ------------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 kineto_site *cn_event_site(const cn_event *e)
 {
     const cn_name *name = e->name ? e->name : cn_name_seen(e->text);
-    return name ? cn_place_site(name, e->shape) : NULL;
+    return name ? cn_get_named_site(name, e->shape) : NULL;
 }
 
 kineto_props cn_event_props(const cn_event *e)
@@ -143,7 +149,7 @@ kineto_props cn_event_props(const cn_event *e)
                           .values = e->values};
 }
 
-static kineto_range begin(const cn_event *e, kineto_site *site)
+static kineto_range begin_recorded_range(const cn_event *e, kineto_site *site)
 {
     if (CN_LIKELY(site != NULL))
         return e->values ? kineto_range_begin_args(site, e->values) : kineto_range_begin(site);
@@ -151,10 +157,10 @@ static kineto_range begin(const cn_event *e, kineto_site *site)
     return kineto_range_begin_props(cn_shape_site(e->shape), &props);
 }
 
-/* ---- the stack --------------------------------------------------------------------------------- */
+/* ---- the stack ------------------------------------------------------------------------------- */
 
-/* Position behind the innermost range of a domain; 0: there is none. */
-static uint32_t innermost(const cn_thread *t, uint32_t domain)
+/* The position after the innermost open range of a domain; 0: it has none. */
+static uint32_t find_innermost_range(const cn_thread *t, uint32_t domain)
 {
     uint32_t i = t->count;
     while (i && t->open[i - 1].domain != domain)
@@ -162,8 +168,9 @@ static uint32_t innermost(const cn_thread *t, uint32_t domain)
     return i;
 }
 
-/* A name without a site is kept for as long as it may have to be said again. */
-static uint32_t text_keep(cn_thread *t, const cn_event *e)
+/* Copies the name of a range without a site, which is needed if the range is continued; UINT32_MAX:
+ * no space. */
+static uint32_t keep_range_name(cn_thread *t, const cn_event *e)
 {
     const char *text = e->name ? e->name->text : e->text;
     size_t left = sizeof t->text - t->text_used, size = strlen(text);
@@ -177,7 +184,8 @@ static uint32_t text_keep(cn_thread *t, const cn_event *e)
     return at;
 }
 
-static int push(cn_thread *t, const cn_event *e)
+/* Opens a range and returns its level in its domain, as NVTX wants it. */
+static int push_range(cn_thread *t, const cn_event *e)
 {
     if (t->count == CN_MAX_OPEN) {
         t->over++;
@@ -186,27 +194,28 @@ static int push(cn_thread *t, const cn_event *e)
         return (int)(t->count + t->over) - 1;
     }
     kineto_site *site = cn_event_site(e);
-    uint32_t below = innermost(t, e->domain);
-    cn_open *open = &t->open[t->count];
-    const cn_open *last = t->count ? open - 1 : NULL;
+    uint32_t below = find_innermost_range(t, e->domain);
+    cn_open_range *open = &t->open[t->count];
+    const cn_open_range *last = t->count ? open - 1 : NULL;
     open->domain = (uint16_t)e->domain;
     open->level = below ? (uint16_t)(t->open[below - 1].level + 1) : 0;
     open->is_mixed = last && (last->is_mixed || last->domain != e->domain);
     open->site = site;
     open->name_at = UINT32_MAX;
     if (!site && open->is_mixed)
-        open->name_at = text_keep(t, e);
-    open->range = begin(e, site);
+        open->name_at = keep_range_name(t, e);
+    open->range = begin_recorded_range(e, site);
     t->count++;
     return open->level;
 }
 
-/* The stack is the thread's own; only a signal handler could find it half changed. */
-static cn_thread *enter(void)
+/* Only a signal handler of the same thread could find the stack half changed: `busy` keeps it
+ * out. */
+static cn_thread *enter_thread(void)
 {
-    cn_thread *t = cn_me;
+    cn_thread *t = cn_this_thread;
     if (!t)
-        t = attach();
+        t = attach_thread();
     if (!t)
         return NULL;
     if (t->busy) {
@@ -218,7 +227,7 @@ static cn_thread *enter(void)
     atomic_signal_fence(memory_order_seq_cst);
     return t;
 }
-static void leave(cn_thread *t)
+static void leave_thread(cn_thread *t)
 {
     atomic_signal_fence(memory_order_seq_cst);
     t->busy = false;
@@ -226,7 +235,7 @@ static void leave(cn_thread *t)
 
 int cn_push(const cn_event *e)
 {
-    cn_thread *t = enter();
+    cn_thread *t = enter_thread();
     if (!t)
         return -1;
     uint32_t names = atomic_load_explicit(&cn_thread_names, memory_order_acquire);
@@ -234,22 +243,25 @@ int cn_push(const cn_event *e)
         t->names_seen = names;
         cn_thread_name_apply(t->tid);
     }
-    int level = push(t, e);
-    leave(t);
+    int level = push_range(t, e);
+    leave_thread(t);
     return level;
 }
 
-/* Say again what is open above a range that ended. */
-static CN_COLD void go_on(cn_thread *t, cn_open *open)
+/* Begins another piece of a range that had to be ended because an outer one of another domain
+ * ended. */
+static CN_COLD void continue_range(cn_thread *t, cn_open_range *open)
 {
     if (!open->range)
         return;
     cn_key k = {.flags = CN_HAS_CONTINUED | (open->domain ? CN_HAS_DOMAIN : 0u)};
     const cn_shape *shape = cn_shape_get(&k);
     kineto_value values[] = {{.s = cn_domain_name(open->domain)}, {.u = 1}};
-    const char *text = open->site                    ? open->site->name
-                       : open->name_at != UINT32_MAX ? t->text + open->name_at
-                                                     : "";
+    const char *text = "";
+    if (open->site)
+        text = open->site->name;
+    else if (open->name_at != UINT32_MAX)
+        text = t->text + open->name_at;
     kineto_props props = {.size = sizeof props, .name = text};
     if (shape)
         props.values = open->domain ? values : values + 1;
@@ -257,8 +269,8 @@ static CN_COLD void go_on(cn_thread *t, cn_open *open)
     cn_count(CN_TALLY_CROSSED);
 }
 
-/* Those behind it move up. */
-static void text_drop(cn_thread *t, uint32_t at)
+/* Removes a name; later ones move up. */
+static void drop_range_name(cn_thread *t, uint32_t at)
 {
     if (at == UINT32_MAX)
         return;
@@ -270,7 +282,9 @@ static void text_drop(cn_thread *t, uint32_t at)
             t->open[i].name_at -= size;
 }
 
-static void remove_at(cn_thread *t, uint32_t at)
+/* Ends a range and those inside of it, and continues the latter. Ending an outer range ends the
+ * inner ones in the recording. */
+static void remove_range(cn_thread *t, uint32_t at)
 {
     bool was_recorded = t->open[at].range != 0;
     uint32_t name_at = t->open[at].name_at;
@@ -278,38 +292,39 @@ static void remove_at(cn_thread *t, uint32_t at)
     memmove(&t->open[at], &t->open[at + 1], (t->count - at - 1) * sizeof *t->open);
     t->count--;
     for (uint32_t i = at; i < t->count && was_recorded; i++)
-        go_on(t, &t->open[i]);
-    text_drop(t, name_at);
+        continue_range(t, &t->open[i]);
+    drop_range_name(t, name_at);
 }
 
-static int pop(cn_thread *t, uint32_t domain)
+/* Ends the innermost range of a domain and returns its level; -1: there is none. */
+static int pop_range(cn_thread *t, uint32_t domain)
 {
     if (t->over)
         return (int)(t->count + t->over--) - 1;
-    uint32_t behind = innermost(t, domain);
-    if (!behind) {
+    uint32_t after = find_innermost_range(t, domain);
+    if (!after) {
         if (cn_recording())
             cn_count(CN_TALLY_POP_ALONE);
         return -1;
     }
-    int level = t->open[behind - 1].level;
-    remove_at(t, behind - 1);
+    int level = t->open[after - 1].level;
+    remove_range(t, after - 1);
     return level;
 }
 
 int cn_pop(uint32_t domain)
 {
-    cn_thread *t = enter();
+    cn_thread *t = enter_thread();
     if (!t)
         return -1;
-    int level = pop(t, domain);
-    leave(t);
+    int level = pop_range(t, domain);
+    leave_thread(t);
     return level;
 }
 
-kineto_range cn_innermost(uint32_t domain)
+kineto_range cn_find_innermost(uint32_t domain)
 {
-    const cn_thread *t = cn_me;
-    uint32_t behind = t && !t->busy ? innermost(t, domain) : 0;
-    return behind ? t->open[behind - 1].range : 0;
+    const cn_thread *t = cn_this_thread;
+    uint32_t after = t && !t->busy ? find_innermost_range(t, domain) : 0;
+    return after ? t->open[after - 1].range : 0;
 }

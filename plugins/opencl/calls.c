@@ -1,26 +1,28 @@
-/* The wrapped calls, generated from calls.def. With nobody watching, a wrapper is a test and a
- * jump. */
+/* The wrapped OpenCL calls, generated from calls.def. While no session is active a wrapper is one
+ * test and a jump. */
 #include "opencl.h"
 
 #include <string.h>
 
+/* The global size of a task, for calls.def. */
 static const size_t one[1] = {1};
 
 /* ---- descriptions of commands ---------------------------------------------------------------- */
 
-static void set(co_work *work, const char *name, uint64_t bytes)
+static void name_work(co_work *work, const char *name, uint64_t bytes)
 {
     work->name = name;
     work->name_size = (uint32_t)strlen(name);
     work->bytes = bytes;
 }
 
-static uint64_t volume(const size_t *region)
+static uint64_t region_volume(const size_t *region)
 {
     return region ? (uint64_t)region[0] * region[1] * region[2] : 0;
 }
 
-static uint64_t image_bytes(cl_mem image, const size_t *region)
+/* Bytes of a region of an image; 0: the driver does not report the element size. */
+static uint64_t count_image_bytes(cl_mem image, const size_t *region)
 {
     size_t element = 0;
 
@@ -28,10 +30,10 @@ static uint64_t image_bytes(cl_mem image, const size_t *region)
         co_next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof element, &element, NULL) !=
             CL_SUCCESS)
         return 0;
-    return volume(region) * element;
+    return region_volume(region) * element;
 }
 
-static uint64_t sum(cl_uint n, const size_t *sizes)
+static uint64_t sum_sizes(cl_uint n, const size_t *sizes)
 {
     uint64_t total = 0;
 
@@ -40,8 +42,9 @@ static uint64_t sum(cl_uint n, const size_t *sizes)
     return total;
 }
 
-static void set_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const size_t *offset,
-                       const size_t *global, const size_t *local)
+/* Name and sizes of a kernel launch. */
+static void describe_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                            const size_t *global, const size_t *local)
 {
     const co_name *name = co_kernel_name(kernel);
 
@@ -49,7 +52,7 @@ static void set_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const size
     work->name_size = name->size;
     if (!global || dims > 3)
         return;
-    /* Always three, as readers of Kineto traces expect. */
+    /* Always three dimensions, as readers of Kineto traces expect. */
     work->dims = 3;
     work->has_local = local != NULL;
     for (uint32_t i = 0; i < 3; i++) {

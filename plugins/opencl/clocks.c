@@ -1,14 +1,19 @@
-/* Which clock are a device's timestamps? OpenCL does not say. An enqueue call is bracketed by
- * readings of the host's clocks; the command's QUEUED time, read by the device inside the call,
- * must lie in the bracket of the clock that the device uses, if it uses one of them. */
+/* Finds the clock of a device's timestamps, which OpenCL does not report. An enqueue call is
+ * bracketed by readings of the host's clocks; the command's QUEUED time, which the device reads
+ * during the call, must lie in the bracket of the clock that the device uses, if it uses one of
+ * them. */
 #include "opencl.h"
 
 #include <time.h>
 
-#define ENOUGH_VOTES      3u
-#define PATIENCE_VOTES    16u              /* two candidates left: clocks that agree */
-#define PATIENCE_BRACKETS 64u              /* all of them wide */
-#define NARROW_NS         INT64_C(5000000) /* a wider bracket excludes, but does not vote */
+/* Narrow brackets that decide for a single remaining candidate. */
+#define ENOUGH_VOTES 3u
+/* Then any candidate that is left will do: they agree. */
+#define MAX_VOTES 16u
+/* The same for wide brackets, which do not vote. */
+#define MAX_BRACKETS 64u
+/* A wider bracket excludes, but does not vote. */
+#define NARROW_NS INT64_C(5000000)
 
 static const clockid_t host_clocks[CO_CLOCK_COUNT] = {
     [CO_CLOCK_RAW] = CLOCK_MONOTONIC_RAW,
@@ -75,7 +80,8 @@ void co_clock_vote(co_clock *clock, const co_bracket *bracket, int64_t device_ns
         clock->votes++;
 }
 
-static void decide(co_clock *clock, uint32_t candidates)
+/* The first candidate by preference; without any the device has a clock of its own. */
+static void set_clock_state(co_clock *clock, uint32_t candidates)
 {
     clock->state = candidates ? CO_CLOCK_HOST : CO_CLOCK_DEVICE;
     for (int i = CO_CLOCK_COUNT; i-- > 0;) {
@@ -90,15 +96,15 @@ bool co_clock_decide(co_clock *clock, bool force)
 
     if (clock->state != CO_CLOCK_UNDECIDED)
         return true;
-    /* On a machine that never slept these two are one clock. */
+    /* On a machine that was never suspended these two clocks agree. */
     if (left & (1u << CO_CLOCK_MONOTONIC))
         left &= ~(1u << CO_CLOCK_BOOTTIME);
     if (!force && left) {
-        bool alone = (left & (left - 1)) == 0;
-        uint32_t need = alone ? ENOUGH_VOTES : PATIENCE_VOTES;
-        if (clock->votes < need && clock->brackets < PATIENCE_BRACKETS)
+        bool is_single = (left & (left - 1)) == 0;
+        uint32_t need = is_single ? ENOUGH_VOTES : MAX_VOTES;
+        if (clock->votes < need && clock->brackets < MAX_BRACKETS)
             return false;
     }
-    decide(clock, left);
+    set_clock_state(clock, left);
     return true;
 }

@@ -1,5 +1,6 @@
-/* A finished command becomes an activity. Until it is known which clock its device uses, it waits
- * with the others of the device. */
+/* Turns finished commands into activities. Until the clock of a device is known, its commands wait
+ * in the device's list. All work on a device's clock happens under its lock; once it has a host
+ * clock, delivery needs no lock. */
 #include "opencl.h"
 
 #include <stdlib.h>
@@ -11,12 +12,13 @@
 
 /* ---- one activity ---------------------------------------------------------------------------- */
 
-typedef struct metadata {
+typedef struct activity_metadata {
     KinetoPlugin_Metadata items[MAX_METADATA];
     uint32_t count;
-} metadata;
+} activity_metadata;
 
-static KinetoPlugin_Metadata *add(metadata *m, const char *key, int32_t type)
+/* The next item, to be filled; MAX_METADATA covers all that describe_work adds. */
+static KinetoPlugin_Metadata *add_metadata(activity_metadata *m, const char *key, int32_t type)
 {
     KinetoPlugin_Metadata *item = &m->items[m->count++];
 
@@ -24,53 +26,57 @@ static KinetoPlugin_Metadata *add(metadata *m, const char *key, int32_t type)
     return item;
 }
 
-static void add_int(metadata *m, const char *key, int64_t value)
+static void add_int_metadata(activity_metadata *m, const char *key, int64_t value)
 {
-    add(m, key, KINETO_PLUGIN_VALUE_INT)->i = value;
+    add_metadata(m, key, KINETO_PLUGIN_VALUE_INT)->i = value;
 }
 
-static void add_ints(metadata *m, const char *key, const int64_t *values, uint32_t count)
+static void add_ints_metadata(activity_metadata *m, const char *key, const int64_t *values,
+                              uint32_t count)
 {
-    KinetoPlugin_Metadata *item = add(m, key, KINETO_PLUGIN_VALUE_INTS);
+    KinetoPlugin_Metadata *item = add_metadata(m, key, KINETO_PLUGIN_VALUE_INTS);
 
     item->pointer = values;
     item->count = count;
 }
 
-static void describe(metadata *m, const co_work *work, int64_t duration_ns, bool bad)
+/* The arguments of the activity, under the keys of Kineto's GPU activities. */
+static void describe_work(activity_metadata *m, const co_work *work, int64_t duration_ns, bool bad)
 {
-    add_int(m, "device", work->device->index);
+    add_int_metadata(m, "device", work->device->index);
     if (work->context >= 0)
-        add_int(m, "context", work->context);
-    add_int(m, "stream", work->queue);
-    add_int(m, "queued", (int64_t)work->queued);
-    add_int(m, "submitted", (int64_t)work->submitted);
+        add_int_metadata(m, "context", work->context);
+    add_int_metadata(m, "stream", work->queue);
+    add_int_metadata(m, "queued", (int64_t)work->queued);
+    add_int_metadata(m, "submitted", (int64_t)work->submitted);
     if (work->dims) {
-        add_ints(m, "grid", work->global, work->dims);
+        add_ints_metadata(m, "grid", work->global, work->dims);
         if (work->has_local)
-            add_ints(m, "block", work->local, work->dims);
+            add_ints_metadata(m, "block", work->local, work->dims);
         if (work->has_offset)
-            add_ints(m, "global offset", work->offset, work->dims);
+            add_ints_metadata(m, "global offset", work->offset, work->dims);
     }
     if (work->bytes) {
-        add(m, "bytes", KINETO_PLUGIN_VALUE_UINT)->u = work->bytes;
+        add_metadata(m, "bytes", KINETO_PLUGIN_VALUE_UINT)->u = work->bytes;
         if (duration_ns > 0)
-            add(m, "memory bandwidth (GB/s)", KINETO_PLUGIN_VALUE_DOUBLE)->d =
+            add_metadata(m, "memory bandwidth (GB/s)", KINETO_PLUGIN_VALUE_DOUBLE)->d =
                 (double)work->bytes / (double)duration_ns;
     }
     if (bad)
-        add(m, "bad timestamps", KINETO_PLUGIN_VALUE_BOOL)->u = 1;
+        add_metadata(m, "bad timestamps", KINETO_PLUGIN_VALUE_BOOL)->u = 1;
 }
 
-static void emit(const KinetoPlugin_TraceBuilder *builder, const co_work *work, int32_t clock)
+/* Hands the activity to the host. An end before the start becomes a duration of 0 with a note. */
+static void emit_activity(const KinetoPlugin_TraceBuilder *builder, const co_work *work,
+                          int32_t clock)
 {
     int64_t start = (int64_t)work->start, end = (int64_t)work->end;
     bool bad = end < start;
-    metadata m = {.count = 0};
+    activity_metadata m = {.count = 0};
 
     if (bad)
         end = start;
-    describe(&m, work, end - start, bad);
+    describe_work(&m, work, end - start, bad);
     KinetoPlugin_Activity activity = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Activity, pMetadata),
         .event = {.unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId),
@@ -94,6 +100,7 @@ static void emit(const KinetoPlugin_TraceBuilder *builder, const co_work *work, 
 
 /* ---- the device's clock ---------------------------------------------------------------------- */
 
+/* A pair of device and host time from the driver, for the host's fit of the clock. */
 static void sample_timer(const KinetoPlugin_TraceBuilder *builder, co_device *device)
 {
     KinetoPlugin_TraceBuilderHandle *host = builder->pTraceBuilderHandle;
@@ -108,8 +115,9 @@ static void sample_timer(const KinetoPlugin_TraceBuilder *builder, co_device *de
                                   builder->hostTicks(host));
 }
 
-/* Number of the device's clock in this session, -1 if there is none. Under the device's lock. */
-static int32_t clock_of(const KinetoPlugin_TraceBuilder *builder, co_device *device)
+/* Number of the device's clock in this session, registered at its first use; -1: none. The caller
+ * holds the device's lock. */
+static int32_t get_device_clock(const KinetoPlugin_TraceBuilder *builder, co_device *device)
 {
     uint32_t session = co_session_current();
 
@@ -127,8 +135,10 @@ static int32_t clock_of(const KinetoPlugin_TraceBuilder *builder, co_device *dev
     return device->clock_number;
 }
 
-/* Where the driver reads both clocks at once, that is the better sample. */
-static void sample(const KinetoPlugin_TraceBuilder *builder, const co_work *work, int32_t clock)
+/* A pair of host and device time for the clock. If the driver can read both clocks at once, that is
+ * more exact than the bracket. */
+static void sample_device_clock(const KinetoPlugin_TraceBuilder *builder, const co_work *work,
+                                int32_t clock)
 {
     if (!work->bracket.used || !work->bracket.before_ticks || !work->bracket.after_ticks)
         return;
@@ -139,41 +149,46 @@ static void sample(const KinetoPlugin_TraceBuilder *builder, const co_work *work
                                       work->bracket.before_ticks, work->bracket.after_ticks);
 }
 
-static void hand_over(const KinetoPlugin_TraceBuilder *builder, const co_work *work)
+/* Delivers a command whose device's clock is decided. The caller holds the device's lock. */
+static void deliver_with_clock(const KinetoPlugin_TraceBuilder *builder, const co_work *work)
 {
     co_device *device = work->device;
-    int32_t clock = clock_of(builder, device);
+    int32_t clock = get_device_clock(builder, device);
 
     if (clock < 0) {
         co_count_lost(builder, CO_LOSS_NO_CLOCK);
         return;
     }
     if (device->clock.state == CO_CLOCK_DEVICE)
-        sample(builder, work, clock);
-    emit(builder, work, clock);
+        sample_device_clock(builder, work, clock);
+    emit_activity(builder, work, clock);
 }
 
-static void flush_held(const KinetoPlugin_TraceBuilder *builder, co_device *device)
+/* Delivers the commands that waited for the clock. The device's lock is held. */
+static void deliver_held_works(const KinetoPlugin_TraceBuilder *builder, co_device *device)
 {
     for (uint32_t i = 0; i < device->held_count; i++) {
         if (device->held[i].session == co_session_current())
-            hand_over(builder, &device->held[i]);
+            deliver_with_clock(builder, &device->held[i]);
     }
     device->held_count = 0;
     free(device->held);
     device->held = NULL;
 }
 
-static bool decide(const KinetoPlugin_TraceBuilder *builder, co_device *device, bool force)
+/* Decides the device's clock if possible (`force`: in any case) and delivers the held commands
+ * then. */
+static bool decide_clock(const KinetoPlugin_TraceBuilder *builder, co_device *device, bool force)
 {
     if (!co_clock_decide(&device->clock, force))
         return false;
     atomic_store(&device->clock_state, (int)device->clock.state);
-    flush_held(builder, device);
+    deliver_held_works(builder, device);
     return true;
 }
 
-static bool hold(co_device *device, const co_work *work)
+/* Keeps a command until the clock is decided. False: the list is full. */
+static bool hold_work(co_device *device, const co_work *work)
 {
     if (!device->held)
         device->held = calloc(MAX_HELD, sizeof *device->held);
@@ -183,21 +198,22 @@ static bool hold(co_device *device, const co_work *work)
     return true;
 }
 
-/* First commands of a device: their times tell which clock it has. */
-static void decide_or_hold(const KinetoPlugin_TraceBuilder *builder, const co_work *work)
+/* The first commands of a device: their times vote for its clock. */
+static void decide_clock_or_hold(const KinetoPlugin_TraceBuilder *builder, const co_work *work)
 {
     co_device *device = work->device;
 
     co_clock_vote(&device->clock, &work->bracket, (int64_t)work->queued, device->slack_ns);
-    if (decide(builder, device, false) || !hold(device, work)) {
-        (void)decide(builder, device, true);
-        hand_over(builder, work);
+    if (decide_clock(builder, device, false) || !hold_work(device, work)) {
+        (void)decide_clock(builder, device, true);
+        deliver_with_clock(builder, work);
     }
 }
 
 /* ---- delivery -------------------------------------------------------------------------------- */
 
-static bool read_times(co_work *work, cl_event event)
+/* False: the driver has no times for the event. */
+static bool read_command_times(co_work *work, cl_event event)
 {
     static const cl_profiling_info what[] = {CL_PROFILING_COMMAND_QUEUED,
                                              CL_PROFILING_COMMAND_SUBMIT,
@@ -213,19 +229,20 @@ static bool read_times(co_work *work, cl_event event)
     return work->start != 0 || work->end != 0;
 }
 
-static void deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work)
+/* Without the lock if the clock is a host clock, which never changes again. */
+static void deliver_work(const KinetoPlugin_TraceBuilder *builder, co_work *work)
 {
     co_device *device = work->device;
 
     if (atomic_load(&device->clock_state) == CO_CLOCK_HOST) {
-        emit(builder, work, co_clock_number(device->clock.host));
+        emit_activity(builder, work, co_clock_number(device->clock.host));
         return;
     }
     pthread_mutex_lock(&device->lock);
     if (device->clock.state == CO_CLOCK_UNDECIDED)
-        decide_or_hold(builder, work);
+        decide_clock_or_hold(builder, work);
     else
-        hand_over(builder, work);
+        deliver_with_clock(builder, work);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -240,10 +257,10 @@ void co_deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work, cl_even
         co_count_lost(builder, CO_LOSS_FAILED);
     else if (status > CL_COMPLETE)
         co_count_lost(builder, CO_LOSS_UNFINISHED);
-    else if (!read_times(work, event))
+    else if (!read_command_times(work, event))
         co_count_lost(builder, CO_LOSS_NO_TIMES);
     else
-        deliver(builder, work);
+        deliver_work(builder, work);
 }
 
 void co_deliver_held(void)
@@ -257,7 +274,7 @@ void co_deliver_held(void)
         co_device *device = co_device_at(i);
         pthread_mutex_lock(&device->lock);
         if (device->held_count)
-            (void)decide(builder, device, true);
+            (void)decide_clock(builder, device, true);
         pthread_mutex_unlock(&device->lock);
     }
     co_builder_leave();

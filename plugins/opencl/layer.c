@@ -1,5 +1,5 @@
-/* Entry points of the layer: the OpenCL loader calls these inside the program's first OpenCL call.
- */
+/* Entry points of the layer: the OpenCL loader calls them during the program's first OpenCL call
+ * (cl_loader_layers extension of Khronos). */
 #include "opencl.h"
 
 #include <limits.h>
@@ -12,8 +12,9 @@ cl_icd_dispatch co_next;
 
 static cl_icd_dispatch layer_table;
 
-/* In the child the threads are gone, and with them who would have finished our work. */
-static void after_fork(void)
+/* After a fork the child has none of the driver's threads: commands of the parent never finish
+ * there. */
+static void reset_layer_in_child(void)
 {
     co_profiler_after_fork();
     co_devices_after_fork();
@@ -21,7 +22,9 @@ static void after_fork(void)
     co_commands_after_fork();
 }
 
-static cl_int answer(const void *value, size_t size, size_t room, void *out, size_t *size_ret)
+/* Answers an information query in the way of OpenCL: value, size, or both. */
+static cl_int answer_layer_query(const void *value, size_t size, size_t room, void *out,
+                                 size_t *size_ret)
 {
     if (out && room < size)
         return CL_INVALID_VALUE;
@@ -42,23 +45,24 @@ KINETO_API CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info param_na
 
     switch (param_name) {
     case CL_LAYER_API_VERSION:
-        return answer(&version, sizeof version, param_value_size, param_value,
-                      param_value_size_ret);
+        return answer_layer_query(&version, sizeof version, param_value_size, param_value,
+                                  param_value_size_ret);
     case CL_LAYER_NAME:
-        return answer(name, sizeof name, param_value_size, param_value, param_value_size_ret);
+        return answer_layer_query(name, sizeof name, param_value_size, param_value,
+                                  param_value_size_ret);
     default:
         return CL_INVALID_VALUE;
     }
 }
 
-/* Calls of the program go through our table from here on. A loader may close itself and start the
- * layer again. */
-static void start_layer(void)
+/* From here on the program's calls go through our table. A loader may close itself and start the
+ * layer again: that has no effect. */
+static void start_opencl_layer(void)
 {
     if (!co_profiler_begin())
         return;
-    (void)pthread_atfork(NULL, NULL, after_fork);
-    /* Not a destructor: those run when the drivers' own may already have run. */
+    (void)pthread_atfork(NULL, NULL, reset_layer_in_child);
+    /* atexit rather than a destructor: the drivers' destructors may run before ours. */
     (void)atexit(co_profiler_at_exit);
     co_profiler_register();
 }
@@ -73,7 +77,7 @@ KINETO_API CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
 
     if (!target_dispatch || !num_entries_ret || !layer_dispatch_ret)
         return CL_INVALID_VALUE;
-    /* A loader older than our headers has a shorter table: what it lacks stays NULL, and is not
+    /* A loader older than our headers has a shorter table: entries beyond it stay NULL and are not
      * wrapped. */
     memset(&co_next, 0, sizeof co_next);
     memcpy(&co_next, target_dispatch, entries * sizeof(void *));
@@ -82,7 +86,7 @@ KINETO_API CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
     co_queues_install(&layer_table);
     *num_entries_ret = (cl_uint)entries;
     *layer_dispatch_ret = &layer_table;
-    start_layer();
+    start_opencl_layer();
     return CL_SUCCESS;
 }
 
@@ -101,20 +105,22 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(
     return clInitLayer(num_entries, target_dispatch, num_entries_ret, layer_dispatch_ret);
 }
 
-/* The loader closes the drivers next: what has completed is delivered while they are still there. */
+/* The loader closes the drivers next: completed commands are delivered while they are still
+ * loaded. */
 CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
 {
     co_profiler_at_exit();
     return CL_SUCCESS;
 }
 
-/* ---- a layer that was asked for and never started ------------------------------------------------ */
+/* ---- a layer that was requested and never started -------------------------------------------- */
 
-/** Has a loader started the layer in this process? For `ckineto doctor`. */
+/** 1 if a loader has started the layer in this process. For `ckineto doctor`. */
 KINETO_API int ckineto_opencl_started(void);
 int ckineto_opencl_started(void) { return co_profiler_has_begun(); }
 
-static int find_loader(struct dl_phdr_info *info, size_t size, void *path)
+/* Callback of dl_iterate_phdr: stores the path of the OpenCL loader. */
+static int find_loader_path(struct dl_phdr_info *info, size_t size, void *path)
 {
     (void)size;
     if (!info->dlpi_name || !strstr(info->dlpi_name, "/libOpenCL.so"))
@@ -123,17 +129,18 @@ static int find_loader(struct dl_phdr_info *info, size_t size, void *path)
     return 1;
 }
 
-/* A loader that opens layers does so in the program's first call of OpenCL, and keeps only those that
- * have the entry points it wants: then nothing of OpenCL was recorded. */
+/* At unload: a loader opens layers in the program's first OpenCL call and drops those without the
+ * entry points that it needs. Then no OpenCL call was recorded, which the ledger must show. */
 __attribute__((destructor)) static void report_never_started(void)
 {
     char path[PATH_MAX] = "the OpenCL loader", detail[PATH_MAX + 128];
 
     if (co_profiler_is_known())
         return;
-    (void)dl_iterate_phdr(find_loader, path);
+    (void)dl_iterate_phdr(find_loader_path, path);
     snprintf(detail, sizeof detail,
-             "%s opened ckineto's layer and did not start it: 'ckineto doctor' tries it", path);
+             "%s opened ckineto's layer and did not start it; run 'ckineto doctor' to test it",
+             path);
     (void)kineto_ledger_add("OpenCL", "a layer that was asked for and never started", 1, true,
                             detail);
 }

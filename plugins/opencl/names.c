@@ -1,5 +1,5 @@
-/* Names of kernels: a table of bytes that only grows, so that a name outlives its kernel. Keyed by
- * the bytes, never by the handle: drivers give handles out again. */
+/* Names of kernels: an append-only lock-free hash table of texts, so that a name outlives its
+ * kernel. Keyed by the text, not by the handle, because drivers reuse handles. */
 #include "opencl.h"
 
 #include <stdlib.h>
@@ -10,16 +10,16 @@
 #define STACK_BYTES    512u
 #define MAX_NAME_BYTES (UINT32_C(1) << 20)
 
-static _Atomic(co_name *) slots[SLOTS];
+static _Atomic(co_name *) name_slots[SLOTS];
 
-static const co_name *nameless(void)
+static const co_name *get_empty_name(void)
 {
     static co_name none;
 
     return &none;
 }
 
-static uint64_t hash_of(const char *s, size_t size)
+static uint64_t hash_name_bytes(const char *s, size_t size)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
@@ -28,7 +28,8 @@ static uint64_t hash_of(const char *s, size_t size)
     return h ^ h >> 29;
 }
 
-static co_name *make(const char *s, uint32_t size, uint64_t hash)
+/* NULL: out of memory. */
+static co_name *create_kernel_name(const char *s, uint32_t size, uint64_t hash)
 {
     co_name *name = malloc(sizeof *name + size + 1);
 
@@ -41,37 +42,39 @@ static co_name *make(const char *s, uint32_t size, uint64_t hash)
     return name;
 }
 
-static bool is(const co_name *name, const char *s, uint32_t size, uint64_t hash)
+static bool is_kernel_name(const co_name *name, const char *s, uint32_t size, uint64_t hash)
 {
     return name->hash == hash && name->size == size && memcmp(name->bytes, s, size) == 0;
 }
 
-static const co_name *intern(const char *s, uint32_t size)
+/* The entry of a text, added if there is none; the empty name if out of memory or slots. */
+static const co_name *intern_kernel_name(const char *s, uint32_t size)
 {
-    uint64_t hash = hash_of(s, size);
+    uint64_t hash = hash_name_bytes(s, size);
     co_name *fresh = NULL;
 
     for (uint32_t probe = 0; probe < MAX_PROBES; probe++) {
-        _Atomic(co_name *) *slot = &slots[(hash + probe) % SLOTS];
+        _Atomic(co_name *) *slot = &name_slots[(hash + probe) % SLOTS];
         co_name *there = atomic_load_explicit(slot, memory_order_acquire);
         if (!there) {
-            if (!fresh && !(fresh = make(s, size, hash)))
+            if (!fresh && !(fresh = create_kernel_name(s, size, hash)))
                 break;
             if (atomic_compare_exchange_strong(slot, &there, fresh))
                 return fresh;
         }
-        if (is(there, s, size, hash)) {
+        if (is_kernel_name(there, s, size, hash)) {
             free(fresh);
             return there;
         }
     }
     free(fresh);
-    return nameless();
+    return get_empty_name();
 }
 
-static const co_name *long_name(cl_kernel kernel)
+/* For names that do not fit on the stack: asks for the size first. */
+static const co_name *get_long_kernel_name(cl_kernel kernel)
 {
-    const co_name *name = nameless();
+    const co_name *name = get_empty_name();
     size_t size = 0;
     char *text;
 
@@ -79,7 +82,7 @@ static const co_name *long_name(cl_kernel kernel)
         size == 0 || size > MAX_NAME_BYTES || !(text = calloc(1, size)))
         return name;
     if (co_next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, size, text, NULL) == CL_SUCCESS)
-        name = intern(text, (uint32_t)strnlen(text, size));
+        name = intern_kernel_name(text, (uint32_t)strnlen(text, size));
     free(text);
     return name;
 }
@@ -91,6 +94,6 @@ const co_name *co_kernel_name(cl_kernel kernel)
     text[0] = '\0';
     if (co_next.clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof text, text, NULL) !=
         CL_SUCCESS)
-        return long_name(kernel);
-    return intern(text, (uint32_t)strnlen(text, sizeof text));
+        return get_long_kernel_name(kernel);
+    return intern_kernel_name(text, (uint32_t)strnlen(text, sizeof text));
 }

@@ -1,15 +1,15 @@
-/* The OpenCL source: a layer that the OpenCL loader puts under a program's calls, and a profiler
- * plug-in that delivers what the devices did.
+/* The OpenCL source: a layer that the OpenCL loader inserts below a program's calls, and a profiler
+ * plug-in that delivers the devices' activities.
  *
  *   layer.c     entry points, the dispatch table
  *   calls.c     the wrapped calls, generated from calls.def
- *   queues.c    queues and events as the program must see them
+ *   queues.c    queues and events, and how the program sees them
  *   devices.c   devices: numbers, properties, rows of the trace
  *   commands.c  commands between enqueue and completion
- *   deliver.c   a finished command → an activity
- *   clocks.c    which clock a device's timestamps are
+ *   deliver.c   turning finished commands into activities
+ *   clocks.c    finding the clock of a device's timestamps
  *   names.c     names of kernels
- *   profiler.c  the plug-in interface, the recording session, counts
+ *   profiler.c  the plug-in interface, the recording session, counts of losses
  */
 #ifndef CO_OPENCL_H
 #define CO_OPENCL_H
@@ -31,15 +31,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** What lies below this layer; set once, before any wrapper can run. */
+/** The functions below this layer; set once, before any wrapper can run. */
 extern cl_icd_dispatch co_next;
 
 #define CO_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- clocks.c ----------------------------------------------------------------------------------
- */
+/* ---- clocks.c -------------------------------------------------------------------------------- */
 
-/* Host clocks that a device may turn out to use, in order of preference. */
+/* Host clocks that a device may use for its timestamps, in order of preference. */
 typedef enum co_host_clock {
     CO_CLOCK_RAW,
     CO_CLOCK_MONOTONIC,
@@ -48,16 +47,18 @@ typedef enum co_host_clock {
     CO_CLOCK_COUNT
 } co_host_clock;
 
-/* Readings around a moment at which the device reads its own clock. */
+/* Readings of the host's clocks before and after a moment at which the device reads its own. */
 typedef struct co_bracket {
     bool used;
     int64_t before_ns[CO_CLOCK_COUNT], after_ns[CO_CLOCK_COUNT];
-    uint64_t before_ticks, after_ticks; /* the host's recording clock, 0 if unknown */
+    /* The host's recording clock, 0 if unknown. */
+    uint64_t before_ticks, after_ticks;
 } co_bracket;
 
 typedef enum co_clock_state { CO_CLOCK_UNDECIDED, CO_CLOCK_HOST, CO_CLOCK_DEVICE } co_clock_state;
 
-/* What is known of one device's clock. The owner locks. */
+/* The state of finding one device's clock: UNDECIDED until enough brackets were seen, then HOST or
+ * DEVICE for good. Guarded by the device's lock. */
 typedef struct co_clock {
     co_clock_state state;
     co_host_clock host;  /* state HOST */
@@ -67,7 +68,7 @@ typedef struct co_clock {
 } co_clock;
 
 void co_clock_init(co_clock *clock);
-/** Take a bracket into account: device_ns was read inside it, give or take slack_ns. */
+/** Count a bracket: device_ns was read inside it, with an error of up to slack_ns. */
 void co_clock_vote(co_clock *clock, const co_bracket *bracket, int64_t device_ns, int64_t slack_ns);
 /** Decide if the votes suffice, or (force) as well as they allow. True once decided. */
 bool co_clock_decide(co_clock *clock, bool force);
@@ -77,15 +78,15 @@ int64_t co_now_ns(int clock_id);
 void co_bracket_open(co_bracket *bracket, const KinetoPlugin_TraceBuilder *builder);
 void co_bracket_close(co_bracket *bracket, const KinetoPlugin_TraceBuilder *builder);
 
-/* ---- devices.c ---------------------------------------------------------------------------------
- */
+/* ---- devices.c ------------------------------------------------------------------------------- */
 #define CO_MAX_DEVICES 64
 
 struct co_work;
 
 typedef struct co_device {
     cl_device_id handle;
-    int32_t index; /* over all platforms, in order of first sight */
+    /* Over all platforms, in the order of first use. */
+    int32_t index;
     cl_device_type type;
     int64_t slack_ns; /* resolution of its profiling timer */
     bool has_timer;   /* clGetDeviceAndHostTimer works */
@@ -93,18 +94,21 @@ typedef struct co_device {
     uint64_t memory_bytes, max_alloc_bytes, local_bytes, work_group;
     uint32_t units, clock_mhz;
 
-    atomic_int clock_state;      /* copy of clock.state for readers without the lock */
+    /* Copy of clock.state for readers without the lock. */
+    atomic_int clock_state;
     atomic_llong next_sample_ns; /* CLOCK_MONOTONIC; state DEVICE */
-    pthread_mutex_t lock;        /* all below */
+    pthread_mutex_t lock;        /* guards all below */
     co_clock clock;
-    uint32_t clock_session; /* session in which clock_number was registered */
+    /* Session in which clock_number was registered. */
+    uint32_t clock_session;
     int32_t clock_number;
-    struct co_work *held; /* finished before the clock was known */
+    /* Commands that finished before the clock was known. */
+    struct co_work *held;
     uint32_t held_count;
     int32_t next_queue;
 } co_device;
 
-/** The device of this handle, made known on first sight; NULL if the table is full. */
+/** The device of a handle, added at its first use; NULL: the table is full. */
 co_device *co_device_of(cl_device_id handle);
 uint32_t co_device_count(void);
 co_device *co_device_at(uint32_t index);
@@ -112,31 +116,34 @@ co_device *co_device_at(uint32_t index);
 void co_device_announce(const KinetoPlugin_TraceBuilder *builder, const co_device *device);
 void co_devices_after_fork(void);
 
-/* ---- queues.c ----------------------------------------------------------------------------------
- */
+/* ---- queues.c -------------------------------------------------------------------------------- */
 
+/* A slot of the table of queues. The handle is written last. */
 typedef struct co_queue {
-    _Atomic(cl_command_queue) handle; /* NULL: slot never used. Slots are never given back */
+    /* NULL: slot never used. Slots never become free again. */
+    _Atomic(cl_command_queue) handle;
     co_device *device;
     int32_t number;  /* per device */
-    int32_t context; /* small number */
+    int32_t context; /* number in the order of first use; -1: too many contexts */
     bool timed;      /* its events have timestamps */
     bool out_of_order;
-    atomic_bool asked;          /* the program itself asked for profiling */
-    bool has_array;             /* made by clCreateCommandQueueWithProperties with properties */
-    cl_queue_properties *array; /* as the program gave them */
+    /* The program itself asked for profiling. */
+    atomic_bool asked;
+    /* Created by clCreateCommandQueueWithProperties with properties. */
+    bool has_array;
+    cl_queue_properties *array; /* the program's own properties */
     uint32_t array_count;
-    atomic_int references; /* the program's own; 0: gone, unless events keep it */
+    /* The program's; 0: released, although events may keep it alive. */
+    atomic_int references;
 } co_queue;
 
-/** The queue of this handle; one made behind the layer's back is looked at now. NULL: unknown. */
+/** The queue of a handle; a queue that was created past the layer is added now. NULL: unknown. */
 co_queue *co_queue_of(cl_command_queue handle);
 /** Describe all queues of all devices to the host. */
 void co_queues_announce(const KinetoPlugin_TraceBuilder *builder);
 void co_queues_after_fork(void);
 
-/* ---- names.c -----------------------------------------------------------------------------------
- */
+/* ---- names.c --------------------------------------------------------------------------------- */
 
 typedef struct co_name {
     uint64_t hash;
@@ -144,13 +151,13 @@ typedef struct co_name {
     char bytes[];
 } co_name;
 
-/** Name of a kernel, valid for ever. Asked each time: kernel handles are reused. Never NULL. */
+/** Name of a kernel, valid forever; never NULL. Not cached by handle, because drivers reuse
+ * handles. */
 const co_name *co_kernel_name(cl_kernel kernel);
 
-/* ---- commands.c --------------------------------------------------------------------------------
- */
+/* ---- commands.c ------------------------------------------------------------------------------ */
 
-/* A command, and later its activity. */
+/* A command, and all that its activity needs. */
 typedef struct co_work {
     int32_t type; /* KinetoPlugin_ProfileEventType */
     uint32_t correlation_id;
@@ -167,7 +174,7 @@ typedef struct co_work {
     co_bracket bracket;
 } co_work;
 
-/* Why a command is missing from the trace: X(NAME, words). */
+/* Reasons why a command is missing from the trace: X(NAME, text). */
 #define CO_LOSS_MAP(X)                                                                             \
     X(UNTIMED_QUEUE, "queue without profiling")                                                    \
     X(TOO_MANY, "too many commands in flight")                                                     \
@@ -190,43 +197,44 @@ typedef struct co_command co_command;
 typedef struct co_launch {
     kineto_range range;
     co_command *command; /* NULL: not timed */
-    co_loss lost;        /* why not, to be counted if the call succeeds; CO_LOSS_COUNT: no loss */
-    cl_event own;        /* where the program asked for no event */
+    co_loss lost;        /* why not, counted if the call succeeds; CO_LOSS_COUNT: not a loss */
+    cl_event own;        /* the event, if the program requested none */
 } co_launch;
 
-/** Right before the call. Replaces *event by the launch's own if the program asked for none. */
+/** To be called right before the enqueue call. Replaces *event by the launch's own if the program
+ * requested none. */
 void co_launch_begin(co_launch *launch, kineto_site *site, cl_command_queue queue, int32_t type,
                      cl_event **event);
-/** Right after it. @return what to describe the command in, then co_launch_submit; NULL: nothing
- *  to do. */
+/** To be called right after the enqueue call. @return the work to describe, followed by
+ * co_launch_submit; NULL: nothing to do. */
 co_work *co_launch_end(co_launch *launch, cl_int status, cl_event *event);
 void co_launch_submit(co_launch *launch);
 
-#define CO_DRAIN_BLIND (-1) /* the drivers may be gone: count everything as lost */
+/* The drivers may be unloaded: count everything as lost. */
+#define CO_DRAIN_BLIND (-1)
 
-/** Deliver what is finished. Waits up to wait_ms for the rest, then counts it as lost. */
+/** Deliver finished commands; wait up to wait_ms for the others, then count them as lost. */
 void co_commands_drain(int wait_ms);
-/** Deliver what is finished, leave the rest. */
+/** Deliver finished commands, leave the others. */
 void co_commands_collect(void);
-/** How many references to this event of the program are ours? */
+/** The number of references to an event of the program that this layer holds. */
 uint32_t co_commands_hold(cl_event event);
 void co_commands_after_fork(void);
 
-/* ---- deliver.c ---------------------------------------------------------------------------------
- */
+/* ---- deliver.c ------------------------------------------------------------------------------- */
 
-#define CO_STATUS_NO_CALLBACK (-9999) /* not a status of OpenCL: nobody will tell us */
+/* Not a status of OpenCL: no callback could be set. */
+#define CO_STATUS_NO_CALLBACK (-9999)
 
-/** A command has ended: read its times and hand it over, or keep it until the clock is known. */
+/** A command has ended: read its times and deliver it, or keep it until the clock is known. */
 void co_deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work, cl_event event,
                 cl_int status);
-/** Hand over what waits for the clock of any device, deciding now. */
+/** Decide all clocks now and deliver the commands that wait for them. */
 void co_deliver_held(void);
 
-/* ---- profiler.c --------------------------------------------------------------------------------
- */
+/* ---- profiler.c ------------------------------------------------------------------------------ */
 
-/** True while somebody wants something: the one test of a wrapper that is off. */
+/** True while a session takes up commands: with kineto_enabled the only test of an idle wrapper. */
 extern atomic_bool co_active;
 static inline bool co_watching(void)
 {
@@ -234,10 +242,10 @@ static inline bool co_watching(void)
            atomic_load_explicit(&co_active, memory_order_relaxed);
 }
 
-/** The host's builder, or NULL. Not NULL: leave soon, do not block in between. */
+/** The host's builder, or NULL. If not NULL, call co_builder_leave soon and do not block before. */
 const KinetoPlugin_TraceBuilder *co_builder_enter(void);
 void co_builder_leave(void);
-/** May a command of this type be taken up now? Gives the session's number, 0: no. */
+/** The number of the session that takes up commands of this type now; 0: none does. */
 uint32_t co_session_wants(int32_t type);
 /** The session that takes commands up or is being drained; call inside enter and leave. */
 uint32_t co_session_current(void);
@@ -248,18 +256,17 @@ void co_count_lost(const KinetoPlugin_TraceBuilder *builder, co_loss why);
 
 /** Register with the host of this process, once. */
 void co_profiler_register(void);
-/** A loader starts the layer. @return true the first time in this process. */
+/** To be called when a loader starts the layer. @return true the first time in this process. */
 bool co_profiler_begin(void);
 bool co_profiler_has_begun(void);
-/** Has a loader started the layer, or a host opened the library as a plug-in? */
+/** True if a loader has started the layer or a host has opened the library as a plug-in. */
 bool co_profiler_is_known(void);
-/** The process ends, or the loader closes the drivers: deliver what is finished. Once, until the
- *  layer begins again. */
+/** The process ends, or the loader closes the drivers: deliver finished commands. Has an effect
+ * once, until the layer begins again. */
 void co_profiler_at_exit(void);
 void co_profiler_after_fork(void);
 
-/* ---- calls.c, queues.c: entries of the dispatch table -------------------------------------------
- */
+/* ---- calls.c, queues.c: entries of the dispatch table ---------------------------------------- */
 void co_calls_install(cl_icd_dispatch *table);
 void co_queues_install(cl_icd_dispatch *table);
 #endif

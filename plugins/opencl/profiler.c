@@ -1,4 +1,6 @@
-/* The plug-in: one session at a time, delivering as commands finish. */
+/* The plug-in interface: one session at a time, which delivers commands as they finish. Callbacks
+ * of drivers may run at any moment, so that the builder is entered and left by count
+ * (co_builder_enter), and stop waits until no thread is inside. */
 #include "opencl.h"
 
 #include "../common/profiler.h"
@@ -10,7 +12,7 @@
 
 #define DRAIN_AT_STOP_MS 100
 
-static const int32_t supported[] = {
+static const int32_t supported_types[] = {
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
@@ -24,13 +26,15 @@ struct KinetoPlugin_ProfilerHandle {
 
 static KinetoPlugin_ProfilerHandle profiler;
 static atomic_bool registered;
-static atomic_bool begun; /* a loader has started the layer */
-static atomic_uint sessions; /* number of the current one, from 1 */
-static atomic_bool accepting;
-static atomic_bool ending; /* the process is past its exit handlers */
-static _Atomic(const KinetoPlugin_TraceBuilder *) live;
-static atomic_uint readers; /* threads that may be inside the builder */
-static atomic_uint types;   /* what is taken up now */
+static atomic_bool begun;     /* a loader has started the layer */
+static atomic_uint sessions;  /* number of the current one, from 1 */
+static atomic_bool accepting; /* commands that were taken up may still be submitted */
+static atomic_bool ending;    /* the process is past its exit handlers */
+static _Atomic(const KinetoPlugin_TraceBuilder *) live_builder;
+/* Threads that may be inside the builder. */
+static atomic_uint builder_users;
+/* Bits of the types that are taken up now. */
+static atomic_uint types;
 static atomic_ullong losses[CO_LOSS_COUNT];
 
 atomic_bool co_active;
@@ -39,23 +43,24 @@ atomic_bool co_active;
 
 const KinetoPlugin_TraceBuilder *co_builder_enter(void)
 {
-    if (!atomic_load_explicit(&live, memory_order_relaxed))
+    if (!atomic_load_explicit(&live_builder, memory_order_relaxed))
         return NULL;
-    atomic_fetch_add(&readers, 1);
-    const KinetoPlugin_TraceBuilder *builder = atomic_load(&live);
+    atomic_fetch_add(&builder_users, 1);
+    const KinetoPlugin_TraceBuilder *builder = atomic_load(&live_builder);
     if (!builder)
-        atomic_fetch_sub(&readers, 1);
+        atomic_fetch_sub(&builder_users, 1);
     return builder;
 }
 
-void co_builder_leave(void) { atomic_fetch_sub_explicit(&readers, 1, memory_order_release); }
+void co_builder_leave(void) { atomic_fetch_sub_explicit(&builder_users, 1, memory_order_release); }
 
-/* Nobody inside any more? Nothing blocks in there, but a thread may be descheduled. */
-static void wait_for_readers(void)
+/* Waits until no thread is inside the builder. Nothing blocks in there, but a thread may be
+ * descheduled: after a second it is given up. */
+static void wait_for_builder_users(void)
 {
     int64_t limit = co_now_ns(CLOCK_MONOTONIC) + INT64_C(1000000000);
 
-    while (atomic_load(&readers) && co_now_ns(CLOCK_MONOTONIC) < limit)
+    while (atomic_load(&builder_users) && co_now_ns(CLOCK_MONOTONIC) < limit)
         sched_yield();
 }
 
@@ -72,7 +77,9 @@ uint32_t co_session_wants(int32_t type)
                                                                           : 0;
 }
 
-static void count(const KinetoPlugin_TraceBuilder *builder, uint64_t requested, uint64_t dropped)
+/* Tells the host how many activities were requested or dropped. */
+static void add_activity_counts(const KinetoPlugin_TraceBuilder *builder, uint64_t requested,
+                                uint64_t dropped)
 {
     KinetoPlugin_Counts counts = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Counts, dropped),
@@ -83,16 +90,19 @@ static void count(const KinetoPlugin_TraceBuilder *builder, uint64_t requested, 
     (void)builder->addCounts(builder->pTraceBuilderHandle, &counts);
 }
 
-void co_count_requested(const KinetoPlugin_TraceBuilder *builder) { count(builder, 1, 0); }
+void co_count_requested(const KinetoPlugin_TraceBuilder *builder)
+{
+    add_activity_counts(builder, 1, 0);
+}
 
 void co_count_lost(const KinetoPlugin_TraceBuilder *builder, co_loss why)
 {
     atomic_fetch_add(&losses[why], 1);
-    count(builder, 0, 1);
+    add_activity_counts(builder, 0, 1);
 }
 
-/* The ledger has one number for what a source lost; the header says why. */
-static void explain_losses(const KinetoPlugin_TraceBuilder *builder)
+/* The ledger has one number for all losses of a source; the header has the reasons. */
+static void write_loss_reasons(const KinetoPlugin_TraceBuilder *builder)
 {
     static const char *const words[] = {
 #define CO_X(name, text) text,
@@ -114,21 +124,22 @@ static void explain_losses(const KinetoPlugin_TraceBuilder *builder)
     }
 }
 
-/* Deliver what there is, count what there is not. */
-static void settle(int wait_ms)
+/* Delivers all finished commands and counts the others. */
+static void finish_deliveries(int wait_ms)
 {
     co_commands_drain(wait_ms);
     co_deliver_held();
     const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
     if (builder) {
-        explain_losses(builder);
+        write_loss_reasons(builder);
         co_builder_leave();
     }
 }
 
 /* ---- interface ------------------------------------------------------------------------------- */
 
-static int create(KinetoPlugin_ProfilerCreate_Params *params)
+/* One session at a time; several hosts may try. */
+static int create_opencl_session(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;
 
@@ -140,7 +151,7 @@ static int create(KinetoPlugin_ProfilerCreate_Params *params)
     return 0;
 }
 
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
+static int destroy_opencl_session(KinetoPlugin_ProfilerDestroy_Params *params)
 {
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle) ||
         params->pProfilerHandle != &profiler)
@@ -149,22 +160,23 @@ static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
     return 0;
 }
 
-static int query(KinetoPlugin_ProfilerQuery_Params *params)
+static int query_opencl(KinetoPlugin_ProfilerQuery_Params *params)
 {
-    return plugin_query(params, "OpenCL", "opencl", supported, CO_COUNT(supported));
+    return plugin_query(params, "OpenCL", "opencl", supported_types, CO_COUNT(supported_types));
 }
 
-static int start(KinetoPlugin_ProfilerStart_Params *params)
+/* The order matters: the builder is published before commands may be taken up. */
+static int start_opencl_session(KinetoPlugin_ProfilerStart_Params *params)
 {
     const KinetoPlugin_TraceBuilder *builder = plugin_live_builder(params);
 
-    if (!builder || params->pProfilerHandle != &profiler || atomic_load(&live))
+    if (!builder || params->pProfilerHandle != &profiler || atomic_load(&live_builder))
         return -1;
     for (size_t i = 0; i < CO_LOSS_COUNT; i++)
         atomic_store(&losses[i], 0);
     if (atomic_fetch_add(&sessions, 1) + 1 == 0)
         atomic_store(&sessions, 1);
-    atomic_store(&live, builder);
+    atomic_store(&live_builder, builder);
     co_queues_announce(builder);
     atomic_store(&accepting, true);
     atomic_store(&types, profiler.types);
@@ -172,63 +184,64 @@ static int start(KinetoPlugin_ProfilerStart_Params *params)
     return 0;
 }
 
-static int stop(KinetoPlugin_ProfilerStop_Params *params)
+/* The reverse order: no new commands, then wait for threads inside, then drain. */
+static int stop_opencl_session(KinetoPlugin_ProfilerStop_Params *params)
 {
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) ||
-        params->pProfilerHandle != &profiler || !atomic_load(&live))
+        params->pProfilerHandle != &profiler || !atomic_load(&live_builder))
         return -1;
     atomic_store(&co_active, false);
     atomic_store(&types, 0);
     atomic_store(&accepting, false);
-    /* After this every command that was taken up is in the table. */
-    wait_for_readers();
-    settle(atomic_load(&ending) ? CO_DRAIN_BLIND : DRAIN_AT_STOP_MS);
-    atomic_store(&live, NULL);
-    wait_for_readers();
+    /* After this every command that was taken up is in the table of commands. */
+    wait_for_builder_users();
+    finish_deliveries(atomic_load(&ending) ? CO_DRAIN_BLIND : DRAIN_AT_STOP_MS);
+    atomic_store(&live_builder, NULL);
+    wait_for_builder_users();
     return 0;
 }
 
-/* Everything is delivered as it finishes; somebody wants what there is now: no callback may be late
- * for that, and no clock undecided. */
-static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
+/* Commands are delivered as they finish, but the host wants a snapshot now: collects those whose
+ * callback is late and decides the clocks. */
+static int process_opencl_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
 {
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder) ||
         params->pProfilerHandle != &profiler)
         return -1;
-    if (atomic_load(&live) && !atomic_load(&ending)) {
+    if (atomic_load(&live_builder) && !atomic_load(&ending)) {
         co_commands_collect();
         co_deliver_held();
     }
     return 0;
 }
 
-/* Paused: commands that were taken up are still delivered. */
-static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *params)
+/* While paused, commands that were taken up are still delivered. */
+static int toggle_opencl_session(KinetoPlugin_ProfilerToggleCollection_Params *params)
 {
     if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) ||
-        params->pProfilerHandle != &profiler || !atomic_load(&live))
+        params->pProfilerHandle != &profiler || !atomic_load(&live_builder))
         return -1;
     atomic_store(&types, params->enable ? profiler.types : 0);
     atomic_store(&co_active, params->enable != 0);
     return 0;
 }
 
-static const KinetoPlugin_ProfilerInterface interface = {
+static const KinetoPlugin_ProfilerInterface opencl_interface = {
     .unpaddedStructSize =
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerToggleCollection),
-    .profilerCreate = create,
-    .profilerDestroy = destroy,
-    .profilerQuery = query,
-    .profilerStart = start,
-    .profilerStop = stop,
-    .profilerProcessEvents = process_events,
-    .profilerToggleCollection = toggle,
+    .profilerCreate = create_opencl_session,
+    .profilerDestroy = destroy_opencl_session,
+    .profilerQuery = query_opencl,
+    .profilerStart = start_opencl_session,
+    .profilerStop = stop_opencl_session,
+    .profilerProcessEvents = process_opencl_events,
+    .profilerToggleCollection = toggle_opencl_session,
 };
 
 KINETO_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
 
-/* Called by ourselves when the loader makes us a layer, or by a host that loads plug-ins from a
- * directory; either may come first, and one profiler is enough. */
+/* Called by this library when a loader starts the layer, or by a host that loads plug-ins from a
+ * directory; either may come first, and only the first one registers. */
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
     bool before = false;
@@ -237,7 +250,7 @@ int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
         return -1;
     if (!atomic_compare_exchange_strong(&registered, &before, true))
         return 0;
-    int status = registry->registerProfiler(registry->pRegistryHandle, &interface);
+    int status = registry->registerProfiler(registry->pRegistryHandle, &opencl_interface);
     if (status != 0)
         atomic_store(&registered, false);
     return status;
@@ -261,19 +274,19 @@ bool co_profiler_has_begun(void) { return atomic_load(&begun); }
 
 bool co_profiler_is_known(void) { return atomic_load(&begun) || atomic_load(&registered); }
 
-/* No waiting: the program wants to end. What still runs is counted. */
+/* Does not wait, since the program is ending: commands that still run are counted as lost. */
 void co_profiler_at_exit(void)
 {
     if (atomic_load(&ending))
         return;
-    if (atomic_load(&live))
-        settle(0);
+    if (atomic_load(&live_builder))
+        finish_deliveries(0);
     atomic_store(&ending, true);
 }
 
 void co_profiler_after_fork(void)
 {
-    atomic_store(&readers, 0);
+    atomic_store(&builder_users, 0);
     for (size_t i = 0; i < CO_LOSS_COUNT; i++)
         atomic_store(&losses[i], 0);
 }

@@ -1,5 +1,6 @@
-/* Queues and events. Every queue is made with profiling, so that its commands have timestamps; the
- * program is told what it asked for, and sees none of our references to its events. */
+/* Queues and events. Every queue is created with profiling, so that its commands have timestamps.
+ * The program sees the properties that it requested itself, and none of our references to its
+ * events. The table is read without a lock and written under queues_lock. */
 #include "opencl.h"
 
 #include <sched.h>
@@ -7,29 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS         4096u
-#define MAX_PROBES    128u
-#define MAX_PAIRS     32u
-#define MAX_CONTEXTS  256u
-#define FRESH_NUMBERS 64 /* from here on numbers of queues that are gone are given out again */
+#define SLOTS        4096u
+#define MAX_PROBES   128u
+#define MAX_PAIRS    32u
+#define MAX_CONTEXTS 256u
+/* From this number on, those of released queues are reused. */
+#define FRESH_NUMBERS 64
 
 static co_queue queues[SLOTS];
 static cl_context contexts[MAX_CONTEXTS];
 static uint32_t context_count;
 static pthread_mutex_t queues_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- table -------------------------------------------------------------------------------------
- */
+/* ---- table ----------------------------------------------------------------------------------- */
 
-static uint32_t first_slot(cl_command_queue handle)
+static uint32_t hash_queue_slot(cl_command_queue handle)
 {
     return (uint32_t)((uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SLOTS;
 }
 
-/* The slot of a handle; with `room`, else the free slot where it belongs. */
-static co_queue *find(cl_command_queue handle, bool room)
+/* The slot of a handle; if there is none, with `room` the free slot where it belongs, else NULL. */
+static co_queue *find_queue_slot(cl_command_queue handle, bool room)
 {
-    uint32_t slot = first_slot(handle);
+    uint32_t slot = hash_queue_slot(handle);
 
     for (uint32_t i = 0; i < MAX_PROBES; i++, slot = (slot + 1) % SLOTS) {
         cl_command_queue there = atomic_load_explicit(&queues[slot].handle, memory_order_acquire);
@@ -41,12 +42,12 @@ static co_queue *find(cl_command_queue handle, bool room)
     return NULL;
 }
 
-/* Where a new queue goes: where there is no room, in place of one that is gone. The slot stays taken,
- * so that those behind it are still found. */
-static co_queue *place_for(cl_command_queue handle)
+/* The slot for a new queue; if all probed ones are taken, that of a released queue. Slots never
+ * become free, so that later ones in the probe sequence are still found. */
+static co_queue *choose_queue_slot(cl_command_queue handle)
 {
-    co_queue *q = find(handle, true);
-    uint32_t slot = first_slot(handle);
+    co_queue *q = find_queue_slot(handle, true);
+    uint32_t slot = hash_queue_slot(handle);
 
     for (uint32_t i = 0; !q && i < MAX_PROBES; i++, slot = (slot + 1) % SLOTS)
         if (atomic_load(&queues[slot].references) <= 0)
@@ -54,7 +55,8 @@ static co_queue *place_for(cl_command_queue handle)
     return q;
 }
 
-static int32_t context_number(cl_context context)
+/* A small number for a context; -1: too many. The caller holds queues_lock. */
+static int32_t get_context_number(cl_context context)
 {
     for (uint32_t i = 0; i < context_count; i++) {
         if (contexts[i] == context)
@@ -66,8 +68,10 @@ static int32_t context_number(cl_context context)
     return (int32_t)context_count++;
 }
 
-/* Programs that make a queue per task must not make a row per task. */
-static int32_t queue_number(co_device *device, const co_queue *self)
+/* The number of a queue, which is its row in the trace. Programs that create a queue per task must
+ * not create a row per task: the smallest number of a released queue is reused. The caller holds
+ * queues_lock. */
+static int32_t choose_queue_number(co_device *device, const co_queue *self)
 {
     int32_t best = -1;
     co_queue *from = NULL;
@@ -89,7 +93,8 @@ static int32_t queue_number(co_device *device, const co_queue *self)
     return best;
 }
 
-static void announce(const KinetoPlugin_TraceBuilder *builder, const co_queue *q)
+/* The row of a queue in the trace. */
+static void announce_queue(const KinetoPlugin_TraceBuilder *builder, const co_queue *q)
 {
     char name[64];
     KinetoPlugin_ProfileResourceInfo info = {
@@ -116,13 +121,14 @@ void co_queues_announce(const KinetoPlugin_TraceBuilder *builder)
     pthread_mutex_lock(&queues_lock);
     for (uint32_t i = 0; i < SLOTS; i++) {
         if (atomic_load_explicit(&queues[i].handle, memory_order_relaxed))
-            announce(builder, &queues[i]);
+            announce_queue(builder, &queues[i]);
     }
     pthread_mutex_unlock(&queues_lock);
 }
 
-/* What is being put into the table. */
-typedef struct co_made {
+/* A queue to be put into the table: `asked` are the program's properties, `got` those that it was
+ * created with. */
+typedef struct new_queue {
     cl_command_queue handle;
     cl_context context;
     co_device *device;
@@ -130,40 +136,42 @@ typedef struct co_made {
     const cl_queue_properties *array; /* NULL: none */
     uint32_t array_count;
     int references;
-} co_made;
+} new_queue;
 
-static void set_array(co_queue *q, const co_made *made)
+/* Keeps the program's property list for clGetCommandQueueInfo. */
+static void set_property_array(co_queue *q, const new_queue *created)
 {
     free(q->array);
     q->array = NULL;
     q->array_count = 0;
-    q->has_array = made->array != NULL;
-    if (made->array && (q->array = calloc(made->array_count, sizeof *q->array)) != NULL) {
-        memcpy(q->array, made->array, made->array_count * sizeof *q->array);
-        q->array_count = made->array_count;
+    q->has_array = created->array != NULL;
+    if (created->array && (q->array = calloc(created->array_count, sizeof *q->array)) != NULL) {
+        memcpy(q->array, created->array, created->array_count * sizeof *q->array);
+        q->array_count = created->array_count;
     }
 }
 
-/* A handle that is there already was given out again by the driver: its old queue is gone. */
-static co_queue *put(const co_made *made)
+/* Adds a queue. If its handle is in the table already, the driver has reused it: the old queue was
+ * released. The handle is stored last, which publishes the slot. */
+static co_queue *put_queue(const new_queue *created)
 {
     pthread_mutex_lock(&queues_lock);
-    co_queue *q = place_for(made->handle);
+    co_queue *q = choose_queue_slot(created->handle);
     if (q) {
         bool again = atomic_load_explicit(&q->handle, memory_order_relaxed) != NULL;
-        if (!again || q->device != made->device || q->number < 0)
-            q->number = queue_number(made->device, q);
-        q->device = made->device;
-        q->context = context_number(made->context);
-        q->timed = (made->got & CL_QUEUE_PROFILING_ENABLE) != 0;
-        q->out_of_order = (made->got & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
-        atomic_store(&q->asked, (made->asked & CL_QUEUE_PROFILING_ENABLE) != 0);
-        set_array(q, made);
-        atomic_store(&q->references, made->references);
-        atomic_store_explicit(&q->handle, made->handle, memory_order_release);
+        if (!again || q->device != created->device || q->number < 0)
+            q->number = choose_queue_number(created->device, q);
+        q->device = created->device;
+        q->context = get_context_number(created->context);
+        q->timed = (created->got & CL_QUEUE_PROFILING_ENABLE) != 0;
+        q->out_of_order = (created->got & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
+        atomic_store(&q->asked, (created->asked & CL_QUEUE_PROFILING_ENABLE) != 0);
+        set_property_array(q, created);
+        atomic_store(&q->references, created->references);
+        atomic_store_explicit(&q->handle, created->handle, memory_order_release);
         const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
         if (builder) {
-            announce(builder, q);
+            announce_queue(builder, q);
             co_builder_leave();
         }
     }
@@ -171,41 +179,42 @@ static co_queue *put(const co_made *made)
     return q;
 }
 
-/* A queue that was not made through this layer (an extension's function, say). */
-static co_queue *learn(cl_command_queue handle)
+/* Adds a queue that was not created through this layer, for example by a function of an
+ * extension. */
+static co_queue *add_unknown_queue(cl_command_queue handle)
 {
     cl_device_id device = NULL;
-    co_made made = {.handle = handle, .references = 1};
+    new_queue created = {.handle = handle, .references = 1};
 
     if (co_next.clGetCommandQueueInfo(handle, CL_QUEUE_DEVICE, sizeof device, &device, NULL) !=
             CL_SUCCESS ||
-        co_next.clGetCommandQueueInfo(handle, CL_QUEUE_CONTEXT, sizeof made.context, &made.context,
-                                      NULL) != CL_SUCCESS ||
-        co_next.clGetCommandQueueInfo(handle, CL_QUEUE_PROPERTIES, sizeof made.got, &made.got,
+        co_next.clGetCommandQueueInfo(handle, CL_QUEUE_CONTEXT, sizeof created.context,
+                                      &created.context, NULL) != CL_SUCCESS ||
+        co_next.clGetCommandQueueInfo(handle, CL_QUEUE_PROPERTIES, sizeof created.got, &created.got,
                                       NULL) != CL_SUCCESS)
         return NULL;
-    made.asked = made.got;
-    made.device = co_device_of(device);
-    return made.device ? put(&made) : NULL;
+    created.asked = created.got;
+    created.device = co_device_of(device);
+    return created.device ? put_queue(&created) : NULL;
 }
 
 co_queue *co_queue_of(cl_command_queue handle)
 {
-    co_queue *q = handle ? find(handle, false) : NULL;
+    co_queue *q = handle ? find_queue_slot(handle, false) : NULL;
 
     if (handle && (!q || atomic_load_explicit(&q->references, memory_order_relaxed) <= 0))
-        q = learn(handle);
+        q = add_unknown_queue(handle);
     return q;
 }
 
 void co_queues_after_fork(void) { pthread_mutex_init(&queues_lock, NULL); }
 
-/* ---- making queues ------------------------------------------------------------------------------
- */
+/* ---- creation of queues ---------------------------------------------------------------------- */
 
-static cl_command_queue CL_API_CALL make_queue(cl_context context, cl_device_id device,
-                                               cl_command_queue_properties properties,
-                                               cl_int *errcode_ret)
+/* Falls back to the program's own properties if the driver refuses profiling. */
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
+                                                 cl_command_queue_properties properties,
+                                                 cl_int *errcode_ret)
 {
     KINETO_SITE(site, KINETO_KIND_RUNTIME, "clCreateCommandQueue");
     kineto_range range = kineto_range_begin(&site);
@@ -217,19 +226,19 @@ static cl_command_queue CL_API_CALL make_queue(cl_context context, cl_device_id 
         queue = co_next.clCreateCommandQueue(context, device, got, errcode_ret);
     }
     kineto_range_end(range);
-    co_made made = {.handle = queue,
-                    .context = context,
-                    .device = queue ? co_device_of(device) : NULL,
-                    .asked = properties,
-                    .got = got,
-                    .references = 1};
-    if (made.device)
-        (void)put(&made);
+    new_queue created = {.handle = queue,
+                         .context = context,
+                         .device = queue ? co_device_of(device) : NULL,
+                         .asked = properties,
+                         .got = got,
+                         .references = 1};
+    if (created.device)
+        (void)put_queue(&created);
     return queue;
 }
 
-/* Pairs of a property list, the end mark not counted. */
-static uint32_t pair_count(const cl_queue_properties *properties)
+/* Pairs of a property list without its end mark; more than MAX_PAIRS: the list is too long. */
+static uint32_t count_property_pairs(const cl_queue_properties *properties)
 {
     uint32_t n = 0;
 
@@ -238,9 +247,9 @@ static uint32_t pair_count(const cl_queue_properties *properties)
     return n;
 }
 
-/* Copy a list with profiling added. False: leave the list alone. */
-static bool with_profiling(const cl_queue_properties *properties, uint32_t pairs,
-                           cl_queue_properties *out, cl_command_queue_properties *asked)
+/* Copies a property list and adds profiling. False: the program's list must be used as it is. */
+static bool copy_with_profiling(const cl_queue_properties *properties, uint32_t pairs,
+                                cl_queue_properties *out, cl_command_queue_properties *asked)
 {
     bool found = false;
 
@@ -260,20 +269,22 @@ static bool with_profiling(const cl_queue_properties *properties, uint32_t pairs
         pairs++;
     }
     out[2 * pairs] = 0;
-    /* A queue on the device: its commands are not the host's. */
+    /* Commands of queues on the device are enqueued by kernels, not by the host. */
     return !(*asked & (CL_QUEUE_ON_DEVICE | CL_QUEUE_PROFILING_ENABLE));
 }
 
-static cl_command_queue CL_API_CALL make_queue_with(cl_context context, cl_device_id device,
-                                                    const cl_queue_properties *properties,
-                                                    cl_int *errcode_ret)
+static cl_command_queue CL_API_CALL
+/* Adds profiling to the property list; falls back to the program's own list if the driver
+ * refuses. */
+create_queue_with_properties(cl_context context, cl_device_id device,
+                             const cl_queue_properties *properties, cl_int *errcode_ret)
 {
     KINETO_SITE(site, KINETO_KIND_RUNTIME, "clCreateCommandQueueWithProperties");
     kineto_range range = kineto_range_begin(&site);
     cl_queue_properties list[2 * (MAX_PAIRS + 1) + 1];
-    uint32_t pairs = pair_count(properties);
+    uint32_t pairs = count_property_pairs(properties);
     cl_command_queue_properties asked = 0;
-    bool force = pairs <= MAX_PAIRS && with_profiling(properties, pairs, list, &asked);
+    bool force = pairs <= MAX_PAIRS && copy_with_profiling(properties, pairs, list, &asked);
     cl_command_queue queue = NULL;
 
     if (force)
@@ -285,35 +296,36 @@ static cl_command_queue CL_API_CALL make_queue_with(cl_context context, cl_devic
     kineto_range_end(range);
     if (!queue || pairs > MAX_PAIRS || (asked & CL_QUEUE_ON_DEVICE))
         return queue;
-    co_made made = {.handle = queue,
-                    .context = context,
-                    .device = co_device_of(device),
-                    .asked = asked,
-                    .got = forced ? asked | CL_QUEUE_PROFILING_ENABLE : asked,
-                    .array = properties,
-                    .array_count = 2 * pairs + 1,
-                    .references = 1};
-    if (made.device)
-        (void)put(&made);
+    new_queue created = {.handle = queue,
+                         .context = context,
+                         .device = co_device_of(device),
+                         .asked = asked,
+                         .got = forced ? asked | CL_QUEUE_PROFILING_ENABLE : asked,
+                         .array = properties,
+                         .array_count = 2 * pairs + 1,
+                         .references = 1};
+    if (created.device)
+        (void)put_queue(&created);
     return queue;
 }
 
 static cl_int CL_API_CALL retain_queue(cl_command_queue queue)
 {
     cl_int status = co_next.clRetainCommandQueue(queue);
-    co_queue *q = status == CL_SUCCESS ? find(queue, false) : NULL;
+    co_queue *q = status == CL_SUCCESS ? find_queue_slot(queue, false) : NULL;
 
     if (q)
         atomic_fetch_add(&q->references, 1);
     return status;
 }
 
+/* The queue's slot is only marked as released; its number may be reused then. */
 static cl_int CL_API_CALL release_queue(cl_command_queue queue)
 {
     KINETO_SITE(site, KINETO_KIND_RUNTIME, "clReleaseCommandQueue");
-    co_queue *q = queue ? find(queue, false) : NULL;
+    co_queue *q = queue ? find_queue_slot(queue, false) : NULL;
 
-    /* Before the call: afterwards the handle may be another thread's new queue. */
+    /* Before the call: afterwards another thread may have got the same handle for a new queue. */
     if (q)
         atomic_fetch_sub(&q->references, 1);
     kineto_range range = kineto_range_begin(&site);
@@ -324,9 +336,10 @@ static cl_int CL_API_CALL release_queue(cl_command_queue queue)
     return status;
 }
 
-/* ---- what the program is told ---------------------------------------------------------------- */
+/* ---- queries of the program ------------------------------------------------------------------ */
 
-static cl_int give_array(const co_queue *q, size_t room, void *out, size_t *size_ret)
+/* Answers CL_QUEUE_PROPERTIES_ARRAY with the program's own list. */
+static cl_int copy_property_array(const co_queue *q, size_t room, void *out, size_t *size_ret)
 {
     size_t size = q->array_count * sizeof *q->array;
 
@@ -339,30 +352,31 @@ static cl_int give_array(const co_queue *q, size_t room, void *out, size_t *size
     return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_info what,
-                                     size_t room, void *out, size_t *size_ret)
+/* Hides profiling that the program did not request. */
+static cl_int CL_API_CALL get_queue_info(cl_command_queue queue, cl_command_queue_info what,
+                                         size_t room, void *out, size_t *size_ret)
 {
-    co_queue *q = queue ? find(queue, false) : NULL;
-    bool ours = q && q->timed && !atomic_load(&q->asked);
+    co_queue *q = queue ? find_queue_slot(queue, false) : NULL;
+    bool is_hidden = q && q->timed && !atomic_load(&q->asked);
 
-    if (ours && what == CL_QUEUE_PROPERTIES_ARRAY) {
+    if (is_hidden && what == CL_QUEUE_PROPERTIES_ARRAY) {
         size_t size = 0;
         cl_int status = co_next.clGetCommandQueueInfo(queue, what, 0, NULL, &size);
-        return status == CL_SUCCESS ? give_array(q, room, out, size_ret) : status;
+        return status == CL_SUCCESS ? copy_property_array(q, room, out, size_ret) : status;
     }
     cl_int status = co_next.clGetCommandQueueInfo(queue, what, room, out, size_ret);
-    if (ours && status == CL_SUCCESS && what == CL_QUEUE_PROPERTIES && out)
+    if (is_hidden && status == CL_SUCCESS && what == CL_QUEUE_PROPERTIES && out)
         *(cl_command_queue_properties *)out &=
             ~(cl_command_queue_properties)CL_QUEUE_PROFILING_ENABLE;
     return status;
 }
 
-/* OpenCL 1.0 only: the program changes its mind. */
+/* OpenCL 1.0 only: the program changes properties later. */
 static cl_int CL_API_CALL set_queue_property(cl_command_queue queue,
                                              cl_command_queue_properties properties, cl_bool enable,
                                              cl_command_queue_properties *old)
 {
-    co_queue *q = queue ? find(queue, false) : NULL;
+    co_queue *q = queue ? find_queue_slot(queue, false) : NULL;
     bool ours = q && q->timed && !atomic_load(&q->asked);
     cl_int status = co_next.clSetCommandQueueProperty(queue, properties, enable, old);
 
@@ -377,9 +391,10 @@ static cl_int CL_API_CALL set_queue_property(cl_command_queue queue,
     return status;
 }
 
-/* Ours while the answer was read? A reference may go away meanwhile: then ask again. */
-static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t room, void *out,
-                                     size_t *size_ret)
+/* Subtracts our references from the count. They may change while the driver reads it: then the
+ * query is repeated. */
+static cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info what, size_t room, void *out,
+                                         size_t *size_ret)
 {
     if (what != CL_EVENT_REFERENCE_COUNT || !out)
         return co_next.clGetEventInfo(event, what, room, out, size_ret);
@@ -396,13 +411,14 @@ static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t 
     }
 }
 
-static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, size_t room,
-                                      void *out, size_t *size_ret)
+/* Without profiling the program must get the error that OpenCL specifies. */
+static cl_int CL_API_CALL get_event_times(cl_event event, cl_profiling_info what, size_t room,
+                                          void *out, size_t *size_ret)
 {
     cl_command_queue queue = NULL;
     cl_int status =
         co_next.clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof queue, &queue, NULL);
-    co_queue *q = status == CL_SUCCESS && queue ? find(queue, false) : NULL;
+    co_queue *q = status == CL_SUCCESS && queue ? find_queue_slot(queue, false) : NULL;
 
     if (q && q->timed && !atomic_load(&q->asked))
         return CL_PROFILING_INFO_NOT_AVAILABLE;
@@ -414,13 +430,13 @@ void co_queues_install(cl_icd_dispatch *table)
 #define INSTALL(entry, function)                                                                   \
     if (table->entry)                                                                              \
     table->entry = function
-    INSTALL(clCreateCommandQueue, make_queue);
-    INSTALL(clCreateCommandQueueWithProperties, make_queue_with);
+    INSTALL(clCreateCommandQueue, create_queue);
+    INSTALL(clCreateCommandQueueWithProperties, create_queue_with_properties);
     INSTALL(clRetainCommandQueue, retain_queue);
     INSTALL(clReleaseCommandQueue, release_queue);
-    INSTALL(clGetCommandQueueInfo, queue_info);
+    INSTALL(clGetCommandQueueInfo, get_queue_info);
     INSTALL(clSetCommandQueueProperty, set_queue_property);
-    INSTALL(clGetEventInfo, event_info);
-    INSTALL(clGetEventProfilingInfo, event_times);
+    INSTALL(clGetEventInfo, get_event_info);
+    INSTALL(clGetEventProfilingInfo, get_event_times);
 #undef INSTALL
 }

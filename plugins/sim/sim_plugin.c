@@ -1,19 +1,19 @@
-/* The plug-in of sim, to copy for another device: docs/how-to/write-a-plugin.md walks through it. */
+/* The plug-in of sim, a template for other devices: docs/how-to/write-a-plugin.md explains it. */
 #include "sim.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SIZE(type, member) KINETO_PLUGIN_SIZE(KinetoPlugin_##type, member)
-/* Go on only if what the host gives is as long as we need it, and the moment is right. */
+/* Fails unless the host's struct has the member and the condition holds. */
 #define EXPECT(p, type, member, condition, text)                                                   \
     if (!(p) || !KINETO_PLUGIN_HAS(p, KinetoPlugin_##type, member) || !(condition)) {              \
         why = text;                                                                                \
         return -1;                                                                                 \
     }
-#define TOO_OLD "this host is too old: it takes no events while the program runs"
+#define TOO_OLD "this host is too old: it has no live delivery"
 
-/* What is delivered: work of the device, the calls that cause it, counters. */
+/* Kinds of activities: work of the device, the calls that cause it, counters. */
 enum { CALLS = SIM_DMA + 1, COUNTERS, KINDS, MAX_DEPTH = 32 };
 static int32_t types[KINDS] = {[SIM_KERNEL] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
                                [SIM_COPY] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
@@ -25,18 +25,18 @@ static struct KinetoPlugin_ProfilerHandle { /* the one session */
     bool wanted[KINDS];
     _Atomic uint32_t number;
     const KinetoPlugin_TraceBuilder *host;
-    KinetoPlugin_TraceBuilderHandle *handle; /* of that */
+    KinetoPlugin_TraceBuilderHandle *handle; /* of `host` */
     int32_t clock, counters;
-    uint64_t pending;     /* activities that are still to come; what is at stop, is lost */
-    pthread_mutex_t lock; /* a busy driver would have a buffer for each thread */
+    uint64_t pending;     /* activities still to come; at stop they are lost */
+    pthread_mutex_t lock; /* a busier driver would have a buffer per thread */
 } s = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static _Thread_local struct { /* the operators of each thread, the innermost last */
     uint32_t session, depth;
     uint64_t ids[MAX_DEPTH];
 } mine;
-static const char *_Atomic why = ""; /* the last call failed */
+static const char *_Atomic why = ""; /* reason of the last failure */
 
-static int announce(void)
+static int announce_device(void)
 {
     static const char *const queues[] = {"compute 0", "compute 1", "copy", "dma"};
     static const char *const name = "power", *const unit = "W";
@@ -56,8 +56,8 @@ static int announce(void)
            (s.wanted[COUNTERS] && s.host->registerCounters(s.handle, &set, &s.counters));
 }
 
-/* What the device's clock says between two readings of the host's, and the sensor then. */
-static void sample(void)
+/* A reading of the device's clock between two of the host's, and one of the power sensor. */
+static void add_samples(void)
 {
     uint64_t watts = sim_watts(), before = s.host->hostTicks(s.handle);
     int64_t now = sim_time();
@@ -70,8 +70,8 @@ static void sample(void)
     }
 }
 
-/* A call of the program, or what the device did for it; an arrow leads from one to the other. */
-static void deliver(const sim_work *w, int kind, const sim_span *at, int32_t clock)
+/* A call of the program, or the device's work for it; a flow leads from the one to the other. */
+static void deliver_work(const sim_work *w, int kind, const sim_span *at, int32_t clock)
 {
     bool call = kind == CALLS, arrow = s.wanted[CALLS] && s.wanted[w->operation];
     uint32_t length = (uint32_t)strlen(at->name), id = (uint32_t)w->id;
@@ -84,13 +84,13 @@ static void deliver(const sim_work *w, int kind, const sim_span *at, int32_t clo
                                flow, id, call, !call, &m, 0};
     s.pending -= s.wanted[kind];
     if (s.wanted[kind])
-        s.host->emit(s.handle, &a); /* what it refuses, it counts */
+        s.host->emit(s.handle, &a); /* the host counts what it refuses */
 }
 
 static void on_work(sim_work *w, bool finished)
 {
     pthread_mutex_lock(&s.lock);
-    if (s.state == RUNNING && !finished) { /* whose it is, and how much there will be to deliver */
+    if (s.state == RUNNING && !finished) { /* note the operator and the activities to come */
         uint32_t depth = mine.session == s.number ? mine.depth : 0;
         uint32_t coming = (uint32_t)s.wanted[w->operation] + s.wanted[CALLS];
         w->session = s.number;
@@ -98,23 +98,23 @@ static void on_work(sim_work *w, bool finished)
         s.pending += coming;
         s.host->addCounts(s.handle, &(KinetoPlugin_Counts){SIZE(Counts, dropped), coming, 0});
     } else if (s.state == RUNNING && w->session == s.number) {
-        deliver(w, CALLS, &w->call, KINETO_PLUGIN_CLOCK_MONOTONIC_RAW);
-        deliver(w, (int)w->operation, &w->work, s.clock);
-        sample();
+        deliver_work(w, CALLS, &w->call, KINETO_PLUGIN_CLOCK_MONOTONIC_RAW);
+        deliver_work(w, (int)w->operation, &w->work, s.clock);
+        add_samples();
     }
     pthread_mutex_unlock(&s.lock);
 }
 
-/* When it returns, nobody is delivering any more, unless RUNNING. */
-static int become(enum state state)
+/* After it returns no thread is delivering, unless the state is RUNNING. */
+static int set_state(enum state state)
 {
     pthread_mutex_lock(&s.lock);
     s.state = state;
     return pthread_mutex_unlock(&s.lock);
 }
 
-/* ---- what the host calls ----------------------------------------------------------------------- */
-static int query(KinetoPlugin_ProfilerQuery_Params *p)
+/* ---- functions for the host ------------------------------------------------------------------ */
+static int query_sim(KinetoPlugin_ProfilerQuery_Params *p)
 {
     EXPECT(p, ProfilerQuery_Params, vendorNameMaxLen, p->pProfilerName && p->pVendorName, TOO_OLD);
     snprintf(p->pProfilerName, p->profilerNameMaxLen + 1, "Sim");
@@ -123,7 +123,7 @@ static int query(KinetoPlugin_ProfilerQuery_Params *p)
         p->pSupportedActivityTypes[i] = types[i];
     return 0;
 }
-static int create(KinetoPlugin_ProfilerCreate_Params *p)
+static int create_session(KinetoPlugin_ProfilerCreate_Params *p)
 {
     EXPECT(p, ProfilerCreate_Params, pCustomConfig, s.state == NONE, "there is a session already");
     for (int kind = 0; kind < KINDS; kind++) {
@@ -133,9 +133,9 @@ static int create(KinetoPlugin_ProfilerCreate_Params *p)
     }
     s.wanted[COUNTERS] &= !strstr(p->pCustomConfig, "sim.power=0");
     p->pProfilerHandle = &s;
-    return become(CREATED);
+    return set_state(CREATED);
 }
-static int start(KinetoPlugin_ProfilerStart_Params *p)
+static int start_session(KinetoPlugin_ProfilerStart_Params *p)
 {
     EXPECT(p, ProfilerStart_Params, pLiveBuilder, p->pLiveBuilder, TOO_OLD);
     EXPECT(p->pLiveBuilder, TraceBuilder, addCounterSamples, true, TOO_OLD);
@@ -145,37 +145,37 @@ static int start(KinetoPlugin_ProfilerStart_Params *p)
     s.handle = s.host->pTraceBuilderHandle;
     s.pending = 0;
     s.number++;
-    EXPECT(s.host, TraceBuilder, emit, announce() == 0, "the host has no more room");
-    sample();
-    return become(RUNNING);
+    EXPECT(s.host, TraceBuilder, emit, announce_device() == 0, "the host has no more room");
+    add_samples();
+    return set_state(RUNNING);
 }
-static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *p)
+static int toggle_session(KinetoPlugin_ProfilerToggleCollection_Params *p)
 {
     EXPECT(p, ProfilerToggleCollection_Params, enable, s.state >= PAUSED, "not started");
-    return become(p->enable ? RUNNING : PAUSED);
+    return set_state(p->enable ? RUNNING : PAUSED);
 }
-static int stop(KinetoPlugin_ProfilerStop_Params *p)
+static int stop_session(KinetoPlugin_ProfilerStop_Params *p)
 {
     EXPECT(p, ProfilerStop_Params, pProfilerHandle, s.state >= PAUSED, "not started");
-    become(STOPPED);
-    sample();
+    set_state(STOPPED);
+    add_samples();
     s.host->addCounts(s.handle, &(KinetoPlugin_Counts){SIZE(Counts, dropped), 0, s.pending});
     return 0;
 }
-static int process(KinetoPlugin_ProfilerProcessEvents_Params *p)
+static int process_sim(KinetoPlugin_ProfilerProcessEvents_Params *p)
 {
     EXPECT(p, ProfilerProcessEvents_Params, pTraceBuilder, true, "parameters too short");
-    return 0; /* all has been delivered */
+    return 0; /* everything was delivered live */
 }
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
+static int destroy_session(KinetoPlugin_ProfilerDestroy_Params *p)
 {
     EXPECT(p, ProfilerDestroy_Params, pProfilerHandle, s.state != NONE, "no such session");
-    become(NONE);
+    set_state(NONE);
     sim_faults(NULL);
     return 0;
 }
-/* From here to the pop, what the thread launches belongs to this operator. */
-static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
+/* Launches of this thread belong to the operator from here to its pop. */
+static int push_operator(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 {
     EXPECT(p, ProfilerPushCorrelationId_Params, pProfilerHandle, true, "parameters too short");
     mine.depth = mine.session == s.number ? mine.depth : 0;
@@ -184,14 +184,14 @@ static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
         mine.ids[mine.depth - 1] = p->correlationId;
     return 0;
 }
-static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
+static int pop_operator(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
 {
     bool pushed = mine.session == s.number && mine.depth;
     EXPECT(p, ProfilerPopCorrelationId_Params, pProfilerHandle, pushed, "nothing was pushed");
     mine.depth--;
     return 0;
 }
-static int explain(KinetoPlugin_ProfilerErrorText_Params *p)
+static int write_reason(KinetoPlugin_ProfilerErrorText_Params *p)
 {
     EXPECT(p, ProfilerErrorText_Params, textMaxLen, p->pText, "no room for a text");
     snprintf(p->pText, p->textMaxLen + 1, "%s", why);
@@ -202,8 +202,8 @@ SIM_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
     static const KinetoPlugin_ProfilerInterface profiler = {
-        sizeof profiler, create, destroy, query, start, stop, push, pop, NULL, NULL,
-        process,         toggle, explain};
+        sizeof profiler, create_session, destroy_session, query_sim, start_session, stop_session,
+        push_operator, pop_operator, NULL, NULL, process_sim, toggle_session, write_reason};
     KinetoPlugin_ActivityTypeInfo own = {"sim_dma", types[SIM_COPY], 1};
     KinetoPlugin_RegisterActivityTypes_Params params = {
         SIZE(RegisterActivityTypes_Params, firstEventType), &own, 1, 0};
@@ -214,7 +214,7 @@ int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
     sim_hook(on_work);
     return registry->registerProfiler(registry->pRegistryHandle, &profiler);
 }
-/* For `ckineto plugin check`: work of all kinds. */
+/* For `ckineto plugin check`: causes work of all kinds. */
 SIM_API int KinetoPlugin_exercise(uint32_t n);
 int KinetoPlugin_exercise(uint32_t n)
 {

@@ -1,12 +1,12 @@
 /* Memory events of a trace, in short: for each process and device how much was allocated, the peak,
  * and what samples stand for. */
-#include "cli/cli.h"
 #include "analyze/summary/summary.h"
+#include "cli/cli.h"
 
 /* ---- collecting -------------------------------------------------------------------------------- */
 
 /* NULL: out of memory. Few devices, few processes; the last one is asked for again. */
-static kc_memory_place *place_of(kc_memory *m, uint32_t process, const kp_memory_args *e)
+static kc_memory_place *place_of(kc_memory *m, uint32_t process, const ka_memory_args *e)
 {
     uint64_t identity[3] = {process, (uint64_t)e->device_type, (uint64_t)e->device_index};
     for (uint64_t hash = kb_hash(identity, sizeof identity);; hash++) {
@@ -26,10 +26,10 @@ static kc_memory_place *place_of(kc_memory *m, uint32_t process, const kp_memory
     }
 }
 
-static void add_event(const kc_memory *m, kc_memory_place *p, const kp_memory_args *e)
+static void add_event(const kc_memory *m, kc_memory_place *p, const ka_memory_args *e)
 {
     uint64_t bytes = e->bytes < 0 ? 0 - (uint64_t)e->bytes : (uint64_t)e->bytes;
-    double weight = kp_memory_weight(m->sampling_bytes, bytes);
+    double weight = ka_memory_weight(m->sampling_bytes, bytes);
     if (e->bytes < 0) {
         p->releases++;
         p->released_bytes += (double)bytes;
@@ -53,7 +53,7 @@ kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_e
 {
     uint64_t count = kineto_trace_count(trace);
     memset(out, 0, sizeof *out);
-    out->sampling_bytes = kp_memory_sampling(trace);
+    out->sampling_bytes = ka_memory_sampling(trace);
     const kineto_row *order = kineto_trace_time_order(trace);
     bool ok = order || !count;
     for (uint64_t i = 0; i < count && ok; i++) {
@@ -62,8 +62,8 @@ kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_e
         kineto_trace_get(trace, order[i], &a);
         if (a.kind != KINETO_KIND_MEMORY)
             continue;
-        kp_memory_args e;
-        kp_memory_args_read(trace, order[i], &e);
+        ka_memory_args e;
+        ka_memory_args_read(trace, order[i], &e);
         if (!e.has_bytes)
             continue;
         kineto_trace_track(trace, a.track, &track);
@@ -121,8 +121,9 @@ static void print_place(const kc_memory *m, const kc_memory_place *p, const kine
         snprintf(device, sizeof device, " %lld", (long long)p->device);
     if (!kt_process_text_of(trace, p->process).data)
         snprintf(number, sizeof number, "%lld ", (long long)process.pid);
-    snprintf(where, sizeof where, "%s%.*s, %s%s", number, (int)KB_MIN(process.name.size, (size_t)40),
-             process.name.data, device_name(p->device_type), device);
+    snprintf(where, sizeof where, "%s%.*s, %s%s", number,
+             (int)KB_MIN(process.name.size, (size_t)40), process.name.data,
+             device_name(p->device_type), device);
     fputs("  ", out);
     kc_put_name(out, kb_string(where), 28);
     fprintf(out, " %12s %12s", total_text(p, p->peak_bytes).s,

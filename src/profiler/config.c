@@ -1,4 +1,6 @@
-/* Configurations of profilers: numbers and names, what each wish asks a session for. */
+/* Configurations of profilers: PyTorch's numbers and names, copies that own their texts, and the
+ * session that each config requests. The names and numbers are those of
+ * torch/csrc/profiler/orchestration/observer.h and c10/core; tests/pytorch_index compares them. */
 #include "profiler/profiler.h"
 
 /* The numbers are PyTorch's; programs store them. */
@@ -25,11 +27,12 @@ const char *kineto_profiler_state_name(kineto_profiler_state state)
     return (uint32_t)state < KB_COUNT(names) ? names[state] : "unknown";
 }
 
-/* ---- activities ------------------------------------------------------------------------------- */
+/* ---- activities ------------------------------------------------------------------------------ */
 
 #define BIT(kind)  KINETO_KIND_BIT(KINETO_KIND_##kind)
 #define DEVICE_OWN KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT)
 
+/* The kinds of activities that Kineto records for each of PyTorch's activity types. */
 uint64_t kineto_activity_kinds(uint32_t activities)
 {
     static const uint64_t kinds[KINETO_NUM_ACTIVITY_TYPES] = {
@@ -55,7 +58,7 @@ uint64_t kineto_activity_kinds(uint32_t activities)
     return mask;
 }
 
-/* ---- configs ---------------------------------------------------------------------------------- */
+/* ---- configs --------------------------------------------------------------------------------- */
 
 bool kineto_profiler_config_disabled(const kineto_profiler_config *config)
 {
@@ -90,10 +93,10 @@ kineto_status kineto_profiler_config_from_values(const int64_t *values, size_t c
 {
     kineto_profiler_config all;
     if (!values || count != KINETO_CONFIG_VALUES)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a profiler config has %d values, not %zu",
+        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %d values are expected, not %zu",
                        KINETO_CONFIG_VALUES, count);
     if (values[0] < 0 || values[0] >= KINETO_NUM_PROFILER_STATES)
-        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %lld is no state",
+        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: unknown state %lld",
                        (long long)values[0]);
     kineto_status status = kp_config_sized(config, err);
     if (status)
@@ -110,8 +113,8 @@ kineto_status kp_config_sized(const kineto_profiler_config *out, kineto_error *e
     return out && out->size >= sizeof out->size
                ? KINETO_OK
                : kb_fail(err, KINETO_E_ARGUMENT,
-                         "profiler config to write to: it is NULL, or without its size: "
-                         "kineto_profiler_config_init");
+                         "profiler config to write to: it is NULL or its size is not set; "
+                         "fill it with kineto_profiler_config_init");
 }
 
 void kp_config_give(const kineto_profiler_config *all, kineto_profiler_config *out)
@@ -121,7 +124,8 @@ void kp_config_give(const kineto_profiler_config *all, kineto_profiler_config *o
     out->size = size;
 }
 
-static bool copy_text(kp_config *c, const char **text)
+/* Replaces a borrowed text by a copy in the arena. False: out of memory. */
+static bool copy_config_text(kp_config *c, const char **text)
 {
     if (!*text)
         return true;
@@ -129,23 +133,27 @@ static bool copy_text(kp_config *c, const char **text)
     return *text != NULL;
 }
 
-static bool copy_texts(kp_config *c, const char *const **list, size_t count)
+/* The same for a list of texts. The copy has one entry more than `count`, so that it is never
+ * empty. */
+static bool copy_config_texts(kp_config *c, const char *const **list, size_t count)
 {
     const char **copy = kb_arena_alloc(&c->arena, (count + 1) * sizeof *copy, sizeof *copy);
     if (!copy)
         return false;
     for (size_t i = 0; i < count; i++) {
         copy[i] = (*list)[i];
-        if (!copy_text(c, &copy[i]))
+        if (!copy_config_text(c, &copy[i]))
             return false;
     }
     *list = copy;
     return true;
 }
 
+/* Metrics or counters in one config. */
 #define KP_MAX_NAMES 256u
 
-static bool are_names(const char *const *list, size_t count)
+/* True if the list has `count` names, none of them NULL, and not too many. */
+static bool are_valid_names(const char *const *list, size_t count)
 {
     if (count > KP_MAX_NAMES || (count && !list))
         return false;
@@ -155,21 +163,22 @@ static bool are_names(const char *const *list, size_t count)
     return true;
 }
 
-static kineto_status check(const kineto_profiler_config *c, kineto_error *err)
+/* Checks of a copied config that do not depend on the request. */
+static kineto_status check_profiler_config(const kineto_profiler_config *c, kineto_error *err)
 {
     const kineto_experimental_config *x = &c->experimental;
     if (c->state >= KINETO_NUM_PROFILER_STATES)
-        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %u is no state", c->state);
-    if (!are_names(x->profiler_metrics, x->profiler_metric_count) ||
-        !are_names(x->performance_events, x->performance_event_count))
+        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: unknown state %u", c->state);
+    if (!are_valid_names(x->profiler_metrics, x->profiler_metric_count) ||
+        !are_valid_names(x->performance_events, x->performance_event_count))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "profiler config: a list of names is NULL, one of them is, or there are "
+                       "profiler config: a list of names is NULL, has a NULL name, or has "
                        "more than %u",
                        KP_MAX_NAMES);
     if (x->adjust_timestamps)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "profiler config: adjust_timestamps is for Vulkan's times, which come from "
-                       "no clock; there is no source of such here");
+                       "profiler config: adjust_timestamps is not supported: it is for Vulkan's "
+                       "times, which this library does not record");
     return KINETO_OK;
 }
 
@@ -184,13 +193,13 @@ kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out,
     kineto_status status = kb_options_read(v, sizeof *v, from,
                                            "profiler config, see kineto_profiler_config_init", err);
     if (!status)
-        status = check(v, err);
+        status = check_profiler_config(v, err);
     if (status)
         return status;
     kineto_experimental_config *x = &v->experimental;
-    if (copy_text(out, &v->trace_id) && copy_text(out, &x->custom_profiler_config) &&
-        copy_texts(out, &x->profiler_metrics, x->profiler_metric_count) &&
-        copy_texts(out, &x->performance_events, x->performance_event_count))
+    if (copy_config_text(out, &v->trace_id) && copy_config_text(out, &x->custom_profiler_config) &&
+        copy_config_texts(out, &x->profiler_metrics, x->profiler_metric_count) &&
+        copy_config_texts(out, &x->performance_events, x->performance_event_count))
         return KINETO_OK;
     kp_config_free(out);
     return kb_fail(err, KINETO_E_MEMORY, "out of memory");
@@ -202,7 +211,7 @@ void kp_config_free(kp_config *config)
     kineto_profiler_config_init(&config->values, KINETO_STATE_DISABLED);
 }
 
-/* ---- states ------------------------------------------------------------------------------------ */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 bool kp_state_records(uint32_t state)
 {
@@ -229,23 +238,25 @@ kineto_active_profiler kp_state_active(uint32_t state)
     }
 }
 
-/* ---- switches of the process ------------------------------------------------------------------ */
+/* ---- settings of the process ----------------------------------------------------------------- */
 
-static uint32_t no_values, no_links, waits, ids;
+/* Atomic. The names say what a value other than 0 means, so that 0 is PyTorch's default. */
+static uint32_t no_concrete_inputs, no_fwd_bwd, cuda_waits, tensor_ids;
 
 #define SWITCH(name, variable, on)                                                                 \
     void kineto_profiler_set_##name(bool value) { kb_store_relaxed(&variable, value == (on)); }    \
     bool kineto_profiler_get_##name(void) { return (kb_load_relaxed(&variable) != 0) == (on); }
-SWITCH(record_concrete_inputs, no_values, false)
-SWITCH(fwd_bwd, no_links, false)
-SWITCH(cuda_sync, waits, true)
-SWITCH(record_tensor_ids, ids, true)
+SWITCH(record_concrete_inputs, no_concrete_inputs, false)
+SWITCH(fwd_bwd, no_fwd_bwd, false)
+SWITCH(cuda_sync, cuda_waits, true)
+SWITCH(record_tensor_ids, tensor_ids, true)
 #undef SWITCH
 
-/* ---- what a session is asked for ---------------------------------------------------------------- */
+/* ---- options of the session ------------------------------------------------------------------ */
 
-/* States CPU and CUDA are sets of their own. */
-static uint64_t kinds_of(const kineto_profiler_config *c, uint32_t activities)
+/* The mask of kinds to record. The legacy states CPU and CUDA stand for fixed activities. Waits of
+ * the device cost much, so CUDA's are only recorded on request. */
+static uint64_t kinds_of_config(const kineto_profiler_config *c, uint32_t activities)
 {
     const kineto_experimental_config *x = &c->experimental;
     const char *collective = kb_setting("TORCH_PROFILER_ENABLE_COLLECTIVE_PROFILING");
@@ -253,6 +264,7 @@ static uint64_t kinds_of(const kineto_profiler_config *c, uint32_t activities)
         activities = KINETO_ACTIVITY_SET(CPU);
     if (c->state == KINETO_STATE_CUDA)
         activities = KINETO_ACTIVITY_SET(CPU) | KINETO_ACTIVITY_SET(CUDA);
+    KB_ASSERT(!(activities >> KINETO_NUM_ACTIVITY_TYPES));
     uint64_t kinds = kineto_activity_kinds(activities);
     if (x->enable_cuda_sync_events || kineto_profiler_get_cuda_sync())
         kinds |= activities & KINETO_ACTIVITY_SET(CUDA) ? BIT(CUDA_SYNC) | BIT(CUDA_EVENT) : 0;
@@ -263,7 +275,9 @@ static uint64_t kinds_of(const kineto_profiler_config *c, uint32_t activities)
     return kinds | (c->profile_memory ? BIT(MEMORY) : 0);
 }
 
-static uint32_t operators_of(const kineto_profiler_config *c)
+/* The details of operators to record, KINETO_OPERATORS_… bits. FLOPs are computed from shapes, ids
+ * imply inputs, and texts are only sent to plug-ins if something needs them. */
+static uint32_t operators_of_config(const kineto_profiler_config *c)
 {
     bool shapes = c->report_input_shapes || c->with_flops;
     uint32_t o = shapes ? KINETO_OPERATORS_INPUTS : 0;
@@ -283,11 +297,11 @@ void kp_session_options(const kineto_profiler_config *c, uint32_t activities, ui
                         kineto_session_options *out)
 {
     kineto_session_options_init(out);
-    out->kinds = kinds_of(c, activities);
+    out->kinds = kinds_of_config(c, activities);
     out->buffer_bytes = c->buffer_bytes;
     out->retention = c->retention;
     out->threads = kineto_profiler_config_push_global_callbacks(c) ? KINETO_THREADS_ALL
                                                                    : KINETO_THREADS_CALLER;
-    out->operators = operators_of(c);
+    out->operators = operators_of_config(c);
     out->scopes = scopes;
 }

@@ -1,9 +1,8 @@
-/* Emission: the ranges of a program shown to a tool that watches it from inside, NVIDIA's by NVTX
- * or one that speaks Intel's ITT. The tool is named by the environment; of the two interfaces we
- * are the client, with declarations of our own (nvtx.h, itt.h).
- *
- * Pushing and popping may be called by any thread; they lock nothing, and allocate nothing after
- * the first use of a name. */
+/* Emission: the ranges of a program shown to a tool that observes it from within the process:
+ * NVIDIA's by NVTX, or one with Intel's ITT interface. An environment variable names the tool's
+ * library. We are the client of both interfaces and declare them ourselves (nvtx.h, itt.h). Pushing
+ * and popping may be called by any thread; they take no lock, and allocate nothing after the first
+ * use of a name. */
 #ifndef KP_EMIT_H
 #define KP_EMIT_H
 
@@ -11,22 +10,22 @@
 
 #include <ckineto/function.h>
 
-/** What a profiler needs of either. */
+/** One of the two interfaces, as a profiler uses it. */
 typedef struct kp_emitter {
     const char *name;     /* "NVTX" */
     const char *variable; /* the environment variable that names the tool's library */
-    /** Find and initialise the tool, once in a process; also when several threads ask at once. What
-     *  a fork's child inherits goes on working. KINETO_E_NOT_FOUND: nobody listens;
-     *  KINETO_E_PERMISSION: somebody might, but the program runs with raised privileges;
-     *  KINETO_E_PLUGIN, KINETO_E_FORMAT, KINETO_E_UNSUPPORTED: the tool failed. Asked again after a
-     *  failure it tries again. */
+    /** Find and initialise the tool, once in a process, also when several threads call at once. A
+     * forked child inherits the open tool. KINETO_E_NOT_FOUND: no tool is named;
+     * KINETO_E_PERMISSION: one is, but the program runs with raised privileges; KINETO_E_PLUGIN,
+     * KINETO_E_FORMAT, KINETO_E_UNSUPPORTED: the tool failed. A call after a failure tries
+     * again. */
     kineto_status (*open)(kineto_error *err);
-    /** Begin a range on this thread. @return the tool has been told: pop it. False also before
-     *  open. `text` is UTF-8 and the caller's. */
+    /** Begin a range on this thread. @return true: the tool got it, call pop at its end. False also
+     * before open. `text` is UTF-8 and borrowed for the call. */
     bool (*push)(const char *text);
     /** End the innermost range of this thread. Does nothing before open. */
     void (*pop)(void);
-    /** A moment. */
+    /** A moment, without a duration. */
     void (*mark)(const char *text);
 } kp_emitter;
 
@@ -36,9 +35,9 @@ extern const kp_emitter kp_nvtx_emitter, kp_itt_emitter;
 
 typedef struct kp_tool {
     const char *name, *variable;
-    const char *start; /* how one gets such a tool, as in "start the program under nsys" */
-    /** Find the library's functions and initialise it. *entered: code of it has run, so that it
-     *  must not be unloaded. */
+    const char *start; /* advice how to run under such a tool, for messages */
+    /** Find the library's functions and initialise it. *entered: code of the library has run, so
+     * that it must not be unloaded. The lock is held. */
     kineto_status (*attach)(void *library, const char *path, bool *entered, kineto_error *err);
     uint32_t is_open; /* atomic */
     kb_lock lock;
@@ -46,10 +45,10 @@ typedef struct kp_tool {
 
 /** As kp_emitter.open. */
 kineto_status kp_tool_open(kp_tool *tool, kineto_error *err);
-/** Is it open? Whoever sees this sees all that attach has written. */
+/** Is it open? True implies that all writes of attach are visible (release/acquire on is_open). */
 KB_INLINE bool kp_tool_is_open(const kp_tool *tool) { return kb_load_acquire(&tool->is_open) != 0; }
 
-/* ---- emit_text.c: what a range is called ----------------------------------------------------- */
+/* ---- emit_text.c: names of ranges ------------------------------------------------------------ */
 
 /** The operator that made an input, and which of its outputs it was; {0, -1} unknown. */
 typedef struct kp_producer {
@@ -76,9 +75,9 @@ size_t kp_range_text(char *out, size_t bytes, const kp_range_info *info);
 /** Callbacks that show operators to an emitter. One may serve several threads. */
 typedef struct kp_emission kp_emission;
 
-/** @param shapes  say sizes of inputs and what produced them (NVTX only: ITT gets the name). Then
- *                 inputs, outputs and ids are needed.
- *  @return what kp_emitter.open does, KINETO_E_MEMORY. */
+/** @param shapes show sizes of inputs and their producers (NVTX only: ITT gets the name). The
+ * callback then needs inputs, outputs and ids. @return errors of kp_emitter.open;
+ * KINETO_E_MEMORY. */
 kineto_status kp_emission_open(const kp_emitter *emitter, bool shapes, kp_emission **out,
                                kineto_error *err);
 /** The callback to be added for all threads or for one; free the emission after it is removed. */

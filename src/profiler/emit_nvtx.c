@@ -1,53 +1,57 @@
-/* Ranges shown to an NVTX tool. */
+/* Ranges shown to an NVTX tool. The tool fills a table of functions for each module (nvtx.h) when
+ * it is initialised, and may add or remove functions later; each call reads the pointer anew. */
 #include "profiler/emit.h"
 #include "profiler/nvtx.h"
 
 #include <dlfcn.h>
 
-/* A tool of another version may fill in functions that we do not know: there is room for them. */
+/* Slots per module. A tool of a newer version may fill in functions that we do not know. */
 #define KP_NVTX_SLOTS 64u
 
-static kp_nvtx_function slots[KP_NVTX_MODULES][KP_NVTX_SLOTS];
-static kp_nvtx_function *tables[KP_NVTX_MODULES][KP_NVTX_SLOTS];
-static const unsigned counts[KP_NVTX_MODULES] = {
+static kp_nvtx_function function_slots[KP_NVTX_MODULES][KP_NVTX_SLOTS];
+static kp_nvtx_function *slot_addresses[KP_NVTX_MODULES][KP_NVTX_SLOTS];
+static const unsigned slot_counts[KP_NVTX_MODULES] = {
 #define X(name, number, count) [number] = (count),
     KP_NVTX_MODULE_MAP(X)
 #undef X
 };
 
-/* How ranges go to the tool, by what it takes. A tool may fill in its functions later, when
- * somebody wants to see ranges: until then there is no way. */
-enum { WAY_NONE, WAY_TEXT, WAY_ATTRIBUTES, WAY_DOMAIN };
-static int range_way, mark_way; /* atomic */
-static void *domain;            /* atomic; NULL is the domain of those without a name */
-static bool asked;              /* for tables of functions that we call */
+/* Routes by which ranges reach the tool, depending on the functions that it provides. A tool may
+ * fill in its functions later, when a user starts a capture: until then there is no route. */
+enum { ROUTE_NONE, ROUTE_TEXT, ROUTE_ATTRIBUTES, ROUTE_DOMAIN };
+static int range_route, mark_route; /* atomic */
+static void *nvtx_domain;           /* atomic; NULL is the domain of those without a name */
+/* The tool requested the table of a module whose functions we call. */
+static bool core_requested;
 
-static kineto_status attach(void *library, const char *path, bool *entered, kineto_error *err);
+static kineto_status attach_nvtx(void *library, const char *path, bool *entered, kineto_error *err);
 static kp_tool nvtx = {.name = "NVTX",
                        .variable = KP_NVTX_VARIABLE,
-                       .start = "start the program under a tool that takes NVTX, nsys say",
-                       .attach = attach};
+                       .start = "start the program under an NVTX tool such as nsys",
+                       .attach = attach_nvtx};
 
-/* ---- what the tool calls --------------------------------------------------------------------- */
+/* ---- functions that the tool calls ----------------------------------------------------------- */
 
-static int module_table(int module, kp_nvtx_function ***table, unsigned *count)
+/* The function slots of a module for the tool to fill in; 0: unknown module. */
+static int get_module_table(int module, kp_nvtx_function ***table, unsigned *count)
 {
     if (module <= 0 || module >= KP_NVTX_MODULES)
         return 0;
     if (module == KP_NVTX_MODULE_CORE || module == KP_NVTX_MODULE_CORE2)
-        asked = true;
+        core_requested = true;
     if (table)
-        *table = tables[module];
+        *table = slot_addresses[module];
     if (count)
-        *count = counts[module];
+        *count = slot_counts[module];
     return 1;
 }
 
 static void set_injection_version(uint32_t version) { (void)version; }
 
-static const void *export_table(uint32_t table)
+/* The argument of the tool's initialisation: tables by number; NULL: unknown number. */
+static const void *get_export_table(uint32_t table)
 {
-    static const kp_nvtx_callbacks callbacks = {sizeof callbacks, module_table};
+    static const kp_nvtx_callbacks callbacks = {sizeof callbacks, get_module_table};
     static const kp_nvtx_versions versions = {sizeof versions, KP_NVTX_VERSION, 0,
                                               set_injection_version};
     if (table == KP_NVTX_TABLE_CALLBACKS)
@@ -57,107 +61,108 @@ static const void *export_table(uint32_t table)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The tool may take a function away again at any time: it writes NULL. */
-KB_INLINE kp_nvtx_function function_of(int module, int number)
+/* The tool may remove a function at any time by writing NULL. */
+KB_INLINE kp_nvtx_function nvtx_function(int module, int number)
 {
-    return kb_load_relaxed(&slots[module][number]);
+    KB_ASSERT(number > 0 && number < (int)KP_NVTX_SLOTS);
+    return kb_load_relaxed(&function_slots[module][number]);
 }
-#define CORE(number)   function_of(KP_NVTX_MODULE_CORE, (number))
-#define DOMAIN(number) function_of(KP_NVTX_MODULE_CORE2, (number))
+#define CORE(number)   nvtx_function(KP_NVTX_MODULE_CORE, (number))
+#define DOMAIN(number) nvtx_function(KP_NVTX_MODULE_CORE2, (number))
 
-static void clear(void)
+/* Empties all slots, before the tool fills them and after it failed. */
+static void clear_nvtx_tables(void)
 {
     for (unsigned m = 0; m < KP_NVTX_MODULES; m++)
         for (unsigned i = 0; i < KP_NVTX_SLOTS; i++) {
-            slots[m][i] = NULL;
-            tables[m][i] = &slots[m][i];
+            function_slots[m][i] = NULL;
+            slot_addresses[m][i] = &function_slots[m][i];
         }
 }
 
-/* The innermost range is ended where it was begun, so both go the same way. */
-static int find_range_way(void)
+/* The route for ranges: push and pop must use the same one, so both must exist. */
+static int find_range_route(void)
 {
     if (CORE(KP_NVTX_RANGE_POP) && CORE(KP_NVTX_RANGE_PUSH_A))
-        return WAY_TEXT;
+        return ROUTE_TEXT;
     if (CORE(KP_NVTX_RANGE_POP) && CORE(KP_NVTX_RANGE_PUSH_EX))
-        return WAY_ATTRIBUTES;
+        return ROUTE_ATTRIBUTES;
     bool domains = DOMAIN(KP_NVTX_DOMAIN_RANGE_PUSH_EX) && DOMAIN(KP_NVTX_DOMAIN_RANGE_POP);
-    return domains ? WAY_DOMAIN : WAY_NONE;
+    return domains ? ROUTE_DOMAIN : ROUTE_NONE;
 }
 
-static int find_mark_way(void)
+static int find_mark_route(void)
 {
     if (CORE(KP_NVTX_MARK_A))
-        return WAY_TEXT;
+        return ROUTE_TEXT;
     if (CORE(KP_NVTX_MARK_EX))
-        return WAY_ATTRIBUTES;
-    return DOMAIN(KP_NVTX_DOMAIN_MARK_EX) ? WAY_DOMAIN : WAY_NONE;
+        return ROUTE_ATTRIBUTES;
+    return DOMAIN(KP_NVTX_DOMAIN_MARK_EX) ? ROUTE_DOMAIN : ROUTE_NONE;
 }
 
-/* Two threads may make it; one of the two stays. */
-static void make_domain(void)
+/* Two threads may create the domain at once; one of the two stays, the other is never used. */
+static void create_nvtx_domain(void)
 {
     kp_nvtx_domain_create create = (kp_nvtx_domain_create)DOMAIN(KP_NVTX_DOMAIN_CREATE_A);
-    void *none = NULL, *made = !kb_load_acquire(&domain) && create ? create("ckineto") : NULL;
+    void *none = NULL, *made = !kb_load_acquire(&nvtx_domain) && create ? create("ckineto") : NULL;
     if (made)
-        (void)kb_cas_acqrel(&domain, &none, made);
+        (void)kb_cas_acqrel(&nvtx_domain, &none, made);
 }
 
-/* Once found it stays, so that what was begun one way is not ended another. */
-static KB_COLD int settle(int *way, int found)
+/* A route that was found stays, so that a range is ended by the route on which it began. Returns
+ * the * route that all threads use. */
+static KB_COLD int settle_route(int *route, int found)
 {
-    int none = WAY_NONE;
-    if (found == WAY_NONE)
-        return WAY_NONE;
-    if (found == WAY_DOMAIN)
-        make_domain();
-    return kb_cas_acqrel(way, &none, found) ? found : none;
+    KB_ASSERT(found >= ROUTE_NONE && found <= ROUTE_DOMAIN);
+    int none = ROUTE_NONE;
+    if (found == ROUTE_NONE)
+        return ROUTE_NONE;
+    if (found == ROUTE_DOMAIN)
+        create_nvtx_domain();
+    return kb_cas_acqrel(route, &none, found) ? found : none;
 }
-KB_INLINE int way_of_ranges(void)
+KB_INLINE int get_range_route(void)
 {
-    int way = kb_load_acquire(&range_way);
-    return KINETO_LIKELY(way) ? way : settle(&range_way, find_range_way());
+    int route = kb_load_acquire(&range_route);
+    return KINETO_LIKELY(route) ? route : settle_route(&range_route, find_range_route());
 }
-KB_INLINE int way_of_marks(void)
+KB_INLINE int get_mark_route(void)
 {
-    int way = kb_load_acquire(&mark_way);
-    return KINETO_LIKELY(way) ? way : settle(&mark_way, find_mark_way());
+    int route = kb_load_acquire(&mark_route);
+    return KINETO_LIKELY(route) ? route : settle_route(&mark_route, find_mark_route());
 }
 
-static kineto_status attach(void *library, const char *path, bool *entered, kineto_error *err)
+static kineto_status attach_nvtx(void *library, const char *path, bool *entered, kineto_error *err)
 {
     kp_nvtx_initialize initialize = NULL;
     void *symbol = dlsym(library, KP_NVTX_INITIALIZE);
     memcpy(&initialize, &symbol, sizeof initialize);
     if (!initialize)
         return kb_fail(err, KINETO_E_FORMAT,
-                       "NVTX: %s exports no " KP_NVTX_INITIALIZE ": " KP_NVTX_VARIABLE
+                       "NVTX: %s does not export " KP_NVTX_INITIALIZE "; " KP_NVTX_VARIABLE
                        " must name a tool's library",
                        path);
-    clear();
-    asked = false;
+    clear_nvtx_tables();
+    core_requested = false;
     *entered = true;
-    int result = initialize(export_table);
-    if (result && asked) {
-        if (way_of_ranges() == WAY_NONE)
-            kb_log(KINETO_LOG_WARNING, "NVTX: %s takes no ranges yet", path);
+    int result = initialize(get_export_table);
+    if (result && core_requested) {
+        if (get_range_route() == ROUTE_NONE)
+            kb_log(KINETO_LOG_WARNING, "NVTX: %s provides no range callbacks yet", path);
         return KINETO_OK;
     }
-    clear();
+    clear_nvtx_tables();
     if (!result)
         return kb_fail(err, KINETO_E_PLUGIN,
-                       "NVTX: %s does not want to be initialised: its " KP_NVTX_INITIALIZE
-                       " returned 0",
-                       path);
-    return kb_fail(err, KINETO_E_UNSUPPORTED,
-                   "NVTX: %s takes no ranges: it asked for no functions of theirs", path);
+                       "NVTX: %s: initialisation failed: " KP_NVTX_INITIALIZE " returned 0", path);
+    return kb_fail(err, KINETO_E_UNSUPPORTED, "NVTX: %s provides no range callbacks", path);
 }
 
 static kineto_status nvtx_open(kineto_error *err) { return kp_tool_open(&nvtx, err); }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-static kp_nvtx_attributes attributes_of(const char *text)
+static kp_nvtx_attributes make_attributes(const char *text)
 {
     return (kp_nvtx_attributes){.version = KP_NVTX_VERSION,
                                 .size = sizeof(kp_nvtx_attributes),
@@ -165,15 +170,17 @@ static kp_nvtx_attributes attributes_of(const char *text)
                                 .message = text};
 }
 
-static bool push_attributes(int way, const char *text)
+/* Pushes with a structure of attributes, in the domain or without. False: the tool removed its
+ * function. */
+static bool push_attributes(int route, const char *text)
 {
-    kp_nvtx_attributes range = attributes_of(text);
+    kp_nvtx_attributes range = make_attributes(text);
     kp_nvtx_function push =
-        way == WAY_DOMAIN ? DOMAIN(KP_NVTX_DOMAIN_RANGE_PUSH_EX) : CORE(KP_NVTX_RANGE_PUSH_EX);
+        route == ROUTE_DOMAIN ? DOMAIN(KP_NVTX_DOMAIN_RANGE_PUSH_EX) : CORE(KP_NVTX_RANGE_PUSH_EX);
     if (!push)
         return false;
-    if (way == WAY_DOMAIN)
-        (void)((kp_nvtx_domain_push)push)(kb_load_acquire(&domain), &range);
+    if (route == ROUTE_DOMAIN)
+        (void)((kp_nvtx_domain_push)push)(kb_load_acquire(&nvtx_domain), &range);
     else
         (void)((kp_nvtx_push_ex)push)(&range);
     return true;
@@ -183,9 +190,9 @@ static bool nvtx_push(const char *text)
 {
     if (!kp_tool_is_open(&nvtx) || !text)
         return false;
-    int way = way_of_ranges();
-    if (way != WAY_TEXT)
-        return way != WAY_NONE && push_attributes(way, text);
+    int route = get_range_route();
+    if (route != ROUTE_TEXT)
+        return route != ROUTE_NONE && push_attributes(route, text);
     kp_nvtx_push_a push = (kp_nvtx_push_a)CORE(KP_NVTX_RANGE_PUSH_A);
     if (push)
         (void)push(text);
@@ -196,25 +203,25 @@ static void nvtx_pop(void)
 {
     if (!kp_tool_is_open(&nvtx))
         return;
-    int way = way_of_ranges();
-    if (way == WAY_DOMAIN) {
+    int route = get_range_route();
+    if (route == ROUTE_DOMAIN) {
         kp_nvtx_domain_pop pop = (kp_nvtx_domain_pop)DOMAIN(KP_NVTX_DOMAIN_RANGE_POP);
         if (pop)
-            (void)pop(kb_load_acquire(&domain));
+            (void)pop(kb_load_acquire(&nvtx_domain));
         return;
     }
-    kp_nvtx_pop pop = way == WAY_NONE ? NULL : (kp_nvtx_pop)CORE(KP_NVTX_RANGE_POP);
+    kp_nvtx_pop pop = route == ROUTE_NONE ? NULL : (kp_nvtx_pop)CORE(KP_NVTX_RANGE_POP);
     if (pop)
         (void)pop();
 }
 
-static void mark_attributes(int way, const char *text)
+static void mark_attributes(int route, const char *text)
 {
-    kp_nvtx_attributes mark = attributes_of(text);
-    if (way == WAY_DOMAIN) {
+    kp_nvtx_attributes mark = make_attributes(text);
+    if (route == ROUTE_DOMAIN) {
         kp_nvtx_domain_mark in_domain = (kp_nvtx_domain_mark)DOMAIN(KP_NVTX_DOMAIN_MARK_EX);
         if (in_domain)
-            in_domain(kb_load_acquire(&domain), &mark);
+            in_domain(kb_load_acquire(&nvtx_domain), &mark);
         return;
     }
     kp_nvtx_mark_ex core = (kp_nvtx_mark_ex)CORE(KP_NVTX_MARK_EX);
@@ -224,11 +231,11 @@ static void mark_attributes(int way, const char *text)
 
 static void nvtx_mark(const char *text)
 {
-    int way = kp_tool_is_open(&nvtx) && text ? way_of_marks() : WAY_NONE;
-    if (way == WAY_NONE)
+    int route = kp_tool_is_open(&nvtx) && text ? get_mark_route() : ROUTE_NONE;
+    if (route == ROUTE_NONE)
         return;
-    if (way != WAY_TEXT) {
-        mark_attributes(way, text);
+    if (route != ROUTE_TEXT) {
+        mark_attributes(route, text);
         return;
     }
     kp_nvtx_mark_a mark = (kp_nvtx_mark_a)CORE(KP_NVTX_MARK_A);

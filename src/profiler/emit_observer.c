@@ -1,34 +1,39 @@
-/* Callbacks of operators that show each as a range to an emitter. */
+/* Callbacks of operators that show each as a range to an emitter (emit.h). With shapes the text
+ * also names the operators that produced the inputs, which a table of recent tensors remembers. */
 #include "profiler/emit.h"
 
-#define KP_RANGE_BYTES     4096u /* of a range's text; more is cut off */
-#define KP_RANGE_PRODUCERS 128u  /* that one range names */
-#define KP_PRODUCER_PLACES 16384u
-#define KP_PRODUCER_TRIES  8u
+/* Bytes of a range's text; the rest is cut off. */
+#define KP_RANGE_BYTES 4096u
+/* Producers that one range names. */
+#define KP_RANGE_PRODUCERS 128u
+/* Size of the table of tensors, and slots that are tried for one of them. */
+#define KP_PRODUCER_SLOTS 16384u
+#define KP_PRODUCER_TRIES 8u
 
-/* Which operator made a tensor. A thread that finds a place in use by another one goes on without:
- * then the producer is unknown. */
-typedef struct producer_place {
+/* The operator that produced a tensor. `busy` is a try-lock: a thread that finds the slot locked
+ * does not wait, and the producer stays unknown. */
+typedef struct producer_slot {
     uint32_t busy; /* atomic */
     int32_t output;
     uint64_t tensor, op_id;
-} producer_place;
+} producer_slot;
 
 struct kp_emission {
     const kp_emitter *emitter;
     bool shapes, with_text;
-    producer_place *producers; /* KP_PRODUCER_PLACES, if shapes are said */
+    producer_slot *producers; /* KP_PRODUCER_SLOTS of them; NULL without shapes */
 };
 
-/* ---- who made what --------------------------------------------------------------------------- */
+/* ---- producers of tensors -------------------------------------------------------------------- */
 
-/* A tensor stands in one of few places; the last of these is taken from another one at need, so
- * that old tensors are forgotten and nothing grows. */
-static void producer_set(kp_emission *e, uint64_t tensor, kp_producer by)
+/* Stores the producer of a tensor in one of KP_PRODUCER_TRIES slots. If all are used the last one
+ * is overwritten: old tensors are forgotten and the table never grows. */
+static void remember_producer(kp_emission *e, uint64_t tensor, kp_producer by)
 {
+    KB_ASSERT(tensor && e->producers);
     uint64_t hash = kb_hash(&tensor, sizeof tensor);
     for (uint32_t i = 0; i < KP_PRODUCER_TRIES; i++) {
-        producer_place *p = &e->producers[(hash + i) % KP_PRODUCER_PLACES];
+        producer_slot *p = &e->producers[(hash + i) % KP_PRODUCER_SLOTS];
         if (kb_exchange_acqrel(&p->busy, 1))
             return;
         bool mine = p->tensor == tensor || p->tensor == 0 || i == KP_PRODUCER_TRIES - 1;
@@ -43,12 +48,13 @@ static void producer_set(kp_emission *e, uint64_t tensor, kp_producer by)
     }
 }
 
-static kp_producer producer_of(kp_emission *e, uint64_t tensor)
+/* The producer of a tensor; {0, -1}: unknown. */
+static kp_producer find_producer(kp_emission *e, uint64_t tensor)
 {
     kp_producer found = {0, -1};
     uint64_t hash = kb_hash(&tensor, sizeof tensor);
     for (uint32_t i = 0; tensor && i < KP_PRODUCER_TRIES; i++) {
-        producer_place *p = &e->producers[(hash + i) % KP_PRODUCER_PLACES];
+        producer_slot *p = &e->producers[(hash + i) % KP_PRODUCER_SLOTS];
         if (kb_exchange_acqrel(&p->busy, 1))
             break;
         bool last = p->tensor == tensor || p->tensor == 0;
@@ -61,7 +67,7 @@ static kp_producer producer_of(kp_emission *e, uint64_t tensor)
     return found;
 }
 
-/* What tells a tensor from another: its id, else the memory that it views. */
+/* Identifies a tensor: its id, else the memory that it views; 0: neither is known. */
 static uint64_t tensor_key(const kineto_tensor *t)
 {
     if (!t)
@@ -69,16 +75,18 @@ static uint64_t tensor_key(const kineto_tensor *t)
     return t->id ? t->id : t->storage_id;
 }
 
-static uint32_t producers_of(kp_emission *e, const kineto_function_view *f, kp_producer *out)
+/* The producers of all input tensors, in the order of kp_range_text; returns their number. */
+static uint32_t collect_producers(kp_emission *e, const kineto_function_view *f, kp_producer *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < f->input_count; i++) {
         const kineto_input *in = &f->inputs[i];
         uint32_t count = in->type == KINETO_INPUT_TENSORS && in->tensor ? in->count : 0;
         if (count == 0 && n < KP_RANGE_PRODUCERS)
-            out[n++] = producer_of(e, in->type == KINETO_INPUT_TENSOR ? tensor_key(in->tensor) : 0);
+            out[n++] =
+                find_producer(e, in->type == KINETO_INPUT_TENSOR ? tensor_key(in->tensor) : 0);
         for (uint32_t k = 0; k < count && n < KP_RANGE_PRODUCERS; k++)
-            out[n++] = producer_of(e, tensor_key(&in->tensor[k]));
+            out[n++] = find_producer(e, tensor_key(&in->tensor[k]));
     }
     return n;
 }
@@ -89,14 +97,15 @@ static void remember_outputs(kp_emission *e, const kineto_function_view *f)
         const kineto_input *out = &f->outputs[i];
         uint64_t key = out->type == KINETO_INPUT_TENSOR ? tensor_key(out->tensor) : 0;
         if (key)
-            producer_set(e, key, (kp_producer){f->id, (int32_t)i});
+            remember_producer(e, key, (kp_producer){f->id, (int32_t)i});
     }
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------- */
 
-/* Ranges of a tool belong to threads: what may end on another one is shown as a moment. */
-static void *show(const kp_emission *e, const kineto_function_view *f, const char *text)
+/* Shows one operator. Returns a non-NULL context if a range was pushed. Ranges belong to threads:
+ * an operator that may end on another thread is shown as a moment. */
+static void *emit_range(const kp_emission *e, const kineto_function_view *f, const char *text)
 {
     if (!f->is_async)
         return e->emitter->push(text) ? (void *)(uintptr_t)e : NULL;
@@ -104,11 +113,11 @@ static void *show(const kp_emission *e, const kineto_function_view *f, const cha
     return NULL;
 }
 
-static void *enter(const kineto_function_view *f, void *user)
+static void *on_emitted_enter(const kineto_function_view *f, void *user)
 {
     kp_emission *e = user;
     if (!e->with_text)
-        return show(e, f, f->name);
+        return emit_range(e, f, f->name);
     char text[KP_RANGE_BYTES];
     kp_producer producers[KP_RANGE_PRODUCERS];
     kp_range_info info = {.name = f->name, .sequence_number = f->sequence_number, .op_id = f->id};
@@ -116,14 +125,14 @@ static void *enter(const kineto_function_view *f, void *user)
         info.inputs = f->inputs;
         info.input_count = f->input_count;
         info.producers = producers;
-        info.producer_count = producers_of(e, f, producers);
+        info.producer_count = collect_producers(e, f, producers);
     }
     (void)kp_range_text(text, sizeof text, &info);
-    return show(e, f, text);
+    return emit_range(e, f, text);
 }
 
-/* What the tool was not told of is not ended: before it was opened, or while it was off. */
-static void leave(const kineto_function_view *f, void *context, void *user)
+/* Without a context nothing was pushed at the begin, so nothing is popped. */
+static void on_emitted_exit(const kineto_function_view *f, void *context, void *user)
 {
     kp_emission *e = user;
     if (context)
@@ -142,9 +151,9 @@ kineto_status kp_emission_open(const kp_emitter *emitter, bool shapes, kp_emissi
     if (!e)
         return kb_fail(err, KINETO_E_MEMORY, "%s: out of memory", emitter->name);
     e->emitter = emitter;
-    e->with_text = emitter != &kp_itt_emitter; /* names of tasks are kept: they must be few */
+    e->with_text = emitter != &kp_itt_emitter; /* ITT keeps each name forever */
     e->shapes = shapes && e->with_text;
-    e->producers = e->shapes ? calloc(KP_PRODUCER_PLACES, sizeof *e->producers) : NULL;
+    e->producers = e->shapes ? calloc(KP_PRODUCER_SLOTS, sizeof *e->producers) : NULL;
     if (e->shapes && !e->producers) {
         free(e);
         return kb_fail(err, KINETO_E_MEMORY, "%s: out of memory", emitter->name);
@@ -156,8 +165,8 @@ kineto_status kp_emission_open(const kp_emitter *emitter, bool shapes, kp_emissi
 kineto_function_callback kp_emission_callback(kp_emission *emission, uint32_t scopes)
 {
     kineto_function_callback c = KINETO_FUNCTION_CALLBACK_INIT;
-    c.enter = enter;
-    c.exit = leave;
+    c.enter = on_emitted_enter;
+    c.exit = on_emitted_exit;
     c.user = emission;
     c.scopes = scopes;
     c.needs_ids = emission->with_text;

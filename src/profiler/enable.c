@@ -1,34 +1,44 @@
-/* Profilers as PyTorch has them: one for each thread, one for all threads, found without a handle.
- */
+/* Profilers as PyTorch has them, without a handle: one for each thread, or one for all threads.
+ * This file keeps the registry of enabled and prepared profilers, decides which of them a call
+ * without a handle means, and reports the configuration of that one. All lists are guarded by
+ * `registry`; a profiler that is in a list is owned by it. Starting and stopping happens in
+ * profiler.c, outside the lock. */
 #include "profiler/profiler.h"
 #include "record/record.h"
 
 #include <pthread.h>
 
-/* Those that are enabled, the last first; and those that were prepared and not yet enabled. */
-static kb_lock lock;
+/* Guards all of the following. */
+static kb_lock registry;
+/* Linked by kineto_profiler.next, the newest first. A profiler is in at most one of the two. */
 static kineto_profiler *enabled, *prepared;
-static kineto_profiler *main_one; /* whom child threads join */
-static uint32_t joinable;         /* for who asks without the lock */
-static kineto_profiler *window;   /* a controller's: seen by who asks, ended by nobody else */
+/* The profiler that child threads join: the newest enabled one that records operators. */
+static kineto_profiler *joinable_profiler;
+/* Whether there is one; atomic, read without the lock. */
+static uint32_t has_joinable;
+/* The window of an on-demand controller, which alone ends it; here only to answer queries. */
+static kineto_profiler *ondemand_window;
+/* How often the holder of the lock took it again: a plug-in may query from within a callback. Only
+ * the holder reads and writes it. */
+static uint32_t registry_reentries;
 
-static uint32_t again; /* times that its holder took it once more: a plug-in asks from within */
-
-static void take(void)
+static void lock_registry(void)
 {
-    if (!kb_lock_take(&lock, kb_os_self()))
-        again++; /* read by who has the lock, only */
+    if (!kb_lock_take(&registry, kb_os_self()))
+        registry_reentries++;
 }
 
-static void drop(void)
+static void unlock_registry(void)
 {
-    if (again)
-        again--;
+    KB_ASSERT(kb_load_relaxed(&registry.owner) == kb_os_self());
+    if (registry_reentries)
+        registry_reentries--;
     else
-        kb_lock_drop(&lock);
+        kb_lock_drop(&registry);
 }
 
-static kineto_profiler *global_one(kineto_profiler *list)
+/* The profiler of all threads in a list; NULL: none. There is at most one in `enabled`. */
+static kineto_profiler *find_global_profiler(kineto_profiler *list)
 {
     for (kineto_profiler *p = list; p; p = p->next)
         if (p->global)
@@ -36,7 +46,8 @@ static kineto_profiler *global_one(kineto_profiler *list)
     return NULL;
 }
 
-static kineto_profiler *own_one(kineto_profiler *list, uint64_t thread)
+/* The profiler that a thread has for itself in a list; NULL: none. */
+static kineto_profiler *find_thread_profiler(kineto_profiler *list, uint64_t thread)
 {
     for (kineto_profiler *p = list; p; p = p->next)
         if (!p->global && p->owner == thread)
@@ -44,8 +55,9 @@ static kineto_profiler *own_one(kineto_profiler *list, uint64_t thread)
     return NULL;
 }
 
-/* The last one that its thread left behind. */
-static kineto_profiler *orphan_one(void)
+/* The newest enabled profiler whose owner thread has ended; NULL: none. Any thread may disable such
+ * a profiler. */
+static kineto_profiler *find_orphaned_profiler(void)
 {
     kineto_profiler *p = enabled;
     while (p && !p->orphan)
@@ -53,23 +65,29 @@ static kineto_profiler *orphan_one(void)
     return p;
 }
 
-static void list_add(kineto_profiler **list, kineto_profiler *p)
+/* Hands a profiler to a list. The caller holds the lock and gives up ownership. */
+static void push_profiler(kineto_profiler **list, kineto_profiler *p)
 {
+    KB_ASSERT(p && !p->next);
     p->next = *list;
     *list = p;
 }
 
-static void list_remove(kineto_profiler **list, kineto_profiler *p)
+/* Takes a profiler out of a list, to the caller's ownership; does nothing if it is not there. */
+static void remove_profiler(kineto_profiler **list, kineto_profiler *p)
 {
     for (; *list; list = &(*list)->next)
         if (*list == p) {
             *list = p->next;
+            p->next = NULL;
             return;
         }
 }
 
-/* What is prepared on demand is for nobody else. */
-static kineto_profiler *prepared_one(const kineto_profiler_config *config, uint64_t thread)
+/* A prepared profiler that a new one with this config would use or replace; NULL: none. A profiler
+ * that is prepared for on-demand use serves only on-demand use. */
+static kineto_profiler *find_prepared_profiler(const kineto_profiler_config *config,
+                                               uint64_t thread)
 {
     bool on_demand = config->state == KINETO_STATE_KINETO_ONDEMAND;
     bool global = kineto_profiler_config_push_global_callbacks(config);
@@ -81,54 +99,59 @@ static kineto_profiler *prepared_one(const kineto_profiler_config *config, uint6
     return NULL;
 }
 
-/* The one that is meant by who has no handle. */
-static kineto_profiler *current(void)
+/* The profiler that a call without a handle means: that of all threads, else that of the calling
+ * thread, else an orphan, else the only one there is. The caller holds the lock. */
+static kineto_profiler *find_current_profiler(void)
 {
-    kineto_profiler *p = global_one(enabled);
+    kineto_profiler *p = find_global_profiler(enabled);
     if (!p)
-        p = own_one(enabled, kineto_function_thread_id());
+        p = find_thread_profiler(enabled, kineto_function_thread_id());
     if (!p)
-        p = orphan_one();
+        p = find_orphaned_profiler();
     if (!p && enabled && !enabled->next)
         p = enabled;
     return p;
 }
 
-/* ---- threads that end with their own enabled, or prepared --------------------------------------- */
+/* ---- threads that end with their own enabled, or prepared ------------------------------------ */
 
 static pthread_key_t owner_key;
 static bool has_owner_key;
 static pthread_once_t owner_once = PTHREAD_ONCE_INIT;
 
-static void owner_ended(void *number)
+/* Destructor of the thread-specific value: profilers that the thread enabled become orphans, one
+ * that it only prepared is destroyed. */
+static void on_owner_thread_exit(void *number)
 {
-    take();
+    lock_registry();
     for (kineto_profiler *p = enabled; p; p = p->next)
-        p->orphan |= !p->global && p->owner == (uintptr_t)number;
-    kineto_profiler *nobodys = own_one(prepared, (uintptr_t)number);
-    if (nobodys)
-        list_remove(&prepared, nobodys);
-    drop();
-    kineto_profiler_destroy(nobodys);
+        p->orphan |= !p->global && p->owner == (uintptr_t)number; /* never cleared */
+    kineto_profiler *abandoned = find_thread_profiler(prepared, (uintptr_t)number);
+    if (abandoned)
+        remove_profiler(&prepared, abandoned);
+    unlock_registry();
+    kineto_profiler_destroy(abandoned);
 }
 
-static void owner_key_make(void)
+static void create_owner_key(void)
 {
-    has_owner_key = pthread_key_create(&owner_key, owner_ended) == 0;
+    has_owner_key = pthread_key_create(&owner_key, on_owner_thread_exit) == 0;
 }
 
-static void owner_watch(const kineto_profiler *p)
+/* Registers the exit handler of the thread that owns a profiler. Without a key (the process has
+ * used them all up) orphans stay unknown, which only makes them harder to find. */
+static void watch_owner_thread(const kineto_profiler *p)
 {
-    (void)pthread_once(&owner_once, owner_key_make);
+    (void)pthread_once(&owner_once, create_owner_key);
     if (has_owner_key && !p->global)
         (void)pthread_setspecific(owner_key, (void *)(uintptr_t)p->owner);
 }
 
-/* ---- prepare and enable ------------------------------------------------------------------------- */
+/* ---- prepare and enable ---------------------------------------------------------------------- */
 
-/* Programs of other versions have less, or more: what is known here of a config, with the size that
- * says whether there is more. */
-static kineto_profiler_config known_part(const kineto_profiler_config *config)
+/* The members of a config that this version knows, defaults for members that an older program does
+ * not have. A size larger than ours is kept, so that the caller sees that there is more. */
+static kineto_profiler_config copy_known_config(const kineto_profiler_config *config)
 {
     kineto_profiler_config c;
     kineto_profiler_config_init(&c, KINETO_STATE_DISABLED);
@@ -137,53 +160,76 @@ static kineto_profiler_config known_part(const kineto_profiler_config *config)
     return c;
 }
 
-static bool same_text(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static bool same_texts(const char *const *a, size_t a_count, const char *const *b, size_t b_count)
+static bool are_same_texts(const char *const *a, size_t a_count, const char *const *b,
+                           size_t b_count)
 {
     bool same = a_count == b_count;
     for (size_t i = 0; i < a_count && same; i++)
-        same = a && b && same_text(a[i], b[i]);
+        same = a && b && is_same_text(a[i], b[i]);
     return same;
 }
 
-static bool same_experimental(const kineto_experimental_config *a,
-                              const kineto_experimental_config *b)
+/* Every member of a config but its size, by how it is compared: a value, a text, or a list of texts
+ * with its count. A member that is missing here would let a prepared profiler pass for another one;
+ * configs grow at their end only and `size` must distinguish versions, so that the assertion below
+ * fails for each new member. */
+#define CONFIG_MEMBERS(VALUE, TEXT, TEXTS)                                                         \
+    VALUE(state)                                                                                   \
+    VALUE(report_input_shapes)                                                                     \
+    VALUE(profile_memory)                                                                          \
+    VALUE(with_stack)                                                                              \
+    VALUE(with_flops)                                                                              \
+    VALUE(with_modules)                                                                            \
+    TEXTS(experimental.profiler_metrics, experimental.profiler_metric_count)                       \
+    VALUE(experimental.profiler_measure_per_kernel)                                                \
+    VALUE(experimental.verbose)                                                                    \
+    TEXTS(experimental.performance_events, experimental.performance_event_count)                   \
+    VALUE(experimental.enable_cuda_sync_events)                                                    \
+    VALUE(experimental.adjust_profiler_step)                                                       \
+    VALUE(experimental.disable_external_correlation)                                               \
+    VALUE(experimental.profile_all_threads)                                                        \
+    VALUE(experimental.capture_overload_names)                                                     \
+    VALUE(experimental.record_python_gc_info)                                                      \
+    VALUE(experimental.expose_kineto_event_metadata)                                               \
+    TEXT(experimental.custom_profiler_config)                                                      \
+    VALUE(experimental.adjust_timestamps)                                                          \
+    VALUE(experimental.trace_only)                                                                 \
+    TEXT(trace_id)                                                                                 \
+    VALUE(buffer_bytes)                                                                            \
+    VALUE(retention)                                                                               \
+    VALUE(record_tensor_ids)
+_Static_assert(sizeof(void *) != 8 || sizeof(kineto_profiler_config) == 112,
+               "a config has a new member: add it to CONFIG_MEMBERS");
+
+static bool is_same_config(const kineto_profiler_config *a, const kineto_profiler_config *b)
 {
-    return same_texts(a->profiler_metrics, a->profiler_metric_count, b->profiler_metrics,
-                      b->profiler_metric_count) &&
-           same_texts(a->performance_events, a->performance_event_count, b->performance_events,
-                      b->performance_event_count) &&
-           same_text(a->custom_profiler_config, b->custom_profiler_config) &&
-           a->profiler_measure_per_kernel == b->profiler_measure_per_kernel &&
-           a->verbose == b->verbose && a->enable_cuda_sync_events == b->enable_cuda_sync_events &&
-           a->adjust_profiler_step == b->adjust_profiler_step &&
-           a->disable_external_correlation == b->disable_external_correlation &&
-           a->profile_all_threads == b->profile_all_threads &&
-           a->capture_overload_names == b->capture_overload_names &&
-           a->record_python_gc_info == b->record_python_gc_info &&
-           a->expose_kineto_event_metadata == b->expose_kineto_event_metadata &&
-           a->adjust_timestamps == b->adjust_timestamps && a->trace_only == b->trace_only;
+#define VALUE(member)      &&a->member == b->member
+#define TEXT(member)       &&is_same_text(a->member, b->member)
+#define TEXTS(list, count) &&are_same_texts(a->list, a->count, b->list, b->count)
+    return true CONFIG_MEMBERS(VALUE, TEXT, TEXTS);
+#undef VALUE
+#undef TEXT
+#undef TEXTS
 }
 
-/* Is it the profiler that is now asked for?  A newer one may have more, which is not compared. */
-static bool is_for(const kineto_profiler *p, const kineto_profiler_config *c, uint32_t activities)
+/* True if a prepared profiler is the one that is now requested. A config of a newer program has
+ * members that cannot be compared: then it is not. */
+static bool is_prepared_for(const kineto_profiler *p, const kineto_profiler_config *c,
+                            uint32_t activities)
 {
-    const kineto_profiler_config *v = &p->config.values;
-    return c->size == sizeof *c && v->state == c->state && p->activities == activities &&
-           v->report_input_shapes == c->report_input_shapes &&
-           v->profile_memory == c->profile_memory && v->with_stack == c->with_stack &&
-           v->with_flops == c->with_flops && v->with_modules == c->with_modules &&
-           v->buffer_bytes == c->buffer_bytes && v->retention == c->retention &&
-           v->record_tensor_ids == c->record_tensor_ids && same_text(v->trace_id, c->trace_id) &&
-           same_experimental(&v->experimental, &c->experimental);
+    return c->size == sizeof *c && p->activities == activities &&
+           is_same_config(&p->config.values, c);
 }
 
-static kineto_status make(const kineto_profiler_config *config, uint32_t activities,
-                          uint32_t scopes, kineto_profiler **out, kineto_error *err)
+/* kineto_profiler_create for the calling thread, which becomes the owner. */
+static kineto_status create_owned_profiler(const kineto_profiler_config *config,
+                                           uint32_t activities, uint32_t scopes,
+                                           kineto_profiler **out, kineto_error *err)
 {
     kineto_status status = kineto_profiler_create(config, activities, scopes, out, err);
     if (!status)
@@ -191,21 +237,23 @@ static kineto_status make(const kineto_profiler_config *config, uint32_t activit
     return status;
 }
 
-/* In place of the one that was prepared for the same before. */
-static kineto_status prepare(const kineto_profiler_config *config, uint32_t activities,
-                             uint32_t scopes, kineto_error *err)
+/* Prepares a profiler in place of one that was prepared for the same use before. The old one is
+ * destroyed after the lock is dropped: that may call plug-ins. */
+static kineto_status replace_prepared_profiler(const kineto_profiler_config *config,
+                                               uint32_t activities, uint32_t scopes,
+                                               kineto_error *err)
 {
     kineto_profiler *p, *before;
-    kineto_status status = make(config, activities, scopes, &p, err);
+    kineto_status status = create_owned_profiler(config, activities, scopes, &p, err);
     if (status)
         return status;
-    owner_watch(p);
-    take();
-    before = prepared_one(&p->config.values, p->owner);
+    watch_owner_thread(p);
+    lock_registry();
+    before = find_prepared_profiler(&p->config.values, p->owner);
     if (before)
-        list_remove(&prepared, before);
-    list_add(&prepared, p);
-    drop();
+        remove_profiler(&prepared, before);
+    push_profiler(&prepared, p);
+    unlock_registry();
     kineto_profiler_destroy(before);
     return KINETO_OK;
 }
@@ -215,111 +263,121 @@ kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint
 {
     if (!config)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_prepare: config is NULL");
-    uint32_t state = known_part(config).state;
+    uint32_t state = copy_known_config(config).state;
     if (state == KINETO_STATE_NVTX || state == KINETO_STATE_ITT)
         return KINETO_OK;
     if (state < KINETO_STATE_KINETO || state == KINETO_STATE_KINETO_ONDEMAND)
         return kb_fail(err, KINETO_E_UNSUPPORTED, "Supported only in Kineto profiler");
-    return prepare(config, activities, 0, err);
+    return replace_prepared_profiler(config, activities, 0, err);
 }
 
-/* What was prepared for this, if it still fits. */
-static kineto_profiler *take_prepared(const kineto_profiler_config *config, uint32_t activities,
-                                      uint32_t scopes)
+/* Takes out the prepared profiler for this use. Returns it if it matches the request (`scopes`
+ * cannot be prepared); else destroys it and returns NULL. */
+static kineto_profiler *take_matching_prepared(const kineto_profiler_config *config,
+                                               uint32_t activities, uint32_t scopes)
 {
-    take();
-    kineto_profiler *p = prepared_one(config, kineto_function_thread_id());
+    lock_registry();
+    kineto_profiler *p = find_prepared_profiler(config, kineto_function_thread_id());
     if (p)
-        list_remove(&prepared, p);
-    drop();
-    if (p && !scopes && is_for(p, config, activities))
+        remove_profiler(&prepared, p);
+    unlock_registry();
+    if (p && !scopes && is_prepared_for(p, config, activities))
         return p;
     kineto_profiler_destroy(p);
     return NULL;
 }
 
-/* With the lock held. */
-static bool is_taken(bool global, uint64_t thread)
+/* True if a profiler of this reach is enabled: of all threads, or of this thread. The caller holds
+ * the lock. */
+static bool has_enabled_profiler(bool global, uint64_t thread)
 {
-    return global ? global_one(enabled) != NULL : own_one(enabled, thread) != NULL;
+    return global ? find_global_profiler(enabled) != NULL
+                  : find_thread_profiler(enabled, thread) != NULL;
 }
 
-static kineto_status refuse(const kineto_profiler_config *config, kineto_error *err)
+/* PyTorch's message, which differs in its end for profilers of all threads. */
+static kineto_status fail_already_enabled(const kineto_profiler_config *config, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_STATE, "Profiler is already enabled%s",
                    kineto_profiler_config_global(config) ? "." : " on this thread.");
 }
 
-static kineto_status already(const kineto_profiler_config *config, kineto_error *err)
+/* Early check before a profiler is built. publish_profiler decides, under the lock. */
+static kineto_status check_not_enabled(const kineto_profiler_config *config, kineto_error *err)
 {
     bool global = kineto_profiler_config_push_global_callbacks(config);
-    take();
-    bool is = is_taken(global, kineto_function_thread_id());
-    drop();
-    return is ? refuse(config, err) : KINETO_OK;
+    lock_registry();
+    bool is_enabled = has_enabled_profiler(global, kineto_function_thread_id());
+    unlock_registry();
+    return is_enabled ? fail_already_enabled(config, err) : KINETO_OK;
 }
 
-static bool has_cpu(const kineto_profiler *p)
+/* True if the profiler records operators, which is what child threads can join. */
+static bool profiles_cpu(const kineto_profiler *p)
 {
     uint32_t state = p->config.values.state;
     return p->records && (p->activities & KINETO_ACTIVITY_SET(CPU) || state == KINETO_STATE_CPU ||
                           state == KINETO_STATE_CUDA);
 }
 
-/* False: another thread's came first, since `already` looked. */
-static bool publish(kineto_profiler *p)
+/* Adds a started profiler to the enabled ones. False if another thread enabled one of the same
+ * reach since check_not_enabled: `p` still belongs to the caller. */
+static bool publish_profiler(kineto_profiler *p)
 {
-    take();
-    bool first = !is_taken(p->global, p->owner);
+    lock_registry();
+    bool first = !has_enabled_profiler(p->global, p->owner);
     if (first)
-        list_add(&enabled, p);
-    if (first && has_cpu(p)) {
-        main_one = p;
-        kb_store_release(&joinable, 1u);
+        push_profiler(&enabled, p);
+    if (first && profiles_cpu(p)) {
+        joinable_profiler = p;
+        kb_store_release(&has_joinable, 1u);
     }
-    drop();
+    unlock_registry();
     return first;
 }
 
-static kineto_status start_and_publish(kineto_profiler *p, kineto_error *err)
+/* Starts `p` and publishes it; destroys it if either fails. */
+static kineto_status start_and_publish_profiler(kineto_profiler *p, kineto_error *err)
 {
     kineto_status status = kineto_profiler_start(p, err);
-    owner_watch(p);
-    if (!status && !publish(p))
-        status = refuse(&p->config.values, err);
+    watch_owner_thread(p);
+    if (!status && !publish_profiler(p))
+        status = fail_already_enabled(&p->config.values, err);
     if (status)
         kineto_profiler_destroy(p);
     return status;
 }
 
-static kineto_status enable(const kineto_profiler_config *config, uint32_t activities,
-                            uint32_t scopes, kineto_post_process post, void *user,
-                            kineto_error *err)
+/* The common part of all kineto_profiler_enable…: uses the prepared profiler if there is one that
+ * matches, else creates one. */
+static kineto_status enable_profiler(const kineto_profiler_config *config, uint32_t activities,
+                                     uint32_t scopes, kineto_post_process post, void *user,
+                                     kineto_error *err)
 {
     if (!config)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
-    kineto_profiler_config known = known_part(config);
-    kineto_status status = already(&known, err);
-    kineto_profiler *p = status ? NULL : take_prepared(&known, activities, scopes);
+    kineto_profiler_config known = copy_known_config(config);
+    kineto_status status = check_not_enabled(&known, err);
+    kineto_profiler *p = status ? NULL : take_matching_prepared(&known, activities, scopes);
     if (!status && !p)
-        status = make(config, activities, scopes, &p, err);
+        status = create_owned_profiler(config, activities, scopes, &p, err);
     if (status)
         return status;
     kineto_profiler_set_post_process(p, post, user);
-    return start_and_publish(p, err);
+    return start_and_publish_profiler(p, err);
 }
 
 void kp_window_show(kineto_profiler *p)
 {
-    take();
-    window = p;
-    drop();
+    lock_registry();
+    ondemand_window = p;
+    unlock_registry();
 }
 
 kineto_status kineto_profiler_enable(const kineto_profiler_config *config, uint32_t activities,
                                      uint32_t scopes, kineto_error *err)
 {
-    return enable(config, activities, scopes, NULL, NULL, err);
+    return enable_profiler(config, activities, scopes, NULL, NULL, err);
 }
 
 kineto_status kineto_profiler_enable_with_post_process(const kineto_profiler_config *config,
@@ -329,61 +387,66 @@ kineto_status kineto_profiler_enable_with_post_process(const kineto_profiler_con
 {
     if (!config)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
-    uint32_t state = known_part(config).state;
+    uint32_t state = copy_known_config(config).state;
     if (state == KINETO_STATE_KINETO_ONDEMAND)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
                        "On-demand profiling does not support post processing callback");
     if (state < KINETO_NUM_PROFILER_STATES && !kp_state_records(state))
         return kb_fail(err, KINETO_E_UNSUPPORTED, "%s does not support post processing callback.",
                        kineto_profiler_state_name((kineto_profiler_state)state));
-    return enable(config, activities, scopes, process, user, err);
+    return enable_profiler(config, activities, scopes, process, user, err);
 }
 
-/* ---- disable ------------------------------------------------------------------------------------ */
+/* ---- disable --------------------------------------------------------------------------------- */
 
-static kineto_profiler *withdraw(void)
+/* Takes the current profiler out of the registry, to the caller's ownership, and chooses the next
+ * one that child threads may join. NULL: none is enabled. */
+static kineto_profiler *pop_current_profiler(void)
 {
-    take();
-    kineto_profiler *p = current();
+    lock_registry();
+    kineto_profiler *p = find_current_profiler();
     if (p) {
-        list_remove(&enabled, p);
-        if (main_one == p)
-            main_one = NULL;
-        for (kineto_profiler *q = enabled; q && !main_one; q = q->next)
-            main_one = has_cpu(q) ? q : NULL;
-        kb_store_release(&joinable, main_one != NULL);
+        KB_ASSERT(p != prepared);
+        remove_profiler(&enabled, p);
+        if (joinable_profiler == p)
+            joinable_profiler = NULL;
+        for (kineto_profiler *q = enabled; q && !joinable_profiler; q = q->next)
+            joinable_profiler = profiles_cpu(q) ? q : NULL;
+        kb_store_release(&has_joinable, joinable_profiler != NULL);
     }
-    drop();
+    unlock_registry();
     return p;
 }
 
-/* ---- on demand ---------------------------------------------------------------------------------- */
+/* ---- on demand ------------------------------------------------------------------------------- */
 
-static kineto_ondemand_ready ready;
-static void *ready_user;
-static uint64_t steps;
+static kineto_ondemand_ready ondemand_ready;
+static void *ondemand_ready_user;
+static uint64_t step_count;
 
 void kineto_ondemand_set_ready(kineto_ondemand_ready function, void *user)
 {
-    take();
-    ready = function;
-    ready_user = user;
-    drop();
+    lock_registry();
+    ondemand_ready = function;
+    ondemand_ready_user = user;
+    unlock_registry();
 }
 
-/* Its trace is for who drives it. */
+/* The callback runs outside the lock: it may enable or disable profilers. */
 void kp_ondemand_hand_over(const kineto_trace *trace)
 {
-    take();
-    kineto_ondemand_ready function = ready;
-    void *user = ready_user;
-    drop();
+    lock_registry();
+    kineto_ondemand_ready function = ondemand_ready;
+    void *user = ondemand_ready_user;
+    unlock_registry();
     if (function && trace)
         function(trace, user);
 }
 
-static kineto_status stop_ondemand(kineto_profiler *p, kineto_profiler_result **out,
-                                   kineto_error *err)
+/* The trace of an on-demand profiler goes to the function of kineto_ondemand_set_ready; the caller
+ * of disable gets an empty result. */
+static kineto_status stop_ondemand_profiler(kineto_profiler *p, kineto_profiler_result **out,
+                                            kineto_error *err)
 {
     kineto_profiler_result *result = NULL;
     kineto_status status = kineto_profiler_stop(p, &result, err);
@@ -402,12 +465,12 @@ kineto_status kineto_profiler_disable(kineto_profiler_result **out, kineto_error
 {
     if (out)
         *out = NULL;
-    kineto_profiler *p = withdraw();
+    kineto_profiler *p = pop_current_profiler();
     if (!p)
         return kb_fail(err, KINETO_E_STATE, "Can't disable Kineto profiler when it's not running");
     p->last = true;
     kineto_status status = p->config.values.state == KINETO_STATE_KINETO_ONDEMAND
-                               ? stop_ondemand(p, out, err)
+                               ? stop_ondemand_profiler(p, out, err)
                                : kineto_profiler_stop(p, out, err);
     kineto_profiler_destroy(p);
     return status;
@@ -425,103 +488,105 @@ kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config, kine
     c.state = KINETO_STATE_KINETO_ONDEMAND;
     uint32_t scopes = 1u << KINETO_SCOPE_FUNCTION | 1u << KINETO_SCOPE_USER_SCOPE |
                       1u << KINETO_SCOPE_BACKWARD_FUNCTION;
-    return prepare(&c, KINETO_ACTIVITY_SET(CPU), scopes, err);
+    return replace_prepared_profiler(&c, KINETO_ACTIVITY_SET(CPU), scopes, err);
 }
 
 kineto_status kineto_ondemand_start(kineto_error *err)
 {
     kineto_profiler_config wanted;
     kineto_profiler_config_init(&wanted, KINETO_STATE_KINETO_ONDEMAND);
-    take();
-    kineto_profiler *p = prepared_one(&wanted, 0);
-    bool busy = global_one(enabled) || window;
+    lock_registry();
+    kineto_profiler *p = find_prepared_profiler(&wanted, 0);
+    bool busy = find_global_profiler(enabled) || ondemand_window;
     if (p && !busy)
-        list_remove(&prepared, p);
+        remove_profiler(&prepared, p);
     else
         p = NULL;
-    drop();
+    unlock_registry();
     if (busy)
         return kb_fail(err, KINETO_E_STATE, "Profiler is already enabled.");
     if (!p)
-        return kb_fail(err, KINETO_E_STATE, "on-demand profiling was not prepared");
-    return start_and_publish(p, err);
+        return kb_fail(err, KINETO_E_STATE,
+                       "on-demand profiling is not prepared; call kineto_ondemand_prepare first");
+    return start_and_publish_profiler(p, err);
 }
 
 kineto_status kineto_ondemand_stop(kineto_error *err)
 {
-    take();
-    kineto_profiler *p = global_one(enabled);
-    bool is = p && p->config.values.state == KINETO_STATE_KINETO_ONDEMAND;
-    drop();
-    return is ? kineto_profiler_disable(NULL, err)
-              : kb_fail(err, KINETO_E_STATE, "on-demand profiling does not run");
+    lock_registry();
+    kineto_profiler *p = find_global_profiler(enabled);
+    bool is_ondemand = p && p->config.values.state == KINETO_STATE_KINETO_ONDEMAND;
+    unlock_registry();
+    return is_ondemand ? kineto_profiler_disable(NULL, err)
+                       : kb_fail(err, KINETO_E_STATE, "on-demand profiling is not running");
 }
 
 void kineto_profiler_step(void)
 {
-    kb_add_relaxed(&steps, 1);
+    kb_add_relaxed(&step_count, 1);
     kineto_step();
 }
 
-uint64_t kineto_profiler_step_count(void) { return kb_load_relaxed(&steps); }
+uint64_t kineto_profiler_step_count(void) { return kb_load_relaxed(&step_count); }
 
-/* ---- while it runs ------------------------------------------------------------------------------ */
+/* ---- while it runs --------------------------------------------------------------------------- */
 
 kineto_status kineto_profiler_toggle_collection_dynamic(bool on, uint32_t activities,
                                                         kineto_error *err)
 {
     if (!activities || activities >> KINETO_NUM_ACTIVITY_TYPES)
         return kb_fail(err, KINETO_E_ARGUMENT, "No activities specified.");
-    take();
-    kineto_profiler *p = current();
+    lock_registry();
+    kineto_profiler *p = find_current_profiler();
     kineto_status status =
         p ? kineto_profiler_pause(p, !on, err)
-          : kb_fail(err, KINETO_E_STATE, "there is no profiler to be paused or to go on");
-    drop();
+          : kb_fail(err, KINETO_E_STATE, "no profiler is enabled that could be paused or resumed");
+    unlock_registry();
     return status;
 }
 
-bool kineto_profiler_is_enabled_in_main_thread(void) { return kb_load_acquire(&joinable) != 0; }
+bool kineto_profiler_is_enabled_in_main_thread(void) { return kb_load_acquire(&has_joinable) != 0; }
 
 kineto_status kineto_profiler_enable_in_child_thread(kineto_error *err)
 {
     kineto_status status = KINETO_E_STATE;
-    take();
-    bool is = main_one != NULL;
-    if (is && !main_one->global)
-        status = kineto_profiler_join(main_one, err);
-    drop();
+    lock_registry();
+    bool can_join = joinable_profiler != NULL;
+    if (can_join && !joinable_profiler->global)
+        status = kineto_profiler_join(joinable_profiler, err);
+    unlock_registry();
     if (status != KINETO_E_STATE)
         return status;
     return kb_fail(err, KINETO_E_STATE,
-                   is ? "Profiler is already enabled in this thread."
-                      : "Profiler is not enabled in main thread.");
+                   can_join ? "Profiler is already enabled in this thread."
+                            : "Profiler is not enabled in main thread.");
 }
 
 kineto_status kineto_profiler_disable_in_child_thread(kineto_error *err)
 {
-    take();
-    bool left = main_one && !main_one->global && !kineto_profiler_leave(main_one, NULL);
-    drop();
+    lock_registry();
+    bool left = joinable_profiler && !joinable_profiler->global &&
+                !kineto_profiler_leave(joinable_profiler, NULL);
+    unlock_registry();
     return left ? KINETO_OK
                 : kb_fail(err, KINETO_E_STATE,
                           "Can't disable Kineto profiler when it's not running in this thread");
 }
 
-/* ---- questions ---------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 bool kineto_profiler_enabled(void) { return kineto_profiler_type() != KINETO_ACTIVE_NONE; }
 
 kineto_active_profiler kineto_profiler_type(void)
 {
-    take();
-    kineto_profiler *p = global_one(enabled);
+    lock_registry();
+    kineto_profiler *p = find_global_profiler(enabled);
     if (!p)
-        p = own_one(enabled, kineto_function_thread_id());
+        p = find_thread_profiler(enabled, kineto_function_thread_id());
     if (!p)
-        p = window;
+        p = ondemand_window;
     kineto_active_profiler type = p ? kp_state_active(p->config.values.state) : KINETO_ACTIVE_NONE;
-    drop();
+    unlock_registry();
     return type;
 }
 
@@ -530,19 +595,19 @@ kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_err
     kineto_status status = kp_config_sized(out, err);
     if (status)
         return status;
-    take();
-    const kineto_profiler *p = current();
+    lock_registry();
+    const kineto_profiler *p = find_current_profiler();
     if (!p)
-        p = window;
+        p = ondemand_window;
     if (p)
         kp_config_give(&p->config.values, out);
-    drop();
+    unlock_registry();
     return p ? KINETO_OK
              : kb_fail(err, KINETO_E_STATE,
                        "Tried to access profiler config, but profiler is not enabled!");
 }
 
-/* ---- reports ------------------------------------------------------------------------------------ */
+/* ---- reports --------------------------------------------------------------------------------- */
 
 void kineto_profiler_report_backend_event_ns(int64_t start_ns, int64_t end_ns, int64_t debug_handle,
                                              kineto_scope scope, const char *name,
@@ -561,7 +626,7 @@ void kineto_profiler_report_gc(bool begin)
         kineto_range_end(open);
         open = 0;
     } else if (!open && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) &&
-               kb_load_relaxed(&kp_gc_wishes)) {
+               kb_load_relaxed(&kp_gc_requests)) {
         open = kineto_range_begin(&site_gc);
     }
 }

@@ -1,40 +1,47 @@
-/* Accessors of events, by PyTorch's names for them. Columns of the row, or its arguments. */
-#include "profiler/fallback.h"
+/* Accessors of events under PyTorch's names for them (torch._C._autograd._KinetoEvent). A value
+ * comes from a column of the row, or from its arguments under the keys that PyTorch writes. Pure
+ * reads: any thread. */
 #include "analyze/summary/flops.h"
+#include "profiler/fallback.h"
 #include "profiler/profiler.h"
 #include "trace/bytes/json_value.h"
 
-/* ---- arguments ---------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
-static bool find(const kineto_event *e, const char *key, kineto_arg *arg)
+/* An argument of the event's row. False: the event is empty or has no such argument. */
+static bool find_event_arg(const kineto_event *e, const char *key, kineto_arg *arg)
 {
     return e->trace && kineto_args_find(e->trace, e->row, key, arg);
 }
 
-static kineto_string text_of(const kineto_event *e, const char *key)
+/* A text, list or object argument as it stands in the trace; empty: none. */
+static kineto_string get_text_arg(const kineto_event *e, const char *key)
 {
     kineto_arg arg;
-    return find(e, key, &arg) && arg.type >= KINETO_ARG_STRING ? arg.text : (kineto_string){"", 0};
+    return find_event_arg(e, key, &arg) && arg.type >= KINETO_ARG_STRING ? arg.text
+                                                                         : (kineto_string){"", 0};
 }
 
-static int64_t int_of(const kineto_event *e, const char *key, int64_t absent)
+/* A whole-number argument, or `absent`. */
+static int64_t get_int_arg(const kineto_event *e, const char *key, int64_t absent)
 {
     kineto_arg arg;
     int64_t number;
-    return find(e, key, &arg) && kt_arg_whole(&arg, &number) ? number : absent;
+    return find_event_arg(e, key, &arg) && kt_arg_whole(&arg, &number) ? number : absent;
 }
 
-static bool is_list(kineto_string text) { return text.size && text.data[0] == '['; }
+static bool is_json_list(kineto_string text) { return text.size && text.data[0] == '['; }
 
 bool kineto_event_extra_meta(const kineto_event *e, const char *key, kineto_arg *out)
 {
-    return find(e, key, out);
+    return find_event_arg(e, key, out);
 }
 
-/* ---- threads ------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-/* "ckineto_threads": {"pid/tid": number, …}, as the recording knew them. */
-static uint64_t number_of(const kineto_trace *t, int64_t pid, int64_t tid)
+/* The number that the recorder gave a thread, from the header's "ckineto_threads": {"pid/tid":
+ * number, …}; 0: unknown. */
+static uint64_t find_thread_number(const kineto_trace *t, int64_t pid, int64_t tid)
 {
     char wanted[64];
     snprintf(wanted, sizeof wanted, "%lld/%lld", (long long)pid, (long long)tid);
@@ -44,14 +51,15 @@ static uint64_t number_of(const kineto_trace *t, int64_t pid, int64_t tid)
         if (!kb_string_equal(key, kb_string("ckineto_threads")))
             continue;
         int64_t number;
-        return kt_value_whole(kt_member_of(value, wanted), &number) && number > 0
-                   ? (uint64_t)number
-                   : 0;
+        return kt_value_whole(kt_member_of(value, wanted), &number) && number > 0 ? (uint64_t)number
+                                                                                  : 0;
     }
     return 0;
 }
 
-static bool thread_of(const kineto_event *e, int64_t *pid, int64_t *tid)
+/* Process and track of an event. True if the track is a thread; else `tid` is a stream or another
+ * id. */
+static bool get_track_thread(const kineto_event *e, int64_t *pid, int64_t *tid)
 {
     kineto_track track;
     kineto_process process;
@@ -64,8 +72,8 @@ static bool thread_of(const kineto_event *e, int64_t *pid, int64_t *tid)
     return track.type == KINETO_TRACK_THREAD;
 }
 
-/* Device work is on the thread that launched it. */
-static bool host_of(const kineto_event *e, kineto_event *out)
+/* The host event that stands for `e`: the launch of device work, else `e` itself. */
+static bool get_host_event(const kineto_event *e, kineto_event *out)
 {
     kineto_row launch = e->trace ? kineto_trace_launch(e->trace, e->row) : KINETO_NO_ROW;
     if (launch == KINETO_NO_ROW) {
@@ -78,45 +86,49 @@ static bool host_of(const kineto_event *e, kineto_event *out)
 uint64_t kineto_event_start_thread_id(const kineto_event *e)
 {
     kineto_event host;
-    int64_t pid = 0, tid, start = int_of(e, "Start thread", 0);
-    bool is_thread = host_of(e, &host) && thread_of(&host, &pid, &tid);
+    int64_t pid = 0, tid, start = get_int_arg(e, "Start thread", 0);
+    bool is_thread = get_host_event(e, &host) && get_track_thread(&host, &pid, &tid);
     if (start)
-        return number_of(e->trace, pid, start);
-    return is_thread ? number_of(e->trace, pid, tid) : 0;
+        return find_thread_number(e->trace, pid, start);
+    return is_thread ? find_thread_number(e->trace, pid, tid) : 0;
 }
 
 uint64_t kineto_event_end_thread_id(const kineto_event *e)
 {
-    int64_t pid = 0, tid = 0, end = int_of(e, "End thread", 0);
-    (void)thread_of(e, &pid, &tid);
-    return end ? number_of(e->trace, pid, end) : kineto_event_start_thread_id(e);
+    int64_t pid = 0, tid = 0, end = get_int_arg(e, "End thread", 0);
+    (void)get_track_thread(e, &pid, &tid);
+    return end ? find_thread_number(e->trace, pid, end) : kineto_event_start_thread_id(e);
 }
 
 uint64_t kineto_event_fwd_thread_id(const kineto_event *e)
 {
-    return (uint64_t)int_of(e, "Fwd thread id", 0);
+    return (uint64_t)get_int_arg(e, "Fwd thread id", 0);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 uint32_t kineto_event_activity_type(const kineto_event *e) { return e->activity.kind; }
 
-kineto_string kineto_event_shapes(const kineto_event *e) { return text_of(e, "Input Dims"); }
-bool kineto_event_has_shapes(const kineto_event *e) { return is_list(kineto_event_shapes(e)); }
-kineto_string kineto_event_strides(const kineto_event *e) { return text_of(e, "Input Strides"); }
-kineto_string kineto_event_dtypes(const kineto_event *e) { return text_of(e, "Input type"); }
-bool kineto_event_has_types(const kineto_event *e) { return is_list(kineto_event_dtypes(e)); }
+kineto_string kineto_event_shapes(const kineto_event *e) { return get_text_arg(e, "Input Dims"); }
+bool kineto_event_has_shapes(const kineto_event *e) { return is_json_list(kineto_event_shapes(e)); }
+kineto_string kineto_event_strides(const kineto_event *e)
+{
+    return get_text_arg(e, "Input Strides");
+}
+kineto_string kineto_event_dtypes(const kineto_event *e) { return get_text_arg(e, "Input type"); }
+bool kineto_event_has_types(const kineto_event *e) { return is_json_list(kineto_event_dtypes(e)); }
 
 kineto_string kineto_event_concrete_inputs(const kineto_event *e)
 {
-    return text_of(e, "Concrete Inputs");
+    return get_text_arg(e, "Concrete Inputs");
 }
 bool kineto_event_has_concrete_inputs(const kineto_event *e)
 {
-    return is_list(kineto_event_concrete_inputs(e));
+    return is_json_list(kineto_event_concrete_inputs(e));
 }
 
-/* What the profiler itself writes of an operator. */
+/* Keys that the profiler itself writes for an operator; all others are the program's keyword
+ * inputs. */
 static bool is_own_key(kineto_string key)
 {
     static const char *const own[] = {"Ev Idx",           "Record function id",
@@ -161,7 +173,7 @@ bool kineto_event_has_kwinputs(const kineto_event *e)
 bool kineto_event_is_hidden(const kineto_event *e)
 {
     kineto_arg arg;
-    if (!find(e, "hidden", &arg))
+    if (!find_event_arg(e, "hidden", &arg))
         return false;
     return arg.type == KINETO_ARG_STRING ? kb_string_equal(arg.text, kb_string("1")) : arg.u == 1;
 }
@@ -170,15 +182,18 @@ uint64_t kineto_event_flops(const kineto_event *e)
 {
     uint64_t flops = 0;
     if (e->trace)
-        (void)kp_flops(e->trace, e->row, &flops);
+        (void)ka_flops(e->trace, e->row, &flops);
     return flops;
 }
 
-/* ---- what it is --------------------------------------------------------------------------------- */
+/* ---- identity of an event -------------------------------------------------------------------- */
 
-int64_t kineto_event_sequence_nr(const kineto_event *e) { return int_of(e, "Sequence number", -1); }
+int64_t kineto_event_sequence_nr(const kineto_event *e)
+{
+    return get_int_arg(e, "Sequence number", -1);
+}
 
-kineto_string kineto_event_stack(const kineto_event *e) { return text_of(e, "Call stack"); }
+kineto_string kineto_event_stack(const kineto_event *e) { return get_text_arg(e, "Call stack"); }
 bool kineto_event_has_stack(const kineto_event *e) { return kineto_event_stack(e).size != 0; }
 
 kineto_scope kineto_event_scope(const kineto_event *e)
@@ -188,23 +203,27 @@ kineto_scope kineto_event_scope(const kineto_event *e)
         return scope;
     if (e->activity.kind == KINETO_KIND_USER_ANNOTATION)
         return KINETO_SCOPE_USER_SCOPE;
-    /* A file does not say; the thread of a forward operator is said of backward ones only. */
+    /* Files have no scope, but only backward functions have the thread of a forward one. */
     return kineto_event_fwd_thread_id(e) ? KINETO_SCOPE_BACKWARD_FUNCTION : scope;
 }
 
 kineto_string kineto_event_module_hierarchy(const kineto_event *e)
 {
-    return text_of(e, "Module Hierarchy");
+    return get_text_arg(e, "Module Hierarchy");
 }
 bool kineto_event_has_module_hierarchy(const kineto_event *e)
 {
     return kineto_event_module_hierarchy(e).size != 0;
 }
 
-int64_t kineto_event_debug_handle(const kineto_event *e) { return int_of(e, "Debug handle", -1); }
+int64_t kineto_event_debug_handle(const kineto_event *e)
+{
+    return get_int_arg(e, "Debug handle", -1);
+}
 
-/* Where the overload of "aten::add.Tensor" begins; 0: it has none. */
-static size_t overload_at(const kineto_event *e)
+/* Position of the dot in "aten::add.Tensor", after which the overload's name begins; 0: it has
+ * none. */
+static size_t find_overload(const kineto_event *e)
 {
     kineto_string name = e->activity.name;
     if (e->activity.kind != KINETO_KIND_CPU_OP || !name.size || !kb_string_holds(name, "::"))
@@ -217,27 +236,27 @@ static size_t overload_at(const kineto_event *e)
 
 kineto_string kineto_event_name(const kineto_event *e)
 {
-    size_t at = overload_at(e);
+    size_t at = find_overload(e);
     return at ? (kineto_string){e->activity.name.data, at} : e->activity.name;
 }
 
 kineto_string kineto_event_overload_name(const kineto_event *e)
 {
-    size_t at = overload_at(e);
+    size_t at = find_overload(e);
     return at ? (kineto_string){e->activity.name.data + at + 1, e->activity.name.size - at - 1}
               : (kineto_string){"", 0};
 }
 
-/* ---- devices and times -------------------------------------------------------------------------- */
+/* ---- devices and times ----------------------------------------------------------------------- */
 
-static bool is_memory(const kineto_event *e)
+static bool is_memory_event(const kineto_event *e)
 {
     kineto_arg arg;
-    return e->activity.form == KINETO_FORM_INSTANT && find(e, "Device Type", &arg);
+    return e->activity.form == KINETO_FORM_INSTANT && find_event_arg(e, "Device Type", &arg);
 }
 
-/* Number of the device that the category's vendor makes; 0: it names none. */
-static uint32_t device_of_category(const kineto_event *e)
+/* The device type of a category such as "xpu_runtime"; 0: the category names no vendor. */
+static uint32_t parse_device_category(const kineto_event *e)
 {
     static const struct {
         const char *prefix;
@@ -255,13 +274,14 @@ static uint32_t device_of_category(const kineto_event *e)
     return 0;
 }
 
-/* Kernels of all vendors have one category, their launches do not. CUDA where neither tells. */
-static uint32_t device_of(const kineto_event *e)
+/* Kernels of all vendors have the same category, so that the launch decides; CUDA if neither names
+ * a vendor. */
+static uint32_t find_device_type(const kineto_event *e)
 {
     kineto_event host;
-    uint32_t type = device_of_category(e);
-    if (!type && host_of(e, &host))
-        type = device_of_category(&host);
+    uint32_t type = parse_device_category(e);
+    if (!type && get_host_event(e, &host))
+        type = parse_device_category(&host);
     return type ? type : KINETO_DEVICE_CUDA;
 }
 
@@ -270,22 +290,22 @@ uint32_t kineto_event_device_type(const kineto_event *e)
     kineto_track track;
     if (!e->trace)
         return KINETO_DEVICE_CPU;
-    if (is_memory(e))
-        return (uint32_t)int_of(e, "Device Type", 0);
+    if (is_memory_event(e))
+        return (uint32_t)get_int_arg(e, "Device Type", 0);
     kineto_trace_track(e->trace, e->activity.track, &track);
-    return track.type == KINETO_TRACK_STREAM ? device_of(e) : KINETO_DEVICE_CPU;
+    return track.type == KINETO_TRACK_STREAM ? find_device_type(e) : KINETO_DEVICE_CPU;
 }
 
 int64_t kineto_event_device_index(const kineto_event *e)
 {
     int64_t pid = 0, tid;
-    if (is_memory(e))
-        return int_of(e, "Device Id", -1);
-    (void)thread_of(e, &pid, &tid);
+    if (is_memory_event(e))
+        return get_int_arg(e, "Device Id", -1);
+    (void)get_track_thread(e, &pid, &tid);
     return pid;
 }
 
-int64_t kineto_event_nbytes(const kineto_event *e) { return int_of(e, "Bytes", 0); }
+int64_t kineto_event_nbytes(const kineto_event *e) { return get_int_arg(e, "Bytes", 0); }
 int64_t kineto_event_start_ns(const kineto_event *e) { return e->activity.start_ns; }
 int64_t kineto_event_end_ns(const kineto_event *e) { return e->activity.end_ns; }
 int64_t kineto_event_duration_ns(const kineto_event *e)
@@ -308,7 +328,7 @@ uint64_t kineto_event_linked_correlation_id(const kineto_event *e)
         return 0;
     if (e->activity.external_id)
         return e->activity.external_id;
-    return host_of(e, &host) ? host.activity.external_id : 0;
+    return get_host_event(e, &host) ? host.activity.external_id : 0;
 }
 
 uint64_t kineto_event_external_id(const kineto_event *e) { return e->activity.external_id; }
@@ -316,11 +336,11 @@ uint64_t kineto_event_external_id(const kineto_event *e) { return e->activity.ex
 int64_t kineto_event_device_resource_id(const kineto_event *e)
 {
     int64_t pid, tid = 0;
-    (void)thread_of(e, &pid, &tid);
+    (void)get_track_thread(e, &pid, &tid);
     return tid;
 }
 
-kineto_string kineto_event_backend(const kineto_event *e) { return text_of(e, "Backend"); }
+kineto_string kineto_event_backend(const kineto_event *e) { return get_text_arg(e, "Backend"); }
 
 bool kineto_event_is_python_function(const kineto_event *e)
 {
@@ -333,9 +353,11 @@ bool kineto_event_is_user_annotation(const kineto_event *e)
            e->activity.kind == KINETO_KIND_GPU_USER_ANNOTATION;
 }
 
-/* ---- fallbacks, counters ------------------------------------------------------------------------ */
+/* ---- fallbacks, counters --------------------------------------------------------------------- */
 
-static int64_t elapsed_us(const kineto_event *e, uint32_t device)
+/* The device time that a fallback measured, if it measured on this type of device; -1: none, as in
+ * PyTorch. */
+static int64_t get_elapsed_us(const kineto_event *e, uint32_t device)
 {
     int64_t ns;
     const kineto_profiler_result *r = e->result;
@@ -347,14 +369,15 @@ static int64_t elapsed_us(const kineto_event *e, uint32_t device)
 
 int64_t kineto_event_cuda_elapsed_us(const kineto_event *e)
 {
-    return elapsed_us(e, KINETO_DEVICE_CUDA);
+    return get_elapsed_us(e, KINETO_DEVICE_CUDA);
 }
 
 int64_t kineto_event_privateuse1_elapsed_us(const kineto_event *e)
 {
-    return elapsed_us(e, KINETO_DEVICE_PRIVATEUSE1);
+    return get_elapsed_us(e, KINETO_DEVICE_PRIVATEUSE1);
 }
 
+/* True for the counters of docs/reference/stacks.md and numbered repetitions of them ("cycles 2"). */
 static bool is_counter_name(kineto_string name)
 {
     static const char *const names[] = {
@@ -388,9 +411,10 @@ bool kineto_event_perf_counter(const kineto_event *e, uint32_t n, kineto_string 
     return false;
 }
 
-/* ---- arguments as they are ---------------------------------------------------------------------- */
+/* ---- arguments as JSON ----------------------------------------------------------------------- */
 
-static void put_member(kb_json *j, const kineto_arg *arg)
+/* An argument as a member of a JSON object; lists and objects are JSON already. */
+static void write_arg_member(kb_json *j, const kineto_arg *arg)
 {
     kb_json_key(j, arg->key);
     switch (arg->type) {
@@ -430,17 +454,18 @@ char *kineto_event_metadata_json(const kineto_event *e)
     kb_json_object_begin(&j);
     kineto_args_begin(e->trace, e->row, &it);
     while (kineto_args_next(&it, &arg))
-        put_member(&j, &arg);
+        write_arg_member(&j, &arg);
     kb_json_object_end(&j);
     (void)kb_sink_take(sink, &text, &bytes, NULL);
     (void)kb_sink_close(sink, NULL);
     return text;
 }
 
-/* ---- flows -------------------------------------------------------------------------------------- */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
-/* The first arrow that starts or ends here. Of an event with a result it is looked up. */
-static bool flow_of(const kineto_event *e, kineto_flow *out)
+/* The first flow that starts or ends at the event. A result has a map for that; without one all
+ * flows are searched. */
+static bool find_event_flow(const kineto_event *e, kineto_flow *out)
 {
     uint64_t count = e->trace ? kineto_trace_flow_count(e->trace) : 0, at;
     if (e->result)
@@ -456,29 +481,29 @@ static bool flow_of(const kineto_event *e, kineto_flow *out)
 uint64_t kineto_event_flow_id(const kineto_event *e)
 {
     kineto_flow f;
-    return flow_of(e, &f) ? f.id : 0;
+    return find_event_flow(e, &f) ? f.id : 0;
 }
 
 uint32_t kineto_event_flow_type(const kineto_event *e)
 {
     kineto_flow f;
-    return flow_of(e, &f) ? f.type : 0;
+    return find_event_flow(e, &f) ? f.type : 0;
 }
 
 bool kineto_event_flow_start(const kineto_event *e)
 {
     kineto_flow f;
-    return flow_of(e, &f) && f.from == e->row;
+    return find_event_flow(e, &f) && f.from == e->row;
 }
 
-/* ---- Python ------------------------------------------------------------------------------------- */
+/* ---- Python ---------------------------------------------------------------------------------- */
 
-int64_t kineto_event_python_id(const kineto_event *e) { return int_of(e, "Python id", -1); }
+int64_t kineto_event_python_id(const kineto_event *e) { return get_int_arg(e, "Python id", -1); }
 int64_t kineto_event_python_parent_id(const kineto_event *e)
 {
-    return int_of(e, "Python parent id", -1);
+    return get_int_arg(e, "Python parent id", -1);
 }
 int64_t kineto_event_python_module_id(const kineto_event *e)
 {
-    return int_of(e, "Python module id", -1);
+    return get_int_arg(e, "Python module id", -1);
 }

@@ -1,11 +1,12 @@
-/* ITT, version 3, as a program speaks it with a collector: what the two exchange in memory. Facts
- * of the interface in our own words; tests/peers compares them with Intel's.
+/* The ITT interface, version 3, from the program's side: the structures that it shares with a
+ * collector. Written from the facts of the interface; tests/peers compares them with Intel's
+ * header.
  *
  * The collector's library exports __itt_api_init(global, groups). The global has a list of
  * functions by name, each with the address of a pointer; the collector overwrites the pointers of
- * those that it wants. Older collectors export the functions themselves. Domains and names of tasks
- * are objects in lists of the global; a collector may make them itself. A domain whose flags are 0
- * is off. */
+ * those that it provides. Older collectors export the functions themselves. Domains and names of
+ * tasks are objects in lists of the global; a collector may make them itself. A domain whose flags
+ * are 0 is off. */
 #ifndef KP_ITT_H
 #define KP_ITT_H
 
@@ -14,16 +15,15 @@
 
 #define KP_ITT_VARIABLE   "INTEL_LIBITTNOTIFY64"
 #define KP_ITT_INITIALIZE "__itt_api_init"
-#define KP_ITT_MAGIC                                                                               \
-    {                                                                                              \
-        0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30                                             \
-    }
+#define KP_ITT_MAGIC      {0xED, 0xAB, 0xAB, 0xEC, 0x0D, 0xEE, 0xDA, 0x30}
 enum { KP_ITT_MAJOR = 3, KP_ITT_MINOR = 0, KP_ITT_BUILD = 20180723 };
+/* Groups of functions that a collector may provide or not. */
 enum { KP_ITT_GROUP_ALL = -1, KP_ITT_GROUP_STRUCTURE = 1 << 12 };
 enum { KP_ITT_SCOPE_TRACK = 3 };
 
 typedef struct kp_itt_domain {
-    volatile int flags; /* 0: off; the collector may change it */
+    /* 0: off; the collector may change it. */
+    volatile int flags;
     const char *name;
     void *wide_name;
     int extra1;
@@ -46,13 +46,17 @@ typedef struct kp_itt_id {
 
 typedef void (*kp_itt_function)(void);
 typedef struct kp_itt_api {
-    const char *name;         /* "__itt_task_begin"; NULL ends the list */
-    kp_itt_function *pointer; /* to be overwritten */
-    kp_itt_function initial;  /* what the pointer is before */
-    kp_itt_function absent;   /* what it becomes if the collector does not want it; may be NULL */
+    const char *name; /* "__itt_task_begin"; NULL ends the list */
+    /* To be overwritten. */
+    kp_itt_function *pointer;
+    /* Its value before the collector writes it. */
+    kp_itt_function initial;
+    /* Its value if the collector does not provide the function; may be NULL. */
+    kp_itt_function absent;
     int group;
 } kp_itt_api;
 
+/* The structure by which collectors recognise a client; the layout of all versions 3. */
 typedef struct kp_itt_global {
     unsigned char magic[8];
     unsigned long version_major, version_minor, version_build;

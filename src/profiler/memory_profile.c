@@ -1,55 +1,61 @@
-/* Memory profiles: what is allocated now, what was at the peak, and where. Computed from the memory
- * rows of a trace; a place is the operator or range that was open on the thread. */
-#include "profiler/profiler.h"
+/* Memory profiles: the blocks that are allocated now, the size at the peak, and the places of
+ * allocation. Computed from the memory rows of a trace; a place is the operator or range that was
+ * open on the thread. One profile in a process at a time; the format of the file is described in
+ * docs/reference/memory.md. */
 #include "analyze/summary/summary.h"
+#include "profiler/profiler.h"
 
-static kb_lock lock;
-static kineto_session *session; /* while it runs */
-static kineto_trace *kept;      /* of the last one that was stopped */
+static kb_lock profile_lock;
+static kineto_session *running_session; /* NULL while no profile runs */
+static kineto_trace *kept_trace;        /* of the profile that was stopped last; NULL */
 
-static kineto_status profile_begin(kineto_error *err)
+/* Memory rows, and the ranges that can be places. */
+static kineto_status begin_session(kineto_error *err)
 {
     kineto_session_options o;
     kineto_session_options_init(&o);
     o.kinds = KINETO_KIND_BIT(KINETO_KIND_MEMORY) | KINETO_KIND_BIT(KINETO_KIND_CPU_OP) |
               KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION);
     o.operators = KINETO_OPERATORS_NO_CORRELATION | KINETO_OPERATORS_NO_TEXTS;
-    return kineto_session_begin(&o, &session, err);
+    return kineto_session_begin(&o, &running_session, err);
 }
 
 kineto_status kineto_memory_profile_start(kineto_error *err)
 {
-    (void)kb_lock_take(&lock, kb_os_self());
-    kineto_status status =
-        session ? kb_fail(err, KINETO_E_STATE, "a memory profile runs already: stop it first")
-                : profile_begin(err);
-    kb_lock_drop(&lock);
+    (void)kb_lock_take(&profile_lock, kb_os_self());
+    kineto_status status = running_session ? kb_fail(err, KINETO_E_STATE,
+                                                     "a memory profile runs already; stop it first")
+                                           : begin_session(err);
+    kb_lock_drop(&profile_lock);
     return status;
 }
 
 kineto_status kineto_memory_profile_stop(kineto_error *err)
 {
-    (void)kb_lock_take(&lock, kb_os_self());
+    (void)kb_lock_take(&profile_lock, kb_os_self());
     kineto_trace *trace = NULL;
     kineto_status status =
-        session ? kineto_session_end(session, &trace, err)
-                : kb_fail(err, KINETO_E_STATE, "no memory profile runs: start one first");
-    session = NULL;
+        running_session
+            ? kineto_session_end(running_session, &trace, err)
+            : kb_fail(err, KINETO_E_STATE, "no memory profile is running; start one first");
+    running_session = NULL;
     if (!status) {
-        kineto_trace_release(kept);
-        kept = trace;
+        kineto_trace_release(kept_trace);
+        kept_trace = trace;
     }
-    kb_lock_drop(&lock);
+    kb_lock_drop(&profile_lock);
     return status;
 }
 
-/* ---- what a trace says of memory -------------------------------------------------------------- */
+/* ---- allocations of a trace ------------------------------------------------------------------ */
 
+/* Allocations by one place. */
 typedef struct place_sums {
     uint32_t name; /* string id of the trace; UINT32_MAX: outside of all */
     uint64_t allocations, releases, allocated_bytes, live_bytes, live_blocks;
 } place_sums;
 
+/* A block that was allocated within the trace; it stays here after its release, with live false. */
 typedef struct block {
     uint64_t address, bytes;
     int64_t device; /* type << 32 | index */
@@ -58,6 +64,7 @@ typedef struct block {
     bool live;
 } block;
 
+/* All that is computed from one trace. */
 typedef struct profile {
     const kineto_trace *trace;
     KB_VEC(place_sums) places;
@@ -68,13 +75,15 @@ typedef struct profile {
     uint64_t allocations, releases, unknown_releases, unknown_bytes;
 } profile;
 
-static bool is_allocation(const kineto_activity *a)
+/* Memory rows carry PyTorch's fixed name. */
+static bool is_memory_row(const kineto_activity *a)
 {
     return a->form == KINETO_FORM_INSTANT && kb_string_equal(a->name, kb_string("[memory]"));
 }
 
-/* By name: the same operator at all times is one place. */
-static place_sums *place_get(profile *p, kineto_row range)
+/* The place of a range, found by name: all calls of an operator are one place. NULL: out of memory.
+ * The pointer is valid until the next call. */
+static place_sums *get_place(profile *p, kineto_row range)
 {
     kineto_activity a = {.name_id = UINT32_MAX};
     if (range != KINETO_NO_ROW)
@@ -87,16 +96,20 @@ static place_sums *place_get(profile *p, kineto_row range)
     return &p->places.data[*slot];
 }
 
-static uint64_t block_key(uint64_t address, int64_t device)
+/* Hashes address and device into a map key; add_release compares the address, as keys may
+ * collide. */
+static uint64_t memory_block_key(uint64_t address, int64_t device)
 {
     return address ^ (uint64_t)device * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static bool allocate(profile *p, const kineto_activity *a, uint64_t address, int64_t bytes,
-                     int64_t device)
+/* False: out of memory. */
+static bool add_allocation(profile *p, const kineto_activity *a, uint64_t address, int64_t bytes,
+                           int64_t device)
 {
-    place_sums *place = place_get(p, kineto_trace_parent(p->trace, a->row));
-    uint64_t *slot = kb_map_insert(&p->block_of_address, block_key(address, device), 0, NULL);
+    place_sums *place = get_place(p, kineto_trace_parent(p->trace, a->row));
+    uint64_t *slot =
+        kb_map_insert(&p->block_of_address, memory_block_key(address, device), 0, NULL);
     block b = {.address = address,
                .bytes = (uint64_t)bytes,
                .device = device,
@@ -111,7 +124,7 @@ static bool allocate(profile *p, const kineto_activity *a, uint64_t address, int
     place->allocated_bytes += (uint64_t)bytes;
     place->live_bytes += (uint64_t)bytes;
     place->live_blocks++;
-    p->live_bytes = kp_sum(p->live_bytes, bytes);
+    p->live_bytes = ka_add_saturated(p->live_bytes, bytes);
     if (p->live_bytes > p->peak_bytes) {
         p->peak_bytes = p->live_bytes;
         p->peak_ns = a->start_ns;
@@ -119,10 +132,12 @@ static bool allocate(profile *p, const kineto_activity *a, uint64_t address, int
     return kb_vec_push(&p->blocks, b);
 }
 
-/* What was allocated before is not known; it is counted apart. */
-static void release(profile *p, uint64_t address, int64_t bytes, int64_t device)
+/* A block that was allocated before the trace began is unknown; its release is counted
+ * separately. */
+static void add_release(profile *p, uint64_t address, int64_t bytes, int64_t device)
 {
-    uint64_t *slot = kb_map_find(&p->block_of_address, block_key(address, device));
+    uint64_t *slot = kb_map_find(&p->block_of_address, memory_block_key(address, device));
+    KB_ASSERT(!slot || *slot < p->blocks.count);
     block *b = slot ? &p->blocks.data[*slot] : NULL;
     if (!b || !b->live || b->address != address) {
         p->unknown_releases++;
@@ -131,35 +146,37 @@ static void release(profile *p, uint64_t address, int64_t bytes, int64_t device)
     }
     b->live = false;
     p->releases++;
-    p->live_bytes = kp_sum(p->live_bytes, -(int64_t)b->bytes);
+    p->live_bytes = ka_add_saturated(p->live_bytes, -(int64_t)b->bytes);
     place_sums *place = &p->places.data[b->place];
     place->releases++;
+    KB_ASSERT(place->live_blocks);
     place->live_bytes -= b->bytes;
     place->live_blocks--;
 }
 
-static bool profile_read(profile *p)
+/* Goes through the memory rows in the order of time. False: out of memory. */
+static bool replay_allocations(profile *p)
 {
     const kineto_row *order = kineto_trace_time_order(p->trace);
     uint64_t count = kineto_trace_count(p->trace);
-    bool fine = order && kt_prepare(p->trace, true, false);
-    for (uint64_t i = 0; i < count && fine; i++) {
+    bool has_memory = order && kt_prepare(p->trace, true, false);
+    for (uint64_t i = 0; i < count && has_memory; i++) {
         kineto_activity a;
         kineto_trace_get(p->trace, order[i], &a);
-        if (!is_allocation(&a))
+        if (!is_memory_row(&a))
             continue;
-        kp_memory_args args;
-        kp_memory_args_read(p->trace, a.row, &args);
+        ka_memory_args args;
+        ka_memory_args_read(p->trace, a.row, &args);
         int64_t device = (int64_t)((uint64_t)args.device_type << 32 | (uint32_t)args.device_index);
         if (args.bytes >= 0)
-            fine = allocate(p, &a, args.address, args.bytes, device);
+            has_memory = add_allocation(p, &a, args.address, args.bytes, device);
         else
-            release(p, args.address, args.bytes, device);
+            add_release(p, args.address, args.bytes, device);
     }
-    return fine;
+    return has_memory;
 }
 
-static void profile_free(profile *p)
+static void free_profile(profile *p)
 {
     kb_vec_free(&p->places);
     kb_vec_free(&p->blocks);
@@ -167,14 +184,14 @@ static void profile_free(profile *p)
     kb_map_free(&p->block_of_address);
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static kineto_string place_name(const profile *p, const place_sums *place)
 {
     return place->name == UINT32_MAX ? kb_string("") : kineto_trace_string(p->trace, place->name);
 }
 
-static void put_totals(kb_json *j, const profile *p)
+static void write_totals(kb_json *j, const profile *p)
 {
     kb_json_put_int(j, "live_bytes", p->live_bytes);
     kb_json_put_int(j, "peak_bytes", p->peak_bytes);
@@ -186,7 +203,7 @@ static void put_totals(kb_json *j, const profile *p)
     kb_json_put_uint(j, "events_lost", kineto_trace_lost(p->trace));
 }
 
-static void put_places(kb_json *j, const profile *p)
+static void write_places(kb_json *j, const profile *p)
 {
     kb_json_key_z(j, "places");
     kb_json_array_begin(j);
@@ -205,7 +222,7 @@ static void put_places(kb_json *j, const profile *p)
     kb_json_array_end(j);
 }
 
-static void put_blocks(kb_json *j, const profile *p)
+static void write_blocks(kb_json *j, const profile *p)
 {
     kb_json_key_z(j, "live_blocks");
     kb_json_array_begin(j);
@@ -226,50 +243,52 @@ static void put_blocks(kb_json *j, const profile *p)
     kb_json_array_end(j);
 }
 
-static void profile_write(const profile *p, kb_sink *sink)
+static void write_profile(const profile *p, kb_sink *sink)
 {
     kb_json j;
     kb_json_init(&j, sink);
     kb_json_object_begin(&j);
-    put_totals(&j, p);
-    put_places(&j, p);
-    put_blocks(&j, p);
+    write_totals(&j, p);
+    write_places(&j, p);
+    write_blocks(&j, p);
     kb_json_object_end(&j);
     kb_sink_write(sink, "\n", 1);
 }
 
-static kineto_status export_trace(const kineto_trace *trace, kb_sink *sink, kineto_error *err)
+/* Computes and writes the profile of a trace; closing the sink is the caller's part. */
+static kineto_status export_profile(const kineto_trace *trace, kb_sink *sink, kineto_error *err)
 {
     profile p = {.trace = trace};
     kineto_status status = KINETO_OK;
-    if (profile_read(&p))
-        profile_write(&p, sink);
+    if (replay_allocations(&p))
+        write_profile(&p, sink);
     else
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    profile_free(&p);
+    free_profile(&p);
     return status;
 }
 
-static kineto_status trace_now(kineto_trace **out, kineto_error *err)
+/* The trace of the running profile so far, or of the stopped one; the caller releases it. */
+static kineto_status get_profiled_trace(kineto_trace **out, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
-    (void)kb_lock_take(&lock, kb_os_self());
-    if (session)
-        status = kineto_session_snapshot(session, out, err);
-    else if (kept)
-        *out = kineto_trace_retain(kept);
+    (void)kb_lock_take(&profile_lock, kb_os_self());
+    if (running_session)
+        status = kineto_session_snapshot(running_session, out, err);
+    else if (kept_trace)
+        *out = kineto_trace_retain(kept_trace);
     else
-        status = kb_fail(err, KINETO_E_STATE, "there is no memory profile: start one first");
-    kb_lock_drop(&lock);
+        status = kb_fail(err, KINETO_E_STATE, "no memory profile was started; start one first");
+    kb_lock_drop(&profile_lock);
     return status;
 }
 
 kineto_status kp_memory_profile_write(kb_sink *sink, kineto_error *err)
 {
     kineto_trace *trace = NULL;
-    kineto_status status = trace_now(&trace, err);
+    kineto_status status = get_profiled_trace(&trace, err);
     if (!status)
-        status = export_trace(trace, sink, err);
+        status = export_profile(trace, sink, err);
     kineto_trace_release(trace);
     return status;
 }
@@ -280,11 +299,11 @@ kineto_status kineto_memory_profile_export(const char *path, kineto_error *err)
     kb_sink *sink = NULL;
     if (!path)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_memory_profile_export: path is NULL");
-    kineto_status status = trace_now(&trace, err);
+    kineto_status status = get_profiled_trace(&trace, err);
     if (!status)
         status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (!status)
-        status = export_trace(trace, sink, err);
+        status = export_profile(trace, sink, err);
     if (!status)
         status = kb_sink_close(sink, err);
     else if (sink)

@@ -1,10 +1,10 @@
-/* NVTX, version 3, as a program speaks it with a tool: what the two exchange in memory. Facts of
- * the interface in our own words; tests/peers compares them with NVIDIA's header.
+/* The NVTX interface, version 3, from the program's side: the structures that it shares with a tool.
+ * Written from the facts of the interface; tests/peers compares them with NVIDIA's header.
  *
  * The tool's library exports InitializeInjectionNvtx2(get). It calls get(id) for tables; the one of
  * callbacks gives it, for each module, an array of addresses of function pointers, which it fills
- * in with functions of its own, by number. A pointer that stays NULL is a function that nobody
- * wants. */
+ * in with functions of its own, by number. A pointer that stays NULL is a function that the tool
+ * does not provide. */
 #ifndef KP_NVTX_H
 #define KP_NVTX_H
 
@@ -17,10 +17,10 @@
 
 typedef void (*kp_nvtx_function)(void);
 
-/** Numbers of tables. */
+/** Numbers of the tables that the tool may request. */
 enum { KP_NVTX_TABLE_CALLBACKS = 1, KP_NVTX_TABLE_VERSION = 3 };
 
-/** Modules: X(NAME, number, how many functions there are, counting a number 0 that is none). */
+/** Modules: X(NAME, number, slots of the table; number 0 is unused). */
 #define KP_NVTX_MODULE_MAP(X)                                                                      \
     X(CORE, 1, 16)                                                                                 \
     X(CUDA, 2, 9)                                                                                  \
@@ -35,7 +35,7 @@ enum {
         KP_NVTX_MODULES = 7
 };
 
-/** Functions that we call; those with a domain are of CORE2. */
+/** Numbers of the functions that we call; those with a domain are in CORE2, the others in CORE. */
 enum {
     KP_NVTX_MARK_EX = 1,
     KP_NVTX_MARK_A = 2,
@@ -62,11 +62,12 @@ typedef struct kp_nvtx_versions {
 } kp_nvtx_versions;
 
 typedef const void *(*kp_nvtx_export_table)(uint32_t table);
-/** Returns 0: the tool does not want to. */
+/** Returns 0 if the tool refuses or fails. */
 typedef int (*kp_nvtx_initialize)(kp_nvtx_export_table get);
 
 #define KP_NVTX_MESSAGE_ASCII 1 /* UTF-8 in fact */
 
+/** nvtxEventAttributes_t. */
 typedef struct kp_nvtx_attributes {
     uint16_t version, size; /* KP_NVTX_VERSION, sizeof */
     uint32_t category;

@@ -1,20 +1,22 @@
-/* The profiler of a long run: steps, what the schedule asks for between them, and cycles. */
+/* The profiler of a long run: steps, the actions that a schedule requests between them, and the
+ * cycles that are recorded. Uses profiler.c for each cycle and schedule.c for the order of calls
+ * between two steps; a profile is used by one thread at a time. */
 #include "profiler/profile.h"
 #include "record/record.h"
 
 #include <inttypes.h>
 #include <sys/random.h>
 
-/* ---- making one ------------------------------------------------------------------------------- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
-static kineto_status take_schedule(kineto_profile *p, kineto_error *err)
+/* Copies the caller's schedule, which may be of another version, and logs what is odd about it. */
+static kineto_status copy_schedule(kineto_profile *p, kineto_error *err)
 {
     const char *warning;
     const kineto_schedule *schedule = p->options.schedule;
     if (schedule && p->options.action)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "profile: a schedule and an action of one's own "
-                       "cannot both say what to do in a step");
+                       "profile: schedule and action exclude each other; set one of them");
     kineto_status status = kineto_schedule_check(schedule, &warning, err);
     if (status || !schedule)
         return status;
@@ -27,7 +29,8 @@ static kineto_status take_schedule(kineto_profile *p, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status take_config(kineto_profile *p, kineto_error *err)
+/* Copies the caller's config; without one, the defaults of state KINETO. */
+static kineto_status copy_profile_config(kineto_profile *p, kineto_error *err)
 {
     kineto_profiler_config usual;
     kineto_profiler_config_init(&usual, KINETO_STATE_KINETO);
@@ -54,11 +57,11 @@ kineto_status kineto_profile_create(const kineto_profile_options *options, kinet
     p->options = all;
     if (!p->options.activities)
         p->options.activities = (1u << KINETO_NUM_ACTIVITY_TYPES) - 1;
-    status = take_config(p, err);
+    status = copy_profile_config(p, err);
     if (!status && p->config.values.state == KINETO_STATE_DISABLED)
         status = kb_fail(err, KINETO_E_ARGUMENT, "profile: the state is DISABLED");
     if (!status)
-        status = take_schedule(p, err);
+        status = copy_schedule(p, err);
     if (status)
         kineto_profile_destroy(p);
     else
@@ -66,9 +69,10 @@ kineto_status kineto_profile_create(const kineto_profile_options *options, kinet
     return status;
 }
 
-/* ---- header and ledger -------------------------------------------------------------------------- */
+/* ---- header and ledger ----------------------------------------------------------------------- */
 
-static void header_clear(kineto_profile *p, bool presets)
+/* Frees the header lines of a cycle; with `presets` also those that stay for all cycles. */
+static void clear_header_lines(kineto_profile *p, bool presets)
 {
     size_t kept = 0;
     for (size_t i = 0; i < p->header.count; i++) {
@@ -83,8 +87,10 @@ static void header_clear(kineto_profile *p, bool presets)
     p->header.count = kept;
 }
 
-static kineto_status header_put(kineto_profile *p, const char *key, char *json_value, bool preset,
-                                kineto_error *err)
+/* Adds a line to the header of the next trace. Takes ownership of json_value, which may be NULL
+ * after a failed allocation. */
+static kineto_status put_header_line(kineto_profile *p, const char *key, char *json_value,
+                                     bool preset, kineto_error *err)
 {
     kp_header_line line = {strdup(key), json_value, preset};
     if (line.key && json_value && kb_vec_push(&p->header, line))
@@ -94,27 +100,28 @@ static kineto_status header_put(kineto_profile *p, const char *key, char *json_v
     return kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-static kineto_status add_json(kineto_profile *p, const char *key, const char *json_value,
-                              bool preset, kineto_error *err)
+static kineto_status add_header_json(kineto_profile *p, const char *key, const char *json_value,
+                                     bool preset, kineto_error *err)
 {
     if (!p || !key || !json_value)
         return kb_fail(err, KINETO_E_ARGUMENT, "profile metadata: an argument is NULL");
     if (!kb_json_valid(kb_string(json_value)))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "profile metadata '%.60s' is not one JSON value: %.80s", key, json_value);
-    return header_put(p, key, strdup(json_value), preset, err);
+                       "profile metadata '%.60s' is not a valid JSON value: %.80s", key,
+                       json_value);
+    return put_header_line(p, key, strdup(json_value), preset, err);
 }
 
 kineto_status kineto_profile_add_metadata_json(kineto_profile *p, const char *key,
                                                const char *json_value, kineto_error *err)
 {
-    return add_json(p, key, json_value, false, err);
+    return add_header_json(p, key, json_value, false, err);
 }
 
 kineto_status kineto_profile_preset_metadata_json(kineto_profile *p, const char *key,
                                                   const char *json_value, kineto_error *err)
 {
-    return add_json(p, key, json_value, true, err);
+    return add_header_json(p, key, json_value, true, err);
 }
 
 kineto_status kineto_profile_add_metadata(kineto_profile *p, const char *key, const char *text,
@@ -126,22 +133,26 @@ kineto_status kineto_profile_add_metadata(kineto_profile *p, const char *key, co
     char *json = size < SIZE_MAX / 8 ? malloc(6 * size + 3) : NULL;
     if (json)
         *kb_json_escape(json, kb_string(text), NULL) = '\0';
-    return header_put(p, key, json, false, err);
+    return put_header_line(p, key, json, false, err);
 }
 
-/* An id may be any text. */
-static bool put_id(kineto_profile *p)
+/* Adds the trace id to the header. False: out of memory. An id may be any text, so it is
+ * escaped. */
+static bool put_trace_id(kineto_profile *p)
 {
     return !p->trace_id[0] || !kineto_profile_add_metadata(p, "trace_id", p->trace_id, NULL);
 }
 
-typedef struct additions {
+/* The header lines and ledger notes that one stop adds to its trace. A note for each kind of
+ * warning and one for discarded events. */
+typedef struct ledger_additions {
     KB_VEC(kt_build_header) header;
     kt_build_note notes[KINETO_CALL_COUNT + 1];
     uint32_t note_count;
-} additions;
+} ledger_additions;
 
-static bool collect_header(const kineto_profile *p, additions *a)
+/* The texts stay the profile's. False: out of memory. */
+static bool collect_header_lines(const kineto_profile *p, ledger_additions *a)
 {
     for (size_t i = 0; i < p->header.count; i++) {
         const kp_header_line *line = &p->header.data[i];
@@ -151,23 +162,26 @@ static bool collect_header(const kineto_profile *p, additions *a)
     return true;
 }
 
-static void collect_notes(const kineto_profile *p, additions *a)
+/* Warnings and discarded events that no ledger reports yet. */
+static void collect_ledger_notes(const kineto_profile *p, ledger_additions *a)
 {
     for (uint32_t call = 0; call < KINETO_CALL_COUNT; call++)
-        if (p->untold & 1u << call)
+        if (p->unreported & 1u << call)
             a->notes[a->note_count++] =
                 (kt_build_note){"profile", kineto_call_warning((kineto_call)call),
                                 "the schedule says so", 1, false};
-    if (p->discarded > p->told_discarded)
+    if (p->discarded > p->reported_discarded)
         a->notes[a->note_count++] =
             (kt_build_note){"profile", "events of incomplete cycles, discarded",
                             "the schedule went on before they were complete",
-                            p->discarded - p->told_discarded, false};
+                            p->discarded - p->reported_discarded, false};
 }
 
-/* ---- what a transition calls ---------------------------------------------------------------------- */
+/* ---- the calls of a transition --------------------------------------------------------------- */
 
-static void make_id(kineto_profile *p)
+/* Writes a new id to p->next_id: the program's function decides, else a random UUID (RFC 4122,
+ * version 4) as libkineto writes it. Without entropy, early at boot, the clock has to do. */
+static void generate_trace_id(kineto_profile *p)
 {
     uint8_t random[16] = {0};
     char *out = p->next_id;
@@ -187,13 +201,14 @@ static void make_id(kineto_profile *p)
         snprintf(out + 2 * i, 3, "%02X", random[i]);
 }
 
-/* The new one comes before the old one goes, so that they share the recorder's memory. */
-static kineto_status prepare(kineto_profile *p, kineto_error *err)
+/* Creates the profiler of the next cycle. The new one is created before the old one is destroyed,
+ * so that they share the recorder's memory. */
+static kineto_status prepare_cycle(kineto_profile *p, kineto_error *err)
 {
     kineto_profiler_config config = p->config.values;
     kineto_profiler *profiler;
     if (!config.trace_id) {
-        make_id(p);
+        generate_trace_id(p);
         config.trace_id = p->next_id;
     } else {
         snprintf(p->next_id, sizeof p->next_id, "%s", config.trace_id);
@@ -208,14 +223,15 @@ static kineto_status prepare(kineto_profile *p, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status start(kineto_profile *p, kineto_error *err)
+static kineto_status start_cycle(kineto_profile *p, kineto_error *err)
 {
-    kineto_status status = p->profiler ? KINETO_OK : prepare(p, err);
+    kineto_status status = p->profiler ? KINETO_OK : prepare_cycle(p, err);
     return status ? status : kineto_profiler_start(p->profiler, err);
 }
 
-/* Also where the config wants no list of events. */
-static void discard(kineto_profile *p, kineto_profiler_result *result, kineto_action action)
+/* Drops the result of a cycle that ended before it was complete. It counts its events also if the
+ * config exposes no list of them. */
+static void discard_cycle(kineto_profile *p, kineto_profiler_result *result, kineto_action action)
 {
     const kineto_trace *trace = kineto_result_trace(result);
     uint64_t count = action == KINETO_ACTION_RECORD && trace ? kineto_trace_count(trace) : 0;
@@ -223,18 +239,19 @@ static void discard(kineto_profile *p, kineto_profiler_result *result, kineto_ac
     p->discarded += count;
     if (count)
         kb_log(KINETO_LOG_WARNING,
-               "profile: %" PRIu64 " events of a cycle that ended at step %" PRIu64
-               ", before it was complete, were discarded",
+               "profile: %" PRIu64 " events were discarded: their cycle ended at step %" PRIu64
+               ", before it was complete",
                count, p->step);
 }
 
-/* What was said to be in the trace is, once there is one. */
-static kineto_status stop_with(kineto_profile *p, additions *a, bool keep,
-                               kineto_profiler_result **result, kineto_error *err)
+/* Stops the profiler with header lines and notes in the trace. They count as reported only if the
+ * trace is kept. */
+static kineto_status stop_with_additions(kineto_profile *p, ledger_additions *a, bool keep,
+                                         kineto_profiler_result **result, kineto_error *err)
 {
-    if (!put_id(p) || !collect_header(p, a))
+    if (!put_trace_id(p) || !collect_header_lines(p, a))
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    collect_notes(p, a);
+    collect_ledger_notes(p, a);
     if (p->profiler->session) {
         ks_extras *extras = ks_session_extras(p->profiler->session);
         extras->header = a->header.data;
@@ -244,24 +261,26 @@ static kineto_status stop_with(kineto_profile *p, additions *a, bool keep,
     }
     kineto_status status = kineto_profiler_stop(p->profiler, result, err);
     if (!status && keep) {
-        p->untold = 0;
-        p->told_discarded = p->discarded;
+        p->unreported = 0;
+        p->reported_discarded = p->discarded;
     }
     return status;
 }
 
-static kineto_status stop(kineto_profile *p, kineto_action action, kineto_action next, bool keep,
-                          kineto_error *err)
+/* Stops the cycle after `action`. `keep`: the result becomes p->stopped; else it is discarded. The
+ * session may free its memory if `next` needs no profiler. */
+static kineto_status stop_cycle(kineto_profile *p, kineto_action action, kineto_action next,
+                                bool keep, kineto_error *err)
 {
     kineto_profiler_result *result = NULL;
-    additions a = {.note_count = 0};
-    if (!p->profiler || !p->profiler->running) /* starting failed, and was said */
+    ledger_additions a = {.note_count = 0};
+    if (!p->profiler || !p->profiler->running) /* its start failed and was reported then */
         return KINETO_OK;
     p->profiler->last = next == KINETO_ACTION_NONE || next == KINETO_ACTION_END;
-    kineto_status status = stop_with(p, &a, keep, &result, err);
+    kineto_status status = stop_with_additions(p, &a, keep, &result, err);
     kb_vec_free(&a.header);
     if (keep)
-        header_clear(p, false);
+        clear_header_lines(p, false);
     if (status) {
         kineto_profiler_destroy(p->profiler);
         p->profiler = NULL;
@@ -269,12 +288,14 @@ static kineto_status stop(kineto_profile *p, kineto_action action, kineto_action
         kineto_result_release(p->stopped);
         p->stopped = result;
     } else {
-        discard(p, result, action);
+        discard_cycle(p, result, action);
     }
     return status;
 }
 
-static kineto_status ready(kineto_profile *p, kineto_error *err)
+/* Adds the stopped result to the cycles, in place of the last one unless acc_events, and calls
+ * on_trace_ready. */
+static kineto_status hand_over_cycle(kineto_profile *p, kineto_error *err)
 {
     if (!p->stopped)
         return KINETO_OK;
@@ -290,19 +311,23 @@ static kineto_status ready(kineto_profile *p, kineto_error *err)
                                      : KINETO_OK;
 }
 
-static void warn(kineto_profile *p, kineto_call call)
+/* Logs a warning of the schedule once and notes it for the next ledger. */
+static void warn_of_call(kineto_profile *p, kineto_call call)
 {
+    KB_ASSERT((unsigned)call < KINETO_CALL_COUNT);
     const char *text = kineto_call_warning(call);
-    p->untold |= 1u << call;
+    p->unreported |= 1u << call;
     if (text && !(p->warned & 1u << call))
         kb_log(KINETO_LOG_WARNING, "profile: %s", text);
     p->warned |= 1u << call;
 }
 
-/* All calls are made, whatever fails; the first failure counts. */
-static kineto_status pass_to(kineto_profile *p, kineto_action previous, kineto_action next,
-                             kineto_error *err)
+/* Makes the calls between two actions (schedule.c), in their order. All calls are made even if one
+ * fails; the first failure is returned. A cycle whose preparation failed is not started. */
+static kineto_status run_transition(kineto_profile *p, kineto_action previous, kineto_action next,
+                                    kineto_error *err)
 {
+    KB_ASSERT((unsigned)previous < KINETO_ACTION_END && (unsigned)next <= KINETO_ACTION_END);
     kineto_call calls[KINETO_TRANSITION_CALLS];
     kineto_error ignored;
     kineto_status status = KINETO_OK, result = KINETO_OK, prepared = KINETO_OK;
@@ -311,15 +336,16 @@ static kineto_status pass_to(kineto_profile *p, kineto_action previous, kineto_a
         kineto_error *e = result ? &ignored : err;
         status = KINETO_OK;
         if (calls[i] == KINETO_CALL_PREPARE)
-            status = prepared = prepare(p, e);
+            status = prepared = prepare_cycle(p, e);
         else if (calls[i] == KINETO_CALL_START && !prepared)
-            status = start(p, e);
+            status = start_cycle(p, e);
         else if (calls[i] == KINETO_CALL_STOP)
-            status = stop(p, previous, next, i + 1 < count && calls[i + 1] == KINETO_CALL_READY, e);
+            status = stop_cycle(p, previous, next,
+                                i + 1 < count && calls[i + 1] == KINETO_CALL_READY, e);
         else if (calls[i] == KINETO_CALL_READY)
-            status = ready(p, e);
+            status = hand_over_cycle(p, e);
         else if (calls[i] != KINETO_CALL_START)
-            warn(p, calls[i]);
+            warn_of_call(p, calls[i]);
         result = result ? result : status;
     }
     if (next == KINETO_ACTION_NONE || next == KINETO_ACTION_END) {
@@ -329,17 +355,19 @@ static kineto_status pass_to(kineto_profile *p, kineto_action previous, kineto_a
     return result;
 }
 
-/* ---- steps -------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
-/* While it runs, iterations that the program counts are not marked by themselves. */
-static void running_set(kineto_profile *p, bool on)
+/* While a profile runs it marks steps itself: iterations that the program counts are not marked
+ * then. */
+static void set_profile_running(kineto_profile *p, bool on)
 {
     if (p->running != on)
         kineto_rt_steps_marked(on);
     p->running = on;
 }
 
-static kineto_action action_of(const kineto_profile *p, uint64_t step)
+/* The action of a step by the program's function or by the schedule; NONE for an unknown number. */
+static kineto_action action_of_step(const kineto_profile *p, uint64_t step)
 {
     if (!p->options.action)
         return kineto_schedule_action(p->options.schedule, step);
@@ -347,8 +375,8 @@ static kineto_action action_of(const kineto_profile *p, uint64_t step)
     return (unsigned)action < KINETO_ACTION_COUNT ? action : KINETO_ACTION_NONE;
 }
 
-/* Without a schedule there are no steps to be told apart. */
-static void annotation_begin(kineto_profile *p)
+/* Opens the annotation "ProfilerStep#N". Without a schedule there are no steps. */
+static void begin_step_annotation(kineto_profile *p)
 {
     KINETO_FUNCTION_SITE(site, KINETO_SCOPE_USER_SCOPE, "ProfilerStep");
     char name[48];
@@ -361,8 +389,8 @@ static void annotation_begin(kineto_profile *p)
     p->annotation_thread = kb_os_tid();
 }
 
-/* Those of this thread that another one left open, the innermost first. */
-static void orphans_end(kineto_profile *p)
+/* Ends annotations of this thread that another thread left open, the innermost first. */
+static void end_own_orphans(kineto_profile *p)
 {
     size_t kept = p->orphans.count;
     for (size_t i = p->orphans.count; i-- > 0;) {
@@ -375,10 +403,11 @@ static void orphans_end(kineto_profile *p)
     p->orphans.count = kept;
 }
 
-/* A range ends on its own thread only. */
-static void annotation_end(kineto_profile *p)
+/* A range can only end on its own thread: from another thread the annotation becomes an orphan,
+ * which its thread ends at its next call. */
+static void end_step_annotation(kineto_profile *p)
 {
-    orphans_end(p);
+    end_own_orphans(p);
     if (p->annotation_thread == kb_os_tid())
         kineto_function_end(&p->annotation);
     else if (p->annotation_thread && p->annotation.state)
@@ -386,36 +415,41 @@ static void annotation_end(kineto_profile *p)
     p->annotation_thread = 0;
 }
 
-/* What the program's functions ask for from within a step would be overtaken by its rest. */
-static kineto_status check_idle(const kineto_profile *p, kineto_error *err)
+/* Refuses calls from the program's functions that a step calls: the rest of that step would undo
+ * them. */
+static kineto_status check_not_in_step(const kineto_profile *p, kineto_error *err)
 {
     return p->busy ? kb_fail(err, KINETO_E_STATE,
                              "the profile is within a step, start or stop that called this "
-                             "function: call it once that has returned")
+                             "function; call it after that has returned")
                    : KINETO_OK;
 }
 
-static kineto_status leave(kineto_profile *p, kineto_status status)
+/* Ends a step, start or stop: destroys the profile if a function of the program asked for that
+ * meanwhile. */
+static kineto_status leave_step(kineto_profile *p, kineto_status status)
 {
+    KB_ASSERT(p->busy);
     p->busy = false;
     if (p->doomed)
         kineto_profile_destroy(p);
     return status;
 }
 
-static kineto_status begin(kineto_profile *p, kineto_error *err)
+/* The transition into the first step. A failure leaves the profile stopped. */
+static kineto_status begin_profile(kineto_profile *p, kineto_error *err)
 {
-    p->current = action_of(p, p->step);
-    kineto_status status = pass_to(p, KINETO_ACTION_NONE, p->current, err);
+    p->current = action_of_step(p, p->step);
+    kineto_status status = run_transition(p, KINETO_ACTION_NONE, p->current, err);
     if (status) {
         kineto_profiler_destroy(p->profiler);
         p->profiler = NULL;
         return status;
     }
-    running_set(p, true);
+    set_profile_running(p, true);
     p->first_step = p->step;
     p->base_step = kineto_profiler_step_count();
-    annotation_begin(p);
+    begin_step_annotation(p);
     return KINETO_OK;
 }
 
@@ -423,66 +457,68 @@ kineto_status kineto_profile_start(kineto_profile *p, kineto_error *err)
 {
     if (!p)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_start: profile is NULL");
-    kineto_status status = check_idle(p, err);
+    kineto_status status = check_not_in_step(p, err);
     if (status)
         return status;
     if (p->running)
-        return kb_fail(err, KINETO_E_STATE, "the profile runs already: stop it first");
+        return kb_fail(err, KINETO_E_STATE, "the profile runs already; stop it first");
     p->busy = true;
-    return leave(p, begin(p, err));
+    return leave_step(p, begin_profile(p, err));
 }
 
-static kineto_status check_running(const kineto_profile *p, kineto_error *err)
+static kineto_status check_profile_running(const kineto_profile *p, kineto_error *err)
 {
     if (!p)
         return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
-    kineto_status status = check_idle(p, err);
+    kineto_status status = check_not_in_step(p, err);
     if (!status && !p->running)
-        status = kb_fail(err, KINETO_E_STATE, "the profile does not run: start it first");
+        status = kb_fail(err, KINETO_E_STATE, "the profile is not running; start it first");
     return status;
 }
 
-static kineto_status advance(kineto_profile *p, kineto_error *err)
+/* The transition from a step into the next one. */
+static kineto_status advance_step(kineto_profile *p, kineto_error *err)
 {
-    annotation_end(p);
+    end_step_annotation(p);
     p->step++;
     kineto_action previous = p->current;
-    p->current = action_of(p, p->step);
-    kineto_status status = pass_to(p, previous, p->current, err);
-    /* Of several profiles of one loop, the one that is furthest counts. */
+    p->current = action_of_step(p, p->step);
+    kineto_status status = run_transition(p, previous, p->current, err);
+    /* Several profiles may follow one loop: the process counts the steps of the furthest. */
     if (kineto_profiler_step_count() - p->base_step < p->step - p->first_step)
         kineto_profiler_step();
-    annotation_begin(p);
+    begin_step_annotation(p);
     return status;
 }
 
 kineto_status kineto_profile_step(kineto_profile *p, kineto_error *err)
 {
-    kineto_status status = check_running(p, err);
+    kineto_status status = check_profile_running(p, err);
     if (status)
         return status;
     p->busy = true;
-    return leave(p, advance(p, err));
+    return leave_step(p, advance_step(p, err));
 }
 
 kineto_status kineto_profile_stop(kineto_profile *p, kineto_error *err)
 {
-    kineto_status status = check_running(p, err);
+    kineto_status status = check_profile_running(p, err);
     if (status)
         return status;
     p->busy = true;
-    annotation_end(p);
-    running_set(p, false);
-    return leave(p, pass_to(p, p->current, KINETO_ACTION_END, err));
+    end_step_annotation(p);
+    set_profile_running(p, false);
+    return leave_step(p, run_transition(p, p->current, KINETO_ACTION_END, err));
 }
 
 kineto_status kineto_profile_pause(kineto_profile *p, bool paused, kineto_error *err)
 {
-    kineto_status status = check_running(p, err);
+    kineto_status status = check_profile_running(p, err);
     if (status)
         return status;
     if (p->current != KINETO_ACTION_RECORD && p->current != KINETO_ACTION_RECORD_AND_SAVE)
-        return kb_fail(err, KINETO_E_STATE, "profile: no cycle is recorded that could be paused");
+        return kb_fail(err, KINETO_E_STATE,
+                       "profile: no cycle is being recorded that could be paused");
     return kineto_profiler_pause(p->profiler, paused, err);
 }
 
@@ -493,22 +529,22 @@ void kineto_profile_destroy(kineto_profile *p)
     p->doomed = true;
     if (p->busy)
         return;
-    annotation_end(p);
-    running_set(p, false);
-    orphans_end(p);
+    end_step_annotation(p);
+    set_profile_running(p, false);
+    end_own_orphans(p);
     kb_vec_free(&p->orphans);
     kineto_profiler_destroy(p->profiler);
     for (size_t i = 0; i < p->cycles.count; i++)
         kineto_result_release(p->cycles.data[i]);
     kb_vec_free(&p->cycles);
     kineto_result_release(p->stopped);
-    header_clear(p, true);
+    clear_header_lines(p, true);
     kb_vec_free(&p->header);
     kp_config_free(&p->config);
     free(p);
 }
 
-/* ---- questions ---------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 uint64_t kineto_profile_step_number(const kineto_profile *p) { return p ? p->step : 0; }
 

@@ -1,4 +1,6 @@
-/* Inside of profiles: what profile.c and profile_export.c share. */
+/* A profile: the profiler of a long run, driven by a schedule over steps. profile.c drives it,
+ * profile_export.c writes its results. All members are guarded by the caller, which uses a profile
+ * from one thread at a time. */
 #ifndef KP_PROFILE_H
 #define KP_PROFILE_H
 
@@ -8,10 +10,11 @@
 /* A key of the header; both texts are the profile's. */
 typedef struct kp_header_line {
     char *key, *json_value;
-    bool preset; /* of all cycles, not only of one */
+    /* For all cycles, not only for the next one. */
+    bool preset;
 } kp_header_line;
 
-/* An annotation whose step was over while another thread called. */
+/* An annotation that could not be ended because its step was ended by another thread. */
 typedef struct kp_orphan {
     kineto_function function;
     uint32_t thread;
@@ -19,25 +22,33 @@ typedef struct kp_orphan {
 
 struct kineto_profile {
     kp_config config;
-    kineto_profile_options options; /* config is the copy above, schedule the one below */
+    /* Its `config` points to the copy above, its `schedule` to the one below. */
+    kineto_profile_options options;
     kineto_schedule schedule;
-    kineto_profiler *profiler; /* of the cycle that is prepared or recorded; NULL */
+    /* Of the cycle that is prepared or recorded; NULL. */
+    kineto_profiler *profiler;
     uint64_t step;
-    kineto_action current; /* what was last passed to */
+    /* The action of the current step. */
+    kineto_action current;
     bool running;
-    bool busy,
-        doomed; /* functions of the program are called; they destroyed it: once they return */
-    uint64_t first_step,
-        base_step; /* the process' count of steps when this one was at first_step */
+    /* A function of the program is being called; it destroyed the profile, which is freed once that
+     * function has returned. */
+    bool busy, doomed;
+    /* The step at kineto_profile_start, and the process' count of steps then. */
+    uint64_t first_step, base_step;
     kineto_function annotation;
-    uint32_t annotation_thread; /* 0: none is open */
+    /* 0: none is open. */
+    uint32_t annotation_thread;
     KB_VEC(kp_orphan) orphans;
     char trace_id[KINETO_TRACE_ID_BYTES], next_id[KINETO_TRACE_ID_BYTES];
-    kineto_profiler_result *stopped; /* not handed over yet */
+    /* The result of a cycle that was stopped and is not handed over yet; NULL. */
+    kineto_profiler_result *stopped;
     KB_VEC(kineto_profiler_result *) cycles;
     KB_VEC(kp_header_line) header;
-    uint64_t discarded, told_discarded;
-    uint32_t warned, untold; /* bits by kineto_call: in the log; not in a ledger yet */
+    /* Events of incomplete cycles: all, and those that a ledger reports already. */
+    uint64_t discarded, reported_discarded;
+    /* Warnings by bits of kineto_call: given in the log; not yet in a ledger. */
+    uint32_t warned, unreported;
 };
 
 #endif

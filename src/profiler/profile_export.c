@@ -1,4 +1,6 @@
-/* What comes out of a profile: files of the last cycle, summaries of the kept ones. */
+/* Results of a profile as files and summaries: the trace of the last cycle, summaries of all cycles
+ * that are kept. Conditions and messages follow torch.profiler.profile; those of PyTorch are kept
+ * as they are. */
 #include "profiler/fallback.h"
 #include "profiler/profile.h"
 
@@ -9,8 +11,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static kineto_status last_trace(const kineto_profile *p, const kineto_trace **out,
-                                kineto_error *err)
+/* The trace of the last complete cycle; *out stays the profile's. */
+static kineto_status get_last_trace(const kineto_profile *p, const kineto_trace **out,
+                                    kineto_error *err)
 {
     if (!p)
         return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
@@ -28,19 +31,20 @@ kineto_status kineto_profile_export_chrome_trace(const kineto_profile *p, const 
                                                  kineto_error *err)
 {
     const kineto_trace *trace;
-    kineto_status status = last_trace(p, &trace, err);
+    kineto_status status = get_last_trace(p, &trace, err);
     return status ? status : kineto_result_save(kineto_profile_result(p), path, err);
 }
 
-/* ---- summaries ---------------------------------------------------------------------------------- */
+/* ---- summaries ------------------------------------------------------------------------------- */
 
-static bool device_elapsed(uint64_t external_id, int64_t *elapsed_ns, void *user)
+/* Adapts kp_fallback_find to kineto_function_events_options.device_elapsed. */
+static bool get_device_elapsed(uint64_t external_id, int64_t *elapsed_ns, void *user)
 {
     const kineto_profiler_result *r = user;
     return kp_fallback_find(r->fallback, external_id, elapsed_ns, NULL);
 }
 
-/* All kept cycles as one trace, to be released. */
+/* All kept cycles as one trace, which the caller releases. */
 static kineto_status merge_cycles(const kineto_profile *p, kineto_trace **out, kineto_error *err)
 {
     const kineto_trace **traces = calloc(p->cycles.count, sizeof *traces);
@@ -53,13 +57,14 @@ static kineto_status merge_cycles(const kineto_profile *p, kineto_trace **out, k
     return status;
 }
 
-static kineto_status events_of_last(const kineto_profile *p, const kineto_trace *trace,
-                                    kineto_function_events **out, kineto_error *err)
+/* Function events of the last cycle, with device times from the fallback if it has one. */
+static kineto_status create_last_events(const kineto_profile *p, const kineto_trace *trace,
+                                        kineto_function_events **out, kineto_error *err)
 {
     kineto_profiler_result *last = kineto_profile_result(p);
     kineto_function_events_options o = {.size = sizeof o};
     if (last->fallback) {
-        o.device_elapsed = device_elapsed;
+        o.device_elapsed = get_device_elapsed;
         o.user = last;
         o.device_type = last->fallback_device;
     }
@@ -74,14 +79,14 @@ kineto_status kineto_profile_events(const kineto_profile *p, kineto_function_eve
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_events: out is NULL");
     *out = NULL;
-    kineto_status status = last_trace(p, &trace, err);
+    kineto_status status = get_last_trace(p, &trace, err);
     if (status || p->cycles.count == 1)
-        return status ? status : events_of_last(p, trace, out, err);
-    /* Ids of operators are others in the merged trace. */
+        return status ? status : create_last_events(p, trace, out, err);
+    /* The merged trace numbers operators anew, so that ids of the fallback would not match. */
     if (kineto_profile_result(p)->fallback)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "device times by events around operators cannot be added up over cycles: "
-                       "ask for one with kineto_profile_cycle");
+                       "device times by events around operators cannot be summed over cycles; "
+                       "use kineto_profile_cycle for a single one");
     status = merge_cycles(p, &all, err);
     if (!status)
         status = kineto_function_events_create(all, NULL, out, err);
@@ -131,9 +136,9 @@ kineto_status kineto_profile_export_memory_timeline(const kineto_profile *p, con
                        "kineto_profile_export_memory_timeline: an argument is NULL");
     if (!p->config.values.profile_memory)
         return kb_fail(err, KINETO_E_STATE, "profile_memory=True required for memory profiling.");
-    kineto_status status = last_trace(p, &trace, err);
+    kineto_status status = get_last_trace(p, &trace, err);
     if (!status)
-        status = events_of_last(p, trace, &events, err);
+        status = create_last_events(p, trace, &events, err);
     if (!status)
         status = kineto_memory_timeline_save(events, &o, path, NULL, err);
     kineto_function_events_release(events);
@@ -144,12 +149,13 @@ kineto_status kineto_profile_export_execution_trace(const kineto_profile *p, con
                                                     kineto_error *err)
 {
     const kineto_trace *trace;
-    kineto_status status = last_trace(p, &trace, err);
+    kineto_status status = get_last_trace(p, &trace, err);
     return status ? status : kineto_execution_trace_save(trace, path, err);
 }
 
-/* ---- TensorBoard -------------------------------------------------------------------------------- */
+/* ---- TensorBoard ----------------------------------------------------------------------------- */
 
+/* mkdir -p. Another process may create the same directories at the same time. */
 static kineto_status make_directories(const char *directory, kineto_error *err)
 {
     char path[4096];
@@ -173,7 +179,9 @@ static kineto_status make_directories(const char *directory, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status worker_name(const char *given, char *out, size_t bytes, kineto_error *err)
+/* The name of a worker, which begins the file's name; by default HOST_PID as in PyTorch. */
+static kineto_status write_worker_name(const char *given, char *out, size_t bytes,
+                                       kineto_error *err)
 {
     char host[256] = "";
     if (!given) {
@@ -182,9 +190,10 @@ static kineto_status worker_name(const char *given, char *out, size_t bytes, kin
         return KINETO_OK;
     }
     if (!*given || strchr(given, '/') || strlen(given) >= bytes)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%.60s' is no name of a worker: it becomes the beginning of a file's name",
-                       given);
+        return kb_fail(
+            err, KINETO_E_ARGUMENT,
+            "invalid worker name '%.60s': it begins a file name; use 1 to 299 bytes without '/'",
+            given);
     snprintf(out, bytes, "%s", given);
     return KINETO_OK;
 }
@@ -197,15 +206,16 @@ kineto_status kineto_profile_save_tensorboard(const kineto_profile *p,
     char worker[300], whole[4096];
     const kineto_trace *trace;
     if (!p || !where)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a profile and a kineto_tensorboard are needed");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_profile_save_tensorboard: an argument is NULL");
     kineto_status status = kb_options_read(&w, sizeof w, where, "kineto_tensorboard", err);
     if (status)
         return status;
     if (!w.directory || !*w.directory)
         return kb_fail(err, KINETO_E_ARGUMENT, "Can't create directory: it has no name");
-    status = last_trace(p, &trace, err);
+    status = get_last_trace(p, &trace, err);
     if (!status)
-        status = worker_name(w.worker, worker, sizeof worker, err);
+        status = write_worker_name(w.worker, worker, sizeof worker, err);
     if (!status)
         status = make_directories(w.directory, err);
     if (status)

@@ -1,4 +1,7 @@
-/* Inside of the front end: profilers, their results, and what its files share. */
+/* Internal interface of src/profiler: profilers by handle, their configs and results, memory
+ * profiles, and the windows that src/ondemand records. A profiler is a session (src/session), or
+ * callbacks that show operators to a tool or a device, or both. Functions without a remark may be
+ * called by any thread, one at a time for each object. */
 #ifndef KP_PROFILER_H
 #define KP_PROFILER_H
 
@@ -11,28 +14,30 @@
 struct kp_emission;
 struct kp_fallback;
 
-/* ---- config.c ----------------------------------------------------------------------------------- */
+/* ---- config.c -------------------------------------------------------------------------------- */
 
 /** A copy of a config that owns its texts. */
 typedef struct kp_config {
     kineto_profiler_config values;
     kb_arena arena;
 } kp_config;
-/** Read a config of any size. KINETO_E_ARGUMENT, KINETO_E_MEMORY. */
+/** Copy and check a config of a program of any version, whose size may differ from ours. On failure
+ * `out` holds nothing. KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_UNSUPPORTED. */
 kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out, kineto_error *err);
 void kp_config_free(kp_config *config);
-/** Has a caller's config a size?  Then what fits in is written, and the size stays the caller's. */
+/** Checks that a config to write to states its size. kp_config_give writes the members that fit;
+ * the size stays the caller's. */
 kineto_status kp_config_sized(const kineto_profiler_config *out, kineto_error *err);
 void kp_config_give(const kineto_profiler_config *all, kineto_profiler_config *out);
 
 /** Does a state record into a session? */
 bool kp_state_records(uint32_t state);
 kineto_active_profiler kp_state_active(uint32_t state);
-/** What a session is to be asked for. */
+/** The options of the session that records what a config requests. */
 void kp_session_options(const kineto_profiler_config *config, uint32_t activities, uint32_t scopes,
                         kineto_session_options *out);
 
-/* ---- result.c ----------------------------------------------------------------------------------- */
+/* ---- result.c -------------------------------------------------------------------------------- */
 
 /* Parents and children, by row. */
 typedef struct kp_tree {
@@ -41,112 +46,142 @@ typedef struct kp_tree {
 } kp_tree;
 
 struct kineto_profiler_result {
+    /* Owners; atomic. The last one frees the result. */
     uint32_t references;
     kineto_trace *trace;
+    /* Members of the experimental config that change what accessors show. */
     bool exposes_metadata, trace_only;
     struct kp_fallback *fallback; /* device times of operators; NULL */
     uint32_t fallback_device;     /* kineto_device_type */
-    kb_lock lock;                 /* of what is built on first use */
+    /* Guards what is built on first use: the tree and the map of flows. Readers load `tree` and
+     * `has_flows` with acquire and skip the lock once they are set. */
+    kb_lock lock;
     kp_tree *tree;
     kb_map flow_of_row;
-    uint32_t has_flows; /* flow_of_row is filled */
+    /* 1 once flow_of_row is filled; atomic. */
+    uint32_t has_flows;
 };
 /** The first arrow that starts or ends at a row. */
 bool kp_result_flow(const kineto_profiler_result *result, kineto_row row, kineto_flow *out);
 /** @param trace  becomes the result's; NULL: an empty one. NULL: out of memory. */
 kineto_profiler_result *kp_result_create(kineto_trace *trace);
 
-/* ---- profiler.c --------------------------------------------------------------------------------- */
+/* ---- profiler.c ------------------------------------------------------------------------------ */
 
+/* Threads that may join one profiler. */
 #define KP_MEMBERS 1024u
 
-/* By what one sees whether a thread has ended. */
-typedef struct kp_life {
+/* Identifies a thread beyond reuse of its id, to see whether it has ended. */
+typedef struct kp_thread_identity {
     uint64_t start_time; /* 0: not known */
     uint32_t tid;
-} kp_life;
+} kp_thread_identity;
 
 struct kineto_profiler {
     kp_config config;
     uint32_t activities, scopes;
-    bool records, global; /* global: of all threads */
-    bool running, last;   /* last: it ends with this stop */
-    bool stuck;           /* a thread does not come out of a callback */
-    bool counts;          /* holds the counters of the process */
-    kr_perf_plan counters; /* count 0: none are asked for */
+    bool records; /* it has a session */
+    bool global;  /* of all threads */
+    bool running; /* between a successful start and stop */
+    bool last;    /* it is destroyed after this stop: the session may free its memory */
+    /* A thread does not return from a callback: nothing that callbacks use may be freed, ever. */
+    bool stuck;
+    /* Holds the counters of the process. */
+    bool counts;
+    /* Count 0: none are asked for. */
+    kr_perf_plan counters;
     kineto_session *session;
     struct kp_emission *emission;
     struct kp_fallback *fallback;
-    kineto_callback callback;       /* that shows operators to the emission or the fallback */
-    kineto_function_callback marks; /* theirs */
-    uint64_t members[KP_MEMBERS];   /* numbers of the threads that take part */
-    kp_life lives[KP_MEMBERS];      /* theirs */
-    uint32_t member_count;
-    kb_lock lock;  /* of members */
-    bool observed; /* the PrivateUse1 observer was told */
+    /* Registered for all threads; calls `marks` for operators of member threads. */
+    kineto_callback callback;
+    /* The callback of the emission or of the fallback. */
+    kineto_function_callback marks;
+    /* Numbers of the threads that take part. Written under `lock`; read by callbacks without it, so
+     * that an entry is written before member_count is raised. */
+    uint64_t members[KP_MEMBERS];
+    /* Of the same threads, to find those that have ended. */
+    kp_thread_identity identities[KP_MEMBERS];
+    uint32_t member_count; /* atomic */
+    kb_lock lock;          /* of members, identities, member_count */
+    /* The PrivateUse1 observer was enabled and must be disabled. */
+    bool observed;
     kineto_post_process post;
     void *post_user;
-    /* for enable.c */
+    /* Of enable.c: the list that it is in, guarded by the registry's lock. */
     struct kineto_profiler *next;
-    uint64_t owner; /* number of the thread that enabled it */
-    bool orphan;    /* which has ended */
-    uint32_t preempts_pid; /* it keeps windows on demand out, in this process */
+    /* Number of the thread that enabled it. */
+    uint64_t owner;
+    /* The owner thread has ended. */
+    bool orphan;
+    /* The process in which it keeps on-demand windows out; 0: it does not. */
+    uint32_t preempts_pid;
 };
-/** What only windows on demand ask for. */
+/** Options that only on-demand windows have. */
 typedef struct kp_more {
-    uint64_t kinds;    /* mask, in place of what the activities stand for */
-    const char *lines; /* for plug-ins, KEY=VALUE with their ends; "" */
+    /* Mask, in place of what the activities stand for. */
+    uint64_t kinds;
+    /* For plug-ins, KEY=VALUE with their ends; "". */
+    const char *lines;
 } kp_more;
-/** kineto_profiler_create; `more` NULL: just that. */
+/** kineto_profiler_create with the options of a window; `more` may be NULL. */
 kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t activities,
                                  uint32_t scopes, const kp_more *more, kineto_profiler **out,
                                  kineto_error *err);
 
-/* ---- memory_profile.c ----------------------------------------------------------------------------- */
+/* ---- memory_profile.c ------------------------------------------------------------------------ */
 
-/** kineto_memory_profile_export, to where somebody else says. */
+/** kineto_memory_profile_export to a sink that the caller opens and closes. */
 kineto_status kp_memory_profile_write(kb_sink *sink, kineto_error *err);
 
-/* ---- window.c: what a controller records on demand ------------------------------------------------ */
+/* ---- window.c: what a controller records on demand ------------------------------------------- */
 
-/** Prepare a window of all threads, in state KINETO_ONDEMAND. Its memory grows (ks_sessions_grow). */
+/** Prepare a window of all threads, in state KINETO_ONDEMAND. Its memory grows (ks_sessions_grow).
+ * `config` must not be NULL; the state in it is ignored. */
 kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_more *more,
                                 kineto_profiler **out, kineto_error *err);
-/** Record; what lies before kp_window_keep is overwritten. KINETO_E_STATE while a profiler of the
- *  program records. */
+/** Record into a ring: until kp_window_keep the oldest events are overwritten. KINETO_E_STATE while
+ * a profiler of the program records. */
 kineto_status kp_window_start(kineto_profiler *p, kineto_error *err);
-/** @param start_ticks  the same; 0: not known. */
+/** Overwrite nothing that is newer than `start_ns` from now on. @param start_ticks the same moment
+ * in ticks of the recording clock; 0: not known. */
 void kp_window_keep(kineto_profiler *p, int64_t start_ns, uint64_t start_ticks);
-/** Record no more. Cheap. */
+/** The part of the recording that becomes the trace. */
 typedef struct kp_window_cut {
     int64_t start_ns, end_ns;
     uint64_t start_ticks, end_ticks; /* the same; 0: not known */
 } kp_window_cut;
+/** Stop recording. Cheap: the trace is built later, by kp_window_build. */
 kineto_status kp_window_end(kineto_profiler *p, const kp_window_cut *cut, kineto_error *err);
-/** The trace of what lies within these times, which who called kineto_ondemand_set_ready gets to see.
- *  @param header  more keys; @param notes  lines of the ledger; NULL. */
+/** Texts that the controller adds to a trace: keys of the header and lines of the ledger. */
 typedef struct kp_window_texts {
     const kt_build_header *header;
     uint32_t header_count;
     const kt_build_note *notes;
     uint32_t note_count;
 } kp_window_texts;
+/** Build the trace of the recorded window, within the times of kp_window_end. The function of
+ * kineto_ondemand_set_ready sees it first. @param texts may be NULL. *out belongs to the caller;
+ * NULL after a failure. */
 kineto_status kp_window_build(kineto_profiler *p, const kp_window_texts *texts, kineto_trace **out,
                               kineto_error *err);
-/** Without a trace. NULL is fine. */
+/** Destroy a window without building a trace. NULL is ignored. */
 void kp_window_drop(kineto_profiler *p);
-/** Whom kineto_profiler_type and its kin see; NULL: nobody (enable.c). */
+/** Set the window that kineto_profiler_type and kineto_profiler_get_config report while no profiler
+ * of the program is enabled; NULL: none (enable.c). */
 void kp_window_show(kineto_profiler *p);
-void kp_ondemand_hand_over(const kineto_trace *trace); /* enable.c */
+/** Pass a trace to the function of kineto_ondemand_set_ready, if one is set (enable.c). */
+void kp_ondemand_hand_over(const kineto_trace *trace);
 
-/** Profilers of the program keep windows out. The hook is told when the first one begins and the last
- *  one ends, with a lock held under which it may not profile. If some run already it is told at once. */
+/** Profilers of the program keep windows out. The hook is called when the first one starts and when
+ * the last one ends, with a lock held under which it must not profile; and at once if some run
+ * already. NULL removes it. */
 typedef void kp_preempt_hook(bool begins);
 void kp_preempt_listen(kp_preempt_hook *hook);
-/** One begins, ends. */
+/** A profiler starts (`begins`) or ends. Windows themselves do not count. */
 void kp_preempt(kineto_profiler *p, bool begins);
 
-/** How many of those that run want garbage collections. */
-extern uint32_t kp_gc_wishes;
+/** Running profilers that record garbage collections; atomic. */
+extern uint32_t kp_gc_requests;
 
 #endif

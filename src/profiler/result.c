@@ -1,4 +1,6 @@
-/* Results of profilers: a trace, its events in order, and the tree of them. */
+/* Results of profilers: a trace, its events in the order of time, and the tree of calls over them.
+ * Results are immutable; the tree and the map of flows are built on first use, under the result's
+ * lock. event.c has the accessors of single events. */
 #include "profiler/fallback.h"
 #include "profiler/profiler.h"
 
@@ -21,7 +23,7 @@ kineto_profiler_result *kineto_result_retain(kineto_profiler_result *result)
     return result;
 }
 
-static void tree_free(kp_tree *tree)
+static void free_tree(kp_tree *tree)
 {
     if (!tree)
         return;
@@ -36,7 +38,7 @@ void kineto_result_release(kineto_profiler_result *r)
 {
     if (!r || kb_add_acqrel(&r->references, (uint32_t)-1) != 1)
         return;
-    tree_free(r->tree);
+    free_tree(r->tree);
     kb_map_free(&r->flow_of_row);
     kp_fallback_close(r->fallback);
     kineto_trace_release(r->trace);
@@ -63,13 +65,13 @@ kineto_status kineto_result_save(const kineto_profiler_result *r, const char *pa
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_result_save: an argument is NULL");
     if (!r->trace)
         return kb_fail(err, KINETO_E_STATE,
-                       "Missing trace: the profiler recorded nothing itself, so that there is "
+                       "Missing trace: the profiler recorded nothing itself; there is "
                        "nothing to save to %s",
                        path);
     return kineto_trace_save(r->trace, path, err);
 }
 
-/* ---- events ------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 uint64_t kineto_result_event_count(const kineto_profiler_result *r)
 {
@@ -98,21 +100,23 @@ bool kineto_result_event(const kineto_profiler_result *r, uint64_t index, kineto
     return true;
 }
 
-/* ---- the tree ----------------------------------------------------------------------------------- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
-/* Host work is inside of what encloses it; device work belongs to the call that launched it. */
-static kineto_row parent_of(const kineto_trace *t, kineto_row row)
+/* Host work is inside of the range that encloses it; device work belongs to the call that launched
+ * it. */
+static kineto_row find_launching_parent(const kineto_trace *t, kineto_row row)
 {
     kineto_row launch = kineto_trace_launch(t, row);
     return launch != KINETO_NO_ROW ? launch : kineto_trace_parent(t, row);
 }
 
 /* Operators by id, for device work without a recorded launch. */
-typedef struct operators {
+typedef struct operator_index {
     kb_map by_id;
-} operators;
+} operator_index;
 
-static bool operators_find(const kineto_trace *t, operators *o)
+/* False: out of memory. */
+static bool index_operators(const kineto_trace *t, operator_index *o)
 {
     kineto_activity a;
     for (uint64_t row = 0; row < kineto_trace_count(t); row++) {
@@ -125,7 +129,8 @@ static bool operators_find(const kineto_trace *t, operators *o)
     return true;
 }
 
-static kineto_row parent_by_id(const kineto_trace *t, const operators *o, kineto_row row)
+/* The operator that a row on a stream names as its external id; KINETO_NO_ROW: none. */
+static kineto_row find_parent_by_id(const kineto_trace *t, const operator_index *o, kineto_row row)
 {
     kineto_activity a;
     kineto_track track;
@@ -137,11 +142,13 @@ static kineto_row parent_by_id(const kineto_trace *t, const operators *o, kineto
     return found && *found != row ? (kineto_row)*found : KINETO_NO_ROW;
 }
 
-/* In the order of time, from the last to the first, so that lists of children come out in order. */
+/* Fills the lists of children and counts the roots. From the last row in time to the first, so that
+ * each list comes out in the order of time. */
 static void link_children(kp_tree *tree, const kineto_row *order, uint64_t count)
 {
     for (uint64_t i = count; i-- > 0;) {
         kineto_row row = order[i], parent = tree->parent[row];
+        KB_ASSERT(row < count && parent != row);
         if (parent == KINETO_NO_ROW) {
             tree->root_count++;
             continue;
@@ -151,18 +158,20 @@ static void link_children(kp_tree *tree, const kineto_row *order, uint64_t count
     }
 }
 
-static bool tree_fill(kp_tree *tree, const kineto_trace *t, uint64_t count)
+/* Fills all columns of the tree. False: out of memory. */
+static bool fill_tree(kp_tree *tree, const kineto_trace *t, uint64_t count)
 {
     const kineto_row *order = kineto_trace_time_order(t);
-    operators o = {{0}};
-    bool fine = order && kt_prepare(t, true, true) && operators_find(t, &o);
-    for (uint64_t row = 0; row < count && fine; row++) {
-        kineto_row parent = parent_of(t, (kineto_row)row);
-        tree->parent[row] = parent != KINETO_NO_ROW ? parent : parent_by_id(t, &o, (kineto_row)row);
+    operator_index o = {{0}};
+    bool is_complete = order && kt_prepare(t, true, true) && index_operators(t, &o);
+    for (uint64_t row = 0; row < count && is_complete; row++) {
+        kineto_row parent = find_launching_parent(t, (kineto_row)row);
+        tree->parent[row] =
+            parent != KINETO_NO_ROW ? parent : find_parent_by_id(t, &o, (kineto_row)row);
         tree->first_child[row] = tree->next_sibling[row] = KINETO_NO_ROW;
     }
     kb_map_free(&o.by_id);
-    if (!fine)
+    if (!is_complete)
         return false;
     link_children(tree, order, count);
     tree->roots = malloc(KB_MAX(tree->root_count, (uint64_t)1) * sizeof *tree->roots);
@@ -172,7 +181,8 @@ static bool tree_fill(kp_tree *tree, const kineto_trace *t, uint64_t count)
     return tree->roots != NULL;
 }
 
-static kp_tree *tree_make(const kineto_trace *t)
+/* NULL: out of memory. */
+static kp_tree *build_tree(const kineto_trace *t)
 {
     uint64_t count = kineto_trace_count(t), bytes = KB_MAX(count, (uint64_t)1) * sizeof(kineto_row);
     kp_tree *tree = calloc(1, sizeof *tree);
@@ -181,14 +191,15 @@ static kp_tree *tree_make(const kineto_trace *t)
     tree->parent = malloc(bytes);
     tree->first_child = malloc(bytes);
     tree->next_sibling = malloc(bytes);
-    if (tree->parent && tree->first_child && tree->next_sibling && tree_fill(tree, t, count))
+    if (tree->parent && tree->first_child && tree->next_sibling && fill_tree(tree, t, count))
         return tree;
-    tree_free(tree);
+    free_tree(tree);
     return NULL;
 }
 
-/* Built once; what a result shows never changes. */
-static const kp_tree *tree_of(const kineto_profiler_result *result)
+/* The tree of a result; NULL: out of memory, or the result has none. Built once: release and
+ * acquire on r->tree publish it to other threads. */
+static const kp_tree *get_tree(const kineto_profiler_result *result)
 {
     kineto_profiler_result *r = (kineto_profiler_result *)result;
     if (!r || !r->trace || r->trace_only)
@@ -199,7 +210,7 @@ static const kp_tree *tree_of(const kineto_profiler_result *result)
     (void)kb_lock_take(&r->lock, kb_os_self());
     tree = r->tree;
     if (!tree) {
-        tree = tree_make(r->trace);
+        tree = build_tree(r->trace);
         kb_store_release(&r->tree, tree);
     }
     kb_lock_drop(&r->lock);
@@ -208,42 +219,46 @@ static const kp_tree *tree_of(const kineto_profiler_result *result)
 
 uint64_t kineto_result_tree_root_count(const kineto_profiler_result *r)
 {
-    const kp_tree *tree = tree_of(r);
+    const kp_tree *tree = get_tree(r);
     return tree ? tree->root_count : 0;
 }
 
 kineto_row kineto_result_tree_root(const kineto_profiler_result *r, uint64_t index)
 {
-    const kp_tree *tree = tree_of(r);
+    const kp_tree *tree = get_tree(r);
     return tree && index < tree->root_count ? tree->roots[index] : KINETO_NO_ROW;
 }
 
-static kineto_row link_at(const kineto_profiler_result *r, const kineto_row *column, kineto_row row)
+/* An entry of a column of the tree; KINETO_NO_ROW without a tree or beyond its rows. */
+static kineto_row row_in_column(const kineto_profiler_result *r, const kineto_row *column,
+                                kineto_row row)
 {
     return column && row < kineto_trace_count(r->trace) ? column[row] : KINETO_NO_ROW;
 }
 
 kineto_row kineto_result_tree_parent(const kineto_profiler_result *r, kineto_row row)
 {
-    const kp_tree *tree = tree_of(r);
-    return link_at(r, tree ? tree->parent : NULL, row);
+    const kp_tree *tree = get_tree(r);
+    return row_in_column(r, tree ? tree->parent : NULL, row);
 }
 
 kineto_row kineto_result_tree_first_child(const kineto_profiler_result *r, kineto_row row)
 {
-    const kp_tree *tree = tree_of(r);
-    return link_at(r, tree ? tree->first_child : NULL, row);
+    const kp_tree *tree = get_tree(r);
+    return row_in_column(r, tree ? tree->first_child : NULL, row);
 }
 
 kineto_row kineto_result_tree_next_sibling(const kineto_profiler_result *r, kineto_row row)
 {
-    const kp_tree *tree = tree_of(r);
-    return link_at(r, tree ? tree->next_sibling : NULL, row);
+    const kp_tree *tree = get_tree(r);
+    return row_in_column(r, tree ? tree->next_sibling : NULL, row);
 }
 
-/* ---- flows -------------------------------------------------------------------------------------- */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
-static bool flows_fill(kineto_profiler_result *r)
+/* Maps each row to its first flow. False: out of memory; what was inserted stays and is not
+ * used. */
+static bool index_flows(kineto_profiler_result *r)
 {
     for (uint64_t i = 0; i < kineto_trace_flow_count(r->trace); i++) {
         kineto_flow f;
@@ -260,7 +275,7 @@ bool kp_result_flow(const kineto_profiler_result *result, kineto_row row, kineto
     kineto_profiler_result *r = (kineto_profiler_result *)result;
     if (!kb_load_acquire(&r->has_flows)) {
         (void)kb_lock_take(&r->lock, kb_os_self());
-        if (!r->has_flows && flows_fill(r))
+        if (!r->has_flows && index_flows(r))
             kb_store_release(&r->has_flows, 1u);
         kb_lock_drop(&r->lock);
     }

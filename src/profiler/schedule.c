@@ -1,16 +1,19 @@
-/* Which steps to record, and what has to happen between two of them. */
+/* Schedules: which steps to record, and the calls to make between two of them. The arithmetic and
+ * the table of transitions are those of torch.profiler.schedule and torch.profiler.profile; tests
+ * compare them. Pure functions without state. */
 #include "base/base.h"
 
 #include <ckineto/schedule.h>
 
-/* The caller's schedule may be of an earlier or later version. */
-static kineto_status known_part(const kineto_schedule *schedule, kineto_schedule *s,
-                                kineto_error *err)
+/* A schedule in this version's form; the caller's may be of an earlier or later version. */
+static kineto_status read_schedule(const kineto_schedule *schedule, kineto_schedule *s,
+                                   kineto_error *err)
 {
     *s = (kineto_schedule)KINETO_SCHEDULE_INIT;
     return kb_options_read(s, sizeof *s, schedule, "schedule, see KINETO_SCHEDULE_INIT", err);
 }
 
+/* Steps of one cycle. False: more than a number holds. */
 static bool cycle_length(const kineto_schedule *s, uint64_t *length)
 {
     return !__builtin_add_overflow(s->wait, s->warmup, length) &&
@@ -26,17 +29,16 @@ kineto_status kineto_schedule_check(const kineto_schedule *schedule, const char 
         *warning = NULL;
     if (!schedule)
         return KINETO_OK;
-    kineto_status status = known_part(schedule, &s, err);
+    kineto_status status = read_schedule(schedule, &s, err);
     if (status)
         return status;
     if (schedule->size < offsetof(kineto_schedule, repeat))
-        return kb_fail(err, KINETO_E_ARGUMENT, "a schedule needs its size: KINETO_SCHEDULE_INIT");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "schedule: its size is not set; begin with KINETO_SCHEDULE_INIT");
     if (s.active == 0)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "a schedule must have active steps: nothing would be recorded");
+        return kb_fail(err, KINETO_E_ARGUMENT, "schedule: active is 0; nothing would be recorded");
     if (!cycle_length(&s, &length))
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "wait, warmup and active of a schedule are more steps than there can be");
+        return kb_fail(err, KINETO_E_ARGUMENT, "schedule: wait + warmup + active overflows");
     if (s.warmup == 0 && warning)
         *warning = "the schedule has no warm-up: the first steps of each cycle also show what "
                    "starting to record costs";
@@ -49,12 +51,12 @@ kineto_action kineto_schedule_action(const kineto_schedule *schedule, uint64_t s
     kineto_schedule s;
     if (!schedule)
         return KINETO_ACTION_RECORD;
-    if (kineto_schedule_check(schedule, NULL, NULL) || known_part(schedule, &s, NULL))
+    if (kineto_schedule_check(schedule, NULL, NULL) || read_schedule(schedule, &s, NULL))
         return KINETO_ACTION_NONE;
     if (!cycle_length(&s, &length) || step < s.skip_first)
         return KINETO_ACTION_NONE;
     step -= s.skip_first;
-    /* Cycle and place in it of step + wait, which may be more than a number holds. */
+    /* Cycle and position of step + wait, without computing that sum: it may overflow. */
     uint64_t shift = s.skip_first_wait ? s.wait : 0, cycle = step / length, at = step % length;
     if (at >= length - shift) {
         at -= length - shift;
@@ -73,13 +75,15 @@ kineto_action kineto_schedule_action(const kineto_schedule *schedule, uint64_t s
 
 /* ---- transitions ----------------------------------------------------------------------------- */
 
-/* A call more than its number, so that 0 ends a row. */
+/* Entries are a call's number plus 1, so that 0 ends a row. */
 #define PREPARE (KINETO_CALL_PREPARE + 1)
 #define START   (KINETO_CALL_START + 1)
 #define STOP    (KINETO_CALL_STOP + 1)
 #define READY   (KINETO_CALL_READY + 1)
 #define WARN(x) (KINETO_CALL_WARN_##x + 1)
 
+/* Indexed by the action of the step that ends and of the one that begins: none, warm-up, record,
+ * record and save, and the end of the profile. A pair without an entry needs no call. */
 typedef uint8_t call_row[KINETO_TRANSITION_CALLS];
 enum { N = KINETO_ACTION_NONE, W, R, S, END };
 static const call_row transitions[KINETO_ACTION_COUNT][KINETO_ACTION_COUNT + 1] = {
@@ -104,6 +108,7 @@ uint32_t kineto_schedule_transition(kineto_action previous, kineto_action next,
     uint32_t n = 0;
     if ((unsigned)previous >= KINETO_ACTION_COUNT || (unsigned)next > KINETO_ACTION_END)
         return 0;
+    /* The calls of one transition, terminated by 0 unless it is full. */
     const uint8_t *row = transitions[previous][next];
     while (n < KINETO_TRANSITION_CALLS && row[n]) {
         calls[n] = (kineto_call)(row[n] - 1);

@@ -1,10 +1,13 @@
-/* Functions of devices that programs register, and what stands in where there are none. */
+/* Functions of devices that programs register (<ckineto/stubs.h>), and substitutes for missing ones
+ * that fail with PyTorch's message. Stubs and the observer have holders: they cannot be
+ * unregistered while a profiler uses them. */
 #include "profiler/stubs.h"
 
 typedef struct slot_state {
     bool registered;
+    /* Profilers that use the stubs: they stay registered while there are any. */
     uint32_t holders;
-    kineto_stubs stubs; /* complete */
+    kineto_stubs stubs; /* without NULL functions */
 } slot_state;
 
 static slot_state slots[KINETO_STUBS_SLOT_COUNT];
@@ -14,85 +17,91 @@ static struct {
     kineto_privateuse1_observer is;
 } observer;
 
-/* Held for the tables only, never while a function of somebody else's is called. A signal handler
- * that interrupts its own thread in here is refused. */
-static kb_lock lock_word;
-static bool lock(void) { return kb_lock_take(&lock_word, kb_os_self()); }
-static void unlock(void) { kb_lock_drop(&lock_word); }
-static kineto_status no_lock(kineto_error *err)
+/* Guards the tables. Never held while a registered function runs. A signal handler that interrupts
+ * * its own thread under the lock gets an error instead of a deadlock. */
+static kb_lock stubs_lock;
+static bool lock_stubs(void) { return kb_lock_take(&stubs_lock, kb_os_self()); }
+static void unlock_stubs(void) { kb_lock_drop(&stubs_lock); }
+static kineto_status fail_in_signal_handler(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_STATE, "called in a signal handler that interrupted the same");
+    return kb_fail(err, KINETO_E_STATE,
+                   "called by a signal handler that interrupted the same function");
 }
 
-/* ---- what stands in -------------------------------------------------------------------------- */
+/* ---- substitutes ----------------------------------------------------------------------------- */
 
-/* The context of stubs that are not registered is their place here. */
-static const char names[KINETO_STUBS_SLOT_COUNT][16] = {
+/* By slot. The context of unregistered stubs points into this table, so that substitutes know which
+ * * slot they stand for. */
+static const char slot_names[KINETO_STUBS_SLOT_COUNT][16] = {
 #define KINETO_X(name, value, text) [value] = text,
     KINETO_STUBS_MAP(KINETO_X)
 #undef KINETO_X
 };
 
-static bool is_absent(const void *context)
+/* True if a context is that of a slot without registered stubs. */
+static bool is_unregistered(const void *context)
 {
-    for (size_t i = 0; i < KB_COUNT(names); i++)
-        if (context == names[i])
+    for (size_t i = 0; i < KB_COUNT(slot_names); i++)
+        if (context == slot_names[i])
             return true;
     return false;
 }
 
-static kineto_status absent(const void *context, const char *function, kineto_error *err)
+/* The error of a substitute: nothing is registered, or the registered stubs lack this function. */
+static kineto_status fail_missing_function(const void *context, const char *function,
+                                           kineto_error *err)
 {
-    if (is_absent(context))
+    if (is_unregistered(context))
         return kb_fail(err, KINETO_E_UNSUPPORTED, "%s used in profiler but not enabled.",
                        (const char *)context);
     return kb_fail(err, KINETO_E_UNSUPPORTED, "the registered stubs have no function %s", function);
 }
 
-static kineto_status no_record(void *context, int32_t *device, void **event, int64_t *cpu_ns,
-                               kineto_error *err)
+static kineto_status missing_record(void *context, int32_t *device, void **event, int64_t *cpu_ns,
+                                    kineto_error *err)
 {
     (void)device, (void)event, (void)cpu_ns;
-    return absent(context, "record", err);
+    return fail_missing_function(context, "record", err);
 }
-static kineto_status no_elapsed_ns(void *context, void *start, void *end, int64_t *elapsed_ns,
-                                   kineto_error *err)
+static kineto_status missing_elapsed_ns(void *context, void *start, void *end, int64_t *elapsed_ns,
+                                        kineto_error *err)
 {
     (void)start, (void)end, (void)elapsed_ns;
-    return absent(context, "elapsed_ns", err);
+    return fail_missing_function(context, "elapsed_ns", err);
 }
-static void no_release_event(void *context, void *event) { (void)context, (void)event; }
-static kineto_status no_mark(void *context, const char *name, kineto_error *err)
+static void missing_release_event(void *context, void *event) { (void)context, (void)event; }
+static kineto_status missing_mark(void *context, const char *name, kineto_error *err)
 {
     (void)name;
-    return absent(context, "mark", err);
+    return fail_missing_function(context, "mark", err);
 }
-static kineto_status no_range_push(void *context, const char *name, kineto_error *err)
+static kineto_status missing_range_push(void *context, const char *name, kineto_error *err)
 {
     (void)name;
-    return absent(context, "range_push", err);
+    return fail_missing_function(context, "range_push", err);
 }
-static kineto_status no_range_pop(void *context, kineto_error *err)
+static kineto_status missing_range_pop(void *context, kineto_error *err)
 {
-    return absent(context, "range_pop", err);
+    return fail_missing_function(context, "range_pop", err);
 }
-static bool no_enabled(void *context) { return !is_absent(context); }
-static kineto_status no_on_each_device(void *context, void (*visit)(int32_t, void *),
-                                       void *argument, kineto_error *err)
+static bool missing_enabled(void *context) { return !is_unregistered(context); }
+static kineto_status missing_on_each_device(void *context, void (*visit)(int32_t, void *),
+                                            void *argument, kineto_error *err)
 {
     (void)visit, (void)argument;
-    return absent(context, "on_each_device", err);
+    return fail_missing_function(context, "on_each_device", err);
 }
-static kineto_status no_synchronize(void *context, kineto_error *err)
+static kineto_status missing_synchronize(void *context, kineto_error *err)
 {
-    return absent(context, "synchronize", err);
+    return fail_missing_function(context, "synchronize", err);
 }
 
-static void complete(kineto_stubs *s)
+/* Replaces NULL members by substitutes, so that callers need not check. */
+static void fill_missing_functions(kineto_stubs *s)
 {
 #define FILL(member)                                                                               \
     if (!s->member)                                                                                \
-        s->member = no_##member;
+        s->member = missing_##member;
     FILL(record)
     FILL(elapsed_ns)
     FILL(release_event)
@@ -107,21 +116,26 @@ static void complete(kineto_stubs *s)
 
 /* ---- registering ----------------------------------------------------------------------------- */
 
-static bool is_slot(kineto_stubs_slot slot) { return (unsigned)slot < KINETO_STUBS_SLOT_COUNT; }
+static bool is_stubs_slot(kineto_stubs_slot slot)
+{
+    return (unsigned)slot < KINETO_STUBS_SLOT_COUNT;
+}
 
 const char *kineto_stubs_name(kineto_stubs_slot slot)
 {
-    return is_slot(slot) ? names[slot] : "unknown";
+    return is_stubs_slot(slot) ? slot_names[slot] : "unknown";
 }
 
+/* Checks what registering and getting have in common. */
 static kineto_status check_slot(kineto_stubs_slot slot, const kineto_stubs *stubs,
                                 kineto_error *err)
 {
-    if (!is_slot(slot))
-        return kb_fail(err, KINETO_E_ARGUMENT, "there is no slot %d for stubs", (int)slot);
+    if (!is_stubs_slot(slot))
+        return kb_fail(err, KINETO_E_ARGUMENT, "unknown stubs slot %d", (int)slot);
     if (!stubs || stubs->size < offsetof(kineto_stubs, record))
-        return kb_fail(err, KINETO_E_ARGUMENT, "%s: stubs need their size, see KINETO_STUBS_INIT",
-                       names[slot]);
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "%s: the size of the stubs is not set; begin with KINETO_STUBS_INIT",
+                       slot_names[slot]);
     return KINETO_OK;
 }
 
@@ -132,62 +146,63 @@ kineto_status kineto_stubs_register(kineto_stubs_slot slot, const kineto_stubs *
     kineto_status status = check_slot(slot, stubs, err);
     if (status != KINETO_OK)
         return status;
-    status = kb_size_check(stubs, names[slot], err);
+    status = kb_size_check(stubs, slot_names[slot], err);
     if (status != KINETO_OK)
         return status;
-    /* What a newer one offers besides nobody asks for. */
+    /* Members that only a newer version knows are ignored. */
     memcpy(&mine, stubs, KB_MIN(stubs->size, sizeof mine));
     mine.size = sizeof mine;
     if (!mine.record != !mine.elapsed_ns)
-        return kb_fail(err, KINETO_E_ARGUMENT, "%s: record and elapsed_ns go together",
-                       names[slot]);
-    complete(&mine);
-    if (!lock())
-        return no_lock(err);
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "%s: record and elapsed_ns must be both set or both NULL", slot_names[slot]);
+    fill_missing_functions(&mine);
+    if (!lock_stubs())
+        return fail_in_signal_handler(err);
     bool taken = slots[slot].registered;
     if (!taken) {
         slots[slot].stubs = mine;
         slots[slot].registered = true;
     }
-    unlock();
+    unlock_stubs();
     return taken ? kb_fail(err, KINETO_E_BUSY,
-                           "%s: stubs are registered already: unregister them "
-                           "first",
-                           names[slot])
+                           "%s: stubs are registered already; unregister them first",
+                           slot_names[slot])
                  : KINETO_OK;
 }
 
 kineto_status kineto_stubs_unregister(kineto_stubs_slot slot, kineto_error *err)
 {
-    if (!is_slot(slot))
-        return kb_fail(err, KINETO_E_ARGUMENT, "there is no slot %d for stubs", (int)slot);
-    if (!lock())
-        return no_lock(err);
+    if (!is_stubs_slot(slot))
+        return kb_fail(err, KINETO_E_ARGUMENT, "unknown stubs slot %d", (int)slot);
+    if (!lock_stubs())
+        return fail_in_signal_handler(err);
     bool there = slots[slot].registered, held = slots[slot].holders > 0;
     if (there && !held)
         slots[slot].registered = false;
-    unlock();
+    unlock_stubs();
     if (!there)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "%s: no stubs are registered", names[slot]);
-    return held ? kb_fail(err, KINETO_E_BUSY, "%s: a profiler uses the stubs: disable it first",
-                          names[slot])
+        return kb_fail(err, KINETO_E_NOT_FOUND, "%s: no stubs are registered", slot_names[slot]);
+    return held ? kb_fail(err, KINETO_E_BUSY, "%s: a profiler uses the stubs; disable it first",
+                          slot_names[slot])
                 : KINETO_OK;
 }
 
-/* hold: only if they are registered. */
-static kineto_status get(kineto_stubs_slot slot, kineto_stubs *out, bool hold, kineto_error *err)
+/* Copies the stubs of a slot, or substitutes for all of them. `hold` counts one more holder if they
+ * are registered. Keeps the caller's out->size. */
+static kineto_status copy_stubs(kineto_stubs_slot slot, kineto_stubs *out, bool hold,
+                                kineto_error *err)
 {
-    /* The functions in place of missing ones only read it. */
-    kineto_stubs found = {.size = sizeof found, .context = (void *)(uintptr_t)names[slot]};
+    /* The context is only read by the substitutes. */
+    kineto_stubs found = {.size = sizeof found, .context = (void *)(uintptr_t)slot_names[slot]};
     size_t size = out->size;
-    if (!lock())
-        return no_lock(err);
+    if (!lock_stubs())
+        return fail_in_signal_handler(err);
     if (slots[slot].registered) {
         found = slots[slot].stubs;
         slots[slot].holders += hold;
     }
-    unlock();
-    complete(&found);
+    unlock_stubs();
+    fill_missing_functions(&found);
     memcpy(out, &found, KB_MIN(size, sizeof found));
     out->size = size;
     return KINETO_OK;
@@ -196,18 +211,19 @@ static kineto_status get(kineto_stubs_slot slot, kineto_stubs *out, bool hold, k
 kineto_status kineto_stubs_get(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err)
 {
     kineto_status status = check_slot(slot, out, err);
-    return status == KINETO_OK ? get(slot, out, false, err) : status;
+    return status == KINETO_OK ? copy_stubs(slot, out, false, err) : status;
 }
 
 /* ---- using ----------------------------------------------------------------------------------- */
 
 void kp_stubs_drop(kineto_stubs_slot slot)
 {
-    bool taken = lock();
+    bool taken = lock_stubs();
+    KB_ASSERT(slots[slot].holders > 0);
     if (slots[slot].holders > 0)
         slots[slot].holders--;
     if (taken)
-        unlock();
+        unlock_stubs();
 }
 
 kineto_status kp_stubs_hold(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err)
@@ -215,13 +231,14 @@ kineto_status kp_stubs_hold(kineto_stubs_slot slot, kineto_stubs *out, kineto_er
     kineto_stubs found = KINETO_STUBS_INIT;
     kineto_status status = check_slot(slot, &found, err);
     if (status == KINETO_OK)
-        status = get(slot, &found, true, err);
+        status = copy_stubs(slot, &found, true, err);
     if (status != KINETO_OK)
         return status;
     if (!found.enabled(found.context)) {
-        if (!is_absent(found.context))
+        if (!is_unregistered(found.context))
             kp_stubs_drop(slot);
-        return kb_fail(err, KINETO_E_STATE, "%s used in profiler but not enabled.", names[slot]);
+        return kb_fail(err, KINETO_E_STATE, "%s used in profiler but not enabled.",
+                       slot_names[slot]);
     }
     *out = found;
     return KINETO_OK;
@@ -240,83 +257,84 @@ kineto_status kineto_privateuse1_observer_register(const kineto_privateuse1_obse
         memcpy(&mine, o, KB_MIN(o->size, sizeof mine));
     if (!mine.enable)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "PrivateUse1: an observer needs its size and a function enable");
-    if (!lock())
-        return no_lock(err);
+                       "PrivateUse1: an observer must have its size and the function enable");
+    if (!lock_stubs())
+        return fail_in_signal_handler(err);
     bool taken = observer.registered;
     if (!taken) {
         observer.is = mine;
         observer.registered = true;
     }
-    unlock();
+    unlock_stubs();
     return taken ? kb_fail(err, KINETO_E_BUSY,
-                           "PrivateUse1: an observer is registered already: "
+                           "PrivateUse1: an observer is registered already; "
                            "unregister it first")
                  : KINETO_OK;
 }
 
 kineto_status kineto_privateuse1_observer_unregister(kineto_error *err)
 {
-    if (!lock())
-        return no_lock(err);
+    if (!lock_stubs())
+        return fail_in_signal_handler(err);
     bool there = observer.registered, held = observer.holders > 0;
     if (there && !held)
         observer.registered = false;
-    unlock();
+    unlock_stubs();
     if (!there)
         return kb_fail(err, KINETO_E_NOT_FOUND, "PrivateUse1: no observer is registered");
     return held ? kb_fail(err, KINETO_E_BUSY,
-                          "PrivateUse1: the observer has not been told of a "
-                          "profiler's end: disable it first")
+                          "PrivateUse1: a profiler uses the observer; "
+                          "disable it first")
                 : KINETO_OK;
 }
 
 bool kineto_privateuse1_observer_is_registered(void)
 {
-    bool taken = lock(), there = observer.registered;
+    bool taken = lock_stubs(), there = observer.registered;
     if (taken)
-        unlock();
+        unlock_stubs();
     return there;
 }
 
-static void observer_drop(void)
+/* One holder less, after the observer was disabled or failed to enable. */
+static void drop_observer(void)
 {
-    bool taken = lock();
+    bool taken = lock_stubs();
     if (observer.holders > 0)
         observer.holders--;
     if (taken)
-        unlock();
+        unlock_stubs();
 }
 
 kineto_status kp_observer_enable(const struct kineto_profiler_config *config, uint32_t scopes,
                                  kineto_error *err)
 {
-    if (!lock())
-        return no_lock(err);
+    if (!lock_stubs())
+        return fail_in_signal_handler(err);
     bool there = observer.registered;
     kineto_privateuse1_observer o = observer.is;
     observer.holders += there;
-    unlock();
+    unlock_stubs();
     if (!there)
         return kb_fail(err, KINETO_E_STATE,
-                       "PrivateUse1: nobody observes: a backend must call "
+                       "PrivateUse1: no observer is registered; a backend must call "
                        "kineto_privateuse1_observer_register first");
     kineto_status status = o.enable(o.context, config, scopes, err);
     if (status != KINETO_OK)
-        observer_drop();
+        drop_observer();
     return status;
 }
 
 kineto_status kp_observer_disable(kineto_error *err)
 {
-    if (!lock())
-        return no_lock(err);
+    if (!lock_stubs())
+        return fail_in_signal_handler(err);
     bool held = observer.holders > 0;
     kineto_privateuse1_observer o = observer.is;
-    unlock();
+    unlock_stubs();
     if (!held)
         return kb_fail(err, KINETO_E_STATE, "PrivateUse1: no profiler of this state is enabled");
     kineto_status status = o.disable ? o.disable(o.context, err) : KINETO_OK;
-    observer_drop();
+    drop_observer();
     return status;
 }

@@ -1,8 +1,10 @@
-/* Windows that a controller records on demand, and profilers of the program that keep them out. */
+/* Windows that an on-demand controller (src/ondemand) records, and profilers of the program that
+ * keep such windows out: PyTorch refuses a daemon's request while the program profiles itself. */
 #include "profiler/profiler.h"
 
-/* ---- one window ---------------------------------------------------------------------------------- */
+/* ---- one window ------------------------------------------------------------------------------ */
 
+/* Scopes that PyTorch observes for requests of a daemon. */
 #define SCOPES                                                                                     \
     (1u << KINETO_SCOPE_FUNCTION | 1u << KINETO_SCOPE_USER_SCOPE |                                 \
      1u << KINETO_SCOPE_BACKWARD_FUNCTION)
@@ -17,6 +19,7 @@ kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_m
 
 kineto_status kp_window_start(kineto_profiler *p, kineto_error *err)
 {
+    KB_ASSERT(p->config.values.state == KINETO_STATE_KINETO_ONDEMAND && p->session);
     ks_session_extras(p->session)->armed = true;
     kineto_status status = kineto_profiler_start(p, err);
     if (!status)
@@ -69,33 +72,38 @@ void kp_window_drop(kineto_profiler *p)
     kineto_profiler_destroy(p);
 }
 
-/* ---- who keeps them out -------------------------------------------------------------------------- */
+/* ---- profilers that keep windows out --------------------------------------------------------- */
 
-static kb_lock lock;
+static kb_lock preempt_lock;
 static kp_preempt_hook *preempt_hook;
-static uint32_t own_running, own_pid; /* profilers of the program, in this process */
+/* Running profilers of the program, and the process in which they were counted. */
+static uint32_t own_running, own_pid;
 
 void kp_preempt_listen(kp_preempt_hook *hook)
 {
-    bool taken = kb_lock_take(&lock, kb_os_self());
+    bool taken = kb_lock_take(&preempt_lock, kb_os_self());
     preempt_hook = hook;
     if (hook && own_running && own_pid == kb_os_pid())
         hook(true);
     if (taken)
-        kb_lock_drop(&lock);
+        kb_lock_drop(&preempt_lock);
 }
 
-/* A fork's child has none of its own, whatever its parent had. */
-static void count(bool begins, uint32_t pid)
+/* Counts a profiler that starts or ends, and calls the hook at the first and after the last one.
+ * The caller holds the lock. A forked child has none of its own, whatever its parent had. */
+static void count_own_profiler(bool begins, uint32_t pid)
 {
     if (own_pid != pid)
         own_running = 0;
     own_pid = pid;
+    KB_ASSERT(begins || own_running);
     own_running += begins ? 1 : UINT32_MAX;
     if (preempt_hook && own_running == begins)
         preempt_hook(begins);
 }
 
+/* A profiler that began before a fork does not end in the child: its process is remembered. The
+ * lock may be held by this thread already, if the hook itself starts a profiler. */
 void kp_preempt(kineto_profiler *p, bool begins)
 {
     uint32_t pid = kb_os_pid();
@@ -103,8 +111,8 @@ void kp_preempt(kineto_profiler *p, bool begins)
         (!begins && p->preempts_pid != pid))
         return;
     p->preempts_pid = begins ? pid : 0;
-    bool taken = kb_lock_take(&lock, kb_os_self());
-    count(begins, pid);
+    bool taken = kb_lock_take(&preempt_lock, kb_os_self());
+    count_own_profiler(begins, pid);
     if (taken)
-        kb_lock_drop(&lock);
+        kb_lock_drop(&preempt_lock);
 }

@@ -56,7 +56,7 @@ static cp_result callback_name(uint32_t domain, uint32_t cbid, const char **text
 
 static void check_values(const KinetoPlugin_Metadata *items, size_t count)
 {
-    check(count <= CP_MOST_VALUES);
+    check(count <= CP_MAX_VALUES);
     for (size_t i = 0; i < count; i++) {
         touch(items[i].pKey, strlen(items[i].pKey));
         if (items[i].valueType == KINETO_PLUGIN_VALUE_JSON ||

@@ -9,13 +9,13 @@
 void fuzz_names_forget(void)
 {
     for (uint32_t i = 0; i < name_count && i < CN_MAX_NAMES; i++)
-        atomic_store(&names[i], NULL);
-    memset((void *)table, 0, sizeof table);
+        atomic_store(&names_by_index[i], NULL);
+    memset((void *)name_table, 0, sizeof name_table);
     memset((void *)by_address, 0, sizeof by_address);
     atomic_store(&name_count, 0);
-    if (!piece)
+    if (!current_piece)
         return;
-    piece -= PIECE_BYTES - piece_left;
+    current_piece -= PIECE_BYTES - piece_left;
     piece_left = PIECE_BYTES;
-    memset(piece, 0, PIECE_BYTES);
+    memset(current_piece, 0, PIECE_BYTES);
 }

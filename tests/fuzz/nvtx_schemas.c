@@ -5,8 +5,8 @@
 
 void fuzz_schemas_forget(void)
 {
-    memset((void *)table, 0, sizeof table);
+    memset((void *)schema_table, 0, sizeof schema_table);
     memset((void *)predefined, 0, sizeof predefined);
     schema_count = 0;
-    atomic_store(&next_id, CN_SCHEMA_DYNAMIC_FIRST);
+    atomic_store(&next_schema_id, CN_SCHEMA_DYNAMIC_FIRST);
 }

@@ -541,7 +541,7 @@ static void profilers_on_demand_are_driven_from_outside(void **state)
     assert_int_equal(kineto_ondemand_stop(NULL), KINETO_OK);
     assert_int_equal(received.times, 1);
     assert_int_equal(received.count, 4);
-    expect(KINETO_E_STATE, "does not run", kineto_ondemand_stop(&err));
+    expect(KINETO_E_STATE, "not running", kineto_ondemand_stop(&err));
     expect(KINETO_E_STATE, "not prepared", kineto_ondemand_start(&err)); /* once */
     kineto_ondemand_set_ready(NULL, NULL);
     assert_int_equal(kineto_ondemand_prepare(&c, NULL), KINETO_OK);

@@ -26,11 +26,11 @@ static void a_handle_is_started_and_stopped_in_turn(void **state)
     (void)state;
     kineto_profiler *p = created();
     kineto_profiler_result *r = NULL;
-    expect(KINETO_E_STATE, "does not run", kineto_profiler_stop(p, &r, &err));
+    expect(KINETO_E_STATE, "not running", kineto_profiler_stop(p, &r, &err));
     assert_null(r);
-    expect(KINETO_E_STATE, "does not run", kineto_profiler_pause(p, true, &err));
-    expect(KINETO_E_STATE, "does not run", kineto_profiler_join(p, &err));
-    expect(KINETO_E_STATE, "does not run", kineto_profiler_leave(p, &err));
+    expect(KINETO_E_STATE, "not running", kineto_profiler_pause(p, true, &err));
+    expect(KINETO_E_STATE, "not running", kineto_profiler_join(p, &err));
+    expect(KINETO_E_STATE, "not running", kineto_profiler_leave(p, &err));
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
     expect(KINETO_E_STATE, "runs already", kineto_profiler_start(p, &err));
     expect(KINETO_E_STATE, "", kineto_profiler_join(p, &err)); /* is in already */
@@ -41,7 +41,7 @@ static void a_handle_is_started_and_stopped_in_turn(void **state)
     assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
     assert_int_equal(kineto_result_event_count(r), 1);
     kineto_result_release(r);
-    expect(KINETO_E_STATE, "does not run", kineto_profiler_stop(p, &r, &err));
+    expect(KINETO_E_STATE, "not running", kineto_profiler_stop(p, &r, &err));
     assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK); /* again */
     run_op("two");
     run_op("three");
@@ -187,7 +187,7 @@ static void without_a_profiler_there_is_a_status(void **state)
            kineto_profiler_disable_in_child_thread(&err));
     expect(KINETO_E_STATE, "not enabled", kineto_profiler_get_config(&c, &err));
     expect(KINETO_E_STATE, "not prepared", kineto_ondemand_start(&err));
-    expect(KINETO_E_STATE, "does not run", kineto_ondemand_stop(&err));
+    expect(KINETO_E_STATE, "not running", kineto_ondemand_stop(&err));
     expect(KINETO_E_STATE, "no memory profile", kineto_memory_profile_stop(&err));
     assert_false(kineto_profiler_enabled());
     kineto_profiler_report_gc(true);

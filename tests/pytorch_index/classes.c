@@ -258,10 +258,10 @@ static void ProfilerConfig_as_values_and_back(void **state)
     expect(KINETO_E_ARGUMENT, "3 values",
            kineto_profiler_config_from_values(values, 2, &back, &err));
     values[0] = -1;
-    expect(KINETO_E_ARGUMENT, "no state",
+    expect(KINETO_E_ARGUMENT, "unknown state",
            kineto_profiler_config_from_values(values, 3, &back, &err));
     values[0] = INT64_C(1) << 32 | 6;
-    expect(KINETO_E_ARGUMENT, "no state",
+    expect(KINETO_E_ARGUMENT, "unknown state",
            kineto_profiler_config_from_values(values, 3, &back, &err));
 }
 

@@ -290,7 +290,7 @@ static void stopMemoryProfile(void **state)
 {
     (void)state;
     char text[4096];
-    expect(KINETO_E_STATE, "no memory profile runs", kineto_memory_profile_stop(&err));
+    expect(KINETO_E_STATE, "no memory profile is running", kineto_memory_profile_stop(&err));
     assert_int_equal(kineto_memory_profile_start(NULL), KINETO_OK);
     allocate(0x20, 64);
     assert_int_equal(kineto_memory_profile_stop(NULL), KINETO_OK);

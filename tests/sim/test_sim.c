@@ -398,7 +398,7 @@ static void a_start_without_a_live_builder_fails_and_says_why(void **state)
     for (size_t i = 0; i < COUNT_OF(old); i++) {
         assert_int_equal(fake_begin_with_start_of(old[i]), -1);
         assert_string_equal(fake_error_text(),
-                            "this host is too old: it takes no events while the program runs");
+                            "this host is too old: it has no live delivery");
         assert_int_equal(KinetoPlugin_exercise(3), 0);
         assert_int_equal(fake_destroy(), 0);
         assert_int_equal(seen.event_count + seen.late_count, 0);

@@ -1,7 +1,7 @@
 /* FLOPs: every formula against numbers worked out by hand, inputs that do not say it, functions of
  * users, and convolutions that only what is around them tells of. */
-#include "building.h"
 #include "analyze/summary/flops.h"
+#include "building.h"
 
 /* One call as a trace has it; what is counted, or UNUSABLE, or UNKNOWN. */
 typedef struct call {
@@ -33,17 +33,17 @@ static void check_calls(const call *calls, size_t count)
     kineto_trace *t = finish(b);
     for (size_t i = 0; i < count; i++) {
         uint64_t flops = 1;
-        kp_flops_answer answer = kp_flops_row(t, (kineto_row)i, &flops);
+        ka_flops_result answer = ka_flops_row(t, (kineto_row)i, &flops);
         uint64_t expected = calls[i].expected;
-        kp_flops_answer right = expected == UNKNOWN    ? KP_FLOPS_UNKNOWN
-                                : expected == UNUSABLE ? KP_FLOPS_UNUSABLE
-                                                       : KP_FLOPS_COUNTED;
-        if (answer != right || flops != (right == KP_FLOPS_COUNTED ? expected : 0))
+        ka_flops_result right = expected == UNKNOWN    ? KA_FLOPS_UNKNOWN
+                                : expected == UNUSABLE ? KA_FLOPS_UNUSABLE
+                                                       : KA_FLOPS_COUNTED;
+        if (answer != right || flops != (right == KA_FLOPS_COUNTED ? expected : 0))
             fail_msg("%zu: %s %s %s: %llu (answer %d), not %llu", i, calls[i].op,
                      calls[i].dims ? calls[i].dims : "-",
                      calls[i].concrete ? calls[i].concrete : "-", (unsigned long long)flops, answer,
                      (unsigned long long)expected);
-        assert_int_equal(kp_flops(t, (kineto_row)i, &flops), right == KP_FLOPS_COUNTED);
+        assert_int_equal(ka_flops(t, (kineto_row)i, &flops), right == KA_FLOPS_COUNTED);
     }
     kineto_trace_release(t);
 }
@@ -52,12 +52,12 @@ static void products_of_matrices_are_two_m_n_k(void **state)
 {
     (void)state;
     static const call calls[] = {
-        {"aten::mm", "[[16,32],[32,8]]", "[\"\",\"\"]", 8192}, /* 2*16*32*8 */
-        {"aten::mm", "[ [\"16\" ,\t32] ,\n[32,8] ]", NULL, 8192},  /* the same, spelled otherwise */
-        {"aten::mm", "[[1,1],[1,1]]", NULL, 2},                /* 2*1*1*1 */
-        {"aten::mm", "[[0,32],[32,8]]", NULL, 0},              /* no rows */
-        {"aten::mm", "[[16,0],[0,8]]", NULL, 0},               /* nothing to add up */
-        {"aten::_int_mm", "[[2,3],[3,4]]", NULL, 48},          /* 2*2*3*4 */
+        {"aten::mm", "[[16,32],[32,8]]", "[\"\",\"\"]", 8192},    /* 2*16*32*8 */
+        {"aten::mm", "[ [\"16\" ,\t32] ,\n[32,8] ]", NULL, 8192}, /* the same, spelled otherwise */
+        {"aten::mm", "[[1,1],[1,1]]", NULL, 2},                   /* 2*1*1*1 */
+        {"aten::mm", "[[0,32],[32,8]]", NULL, 0},                 /* no rows */
+        {"aten::mm", "[[16,0],[0,8]]", NULL, 0},                  /* nothing to add up */
+        {"aten::_int_mm", "[[2,3],[3,4]]", NULL, 48},             /* 2*2*3*4 */
         {"aten::addmm", "[[16],[4,8],[8,16],[],[]]", "[\"\",\"\",\"\",\"1\",\"1\"]",
          1024},                                               /* 2*4*8*16 */
         {"aten::addmm", "[[4,16],[4,8],[8,16]]", NULL, 1024}, /* the sum is left out */
@@ -396,7 +396,7 @@ static void users_replace_the_tables_formulas(void **state)
     kt_append(b, &row);
     kineto_trace *t = finish(b);
     assert_int_equal(kineto_flops_register("aten::mm", count_rows_twice, &factor), KINETO_OK);
-    assert_int_equal(kp_flops_row(t, 0, &flops), KP_FLOPS_COUNTED);
+    assert_int_equal(ka_flops_row(t, 0, &flops), KA_FLOPS_COUNTED);
     assert_int_equal(flops, 2);
     assert_int_equal(seen.count, 2);
     assert_int_equal(seen_first.rank, 2);
@@ -404,7 +404,7 @@ static void users_replace_the_tables_formulas(void **state)
     assert_true(kb_string_equal(seen_first.dtype, kb_string("float")));
     assert_int_equal(seen_first.concrete.size, 3); /* a"A, by now gone */
     assert_int_equal(kineto_flops_unregister("aten::mm"), KINETO_OK);
-    assert_int_equal(kp_flops_row(t, 0, &flops), KP_FLOPS_COUNTED);
+    assert_int_equal(ka_flops_row(t, 0, &flops), KA_FLOPS_COUNTED);
     assert_int_equal(flops, 48);
     kineto_trace_release(t);
 }
@@ -505,9 +505,9 @@ static columns columns_of(const kineto_trace *t)
     c.flops = calloc((size_t)c.count + 1, sizeof *c.flops);
     uint64_t *unusable = calloc((size_t)c.count / 64 + 1, sizeof *unusable);
     for (kineto_row row = 0; row < c.count; row++)
-        if (kp_flops_row(t, row, &c.flops[row]) == KP_FLOPS_UNUSABLE)
+        if (ka_flops_row(t, row, &c.flops[row]) == KA_FLOPS_UNUSABLE)
             unusable[row / 64] |= UINT64_C(1) << row % 64;
-    assert_true(kp_flops_around(t, c.flops, unusable));
+    assert_true(ka_flops_around(t, c.flops, unusable));
     for (uint64_t word = 0; word < c.count / 64 + 1; word++)
         c.unusable += (uint64_t)__builtin_popcountll(unusable[word]);
     free(unusable);
@@ -583,8 +583,8 @@ static void empty_traces_have_no_flops(void **state)
     uint64_t flops;
     assert_int_equal(c.count + c.unusable, 0);
     free(c.flops);
-    assert_false(kp_flops(t, 0, &flops));
-    assert_false(kp_flops(t, KINETO_NO_ROW, &flops));
+    assert_false(ka_flops(t, 0, &flops));
+    assert_false(ka_flops(t, KINETO_NO_ROW, &flops));
     kineto_trace_release(t);
 }
 
@@ -616,10 +616,10 @@ static void the_table_is_in_order_and_every_name_is_found(void **state)
 {
     (void)state;
     size_t count;
-    const kp_flops_rule *rules = kp_flops_rules(&count);
+    const ka_flops_rule *rules = ka_flops_rules(&count);
     for (size_t i = 0; i < count; i++) {
         assert_true(i == 0 || strcmp(rules[i - 1].name, rules[i].name) < 0);
-        assert_ptr_equal(kp_flops_rule_find(kb_string(rules[i].name)), &rules[i]);
+        assert_ptr_equal(ka_flops_rule_find(kb_string(rules[i].name)), &rules[i]);
     }
 }
 

@@ -6,14 +6,14 @@
 
 #define STACK_FRAMES 8u /* of Python's functions, where the trace has no text of a stack */
 
-enum { NOT_LOOKED_AT, LOOKED_AT }; /* and more: kp_flops_looks */
+enum { NOT_LOOKED_AT, LOOKED_AT }; /* and more: ka_flops_needs */
 
 /* The order of keys. */
 enum { DIMS, OLD_DIMS, STACK, VALUES, TEXTS };
 
 typedef struct counted {
     uint64_t flops;
-    uint8_t answer; /* kp_flops_answer; 0: not yet */
+    uint8_t answer; /* ka_flops_result; 0: not yet */
 } counted;
 typedef KB_VEC(counted) counted_list;
 
@@ -22,8 +22,8 @@ typedef struct reading {
     ka_inputs *in;
     bool calls, flops;          /* which of them are wanted */
     uint64_t *rows;             /* bits: operators that are looked at */
-    uint8_t *looks;             /* by name: LOOKED_AT + kp_flops_looks */
-    const kp_flops_rule **rule; /* by name */
+    uint8_t *looks;             /* by name: LOOKED_AT + ka_flops_needs */
+    const ka_flops_rule **rule; /* by name */
     KB_VEC(uint8_t) key;        /* of a call */
     counted_list by_call;       /* of formulas that look at sizes only */
     kb_intern values;           /* a call, and what values its inputs had */
@@ -121,12 +121,12 @@ static uint32_t find_call(reading *r, uint32_t name, uint32_t stack, kineto_stri
 
 /* ---- FLOPs ---------------------------------------------------------------------------------- */
 
-static kp_flops_looks looks_at(reading *r, uint32_t name)
+static ka_flops_needs looks_at(reading *r, uint32_t name)
 {
     uint8_t *looks = &r->looks[name];
     if (*looks == NOT_LOOKED_AT)
-        *looks = (uint8_t)(LOOKED_AT + kp_flops_looks_at(ka_name(r->s, name), &r->rule[name]));
-    return (kp_flops_looks)(*looks - LOOKED_AT);
+        *looks = (uint8_t)(LOOKED_AT + ka_flops_needs_of(ka_name(r->s, name), &r->rule[name]));
+    return (ka_flops_needs)(*looks - LOOKED_AT);
 }
 
 static counted *counted_of(reading *r, counted_list *list, uint32_t id)
@@ -142,18 +142,19 @@ static counted *counted_of(reading *r, counted_list *list, uint32_t id)
 }
 
 /* Formulas look at sizes, some at values, too: what has the same ones is counted once. */
-static kp_flops_answer count_once(reading *r, uint32_t name, uint32_t call,
+static ka_flops_result count_once(reading *r, uint32_t name, uint32_t call,
                                   const kineto_string *texts, uint64_t *flops)
 {
     bool by_values = texts[VALUES].size > 0;
-    uint32_t id = by_values ? kb_intern_id(&r->values, key_of(r, call, 0, texts[VALUES], false)) : call;
+    uint32_t id =
+        by_values ? kb_intern_id(&r->values, key_of(r, call, 0, texts[VALUES], false)) : call;
     counted *c = counted_of(r, by_values ? &r->by_values : &r->by_call, id);
     if (!c)
-        return KP_FLOPS_UNKNOWN;
+        return KA_FLOPS_UNKNOWN;
     if (!c->answer)
-        c->answer = (uint8_t)kp_flops_texts(r->rule[name], texts[DIMS], texts[VALUES], &c->flops);
+        c->answer = (uint8_t)ka_flops_texts(r->rule[name], texts[DIMS], texts[VALUES], &c->flops);
     *flops = c->flops;
-    return (kp_flops_answer)c->answer;
+    return (ka_flops_result)c->answer;
 }
 
 static void set_bit(uint64_t *bits, size_t i) { bits[i / 64] |= UINT64_C(1) << i % 64; }
@@ -162,15 +163,15 @@ static void put_flops(reading *r, kineto_row row, uint32_t name, uint32_t call,
                       const kineto_string *texts)
 {
     uint64_t flops = 0;
-    kp_flops_looks looks = looks_at(r, name);
-    kp_flops_answer answer = KP_FLOPS_UNKNOWN;
-    if (looks == KP_FLOPS_AT_ROW)
-        answer = kp_flops_row(r->s->trace, row, &flops);
-    else if (looks != KP_FLOPS_AT_NOTHING)
+    ka_flops_needs looks = looks_at(r, name);
+    ka_flops_result answer = KA_FLOPS_UNKNOWN;
+    if (looks == KA_FLOPS_NEEDS_ROW)
+        answer = ka_flops_row(r->s->trace, row, &flops);
+    else if (looks != KA_FLOPS_NEEDS_NOTHING)
         answer = count_once(r, name, call, texts, &flops);
     if (flops)
         r->in->flops[row] = flops;
-    if (answer == KP_FLOPS_UNUSABLE)
+    if (answer == KA_FLOPS_UNUSABLE)
         set_bit(r->in->unusable, row);
 }
 
@@ -183,11 +184,11 @@ static const ka_keys sizes = {STACK + 1, {'I', 'C', 'I', 'C'}, {SIZES}},
 
 static void read_row(reading *r, kineto_row row, uint32_t name)
 {
-    kp_flops_looks looks = r->flops ? looks_at(r, name) : KP_FLOPS_AT_NOTHING;
+    ka_flops_needs looks = r->flops ? looks_at(r, name) : KA_FLOPS_NEEDS_NOTHING;
     kineto_string texts[TEXTS] = {[VALUES] = {"", 0}};
-    if (!r->calls && looks == KP_FLOPS_AT_NOTHING)
+    if (!r->calls && looks == KA_FLOPS_NEEDS_NOTHING)
         return;
-    ka_arg_texts(r->s->trace, row, looks == KP_FLOPS_AT_VALUES ? &sizes_and_values : &sizes,
+    ka_arg_texts(r->s->trace, row, looks == KA_FLOPS_NEEDS_VALUES ? &sizes_and_values : &sizes,
                  texts);
     r->has_dims |= texts[DIMS].size > 0;
     kineto_string shapes = r->has_dims ? texts[DIMS] : texts[OLD_DIMS]; /* none has both */
@@ -195,7 +196,7 @@ static void read_row(reading *r, kineto_row row, uint32_t name)
     uint32_t call = find_call(r, name, stack, shapes);
     if (r->calls)
         r->in->call_of[row] = call;
-    if (looks != KP_FLOPS_AT_NOTHING && !r->in->no_memory)
+    if (looks != KA_FLOPS_NEEDS_NOTHING && !r->in->no_memory)
         put_flops(r, row, name, call, texts);
 }
 
@@ -303,7 +304,7 @@ static void fill(ka_inputs *in, const ka_view *v)
         read_rows(&r);
     }
     if (!in->no_memory && r.flops)
-        in->no_memory |= !kp_flops_around(v->dataset->trace, in->flops, in->unusable);
+        in->no_memory |= !ka_flops_around(v->dataset->trace, in->flops, in->unusable);
     reading_free(&r);
 }
 

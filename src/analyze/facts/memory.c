@@ -62,15 +62,14 @@ static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row 
     if (!(known >> BYTES & 1))
         return;
     record r = {.ns = block->start_ns[i],
-                .bytes = kp_memory_scaled(sampling, told[BYTES]),
+                .bytes = ka_memory_scaled(sampling, told[BYTES]),
                 .total = told[TOTAL],
                 .reserved = told[RESERVED],
                 .address = (uint64_t)told[ADDRESS],
                 .row = row,
                 .track = block->track[i],
-                .device =
-                    device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX],
-                              process_of(m, block->track[i])),
+                .device = device_of(m, told[TYPE], ka_is_host_memory(told[TYPE]) ? -1 : told[INDEX],
+                                    process_of(m, block->track[i])),
                 .op = KA_NONE};
     m->any_address |= r.address != 0;
     m->no_memory |= !kb_vec_push(&m->records, r);
@@ -117,7 +116,7 @@ static void sort(memory *m, int (*compare)(const void *, const void *))
 static bool collect(memory *m)
 {
     const kineto_trace *t = m->v->dataset->trace;
-    uint64_t sampling = kp_memory_sampling(t);
+    uint64_t sampling = ka_memory_sampling(t);
     int64_t from, until;
     kineto_row row = 0;
     limits_of(m->v, &from, &until);
@@ -227,10 +226,10 @@ static bool give_operators(memory *m)
 kb_text ka_memory_device(int64_t type, int64_t index)
 {
     kb_text text = {"CPU"};
-    const char *name = type >= 0 && type < 256 ? kp_device_type_name((uint32_t)type) : NULL;
+    const char *name = type >= 0 && type < 256 ? ka_device_type_name((uint32_t)type) : NULL;
     if (type == KINETO_DEVICE_CUDA)
         (void)snprintf(text.s, sizeof text.s, "GPU%lld", (long long)index);
-    else if (!kp_is_host_memory(type))
+    else if (!ka_is_host_memory(type))
         (void)snprintf(text.s, sizeof text.s, "%.32s%lld", name ? name : "device",
                        (long long)index);
     return text;

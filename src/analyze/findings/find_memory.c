@@ -38,7 +38,7 @@ static bool read_moment(const kineto_trace *t, kineto_row row, int64_t type, int
     m->total = told[TOTAL];
     m->reserved = told[RESERVED];
     return known >> BYTES & 1 && told[TYPE] == type &&
-           (kp_is_host_memory(type) || told[INDEX] == device);
+           (ka_is_host_memory(type) || told[INDEX] == device);
 }
 
 /* Is it a track of that process? -1: of any. */
@@ -70,7 +70,7 @@ static void read_block(ka_finder *f, curve *c, const kt_block *b, kineto_row fir
 static bool curve_of(ka_finder *f, int64_t type, int64_t device, int64_t pid, curve *c)
 {
     const kineto_trace *t = f->s->trace;
-    uint64_t sampling = kp_memory_sampling(t);
+    uint64_t sampling = ka_memory_sampling(t);
     int64_t now = 0;
     kineto_row row = 0;
     *c = (curve){0};
@@ -84,7 +84,7 @@ static bool curve_of(ka_finder *f, int64_t type, int64_t device, int64_t pid, cu
         qsort(c->list.data, c->list.count, sizeof *c->list.data, compare_moments);
     for (size_t i = 0; i < c->list.count; i++) {
         moment *m = &c->list.data[i];
-        now = m->total >= 0 ? m->total : ka_add_ns(now, kp_memory_scaled(sampling, m->bytes));
+        now = m->total >= 0 ? m->total : ka_add_ns(now, ka_memory_scaled(sampling, m->bytes));
         m->total = now;
     }
     return !f->no_memory && c->list.count > 0;
@@ -116,7 +116,7 @@ static int64_t type_in(kineto_string name)
     if (kb_string_begins(name, "GPU"))
         return KINETO_DEVICE_CUDA;
     for (uint32_t type = 0; type < 64; type++) {
-        const char *word = kp_device_type_name(type);
+        const char *word = ka_device_type_name(type);
         size_t size = word ? strlen(word) : 0;
         if (size && name.size > size && memcmp(name.data, word, size) == 0 &&
             name.data[size] >= '0' && name.data[size] <= '9')
@@ -196,9 +196,9 @@ void ka_look_memory_limit(ka_finder *f)
     }
 }
 
-#define WARM_UP_PART  3 /* of a trace without steps */
-/* When the program should have all the memory it needs: after its first step, whether that is looked
- * at or not, or after a third of what was recorded. */
+#define WARM_UP_PART 3 /* of a trace without steps */
+/* When the program should have all the memory it needs: after its first step, whether that is
+ * looked at or not, or after a third of what was recorded. */
 static int64_t warm_from(const ka_finder *f)
 {
     const ka_dataset *s = f->s;
@@ -236,8 +236,8 @@ static bool is_much(const use *u, int64_t unused, int64_t reserved)
                         : unused >= UNUSED_BYTES;
 }
 
-/* What shows that unused memory could not be used: the allocator took more from the device though it
- * held enough, or gave memory back within an operator to try again. */
+/* What shows that unused memory could not be used: the allocator took more from the device though
+ * it held enough, or gave memory back within an operator to try again. */
 typedef struct proofs {
     uint64_t grown, retried;
     int64_t grown_bytes;
@@ -247,15 +247,16 @@ typedef struct proofs {
 static int64_t grown_at(const ka_finder *f, const curve *c, size_t i)
 {
     const moment *m = &c->list.data[i], *before = i ? &c->list.data[i - 1] : NULL;
-    if (!before || m->ns < warm_from(f) || m->reserved < 0 || before->reserved < 0 || m->bytes <= 0 ||
-        m->reserved <= before->reserved || unused_at(before) < m->bytes)
+    if (!before || m->ns < warm_from(f) || m->reserved < 0 || before->reserved < 0 ||
+        m->bytes <= 0 || m->reserved <= before->reserved || unused_at(before) < m->bytes)
         return 0;
     return kb_length_ns(before->reserved, m->reserved);
 }
 
 static bool is_retry(const ka_finder *f, uint32_t slice)
 {
-    static const char *const calls[] = {"cudaFree", "hipFree", "cuMemFree", "cuMemUnmap", "hipMemUnmap"};
+    static const char *const calls[] = {"cudaFree", "hipFree", "cuMemFree", "cuMemUnmap",
+                                        "hipMemUnmap"};
     const ka_slice *s = &f->s->slices[slice];
     kineto_string name = ka_name(f->s, s->name);
     if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from(f) || !ka_counts(f, s->step) ||
@@ -287,7 +288,8 @@ static void show_proofs(ka_finder *f, ka_found *x, const curve *c)
         const moment *m = &c->list.data[i];
         int64_t bytes = grown_at(f, c, i);
         if (bytes)
-            ka_show_row(f, x, m->row, bytes, "%s more are taken from the device for %s, with %s unused",
+            ka_show_row(f, x, m->row, bytes,
+                        "%s more are taken from the device for %s, with %s unused",
                         amount_text((double)bytes).s, amount_text((double)m->bytes).s,
                         amount_text((double)unused_at(m - 1)).s);
     }
@@ -311,16 +313,19 @@ static void say_fragmented(ka_finder *f, const use *u, const curve *c, const mom
     ka_set_extent(x, (double)unused);
     ka_set_severity(x, u->limit > 0 && tight ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
     if (p->grown)
-        kb_snprintf(what, sizeof what, "it took %s more in %llu requests that fit into what it held",
+        kb_snprintf(what, sizeof what,
+                    "it took %s more in %llu requests that fit into what it held",
                     amount_text((double)p->grown_bytes).s, (unsigned long long)p->grown);
     else
-        kb_snprintf(what, sizeof what, "it gave memory back %llu times within operators, to try again",
+        kb_snprintf(what, sizeof what,
+                    "it gave memory back %llu times within operators, to try again",
                     (unsigned long long)p->retried);
-    ka_say(f, x,
-           "when most is allocated on %.*s, %s, the allocator holds %s more, %.0f %% of what it took "
-           "from the device, and after the warm-up %s",
-           (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text((double)m->total).s,
-           amount_text((double)unused).s, ka_percent((double)unused, (double)m->reserved), what);
+    ka_say(
+        f, x,
+        "when most is allocated on %.*s, %s, the allocator holds %s more, %.0f %% of what it took "
+        "from the device, and after the warm-up %s",
+        (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text((double)m->total).s,
+        amount_text((double)unused).s, ka_percent((double)unused, (double)m->reserved), what);
     ka_advise(
         f, x,
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment; fewer different "
@@ -436,7 +441,7 @@ static bool grows(const level *levels, uint32_t count, bool of_peaks, double *sl
 static kineto_string keeper_of(const ka_finder *f, const use *u, int64_t *bytes)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_memory_leaks);
-    uint32_t device = ka_fact_column(t, "device"), operator= ka_fact_column(t, "operator"),
+    uint32_t device = ka_fact_column(t, "device"), operator = ka_fact_column(t, "operator"),
              left = ka_fact_column(t, "bytes"), count = ka_fact_column(t, "count");
     kineto_string best = {"", 0};
     *bytes = 0;
@@ -496,7 +501,8 @@ static void look_at_growth(ka_finder *f, const use *u)
     curve c;
     level *levels = malloc(MOST_STEPS * sizeof *levels);
     f->no_memory |= !levels;
-    uint32_t count = levels && curve_of(f, u->type, u->device, u->pid, &c) ? levels_of(f, &c, levels) : 0;
+    uint32_t count =
+        levels && curve_of(f, u->type, u->device, u->pid, &c) ? levels_of(f, &c, levels) : 0;
     double slope;
     if (count >= LEAST_STEPS && grows(levels, count, false, &slope))
         say_growth(f, u, levels, count, false, slope);

@@ -1,33 +1,36 @@
-/* Cells of the table: numbers as PyTorch spells them, and texts with their width in characters. */
+/* Cells of the summary table: numbers in PyTorch's spelling, and texts with their width in
+ * characters. What could disturb a terminal is written as an escape, so that tables of untrusted
+ * files can be printed. */
 #include "analyze/summary/summary.h"
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-static kb_text decimal(double number, int decimals, const char *unit)
+static kb_text format_decimal(double number, int decimals, const char *unit)
 {
     kb_text t;
     kb_snprintf(t.s, sizeof t.s, "%.*f%s", decimals, number, unit);
     return t;
 }
 
-kb_text kp_time_text(double us, uint32_t unit)
+kb_text ka_time_text(double us, uint32_t unit)
 {
     if (unit == KINETO_TIME_S || (unit == KINETO_TIME_AUTO && us >= 1e6))
-        return decimal(us / 1e6, 3, "s");
+        return format_decimal(us / 1e6, 3, "s");
     if (unit == KINETO_TIME_MS || (unit == KINETO_TIME_AUTO && us >= 1e3))
-        return decimal(us / 1e3, 3, "ms");
-    return decimal(us, 3, "us");
+        return format_decimal(us / 1e3, 3, "ms");
+    return format_decimal(us, 3, "us");
 }
 
-kb_text kp_share_text(double part, double whole)
+kb_text ka_share_text(double part, double whole)
 {
     if (whole == 0)
         return (kb_text){"NaN"};
-    return decimal(part * 100.0 / whole, 2, "%");
+    return format_decimal(part * 100.0 / whole, 2, "%");
 }
 
-kb_text kp_memory_text(int64_t bytes)
+kb_text ka_memory_text(int64_t bytes)
 {
+    /* PyTorch's units: powers of 1024 with the names of powers of 1000. */
     static const struct {
         uint64_t bytes;
         const char *unit;
@@ -35,32 +38,34 @@ kb_text kp_memory_text(int64_t bytes)
     uint64_t size = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
     for (size_t i = 0; i < KB_COUNT(units); i++)
         if (size >= units[i].bytes)
-            return decimal((double)bytes / (double)units[i].bytes, 2, units[i].unit);
-    return decimal((double)bytes, 0, " B");
+            return format_decimal((double)bytes / (double)units[i].bytes, 2, units[i].unit);
+    return format_decimal((double)bytes, 0, " B");
 }
 
-const char *const kp_flops_units[6] = {"FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs"};
+const char *const ka_flops_units[6] = {"FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs"};
 
-uint32_t kp_flops_thousands(uint64_t smallest)
+uint32_t ka_flops_thousands(uint64_t smallest)
 {
     uint32_t thousands = 0;
-    for (; smallest >= 1000 && thousands + 1 < KB_COUNT(kp_flops_units); smallest /= 1000)
+    for (; smallest >= 1000 && thousands + 1 < KB_COUNT(ka_flops_units); smallest /= 1000)
         thousands++;
     return thousands;
 }
 
-kb_text kp_flops_text(uint64_t flops, uint32_t thousands)
+/* `thousands` is the same for all rows of a column, which its header names. */
+kb_text ka_flops_text(uint64_t flops, uint32_t thousands)
 {
+    KB_ASSERT(thousands < KB_COUNT(ka_flops_units));
     static const double scale[] = {1, 1e-3, 1e-6, 1e-9, 1e-12, 1e-15};
     if (!flops)
         return (kb_text){"--"};
-    return decimal((double)flops * scale[thousands], 3, "");
+    return format_decimal((double)flops * scale[thousands], 3, "");
 }
 
-/* ---- texts ------------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Bytes of the character at the front; 0: it must not reach a terminal as it is. */
-static size_t plain_character(kineto_string s)
+/* Bytes of the first character; 0: a control character or invalid UTF-8, which must be escaped. */
+static size_t printable_length(kineto_string s)
 {
     unsigned char c = (unsigned char)s.data[0];
     if (c < 0x80)
@@ -69,7 +74,7 @@ static size_t plain_character(kineto_string s)
     return c == 0xc2 && size == 2 && (unsigned char)s.data[1] < 0xa0 ? 0 : size;
 }
 
-void kp_cell_add(kp_cell *cell, const char *text, size_t bytes, size_t columns)
+void ka_text_cell_append(ka_text_cell *cell, const char *text, size_t bytes, size_t columns)
 {
     if (!bytes)
         return;
@@ -82,26 +87,26 @@ void kp_cell_add(kp_cell *cell, const char *text, size_t bytes, size_t columns)
     cell->columns += columns;
 }
 
-void kp_cell_set(kp_cell *cell, kineto_string text)
+void ka_text_cell_set(ka_text_cell *cell, kineto_string text)
 {
     cell->text.count = 0;
     cell->columns = 0;
     while (text.size) {
         char escape[8];
-        size_t size = plain_character(text), bytes = size ? size : 4;
+        size_t size = printable_length(text), bytes = size ? size : 4;
         if (!size)
             snprintf(escape, sizeof escape, "\\x%02x", (unsigned char)text.data[0]);
-        kp_cell_add(cell, size ? text.data : escape, bytes, size ? 1 : 4);
+        ka_text_cell_append(cell, size ? text.data : escape, bytes, size ? 1 : 4);
         text.data += size ? size : 1;
         text.size -= size ? size : 1;
     }
 }
 
-size_t kp_columns(kineto_string text)
+size_t ka_text_columns(kineto_string text)
 {
     size_t columns = 0;
     while (text.size) {
-        size_t size = plain_character(text);
+        size_t size = printable_length(text);
         columns += size ? 1 : 4;
         text.data += size ? size : 1;
         text.size -= size ? size : 1;
@@ -109,8 +114,8 @@ size_t kp_columns(kineto_string text)
     return columns;
 }
 
-/* Where the character after so many begins; a cell holds valid UTF-8 only. */
-static size_t offset_of(const kp_cell *cell, size_t columns)
+/* Byte offset of the character after `columns` characters. Cells hold valid UTF-8 only. */
+static size_t offset_of_column(const ka_text_cell *cell, size_t columns)
 {
     size_t at = 0;
     for (; columns && at < cell->text.count; columns--)
@@ -120,19 +125,20 @@ static size_t offset_of(const kp_cell *cell, size_t columns)
     return at;
 }
 
-void kp_cell_keep_front(kp_cell *cell, size_t columns)
+void ka_text_cell_keep_front(ka_text_cell *cell, size_t columns)
 {
     if (columns >= cell->columns)
         return;
-    cell->text.count = offset_of(cell, columns);
+    cell->text.count = offset_of_column(cell, columns);
     cell->columns = columns;
 }
 
-void kp_cell_keep_back(kp_cell *cell, size_t columns)
+void ka_text_cell_keep_back(ka_text_cell *cell, size_t columns)
 {
     if (columns >= cell->columns)
         return;
-    size_t from = offset_of(cell, cell->columns - columns);
+    size_t from = offset_of_column(cell, cell->columns - columns);
+    KB_ASSERT(from <= cell->text.count);
     memmove(cell->text.data, cell->text.data + from, cell->text.count - from);
     cell->text.count -= from;
     cell->columns = columns;

@@ -1,55 +1,58 @@
-/* FLOPs of convolutions whose own inputs do not say enough, by what is around them.
- *
- * Before PyTorch 2.1 traces have sizes, but no values. Then
- * - the gradient of a weight knows the weight's sizes as numbers only: the call that it is in has
- * the weight itself;
- * - the output of a convolution has sizes that depend on stride, padding and dilation: the backward
- *   call of the same sequence number, input and weight gets a gradient of just these sizes. */
+/* FLOPs of convolutions whose own inputs do not suffice, derived from other calls. Before PyTorch
+ * 2.1 traces have the sizes of inputs but no values. Then (1) the gradient of a weight has the
+ * sizes of the weight only as values, but the enclosing call has the weight itself; (2) the sizes
+ * of a convolution's output depend on stride, padding and dilation, but the backward call with the
+ * same sequence number, input and weight has a gradient of exactly these sizes. */
 #include "analyze/summary/flops.h"
 #include "trace/bytes/json_value.h"
 #include "trace/trace.h"
 
-#define AMBIGUOUS UINT64_MAX
-#define MOST_TEXT 200u /* of the sizes of a tensor */
+/* Value in `gradients` of a key for which there are gradients of different sizes. */
+#define AMBIGUOUS      UINT64_MAX
+#define MAX_SIZES_TEXT 200u /* bytes of the sizes of a tensor, as text */
 
-typedef struct around {
+/* The state of one pass over a trace. `listed`: `gradients` was filled, which happens when the
+ * first row needs it. */
+typedef struct conv_context {
     const kineto_trace *trace;
     uint64_t *flops, *unusable;
     kb_intern texts;
-    kb_map gradients; /* of process and sequence number: id of the text of its sizes */
+    kb_map gradients; /* by make_conv_key: id in `texts` of the sizes of the gradient */
     bool listed, no_memory;
-} around;
+} conv_context;
 
-/* What is asked of a row's arguments; 0 of `dims` is no text, -1 of `sequence` no number. */
-typedef struct said {
+/* The arguments of a row that matter here: the sequence number, -1: none; id of the sizes, 0:
+ * none. */
+typedef struct row_args {
     int64_t sequence;
     uint32_t dims;
-} said;
+} row_args;
 
-static uint32_t keep(around *a, kineto_string text)
+/* 0, the empty text, if out of memory, which sets no_memory. */
+static uint32_t intern_text(conv_context *a, kineto_string text)
 {
     uint32_t id = kb_intern_id(&a->texts, text);
     a->no_memory |= id == KB_INTERN_NONE;
     return id == KB_INTERN_NONE ? 0 : id;
 }
 
-/* In one spelling, since those of different rows are compared. */
-static uint32_t keep_sizes(around *a, kineto_string raw)
+/* Sizes in one spelling, since those of different rows are compared. */
+static uint32_t intern_sizes(conv_context *a, kineto_string raw)
 {
     char *room = kt_text_room(2 * raw.size);
     a->no_memory |= !room;
-    return room ? keep(a, (kineto_string){room, kt_sizes_text(raw, room)}) : 0;
+    return room ? intern_text(a, (kineto_string){room, kt_sizes_text(raw, room)}) : 0;
 }
 
-static said said_of(around *a, kineto_row row)
+static row_args read_row_args(conv_context *a, kineto_row row)
 {
     kineto_args_iterator it;
     kineto_arg arg;
-    said s = {-1, 0};
+    row_args s = {-1, 0};
     kineto_args_begin(a->trace, row, &it);
     while (kineto_args_next(&it, &arg)) {
         if (arg.type > KINETO_ARG_STRING && kb_string_equal(arg.key, kb_string("Input Dims")))
-            s.dims = keep_sizes(a, arg.text);
+            s.dims = intern_sizes(a, arg.text);
         else if (kb_string_equal(arg.key, kb_string("Sequence number")) &&
                  !kt_arg_whole(&arg, &s.sequence))
             s.sequence = -1;
@@ -57,15 +60,15 @@ static said said_of(around *a, kineto_row row)
     return s;
 }
 
-static kineto_string member(kineto_string list, int index)
+static kineto_string get_list_member(kineto_string list, int index)
 {
     return index < 0 ? (kineto_string){"", 0} : kt_item_at(list, (uint32_t)index);
 }
 
-/* A convolution and its backward: the same sequence number, sizes of the input and of the weight.
- */
-static uint64_t key_of(const around *a, kineto_row row, int64_t sequence, kineto_string input,
-                       kineto_string weight)
+/* The key that a convolution and its backward have in common: process, sequence number, sizes of
+ * the * input and of the weight. */
+static uint64_t make_conv_key(const conv_context *a, kineto_row row, int64_t sequence,
+                              kineto_string input, kineto_string weight)
 {
     kineto_activity activity;
     kineto_track track;
@@ -76,20 +79,22 @@ static uint64_t key_of(const around *a, kineto_row row, int64_t sequence, kineto
     return kb_hash(key, sizeof key);
 }
 
-static void tell(around *a, kineto_row row, uint64_t flops)
+/* Sets the number of a row, which is no longer unusable. */
+static void set_row_flops(conv_context *a, kineto_row row, uint64_t flops)
 {
+    KB_ASSERT(a->unusable[row / 64] >> row % 64 & 1);
     a->flops[row] = flops;
     a->unusable[row / 64] &= ~(UINT64_C(1) << row % 64);
 }
 
 /* ---- gradients of outputs -------------------------------------------------------------------- */
 
-/* Backward calls have no sequence number themselves: the node that they are in has it. */
-#define MOST_AROUND 4
-static int64_t sequence_around(around *a, kineto_row row)
+/* Backward calls have no sequence number themselves: the enclosing node of the engine has it. */
+#define MAX_ENCLOSING 4
+static int64_t find_enclosing_sequence(conv_context *a, kineto_row row)
 {
-    for (int n = 0; n < MOST_AROUND && row != KINETO_NO_ROW; n++) {
-        said s = said_of(a, row);
+    for (int n = 0; n < MAX_ENCLOSING && row != KINETO_NO_ROW; n++) {
+        row_args s = read_row_args(a, row);
         if (s.sequence >= 0)
             return s.sequence;
         row = kineto_trace_parent(a->trace, row);
@@ -97,111 +102,118 @@ static int64_t sequence_around(around *a, kineto_row row)
     return -1;
 }
 
-static void list_gradient(around *a, kineto_row row, const kp_flops_rule *rule)
+/* Adds the sizes of the output's gradient of one backward convolution. */
+static void index_gradient(conv_context *a, kineto_row row, const ka_flops_rule *rule)
 {
-    kp_flops_places at = kp_flops_backward_places(rule);
-    kineto_string dims = kb_intern_get(&a->texts, said_of(a, row).dims),
-                  sizes = member(dims, at.gradient);
-    int64_t sequence = sizes.size > 2 && sizes.data[0] == '[' ? sequence_around(a, row) : -1;
+    ka_flops_backward_inputs at = ka_flops_backward_inputs_of(rule);
+    kineto_string dims = kb_intern_get(&a->texts, read_row_args(a, row).dims),
+                  sizes = get_list_member(dims, at.gradient);
+    int64_t sequence =
+        sizes.size > 2 && sizes.data[0] == '[' ? find_enclosing_sequence(a, row) : -1;
     bool created = false;
     if (sequence < 0)
         return;
-    uint64_t key = key_of(a, row, sequence, member(dims, at.input), member(dims, at.weight));
-    uint32_t id = keep(a, sizes);
+    uint64_t key = make_conv_key(a, row, sequence, get_list_member(dims, at.input),
+                                 get_list_member(dims, at.weight));
+    uint32_t id = intern_text(a, sizes);
     uint64_t *known = kb_map_insert(&a->gradients, key, id, &created);
     a->no_memory |= !known;
     if (known && !created && *known != id)
         *known = AMBIGUOUS;
 }
 
-static void list_gradients(around *a)
+/* Finds all backward convolutions, by the id of their name. */
+static void index_gradients(conv_context *a)
 {
+    KB_ASSERT(!a->listed);
     uint32_t names = kineto_trace_string_count(a->trace);
-    const kp_flops_rule **rules = calloc((size_t)names + 1, sizeof *rules);
+    const ka_flops_rule **rules = calloc((size_t)names + 1, sizeof *rules);
     a->listed = true;
     a->no_memory |= !rules;
     for (uint32_t i = 0; rules && i < names; i++) {
-        (void)kp_flops_looks_at(kineto_trace_string(a->trace, i), &rules[i]);
-        if (rules[i] && kp_flops_backward_places(rules[i]).input < 0)
+        (void)ka_flops_needs_of(kineto_trace_string(a->trace, i), &rules[i]);
+        if (rules[i] && ka_flops_backward_inputs_of(rules[i]).input < 0)
             rules[i] = NULL;
     }
     for (uint32_t k = 0; rules && k < kt_block_count(a->trace) && !a->no_memory; k++) {
         const kt_block *block = kt_block_at(a->trace, k);
         for (uint32_t i = 0; i < block->count; i++)
             if (rules[block->name[i]])
-                list_gradient(a, k * KT_BLOCK_ROWS + i, rules[block->name[i]]);
+                index_gradient(a, k * KT_BLOCK_ROWS + i, rules[block->name[i]]);
     }
     free(rules);
 }
 
-/* As if the output were convolved backwards, which takes as much: the formula checks that its sizes
- * and those of the weight fit together. */
-static void forward(around *a, kineto_row row, int weight)
+/* A forward convolution, counted as one gradient of it, which takes as many operations. That
+ * formula checks that the sizes of output and weight fit together. */
+static void count_forward(conv_context *a, kineto_row row, int weight)
 {
-    said s = said_of(a, row);
+    row_args s = read_row_args(a, row);
     if (!a->listed)
-        list_gradients(a);
+        index_gradients(a);
     if (s.sequence < 0 || !s.dims || a->no_memory)
         return;
-    kineto_string dims = kb_intern_get(&a->texts, s.dims), kernel = member(dims, weight);
-    uint64_t key = key_of(a, row, s.sequence, member(dims, 0), kernel), flops;
+    kineto_string dims = kb_intern_get(&a->texts, s.dims), kernel = get_list_member(dims, weight);
+    uint64_t key = make_conv_key(a, row, s.sequence, get_list_member(dims, 0), kernel), flops;
     const uint64_t *id = kb_map_find(&a->gradients, key);
-    if (!id || *id == AMBIGUOUS || kernel.size > MOST_TEXT)
+    if (!id || *id == AMBIGUOUS || kernel.size > MAX_SIZES_TEXT)
         return;
     kineto_string out = kb_intern_get(&a->texts, (uint32_t)*id);
-    char text[2 * MOST_TEXT + 8];
-    int size = snprintf(text, sizeof text, "[%.*s, %.*s]", (int)KB_MIN(out.size, MOST_TEXT),
+    char text[2 * MAX_SIZES_TEXT + 8];
+    int size = snprintf(text, sizeof text, "[%.*s, %.*s]", (int)KB_MIN(out.size, MAX_SIZES_TEXT),
                         out.data, (int)kernel.size, kernel.data);
-    kp_flops_rule gradient = kp_flops_gradient_rule(0, 1);
-    if (kp_flops_texts(&gradient, (kineto_string){text, (size_t)size}, (kineto_string){"", 0},
-                       &flops) == KP_FLOPS_COUNTED)
-        tell(a, row, flops);
+    ka_flops_rule gradient = ka_flops_gradient_rule(0, 1);
+    if (ka_flops_texts(&gradient, (kineto_string){text, (size_t)size}, (kineto_string){"", 0},
+                       &flops) == KA_FLOPS_COUNTED)
+        set_row_flops(a, row, flops);
 }
 
 /* ---- gradients of weights -------------------------------------------------------------------- */
 
-static void backward(around *a, kineto_row row)
+/* The gradient of a weight, from the inputs of the call around it. */
+static void count_backward(conv_context *a, kineto_row row)
 {
-    const kp_flops_rule *rule;
+    const ka_flops_rule *rule;
     kineto_activity outer;
     kineto_row parent = kineto_trace_parent(a->trace, row);
     uint64_t flops;
     if (parent == KINETO_NO_ROW)
         return;
     kineto_trace_get(a->trace, parent, &outer);
-    (void)kp_flops_looks_at(outer.name, &rule);
-    kp_flops_places at =
-        rule ? kp_flops_backward_places(rule) : (kp_flops_places){-1, -1, -1, true};
+    (void)ka_flops_needs_of(outer.name, &rule);
+    ka_flops_backward_inputs at =
+        rule ? ka_flops_backward_inputs_of(rule) : (ka_flops_backward_inputs){-1, -1, -1, true};
     if (at.gradient < 0 || at.weight < 0 || at.may_be_transposed)
         return;
-    kp_flops_rule one = kp_flops_gradient_rule(at.gradient, at.weight);
-    kineto_string dims = kb_intern_get(&a->texts, said_of(a, parent).dims);
-    if (kp_flops_texts(&one, dims, (kineto_string){"", 0}, &flops) == KP_FLOPS_COUNTED)
-        tell(a, row, flops);
+    ka_flops_rule one = ka_flops_gradient_rule(at.gradient, at.weight);
+    kineto_string dims = kb_intern_get(&a->texts, read_row_args(a, parent).dims);
+    if (ka_flops_texts(&one, dims, (kineto_string){"", 0}, &flops) == KA_FLOPS_COUNTED)
+        set_row_flops(a, row, flops);
 }
 
 /* ---- all rows -------------------------------------------------------------------------------- */
 
-static void look_around(around *a, kineto_row row)
+/* Tries both ways for one row whose own inputs do not suffice. */
+static void count_by_context(conv_context *a, kineto_row row)
 {
     const kt_block *block = kt_block_at(a->trace, row / KT_BLOCK_ROWS);
-    const kp_flops_rule *rule;
-    (void)kp_flops_looks_at(kineto_trace_string(a->trace, block->name[row % KT_BLOCK_ROWS]), &rule);
-    int weight = rule ? kp_flops_forward_weight(rule) : -1;
+    const ka_flops_rule *rule;
+    (void)ka_flops_needs_of(kineto_trace_string(a->trace, block->name[row % KT_BLOCK_ROWS]), &rule);
+    int weight = rule ? ka_flops_forward_weight(rule) : -1;
     if (weight >= 0)
-        forward(a, row, weight);
-    else if (rule && kp_flops_lacks_weight(rule))
-        backward(a, row);
+        count_forward(a, row, weight);
+    else if (rule && ka_flops_lacks_weight(rule))
+        count_backward(a, row);
 }
 
-bool kp_flops_around(const kineto_trace *trace, uint64_t *flops, uint64_t *unusable)
+bool ka_flops_around(const kineto_trace *trace, uint64_t *flops, uint64_t *unusable)
 {
-    around a = {.trace = trace, .flops = flops, .unusable = unusable};
+    conv_context a = {.trace = trace, .flops = flops, .unusable = unusable};
     size_t words = ((size_t)kineto_trace_count(trace) + 63) / 64;
-    (void)keep(&a, kb_string(""));
+    (void)intern_text(&a, kb_string(""));
     for (size_t w = 0; w < words && !a.no_memory; w++)
         for (uint64_t bits = unusable[w]; bits && !a.no_memory; bits &= bits - 1)
-            look_around(&a, (kineto_row)(w * 64 + (size_t)__builtin_ctzll(bits)));
+            count_by_context(&a, (kineto_row)(w * 64 + (size_t)__builtin_ctzll(bits)));
     kb_intern_free(&a.texts);
     kb_map_free(&a.gradients);
     return !a.no_memory;

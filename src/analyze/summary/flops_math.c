@@ -1,61 +1,61 @@
-/* What the formulas of FLOPs share: shapes that come from files, and numbers that stop at the top
- * instead of wrapping. */
+/* Common functions of the FLOPs formulas: shapes that come from files, and arithmetic that
+ * saturates instead of wrapping around. */
 #include "analyze/summary/flops.h"
 #include "trace/bytes/json_text.h"
 
-const kineto_flops_input *kp_flops_tensor(const kineto_flops_inputs *in, int index)
+const kineto_flops_input *ka_flops_tensor(const kineto_flops_inputs *in, int index)
 {
     if (index < 0 || (size_t)index >= in->count || !in->data[index].dims)
         return NULL;
     return &in->data[index];
 }
 
-uint64_t kp_flops_times(uint64_t a, uint64_t b)
+uint64_t ka_flops_multiply(uint64_t a, uint64_t b)
 {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
-bool kp_flops_product(const int64_t *dims, uint32_t count, uint64_t *product)
+bool ka_flops_product(const int64_t *dims, uint32_t count, uint64_t *product)
 {
-    bool is_empty = false; /* whatever the others are: 0 times too much is 0 */
+    bool is_empty = false; /* a size of 0 makes 0, even if the others saturate */
     *product = 1;
     for (uint32_t i = 0; i < count; i++) {
         if (dims[i] < 0)
             return false;
         is_empty |= dims[i] == 0;
-        *product = kp_flops_times(*product, (uint64_t)dims[i]);
+        *product = ka_flops_multiply(*product, (uint64_t)dims[i]);
     }
     if (is_empty)
         *product = 0;
     return true;
 }
 
-/* Size number i from the right of a shape that is continued by ones. */
-static int64_t from_right(const int64_t *dims, uint32_t rank, uint32_t i)
+/* Size i counted from the right, of a shape that is padded with ones on the left. */
+static int64_t size_from_right(const int64_t *dims, uint32_t rank, uint32_t i)
 {
     return i < rank ? dims[rank - 1 - i] : 1;
 }
 
-bool kp_flops_broadcast(const int64_t *a, uint32_t a_rank, const int64_t *b, uint32_t b_rank,
+bool ka_flops_broadcast(const int64_t *a, uint32_t a_rank, const int64_t *b, uint32_t b_rank,
                         uint64_t *elements)
 {
     bool is_empty = false;
     *elements = 1;
     for (uint32_t i = 0; i < KB_MAX(a_rank, b_rank); i++) {
-        int64_t x = from_right(a, a_rank, i), y = from_right(b, b_rank, i);
+        int64_t x = size_from_right(a, a_rank, i), y = size_from_right(b, b_rank, i);
         if (x < 0 || y < 0 || (x != y && x != 1 && y != 1))
             return false;
         int64_t dim = x == 1 ? y : x;
         is_empty |= dim == 0;
-        *elements = kp_flops_times(*elements, (uint64_t)dim);
+        *elements = ka_flops_multiply(*elements, (uint64_t)dim);
     }
     if (is_empty)
         *elements = 0;
     return true;
 }
 
-static kineto_string trimmed(kineto_string s)
+static kineto_string trim_blanks(kineto_string s)
 {
     while (s.size && (*s.data == ' ' || *s.data == '\t'))
         s.data++, s.size--;
@@ -64,8 +64,8 @@ static kineto_string trimmed(kineto_string s)
     return s;
 }
 
-/* PyTorch prints truth values as Python or as C++ does. */
-static bool number_of(kineto_string word, int64_t *value)
+/* A whole number or a truth value, which PyTorch prints as Python or as C++ does. */
+static bool parse_flops_number(kineto_string word, int64_t *value)
 {
     static const char *const words[] = {"False", "True", "false", "true"};
     for (int i = 0; i < 4; i++) {
@@ -77,19 +77,20 @@ static bool number_of(kineto_string word, int64_t *value)
     return word.size > 0 && kt_json_int(word, value);
 }
 
-bool kp_flops_numbers(kineto_string text, int64_t *values, uint32_t limit, uint32_t *count)
+bool ka_flops_numbers(kineto_string text, int64_t *values, uint32_t limit, uint32_t *count)
 {
     *count = 0;
-    text = trimmed(text);
+    text = trim_blanks(text);
     if (text.size >= 2 && text.data[0] == '[' && text.data[text.size - 1] == ']') {
-        text = trimmed((kineto_string){text.data + 1, text.size - 2});
+        text = trim_blanks((kineto_string){text.data + 1, text.size - 2});
         if (!text.size)
             return true;
     }
     for (;;) {
         const char *comma = text.size ? memchr(text.data, ',', text.size) : NULL;
         size_t size = comma ? (size_t)(comma - text.data) : text.size;
-        if (*count >= limit || !number_of(trimmed((kineto_string){text.data, size}), values))
+        if (*count >= limit ||
+            !parse_flops_number(trim_blanks((kineto_string){text.data, size}), values))
             return false;
         values++;
         ++*count;

@@ -1,10 +1,11 @@
-/* The table of operators whose FLOPs are known, and the formulas of products, sums and attention.
- * docs/reference/summaries.md has them in words. */
+/* The table of operators whose FLOPs are known, and the formulas of products, sums and attention
+ * (convolutions: flops_conv.c). docs/reference/summaries.md explains them. Input indices are those of the
+ * operators' schemas in aten/src/ATen/native/native_functions.yaml. */
 #include "analyze/summary/flops.h"
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* Places in rule->at: the two factors, and the ranks that they must have (0: any above). */
+/* Indices of rule->at: the two factors, and the ranks that they must have (0: any but 0). */
 enum { LEFT, RIGHT, LEFT_RANK, RIGHT_RANK };
 
 static bool has_rank(const kineto_flops_input *x, int rank)
@@ -14,66 +15,69 @@ static bool has_rank(const kineto_flops_input *x, int rank)
 
 /* [..., m, k] x [..., k, n]: 2 * m * k * n for each matrix of the broadcast batch; a vector is a
  * matrix of one row on the left, of one column on the right. */
-static bool matmul(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool count_matmul(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
-    const kineto_flops_input *a = kp_flops_tensor(in, rule->at[LEFT]);
-    const kineto_flops_input *b = kp_flops_tensor(in, rule->at[RIGHT]);
+    const kineto_flops_input *a = ka_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *b = ka_flops_tensor(in, rule->at[RIGHT]);
     if (!has_rank(a, rule->at[LEFT_RANK]) || !has_rank(b, rule->at[RIGHT_RANK]))
         return false;
     int64_t m = a->rank > 1 ? a->dims[a->rank - 2] : 1, k = a->dims[a->rank - 1];
     int64_t n = b->rank > 1 ? b->dims[b->rank - 1] : 1;
     int64_t rows = b->dims[b->rank > 1 ? b->rank - 2 : 0];
     uint64_t batch, one;
-    if (k != rows || !kp_flops_product((int64_t[]){m, k, n}, 3, &one) ||
-        !kp_flops_broadcast(a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
+    if (k != rows || !ka_flops_product((int64_t[]){m, k, n}, 3, &one) ||
+        !ka_flops_broadcast(a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
                             b->rank > 2 ? b->rank - 2 : 0, &batch))
         return false;
-    *flops = one && batch ? kp_flops_times(2, kp_flops_times(batch, one)) : 0;
+    *flops = one && batch ? ka_flops_multiply(2, ka_flops_multiply(batch, one)) : 0;
     return true;
 }
 
 /* LEFT: [..., k], RIGHT: the weight, [n, k] or [k]: 2 * elements of the input * n. */
-static bool linear(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool count_linear(const ka_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
 {
-    const kineto_flops_input *x = kp_flops_tensor(in, rule->at[LEFT]);
-    const kineto_flops_input *w = kp_flops_tensor(in, rule->at[RIGHT]);
+    const kineto_flops_input *x = ka_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *w = ka_flops_tensor(in, rule->at[RIGHT]);
     uint64_t elements, weights;
     if (!x || !w || x->rank == 0 || w->rank == 0 || w->rank > 2 ||
         x->dims[x->rank - 1] != w->dims[w->rank - 1] ||
-        !kp_flops_product(x->dims, x->rank, &elements) ||
-        !kp_flops_product(w->dims, w->rank, &weights))
+        !ka_flops_product(x->dims, x->rank, &elements) ||
+        !ka_flops_product(w->dims, w->rank, &weights))
         return false;
     uint64_t n = w->rank == 2 ? (uint64_t)w->dims[0] : 1;
-    *flops = elements && weights ? kp_flops_times(2, kp_flops_times(elements, n)) : 0;
+    *flops = elements && weights ? ka_flops_multiply(2, ka_flops_multiply(elements, n)) : 0;
     return true;
 }
 
 /* One operation for each element of what the first two inputs broadcast to. */
-static bool elementwise(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+static bool count_elementwise(const ka_flops_rule *rule, const kineto_flops_inputs *in,
+                              uint64_t *flops)
 {
-    const kineto_flops_input *a = kp_flops_tensor(in, rule->at[LEFT]);
-    const kineto_flops_input *b = kp_flops_tensor(in, rule->at[RIGHT]);
-    return a && b && kp_flops_broadcast(a->dims, a->rank, b->dims, b->rank, flops);
+    const kineto_flops_input *a = ka_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *b = ka_flops_tensor(in, rule->at[RIGHT]);
+    return a && b && ka_flops_broadcast(a->dims, a->rank, b->dims, b->rank, flops);
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Places in rule->at: the query, followed by key and value; whether heads are the second size from
- * the left ([batch, heads, length, width], 0) or the third ([batch, length, heads, width], 1); how
- * many products over the width of the query, and of the value, are done. */
+/* Entries of rule->at: the query, followed by key and value; whether the heads are the second size
+ * ([batch, heads, length, width], 0) or the third ([batch, length, heads, width], 1); the number of
+ * products over the width of the query, and of the value; an input that makes the sizes
+ * meaningless. */
 enum { QUERY, HEADS_LAST, QUERY_TIMES, VALUE_TIMES, UNLESS };
 
-/* [..., length, width] of an input; the batch is `outer` sizes before them. */
+/* [..., length, width] of an input; `outer` are the sizes of the batch before them. */
 typedef struct attention_side {
     const int64_t *outer;
     uint32_t outer_count;
     int64_t heads, length, width;
 } attention_side;
 
-static bool attention_side_of(const kineto_flops_inputs *in, int at, bool heads_last,
-                              attention_side *out)
+/* The sizes of query, key or value; false: not a tensor of enough dimensions. */
+static bool get_attention_side(const kineto_flops_inputs *in, int at, bool heads_last,
+                               attention_side *out)
 {
-    const kineto_flops_input *x = kp_flops_tensor(in, at);
+    const kineto_flops_input *x = ka_flops_tensor(in, at);
     if (!x || x->rank < (heads_last ? 4u : 2u))
         return false;
     const int64_t *last = x->dims + x->rank;
@@ -85,79 +89,84 @@ static bool attention_side_of(const kineto_flops_inputs *in, int at, bool heads_
     return true;
 }
 
-/* Groups of heads of the query may share one of key and value. */
-static bool attention_batch(const attention_side *q, const attention_side *k, uint64_t *batch)
+/* Batches times heads. Several heads of the query may share one of key and value (grouped-query
+ * attention). */
+static bool count_attention_batch(const attention_side *q, const attention_side *k, uint64_t *batch)
 {
     int64_t heads = KB_MAX(q->heads, k->heads);
     bool shared = k->heads > 0 && q->heads > 0 && q->heads % k->heads == 0;
     if (q->heads != k->heads && q->heads != 1 && !shared)
         return false;
-    if (heads < 0 || !kp_flops_broadcast(q->outer, q->outer_count, k->outer, k->outer_count, batch))
+    if (heads < 0 || !ka_flops_broadcast(q->outer, q->outer_count, k->outer, k->outer_count, batch))
         return false;
-    *batch = kp_flops_times(*batch, (uint64_t)heads);
+    *batch = ka_flops_multiply(*batch, (uint64_t)heads);
     return true;
 }
 
-static bool attention(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+/* 2 * batch * query length * key length * (products over the width of query and of value). */
+static bool count_attention(const ka_flops_rule *rule, const kineto_flops_inputs *in,
+                            uint64_t *flops)
 {
     attention_side q, k, v;
     bool last = rule->at[HEADS_LAST] != 0;
     int at = rule->at[QUERY], unless = rule->at[UNLESS];
-    /* Sequences of several lengths lie one after the other: sizes do not say how long each is. */
-    if (unless != KP_FLOPS_NONE && (size_t)unless < in->count && in->data[unless].rank > 0)
+    /* Sequences of different lengths are packed: the sizes do not contain the single lengths. */
+    if (unless != KA_FLOPS_NO_INPUT && (size_t)unless < in->count && in->data[unless].rank > 0)
         return false;
-    if (!attention_side_of(in, at, last, &q) || !attention_side_of(in, at + 1, last, &k) ||
-        !attention_side_of(in, at + 2, last, &v) || q.width != k.width || k.length != v.length)
+    if (!get_attention_side(in, at, last, &q) || !get_attention_side(in, at + 1, last, &k) ||
+        !get_attention_side(in, at + 2, last, &v) || q.width != k.width || k.length != v.length)
         return false;
     uint64_t batch, scores, keys, values;
-    if (!attention_batch(&q, &k, &batch) ||
-        !kp_flops_product((int64_t[]){q.length, k.length}, 2, &scores) ||
-        !kp_flops_product((int64_t[]){q.width, rule->at[QUERY_TIMES]}, 2, &keys) ||
-        !kp_flops_product((int64_t[]){v.width, rule->at[VALUE_TIMES]}, 2, &values))
+    if (!count_attention_batch(&q, &k, &batch) ||
+        !ka_flops_product((int64_t[]){q.length, k.length}, 2, &scores) ||
+        !ka_flops_product((int64_t[]){q.width, rule->at[QUERY_TIMES]}, 2, &keys) ||
+        !ka_flops_product((int64_t[]){v.width, rule->at[VALUE_TIMES]}, 2, &values))
         return false;
     uint64_t width = keys > UINT64_MAX - values ? UINT64_MAX : keys + values;
     bool is_empty = !batch || !scores || !width;
-    *flops = is_empty ? 0 : kp_flops_times(kp_flops_times(2, batch), kp_flops_times(scores, width));
+    *flops = is_empty
+                 ? 0
+                 : ka_flops_multiply(ka_flops_multiply(2, batch), ka_flops_multiply(scores, width));
     return true;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-#define NONE   KP_FLOPS_NONE
+#define NONE   KA_FLOPS_NO_INPUT
 #define ALWAYS (-2)
 #define PRODUCT(name, a, b, a_rank, b_rank)                                                        \
     {                                                                                              \
-        name, matmul, { a, b, a_rank, b_rank, NONE, NONE }                                         \
+        name, count_matmul, { a, b, a_rank, b_rank, NONE, NONE }                                   \
     }
 #define LINEAR(name)                                                                               \
     {                                                                                              \
-        name, linear, { 0, 1, NONE, NONE, NONE, NONE }                                             \
+        name, count_linear, { 0, 1, NONE, NONE, NONE, NONE }                                       \
     }
 #define SUM(name)                                                                                  \
     {                                                                                              \
-        name, elementwise, { 0, 1, NONE, NONE, NONE, NONE }                                        \
+        name, count_elementwise, { 0, 1, NONE, NONE, NONE, NONE }                                  \
     }
 #define CONV(name, weight, stride, padding, dilation, transposed)                                  \
     {                                                                                              \
-        name, kp_flops_conv, { weight, stride, padding, dilation, transposed, NONE }               \
+        name, ka_flops_conv, { weight, stride, padding, dilation, transposed, NONE }               \
     }
 #define CONV_BACK(name, grad, input, weight, transposed, mask, sizes)                              \
     {                                                                                              \
-        name, kp_flops_conv_backward, { grad, input, weight, transposed, mask, sizes }             \
+        name, ka_flops_conv_backward, { grad, input, weight, transposed, mask, sizes }             \
     }
-/* Forwards: query x key, scores x value. Backwards: the scores once more, then the gradients of
- * scores, value, query and key. */
+/* Forward: query x key, scores x value. Backward: the scores again, then the gradients of scores,
+ * value, query and key. */
 #define ATTENTION(name, last, unless)                                                              \
     {                                                                                              \
-        name, attention, { 0, last, 1, 1, unless, NONE }                                           \
+        name, count_attention, { 0, last, 1, 1, unless, NONE }                                     \
     }
 #define ATTENTION_BACK(name, last, unless)                                                         \
     {                                                                                              \
-        name, attention, { 1, last, 3, 2, unless, NONE }                                           \
+        name, count_attention, { 1, last, 3, 2, unless, NONE }                                     \
     }
 
-/* In the order of strcmp. */
-static const kp_flops_rule rules[] = {
+/* Sorted by strcmp: ka_flops_rule_find searches it by halving. */
+static const ka_flops_rule flops_rules[] = {
     PRODUCT("aten::_addmm_activation", 1, 2, 2, 2),
     CONV("aten::_conv_depthwise2d", 1, 4, 5, 6, NONE),
     CONV("aten::_convolution", 1, 3, 4, 5, 6),
@@ -249,29 +258,32 @@ static const kp_flops_rule rules[] = {
     PRODUCT("aten::vdot", 0, 1, 1, 1),
 };
 
-const kp_flops_rule *kp_flops_rules(size_t *count)
+const ka_flops_rule *ka_flops_rules(size_t *count)
 {
-    *count = KB_COUNT(rules);
-    return rules;
+    *count = KB_COUNT(flops_rules);
+    return flops_rules;
 }
 
-static int compare(kineto_string name, const char *rule)
+/* memcmp order of a counted string and a C string. */
+static int compare_rule_name(kineto_string name, const char *rule)
 {
     size_t size = strlen(rule);
     int order = memcmp(name.data, rule, KB_MIN(name.size, size));
     return order ? order : (name.size > size) - (name.size < size);
 }
 
-const kp_flops_rule *kp_flops_rule_find(kineto_string name)
+const ka_flops_rule *ka_flops_rule_find(kineto_string name)
 {
-    size_t low = 0, high = KB_COUNT(rules);
+    size_t low = 0, high = KB_COUNT(flops_rules);
     if (name.size < 7 || memcmp(name.data, "aten::", 6) != 0)
         return NULL;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = compare(name, rules[middle].name);
+        KB_ASSERT(middle == 0 ||
+                  strcmp(flops_rules[middle - 1].name, flops_rules[middle].name) < 0);
+        int order = compare_rule_name(name, flops_rules[middle].name);
         if (order == 0)
-            return &rules[middle];
+            return &flops_rules[middle];
         if (order < 0)
             high = middle;
         else

@@ -1,39 +1,41 @@
-/* What arguments say about function events: shapes of inputs, stacks, FLOPs. One walk over all. */
+/* Arguments of function events: shapes of inputs, call stacks and FLOPs, read in one pass over the
+ * rows. Shapes and stacks are interned, so that grouping compares numbers. */
 #include "analyze/summary/flops.h"
 #include "analyze/summary/summary.h"
 #include "trace/bytes/json_value.h"
 
-/* ---- stacks: chains of frames, each there once ---------------------------------------------------- */
+/* ---- stacks: chains of interned frames ------------------------------------------------------- */
 
-bool kp_stacks_create(kp_stacks *s)
+bool ka_stacks_create(ka_stacks *s)
 {
     return kb_intern_id(&s->texts, kb_string("")) == 0 &&
-           kb_vec_push(&s->frames, (kp_frame){0, 0, 0});
+           kb_vec_push(&s->frames, (ka_stack_frame){0, 0, 0});
 }
 
-void kp_stacks_free(kp_stacks *s)
+void ka_stacks_free(ka_stacks *s)
 {
     kb_intern_free(&s->texts);
     kb_vec_free(&s->frames);
     kb_map_free(&s->by_key);
 }
 
-uint32_t kp_stacks_push(kp_stacks *s, uint32_t parent, uint32_t text)
+uint32_t ka_stacks_push(ka_stacks *s, uint32_t parent, uint32_t text)
 {
     bool created;
     uint64_t *frame =
         kb_map_insert(&s->by_key, (uint64_t)parent << 32 | text, s->frames.count, &created);
     if (!frame || s->frames.count >= UINT32_MAX)
         return UINT32_MAX;
+    KB_ASSERT(parent < s->frames.count);
     uint32_t found = (uint32_t)*frame;
     if (created &&
-        !kb_vec_push(&s->frames, (kp_frame){parent, text, s->frames.data[parent].depth + 1}))
+        !kb_vec_push(&s->frames, (ka_stack_frame){parent, text, s->frames.data[parent].depth + 1}))
         return UINT32_MAX;
     return found;
 }
 
-/* Frames of the machinery of backward and of PyTorch's own tests say nothing. */
-bool kp_stack_shows(kineto_string frame)
+/* False for frames of the backward machinery and of PyTorch's own tests, which PyTorch hides. */
+bool ka_is_shown_frame(kineto_string frame)
 {
     static const char *const hidden[][2] = {{"autograd/__init__", "_make_grads"},
                                             {"autograd/__init__", "backward"},
@@ -47,8 +49,9 @@ bool kp_stack_shows(kineto_string frame)
     return true;
 }
 
-/* "inner;outer;": read from the end, so that outer frames are shared. */
-static uint32_t stack_of_text(kp_stacks *s, kineto_string text)
+/* Parses "inner;outer;" from the end, so that stacks share their outer frames. UINT32_MAX: out of
+ * memory. */
+static uint32_t parse_stack(ka_stacks *s, kineto_string text)
 {
     uint32_t at = 0;
     size_t end = text.size;
@@ -60,19 +63,19 @@ static uint32_t stack_of_text(kp_stacks *s, kineto_string text)
             start--;
         kineto_string frame = {text.data + start, end - start};
         end = start ? start - 1 : 0;
-        if (!frame.size || !kp_stack_shows(frame))
+        if (!frame.size || !ka_is_shown_frame(frame))
             continue;
         uint32_t id = kb_intern_id(&s->texts, frame);
-        at = id == KB_INTERN_NONE ? UINT32_MAX : kp_stacks_push(s, at, id);
+        at = id == KB_INTERN_NONE ? UINT32_MAX : ka_stacks_push(s, at, id);
     }
     return at;
 }
 
-/* ---- shapes -------------------------------------------------------------------------------------- */
+/* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* "[[2,3],[[1],[2]]]" as PyTorch groups and prints it, "[[2, 3], []]": of lists of tensors it only
- * knows that they are there. At most twice as long. */
-static size_t shapes_text(kineto_string json, char *out)
+/* Writes "[[2,3],[[1],[2]]]" as PyTorch groups and prints it, "[[2, 3], []]": it does not show the
+ * sizes of lists of tensors. The result is at most twice as long. */
+static size_t format_shapes(kineto_string json, char *out)
 {
     kt_items items = kt_items_of(json);
     kineto_string item;
@@ -90,35 +93,39 @@ static size_t shapes_text(kineto_string json, char *out)
     return used;
 }
 
-static uint32_t shapes_id(kb_intern *texts, kineto_string json)
+/* Id of the formatted shapes; KB_INTERN_NONE: out of memory. */
+static uint32_t intern_shapes(kb_intern *texts, kineto_string json)
 {
     char small[512], *text = json.size * 2 <= sizeof small ? small : malloc(json.size * 2);
     if (!text)
         return KB_INTERN_NONE;
-    uint32_t id = kb_intern_id(texts, (kineto_string){text, shapes_text(json, text)});
+    uint32_t id = kb_intern_id(texts, (kineto_string){text, format_shapes(json, text)});
     if (text != small)
         free(text);
     return id;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------ */
+/* ---- the pass over all rows ------------------------------------------------------------------ */
 
-typedef struct reading {
+/* The state of the pass. */
+typedef struct args_reader {
     const kineto_function_events *e;
-    kp_arguments *out;
-    uint32_t no_shapes;
-    kb_intern stack_texts; /* whole texts, and by their ids the frames */
+    ka_event_arguments *out;
+    uint32_t no_shapes; /* id of "[]" */
+    /* Whole texts of stacks, and by their ids the parsed stack: most texts occur often. */
+    kb_intern stack_texts;
     KB_VEC(uint32_t) stack_of_text;
-} reading;
+} args_reader;
 
-static bool read_stack(reading *r, uint32_t event, kineto_string text)
+/* Parses each different text of a stack once. */
+static bool read_stack_arg(args_reader *r, uint32_t event, kineto_string text)
 {
     uint32_t id = kb_intern_id(&r->stack_texts, text);
     if (id == KB_INTERN_NONE)
         return false;
     while (r->stack_of_text.count <= id) { /* ids are dense, and the first one is "" */
         kineto_string next = kb_intern_get(&r->stack_texts, (uint32_t)r->stack_of_text.count);
-        uint32_t stack = stack_of_text(&r->out->stacks, next);
+        uint32_t stack = parse_stack(&r->out->stacks, next);
         if (!kb_vec_push(&r->stack_of_text, stack))
             return false;
     }
@@ -126,33 +133,34 @@ static bool read_stack(reading *r, uint32_t event, kineto_string text)
     return r->out->stack[event] != UINT32_MAX;
 }
 
-static int64_t number_of(const kineto_arg *arg, int64_t otherwise)
+static int64_t whole_number_or(const kineto_arg *arg, int64_t otherwise)
 {
     int64_t number;
     return kt_arg_whole(arg, &number) ? number : otherwise;
 }
 
-static bool read_arg(reading *r, uint32_t event, const kineto_arg *arg)
+/* Stores one argument if its column is wanted. False: out of memory. */
+static bool read_event_arg(args_reader *r, uint32_t event, const kineto_arg *arg)
 {
-    kp_arguments *out = r->out;
+    ka_event_arguments *out = r->out;
     if (out->shapes && arg->type >= KINETO_ARG_STRING &&
         (kb_string_equal(arg->key, kb_string("Input Dims")) ||
          kb_string_equal(arg->key, kb_string("Input dims")))) {
-        out->shapes[event] = shapes_id(&out->shape_texts, arg->text);
+        out->shapes[event] = intern_shapes(&out->shape_texts, arg->text);
         return out->shapes[event] != KB_INTERN_NONE;
     }
     if (!out->stack)
         return true;
     if (kb_string_equal(arg->key, kb_string("Call stack")) && arg->type == KINETO_ARG_STRING)
-        return read_stack(r, event, arg->text);
+        return read_stack_arg(r, event, arg->text);
     if (kb_string_equal(arg->key, kb_string("Sequence number")))
-        out->sequence[event] = number_of(arg, -1);
+        out->sequence[event] = whole_number_or(arg, -1);
     else if (kb_string_equal(arg->key, kb_string("Fwd thread id")))
-        out->forward[event] = (uint32_t)number_of(arg, 0);
+        out->forward[event] = (uint32_t)whole_number_or(arg, 0);
     return true;
 }
 
-static bool read_event(reading *r, uint32_t event)
+static bool read_event_args(args_reader *r, uint32_t event)
 {
     const kineto_function_events *e = r->e;
     kineto_args_iterator it;
@@ -160,38 +168,39 @@ static bool read_event(reading *r, uint32_t event)
     if (r->out->shapes || r->out->stack) {
         kineto_args_begin(e->trace, e->row[event], &it);
         while (kineto_args_next(&it, &arg))
-            if (!read_arg(r, event, &arg))
+            if (!read_event_arg(r, event, &arg))
                 return false;
     }
     if (r->out->flops && e->kind[event] == KINETO_KIND_CPU_OP)
-        (void)kp_flops(e->trace, e->row[event], &r->out->flops[event]); /* else it stays 0 */
+        (void)ka_flops(e->trace, e->row[event], &r->out->flops[event]); /* 0 if unknown */
     return true;
 }
 
-/* In the order of rows, in which arguments in compressed files are had cheaply. */
-static bool read_all(reading *r)
+/* Reads in the order of rows, so that each part of a compressed file is decompressed once. */
+static bool read_all_args(args_reader *r)
 {
     const kineto_function_events *e = r->e;
     uint64_t rows = kineto_trace_count(e->trace);
-    uint32_t *event_of = malloc(kp_bytes(rows, sizeof *event_of));
+    uint32_t *event_of = malloc(ka_column_bytes(rows, sizeof *event_of));
     if (!event_of)
         return false;
-    memset(event_of, 0xff, kp_bytes(rows, sizeof *event_of));
+    memset(event_of, 0xff, ka_column_bytes(rows, sizeof *event_of));
     for (uint32_t i = 0; i < e->count; i++)
         event_of[e->row[i]] = i;
     bool ok = true;
     for (uint64_t row = 0; ok && row < rows; row++)
         if (event_of[row] != UINT32_MAX)
-            ok = read_event(r, event_of[row]);
+            ok = read_event_args(r, event_of[row]);
     free(event_of);
     return ok;
 }
 
-static bool allocate(reading *r)
+/* Allocates the wanted columns with the value of an event that has no such argument. */
+static bool allocate_arg_columns(args_reader *r)
 {
-    kp_arguments *out = r->out;
+    ka_event_arguments *out = r->out;
     size_t count = KB_MAX(r->e->count, 1u);
-    if (out->want & KP_WANT_SHAPES) {
+    if (out->want & KA_WANT_SHAPES) {
         r->no_shapes = kb_intern_id(&out->shape_texts, kb_string("[]"));
         out->shapes = malloc(count * sizeof *out->shapes);
         for (size_t i = 0; out->shapes && i < count; i++)
@@ -199,9 +208,9 @@ static bool allocate(reading *r)
         if (!out->shapes || r->no_shapes == KB_INTERN_NONE)
             return false;
     }
-    if (out->want & KP_WANT_FLOPS && !(out->flops = calloc(count, sizeof *out->flops)))
+    if (out->want & KA_WANT_FLOPS && !(out->flops = calloc(count, sizeof *out->flops)))
         return false;
-    if (!(out->want & KP_WANT_STACKS))
+    if (!(out->want & KA_WANT_STACKS))
         return true;
     out->stack = calloc(count, sizeof *out->stack);
     out->sequence = malloc(count * sizeof *out->sequence);
@@ -209,16 +218,18 @@ static bool allocate(reading *r)
     if (!out->stack || !out->sequence || !out->forward)
         return false;
     memset(out->sequence, 0xff, count * sizeof *out->sequence);
-    return kp_stacks_create(&out->stacks);
+    return ka_stacks_create(&out->stacks);
 }
 
-static bool make_stacks(const kineto_function_events *e, kp_arguments *out)
+/* Fills in stacks that the trace does not contain (function_stacks.c) and frees what only that
+ * needed. */
+static bool complete_stacks(const kineto_function_events *e, ka_event_arguments *out)
 {
     if (!out->stack)
         return true;
-    if (!e->as_torch && out->stacks.frames.count == 1 && !kp_stacks_of_python(e, out))
+    if (!e->as_torch && out->stacks.frames.count == 1 && !ka_stacks_from_python(e, out))
         return false;
-    bool ok = out->stacks.frames.count == 1 || kp_stacks_of_backward(e, out);
+    bool ok = out->stacks.frames.count == 1 || ka_stacks_from_forward(e, out);
     free(out->sequence);
     free(out->forward);
     out->sequence = NULL;
@@ -226,24 +237,24 @@ static bool make_stacks(const kineto_function_events *e, kp_arguments *out)
     return ok;
 }
 
-kineto_status kp_arguments_read(const kineto_function_events *e, uint32_t want, kp_arguments *out,
-                                kineto_error *err)
+kineto_status ka_event_arguments_read(const kineto_function_events *e, uint32_t want,
+                                      ka_event_arguments *out, kineto_error *err)
 {
-    *out = (kp_arguments){.want = want};
-    reading r = {.e = e, .out = out};
-    bool ok = !want || (allocate(&r) && read_all(&r) && make_stacks(e, out));
+    *out = (ka_event_arguments){.want = want};
+    args_reader r = {.e = e, .out = out};
+    bool ok = !want || (allocate_arg_columns(&r) && read_all_args(&r) && complete_stacks(e, out));
     kb_intern_free(&r.stack_texts);
     kb_vec_free(&r.stack_of_text);
     if (ok)
         return KINETO_OK;
-    kp_arguments_free(out);
-    return kb_fail(err, KINETO_E_MEMORY, "no memory for the arguments of functions");
+    ka_event_arguments_free(out);
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory: arguments of functions");
 }
 
-void kp_arguments_free(kp_arguments *a)
+void ka_event_arguments_free(ka_event_arguments *a)
 {
     kb_intern_free(&a->shape_texts);
-    kp_stacks_free(&a->stacks);
+    ka_stacks_free(&a->stacks);
     free(a->shapes);
     free(a->stack);
     free(a->flops);

@@ -1,39 +1,46 @@
-/* Memory of function events: each has what was allocated and released while it ran, on its thread.
- */
+/* Memory of function events: each function gets what was allocated and released on its thread while
+ * it ran. Prefix sums over the records make this linear in records and events. Sums wrap around as
+ * unsigned numbers; differences of two are right nevertheless. */
 #include "analyze/summary/summary.h"
 
-/* Records in the order of (group, time); a group is a track, or all of them. */
+/* Records in the order of (group, time). A group is a track; PyTorch does not separate threads, so
+ * that with as_torch all records are one group. */
 typedef struct memory_map {
     uint32_t groups;
     uint64_t count;
-    uint64_t *first;        /* by group, one more than there are: where its records begin */
-    uint64_t *next;         /* by group: the first record that is not before the event at hand */
-    int64_t *time_ns;       /* by record */
-    uint32_t *event;        /* by record */
-    uint64_t *cpu, *device; /* by record, one more: sums of those before it; may wrap around */
-    int64_t *cover;         /* by record, one more: how many functions begin or cease to hold it */
+    /* By group, with one entry more than groups: where its records begin. */
+    uint64_t *first;
+    /* By group: the first record that is not before the current event. */
+    uint64_t *next;
+    int64_t *time_ns; /* by record */
+    uint32_t *event;  /* by record */
+    /* By record, with one entry more: sums of the records before it, modulo 2^64. */
+    uint64_t *cpu, *device;
+    /* By record, with one entry more: functions that begin to cover it less those that no longer
+     * do. */
+    int64_t *cover;
 } memory_map;
 
-static uint32_t group_of(const kineto_function_events *e, uint32_t i)
+static uint32_t get_memory_group(const kineto_function_events *e, uint32_t i)
 {
     return e->as_torch ? 0 : e->track[i];
 }
 
-static bool create(memory_map *m, const kineto_function_events *e, uint64_t count)
+static bool create_memory_map(memory_map *m, const kineto_function_events *e, uint64_t count)
 {
     m->groups = e->as_torch ? 1 : kineto_trace_track_count(e->trace);
     m->count = count;
     m->first = calloc((size_t)m->groups + 2, sizeof *m->first);
     m->next = calloc((size_t)m->groups + 1, sizeof *m->next);
-    m->time_ns = malloc(kp_bytes(count, sizeof *m->time_ns));
-    m->event = malloc(kp_bytes(count, sizeof *m->event));
+    m->time_ns = malloc(ka_column_bytes(count, sizeof *m->time_ns));
+    m->event = malloc(ka_column_bytes(count, sizeof *m->event));
     m->cpu = calloc(count + 1, sizeof *m->cpu);
     m->device = calloc(count + 1, sizeof *m->device);
     m->cover = calloc(count + 1, sizeof *m->cover);
     return m->first && m->next && m->time_ns && m->event && m->cpu && m->device && m->cover;
 }
 
-static void destroy(memory_map *m)
+static void free_memory_map(memory_map *m)
 {
     free(m->first);
     free(m->next);
@@ -44,8 +51,11 @@ static void destroy(memory_map *m)
     free(m->cover);
 }
 
-static const kp_memory *record_of(const kp_memory_list *records, kineto_row row)
+/* The record of a row. Records are in the order of rows, and the row has one. */
+static const ka_memory_record *find_memory_record(const ka_memory_record_list *records,
+                                                  kineto_row row)
 {
+    KB_ASSERT(records->count);
     size_t low = 0, high = records->count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
@@ -57,34 +67,38 @@ static const kp_memory *record_of(const kp_memory_list *records, kineto_row row)
     return &records->data[low];
 }
 
-static bool is_record(const kineto_function_events *e, uint32_t i)
+/* True for memory rows but not for failed allocations, which have no sizes. */
+static bool is_memory_event(const kineto_function_events *e, uint32_t i)
 {
     return e->flags[i] & KINETO_FUNCTION_MEMORY && e->kind[i] == KINETO_KIND_MEMORY;
 }
 
-/* Events come in the order of time, so each group gets its records in that order. */
-static void arrange(memory_map *m, const kineto_function_events *e)
+/* Distributes the records to their groups (counting sort). Events come in the order of time, so
+ * that each group gets its records in that order. */
+static void arrange_records(memory_map *m, const kineto_function_events *e)
 {
     for (uint32_t i = 0; i < e->count; i++)
-        if (is_record(e, i))
-            m->first[group_of(e, i) + 1]++;
+        if (is_memory_event(e, i))
+            m->first[get_memory_group(e, i) + 1]++;
     for (uint32_t g = 0; g < m->groups; g++)
         m->first[g + 1] += m->first[g];
     memcpy(m->next, m->first, m->groups * sizeof *m->next);
     for (uint32_t i = 0; i < e->count; i++) {
-        if (!is_record(e, i))
+        if (!is_memory_event(e, i))
             continue;
-        uint64_t at = m->next[group_of(e, i)]++;
+        uint64_t at = m->next[get_memory_group(e, i)]++;
         m->time_ns[at] = e->start_ns[i];
         m->event[at] = i;
     }
     memcpy(m->next, m->first, m->groups * sizeof *m->next);
 }
 
-static void add_up(memory_map *m, kineto_function_events *e, const kp_memory_list *records)
+/* Fills the prefix sums; each record's own event gets its size. */
+static void sum_records(memory_map *m, kineto_function_events *e,
+                        const ka_memory_record_list *records)
 {
     for (uint64_t at = 0; at < m->count; at++) {
-        const kp_memory *r = record_of(records, e->row[m->event[at]]);
+        const ka_memory_record *r = find_memory_record(records, e->row[m->event[at]]);
         uint64_t bytes = (uint64_t)r->bytes;
         m->cpu[at + 1] = m->cpu[at] + (r->on_device ? 0 : bytes);
         m->device[at + 1] = m->device[at] + (r->on_device ? bytes : 0);
@@ -93,8 +107,10 @@ static void add_up(memory_map *m, kineto_function_events *e, const kp_memory_lis
     }
 }
 
-/* First record from `at` on that is later than `time_ns`; most functions hold few. */
-static uint64_t after(const memory_map *m, uint64_t at, uint64_t end, int64_t time_ns)
+/* The first record from `at` on that is later than `time_ns`. Gallops, since most functions cover
+ * few. */
+static uint64_t find_first_record_after(const memory_map *m, uint64_t at, uint64_t end,
+                                        int64_t time_ns)
 {
     uint64_t step = 1, low = at;
     while (low + step <= end && m->time_ns[low + step - 1] <= time_ns) {
@@ -112,17 +128,19 @@ static uint64_t after(const memory_map *m, uint64_t at, uint64_t end, int64_t ti
     return low;
 }
 
-static void give(memory_map *m, kineto_function_events *e)
+/* Gives each function the sums of the records within its time, and notes which ones it covers. */
+static void attribute_records(memory_map *m, kineto_function_events *e)
 {
     for (uint32_t i = 0; i < e->count; i++) {
         if (e->flags[i] & (KINETO_FUNCTION_DEVICE | KINETO_FUNCTION_MEMORY))
             continue;
-        uint32_t g = group_of(e, i);
+        uint32_t g = get_memory_group(e, i);
         uint64_t end = m->first[g + 1], from = m->next[g];
         while (from < end && m->time_ns[from] < e->start_ns[i])
             from++;
         m->next[g] = from;
-        uint64_t to = after(m, from, end, e->end_ns[i]);
+        uint64_t to = find_first_record_after(m, from, end, e->end_ns[i]);
+        KB_ASSERT(from <= to && to <= end);
         if (to == from)
             continue;
         e->cpu_bytes[i] = (int64_t)(m->cpu[to] - m->cpu[from]);
@@ -132,8 +150,8 @@ static void give(memory_map *m, kineto_function_events *e)
     }
 }
 
-/* A record in some function is no event of its own. */
-static void mark_given(memory_map *m, kineto_function_events *e)
+/* A record within some function is not an event of its own: its row is cleared. */
+static void mark_attributed_records(memory_map *m, kineto_function_events *e)
 {
     int64_t cover = 0;
     for (uint64_t at = 0; at < m->count; at++) {
@@ -143,7 +161,8 @@ static void mark_given(memory_map *m, kineto_function_events *e)
     }
 }
 
-static void take_out_marked(kineto_function_events *e)
+/* Removes events without a row. Before links exist, so that nothing has to be renumbered. */
+static void remove_marked_events(kineto_function_events *e)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < e->count; i++) {
@@ -163,22 +182,22 @@ static void take_out_marked(kineto_function_events *e)
     e->count = kept;
 }
 
-bool kp_attribute_memory(kineto_function_events *e, const kp_memory_list *records)
+bool ka_attribute_memory(kineto_function_events *e, const ka_memory_record_list *records)
 {
     memory_map m = {0};
     if (!records->count)
         return true;
     uint64_t count = 0;
     for (uint32_t i = 0; i < e->count; i++)
-        count += is_record(e, i);
-    bool ok = create(&m, e, count);
+        count += is_memory_event(e, i);
+    bool ok = create_memory_map(&m, e, count);
     if (ok) {
-        arrange(&m, e);
-        add_up(&m, e, records);
-        give(&m, e);
-        mark_given(&m, e);
-        take_out_marked(e);
+        arrange_records(&m, e);
+        sum_records(&m, e, records);
+        attribute_records(&m, e);
+        mark_attributed_records(&m, e);
+        remove_marked_events(e);
     }
-    destroy(&m);
+    free_memory_map(&m);
     return ok;
 }

@@ -1,10 +1,11 @@
-/* What memory is for, as far as a trace tells: from the functions in which it came and went, and
- * from the program's own rules. */
+/* Categories of memory as in PyTorch's memory profiler (parameter, gradient, activation …), as far
+ * as a trace shows them: from the functions in which memory was allocated and released, and from
+ * the program's own rules. docs/reference/memory.md has the table of decisions. */
 #include "analyze/summary/summary.h"
 
 #include <strings.h>
 
-static const char *const texts[KINETO_MEMORY_CATEGORY_COUNT] = {
+static const char *const category_names[KINETO_MEMORY_CATEGORY_COUNT] = {
 #define KINETO_X(name, value, text) [value] = text,
     KINETO_MEMORY_CATEGORY_MAP(KINETO_X)
 #undef KINETO_X
@@ -12,27 +13,32 @@ static const char *const texts[KINETO_MEMORY_CATEGORY_COUNT] = {
 
 const char *kineto_memory_category_name(uint32_t category)
 {
-    return texts[category < KINETO_MEMORY_CATEGORY_COUNT ? category : KINETO_MEMORY_UNKNOWN];
+    return category_names[category < KINETO_MEMORY_CATEGORY_COUNT ? category
+                                                                  : KINETO_MEMORY_UNKNOWN];
 }
 
 bool kineto_memory_category_parse(const char *text, uint32_t *category)
 {
     for (uint32_t i = 0; text && i < KINETO_MEMORY_CATEGORY_COUNT; i++)
-        if (strcasecmp(text, texts[i]) == 0) {
+        if (strcasecmp(text, category_names[i]) == 0) {
             *category = i;
             return true;
         }
     return false;
 }
 
-/* ---- places --------------------------------------------------------------------------------------- */
+/* ---- classified events ----------------------------------------------------------------------- */
 
-/* What an event's place says: the phase in two bits, a rule's category and one more above. */
+/* Bits of ka_memory_classifier.place: the phase in two bits, above them a rule's category plus 1.
+ * The backward phase has the larger number, since it wins over the forward one. */
 enum { PHASE_NONE = 0, PHASE_FORWARD = 1, PHASE_BACKWARD = 2, PHASE_BITS = 3 };
 #define RULE_SHIFT 2
-#define WANTED     0x80u /* some memory came or went there */
+/* Memory was allocated or released in the event or in one that it called. */
+#define PLACE_WANTED 0x80u
 
-static bool take_rules(kp_memory_places *p)
+/* Finds the name ids that the program's rules are for; the last rule for a name wins. False: out of
+ * memory. */
+static bool resolve_rules(ka_memory_classifier *p)
 {
     const kb_intern *names = &p->e->names.texts;
     if (!p->rule_count)
@@ -45,36 +51,37 @@ static bool take_rules(kp_memory_places *p)
     return p->rule_of_name != NULL;
 }
 
-bool kp_memory_places_create(kp_memory_places *p, const kineto_function_events *e,
-                             const kineto_memory_timeline_options *options)
+bool ka_memory_classifier_create(ka_memory_classifier *p, const kineto_function_events *e,
+                                 const kineto_memory_timeline_options *options)
 {
-    *p = (kp_memory_places){.e = e, .rules = options->rules, .rule_count = options->rule_count};
+    *p = (ka_memory_classifier){.e = e, .rules = options->rules, .rule_count = options->rule_count};
     p->place = calloc(KB_MAX(e->count, 1u), sizeof *p->place);
     p->outermost = malloc(KB_MAX(e->count, 1u) * sizeof *p->outermost);
     p->ruled = malloc(KB_MAX(e->count, 1u) * sizeof *p->ruled);
-    if (p->place && p->outermost && p->ruled && take_rules(p))
+    if (p->place && p->outermost && p->ruled && resolve_rules(p))
         return true;
-    kp_memory_places_free(p);
+    ka_memory_classifier_free(p);
     return false;
 }
 
-void kp_memory_places_free(kp_memory_places *p)
+void ka_memory_classifier_free(ka_memory_classifier *p)
 {
     free(p->place);
     free(p->outermost);
     free(p->ruled);
     free(p->rule_of_name);
-    *p = (kp_memory_places){.e = NULL};
+    *p = (ka_memory_classifier){.e = NULL};
 }
 
-void kp_memory_places_want(kp_memory_places *p, uint32_t event)
+void ka_memory_classifier_add(ka_memory_classifier *p, uint32_t event)
 {
     for (; event != KINETO_NO_EVENT && !p->place[event]; event = p->e->parent[event])
-        p->place[event] = WANTED;
+        p->place[event] = PLACE_WANTED;
 }
 
-/* Of the event alone. The engine's frames are of the backward pass, whatever they call. */
-static uint32_t own_phase(const kp_memory_places *p, uint32_t i)
+/* The phase of the event itself, without its callers. Frames of the engine belong to the backward
+ * pass. */
+static uint32_t find_own_phase(const ka_memory_classifier *p, uint32_t i)
 {
     static const char engine[] = "autograd::engine::";
     const kineto_function_events *e = p->e;
@@ -94,16 +101,17 @@ static uint32_t own_phase(const kp_memory_places *p, uint32_t i)
     return PHASE_NONE;
 }
 
-/* What its callers say holds for it too: the backward pass before all, the innermost rule. */
-static uint32_t joined(uint32_t own, uint32_t outer)
+/* Joins an event's place with that of its caller: the backward phase wins, and the innermost
+ * rule. */
+static uint32_t join_phases(uint32_t own, uint32_t outer)
 {
     uint32_t phase = KB_MAX(own & PHASE_BITS, outer & PHASE_BITS);
     uint32_t rule = own >> RULE_SHIFT ? own >> RULE_SHIFT : outer >> RULE_SHIFT;
     return phase | rule << RULE_SHIFT;
 }
 
-/* Callers stand before what they call. */
-void kp_memory_places_find(kp_memory_places *p)
+/* Callers precede their callees, so that one pass hands places down. */
+void ka_memory_classifier_run(ka_memory_classifier *p)
 {
     const kineto_function_events *e = p->e;
     for (uint32_t i = 0; i < e->count; i++) {
@@ -112,8 +120,10 @@ void kp_memory_places_find(kp_memory_places *p)
         if (!p->place[i])
             continue;
         uint32_t rule = p->rule_of_name ? p->rule_of_name[e->names.key[e->name[i]]] : 0;
-        uint32_t own = own_phase(p, i) | rule << RULE_SHIFT;
-        p->place[i] = (uint8_t)(joined(own, called ? p->place[caller] & ~WANTED : 0) | WANTED);
+        uint32_t own = find_own_phase(p, i) | rule << RULE_SHIFT;
+        KB_ASSERT(!called || p->place[caller] & PLACE_WANTED);
+        p->place[i] = (uint8_t)(join_phases(own, called ? p->place[caller] & ~PLACE_WANTED : 0) |
+                                PLACE_WANTED);
         p->outermost[i] = called ? p->outermost[caller] : KINETO_NO_EVENT;
         if (p->outermost[i] == KINETO_NO_EVENT && e->kind[i] == KINETO_KIND_CPU_OP)
             p->outermost[i] = i;
@@ -121,8 +131,8 @@ void kp_memory_places_find(kp_memory_places *p)
     }
 }
 
-/* Did it go in the very event whose rule it came under, or in what that called? */
-static bool stayed_inside(const kp_memory_places *p, uint32_t came, uint32_t went)
+/* True if memory was released within the event whose rule applied to its allocation. */
+static bool was_released_inside(const ka_memory_classifier *p, uint32_t came, uint32_t went)
 {
     const kineto_function_events *e = p->e;
     uint32_t ruled = p->ruled[came];
@@ -130,24 +140,27 @@ static bool stayed_inside(const kp_memory_places *p, uint32_t came, uint32_t wen
            e->start_ns[ruled] <= e->start_ns[went] && e->end_ns[went] <= e->end_ns[ruled];
 }
 
-/* What is to stay, but has gone before the function that made it ended, was not what is meant. */
-static uint8_t by_rule(const kp_memory_places *p, uint32_t rule, uint32_t came, uint32_t went)
+/* The category of a rule. Rules for lasting memory do not apply to memory that was released before
+ * the function that allocated it ended: that is temporary. */
+static uint8_t apply_rule(const ka_memory_classifier *p, uint32_t rule, uint32_t came,
+                          uint32_t went)
 {
     bool stays = rule == KINETO_MEMORY_PARAMETER || rule == KINETO_MEMORY_OPTIMIZER_STATE ||
                  rule == KINETO_MEMORY_INPUT;
-    return stays && stayed_inside(p, came, went) ? KINETO_MEMORY_TEMPORARY : (uint8_t)rule;
+    return stays && was_released_inside(p, came, went) ? KINETO_MEMORY_TEMPORARY : (uint8_t)rule;
 }
 
-uint8_t kp_memory_category(const kp_memory_places *p, uint32_t came, uint32_t went)
+uint8_t ka_memory_classify(const ka_memory_classifier *p, uint32_t came, uint32_t went)
 {
     if (came == KINETO_NO_EVENT)
         return KINETO_MEMORY_UNKNOWN;
-    uint32_t place = p->place[came] & ~WANTED, rule = place >> RULE_SHIFT;
+    KB_ASSERT(p->place[came] & PLACE_WANTED);
+    uint32_t place = p->place[came] & ~PLACE_WANTED, rule = place >> RULE_SHIFT;
     bool operator_went = went != KINETO_NO_EVENT && p->outermost[went] != KINETO_NO_EVENT;
     if (operator_went && p->outermost[went] == p->outermost[came])
         return KINETO_MEMORY_TEMPORARY;
     if (rule)
-        return by_rule(p, rule - 1, came, went);
+        return apply_rule(p, rule - 1, came, went);
     if ((place & PHASE_BITS) == PHASE_FORWARD)
         return KINETO_MEMORY_ACTIVATION;
     if ((place & PHASE_BITS) != PHASE_BACKWARD)

@@ -1,40 +1,47 @@
-/* Memory over time as a page with a picture: areas on top of each other, one for each function that
- * allocated much, or each category, in one file without scripts. */
+/* Memory over time as an HTML page with a picture: stacked areas, one for each function that
+ * allocated much, or for each category. One file without scripts, so that it can be mailed and
+ * archived; texts of the trace are escaped. */
 #include "analyze/summary/summary.h"
 
-#define SERIES  9 /* the last one: all others */
+/* Areas; the last one stands for all other owners. */
+#define MAX_SERIES 9
+/* Intervals of time, each one pixel wide. */
 #define BUCKETS 800
-#define HINTS   200 /* that appear under the pointer: one for so many parts of the width */
-#define LEFT    90
-#define TOP     20
-#define HEIGHT  420
+/* Tooltips: the width is divided into this many parts; each is BUCKETS / HINTS buckets wide. */
+#define HINTS 200
+/* Position and height of the picture in pixels. */
+#define LEFT   90
+#define TOP    20
+#define HEIGHT 420
 
-static const char *const colours[SERIES] = {"#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951",
-                                            "#ff8ab7", "#a463f2", "#97bbf5", "#9c9c9c"};
+static const char *const colours[MAX_SERIES] = {"#4269d0", "#efb118", "#ff725c",
+                                                "#6cc5b0", "#3ca951", "#ff8ab7",
+                                                "#a463f2", "#97bbf5", "#9c9c9c"};
 
-/* What lay there at the moment of a bucket in which it was most. */
-typedef struct moment {
-    int64_t bytes[SERIES], total;
-} moment;
+/* Sizes at the moment of a bucket at which their total was largest. */
+typedef struct bucket_sizes {
+    int64_t bytes[MAX_SERIES], total;
+} bucket_sizes;
 
-typedef struct drawing {
-    const kp_timeline *t;
+/* The state while a page is written. An owner is a name id, or a category. */
+typedef struct page_writer {
+    const ka_memory_timeline *t;
     kb_sink *sink;
     int64_t *now, *peak; /* by owner */
-    uint32_t owners, shown[SERIES - 1], shown_count;
-    moment *moments;
-    int64_t first_ns, last_ns, most;
-    kp_cell cell;
-} drawing;
+    uint32_t owners, shown[MAX_SERIES - 1], shown_count;
+    bucket_sizes *moments;
+    int64_t first_ns, last_ns, largest_total;
+    ka_text_cell cell;
+} page_writer;
 
-/* ---- which functions, or categories ---------------------------------------------------------------- */
+/* ---- owners ---------------------------------------------------------------------------------- */
 
-static uint32_t owner_of(const drawing *d, const kp_memory_change *c)
+static uint32_t get_change_owner(const page_writer *d, const ka_memory_change *c)
 {
     return d->t->by_category ? c->category : c->owner;
 }
 
-static kineto_string owner_name(const drawing *d, uint32_t owner)
+static kineto_string get_owner_name(const page_writer *d, uint32_t owner)
 {
     if (d->t->by_category)
         return kb_string(kineto_memory_category_name(owner));
@@ -42,16 +49,18 @@ static kineto_string owner_name(const drawing *d, uint32_t owner)
     return name.size ? name : kb_string("(not known, or outside of functions)");
 }
 
-static void count_owner(drawing *d, const kp_memory_change *c)
+/* Follows the size of an owner over time and its peak. */
+static void add_to_owner(page_writer *d, const ka_memory_change *c)
 {
-    uint32_t owner = owner_of(d, c);
+    uint32_t owner = get_change_owner(d, c);
     int64_t *now = &d->now[owner];
-    *now = kp_sum(*now, c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes);
+    *now = ka_add_saturated(*now, c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes);
     d->peak[owner] = KB_MAX(d->peak[owner], *now);
 }
 
-/* Those that held most at some time, the largest first. */
-static void choose_owners(drawing *d)
+/* Chooses the owners with the largest peaks, the largest first (insertion into a short sorted
+ * list). */
+static void choose_shown_owners(page_writer *d)
 {
     for (uint32_t owner = 0; owner < d->owners; owner++) {
         if (d->peak[owner] <= 0)
@@ -59,66 +68,69 @@ static void choose_owners(drawing *d)
         uint32_t at = d->shown_count;
         while (at > 0 && d->peak[d->shown[at - 1]] < d->peak[owner])
             at--;
-        if (at == SERIES - 1)
+        if (at == MAX_SERIES - 1)
             continue;
-        uint32_t last = KB_MIN(d->shown_count, (uint32_t)SERIES - 2);
+        uint32_t last = KB_MIN(d->shown_count, (uint32_t)MAX_SERIES - 2);
+        KB_ASSERT(at <= last);
         memmove(&d->shown[at + 1], &d->shown[at], (last - at) * sizeof *d->shown);
         d->shown[at] = owner;
         d->shown_count = last + 1;
     }
 }
 
-static uint32_t series_of(const drawing *d, uint32_t owner)
+static uint32_t find_series(const page_writer *d, uint32_t owner)
 {
     for (uint32_t i = 0; i < d->shown_count; i++)
         if (d->shown[i] == owner)
             return i;
-    return SERIES - 1;
+    return MAX_SERIES - 1;
 }
 
-/* ---- moments ------------------------------------------------------------------------------------- */
+/* ---- buckets --------------------------------------------------------------------------------- */
 
-static uint32_t bucket_of(const drawing *d, int64_t time_ns)
+/* The bucket of a time, clamped to the picture. */
+static uint32_t find_bucket(const page_writer *d, int64_t time_ns)
 {
     double span = (double)kb_length_ns(d->first_ns, d->last_ns) + 1;
     double at = (double)kb_length_ns(d->first_ns, time_ns) / span * BUCKETS;
     return at < 0 ? 0 : at >= BUCKETS ? BUCKETS - 1 : (uint32_t)at;
 }
 
-static void change(moment *now, const drawing *d, const kp_memory_change *c)
+static void apply_change(bucket_sizes *now, const page_writer *d, const ka_memory_change *c)
 {
-    int64_t bytes = c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes;
-    uint32_t series = series_of(d, owner_of(d, c));
-    now->bytes[series] = kp_sum(now->bytes[series], bytes);
-    now->total = kp_sum(now->total, bytes);
+    int64_t bytes = c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes;
+    uint32_t series = find_series(d, get_change_owner(d, c));
+    now->bytes[series] = ka_add_saturated(now->bytes[series], bytes);
+    now->total = ka_add_saturated(now->total, bytes);
 }
 
-static void collect(drawing *d)
+/* Replays all changes; empty buckets repeat the sizes before them. */
+static void fill_buckets(page_writer *d)
 {
-    moment now = {.total = 0};
+    bucket_sizes now = {.total = 0};
     uint32_t bucket = 0;
     for (size_t i = 0; i < d->t->before.count; i++)
-        change(&now, d, &d->t->before.data[i]);
+        apply_change(&now, d, &d->t->before.data[i]);
     d->moments[0] = now;
     for (size_t i = 0; i < d->t->changes.count; i++) {
-        const kp_memory_change *c = &d->t->changes.data[i];
-        uint32_t here = bucket_of(d, c->time_ns);
+        const ka_memory_change *c = &d->t->changes.data[i];
+        uint32_t here = find_bucket(d, c->time_ns);
         while (bucket < here)
             d->moments[++bucket] = now;
-        change(&now, d, c);
+        apply_change(&now, d, c);
         if (now.total > d->moments[bucket].total)
             d->moments[bucket] = now;
     }
     while (bucket + 1 < BUCKETS)
         d->moments[++bucket] = now;
     for (uint32_t i = 0; i < BUCKETS; i++)
-        d->most = KB_MAX(d->most, d->moments[i].total);
+        d->largest_total = KB_MAX(d->largest_total, d->moments[i].total);
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
-static void put(drawing *d, const char *fmt, ...) KINETO_PRINTF(2, 3);
-static void put(drawing *d, const char *fmt, ...)
+static void write_format(page_writer *d, const char *fmt, ...) KINETO_PRINTF(2, 3);
+static void write_format(page_writer *d, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
@@ -129,132 +141,141 @@ static void put(drawing *d, const char *fmt, ...)
         kb_sink_write(d->sink, text, KB_MIN((size_t)size, sizeof text - 1));
 }
 
-static void put_escaped(drawing *d, kineto_string text, size_t most)
+/* Writes a text, cut to `limit` characters and escaped for HTML. */
+static void write_escaped(page_writer *d, kineto_string text, size_t limit)
 {
-    kp_cell_set(&d->cell, text);
-    bool cut = d->cell.columns > most;
-    kp_cell_keep_front(&d->cell, most);
+    ka_text_cell_set(&d->cell, text);
+    bool cut = d->cell.columns > limit;
+    ka_text_cell_keep_front(&d->cell, limit);
     for (size_t i = 0; i < d->cell.text.count; i++) {
         char c = d->cell.text.data[i];
         if (c == '<' || c == '>' || c == '&' || c == '"')
-            put(d, "&#%d;", c);
+            write_format(d, "&#%d;", c);
         else
             kb_sink_write(d->sink, &c, 1);
     }
     if (cut)
-        put(d, "...");
+        write_format(d, "...");
 }
 
-static unsigned height_of(const drawing *d, int64_t bytes)
+/* Height of a size in pixels. */
+static unsigned scale_height(const page_writer *d, int64_t bytes)
 {
-    double part = d->most > 0 && bytes > 0 ? (double)bytes / (double)d->most : 0;
+    double part = d->largest_total > 0 && bytes > 0 ? (double)bytes / (double)d->largest_total : 0;
     return (unsigned)(KB_MIN(part, 1.0) * HEIGHT + 0.5);
 }
 
-static int64_t below(const moment *m, uint32_t series)
+/* The total of the series before `series`, where its area begins. */
+static int64_t sum_below(const bucket_sizes *m, uint32_t series)
 {
     int64_t sum = 0;
     for (uint32_t i = 0; i < series; i++)
-        sum = kp_sum(sum, KB_MAX(m->bytes[i], 0));
+        sum = ka_add_saturated(sum, KB_MAX(m->bytes[i], 0));
     return sum;
 }
 
-static void put_area(drawing *d, uint32_t series)
+/* One area: along its upper edge to the right, and back along the lower one. */
+static void write_area(page_writer *d, uint32_t series)
 {
-    put(d, "<path fill=\"%s\" d=\"M%d %d", colours[series], LEFT, TOP + HEIGHT);
+    write_format(d, "<path fill=\"%s\" d=\"M%d %d", colours[series], LEFT, TOP + HEIGHT);
     for (uint32_t i = 0; i < BUCKETS; i++)
-        put(d, "V%uH%u", TOP + HEIGHT - height_of(d, below(&d->moments[i], series + 1)),
-            LEFT + i + 1);
+        write_format(d, "V%uH%u",
+                     TOP + HEIGHT - scale_height(d, sum_below(&d->moments[i], series + 1)),
+                     LEFT + i + 1);
     for (uint32_t i = BUCKETS; i-- > 0;)
-        put(d, "V%uH%u", TOP + HEIGHT - height_of(d, below(&d->moments[i], series)), LEFT + i);
-    put(d, "Z\"/>\n");
+        write_format(d, "V%uH%u", TOP + HEIGHT - scale_height(d, sum_below(&d->moments[i], series)),
+                     LEFT + i);
+    write_format(d, "Z\"/>\n");
 }
 
-static void put_axes(drawing *d)
+static void write_axes(page_writer *d)
 {
     for (int i = 0; i <= 4; i++) {
         int y = TOP + HEIGHT - HEIGHT * i / 4;
-        put(d,
-            "<path stroke=\"#0002\" d=\"M%d %dh%d\"/><text x=\"%d\" y=\"%d\" "
-            "text-anchor=\"end\">%s</text>\n",
-            LEFT, y, BUCKETS, LEFT - 6, y + 4,
-            kp_memory_text((int64_t)((double)d->most * i / 4)).s);
+        write_format(d,
+                     "<path stroke=\"#0002\" d=\"M%d %dh%d\"/><text x=\"%d\" y=\"%d\" "
+                     "text-anchor=\"end\">%s</text>\n",
+                     LEFT, y, BUCKETS, LEFT - 6, y + 4,
+                     ka_memory_text((int64_t)((double)d->largest_total * i / 4)).s);
     }
     int64_t span = kb_length_ns(d->first_ns, d->last_ns);
     for (int i = 0; i <= 4; i++)
-        put(d, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", LEFT + BUCKETS * i / 4,
-            TOP + HEIGHT + 18,
-            i == 0   ? "start"
-            : i == 4 ? "end"
-                     : "middle",
-            kb_duration((int64_t)((double)span * i / 4)).s);
+        write_format(d, "<text x=\"%d\" y=\"%d\" text-anchor=\"%s\">%s</text>\n",
+                     LEFT + BUCKETS * i / 4, TOP + HEIGHT + 18,
+                     i == 0   ? "start"
+                     : i == 4 ? "end"
+                              : "middle",
+                     kb_duration((int64_t)((double)span * i / 4)).s);
 }
 
-/* What a viewer shows where the pointer rests: the time, and what is there, the uppermost first. */
-static void put_hint(drawing *d, uint32_t hint)
+/* The tooltip of one part: the time and the sizes, in the order of the areas from top to bottom. */
+static void write_hint(page_writer *d, uint32_t hint)
 {
     const uint32_t width = BUCKETS / HINTS, first = hint * width;
     uint32_t at = first;
     for (uint32_t i = first; i < first + width; i++)
         at = d->moments[i].total > d->moments[at].total ? i : at;
-    const moment *m = &d->moments[at];
+    const bucket_sizes *m = &d->moments[at];
     int64_t span = kb_length_ns(d->first_ns, d->last_ns);
-    put(d, "<rect x=\"%u\" y=\"%d\" width=\"%u\" height=\"%d\"><title>%s: %s", LEFT + first, TOP,
-        width, HEIGHT, kb_duration((int64_t)((double)span * at / BUCKETS)).s,
-        kp_memory_text(m->total).s);
+    write_format(d, "<rect x=\"%u\" y=\"%d\" width=\"%u\" height=\"%d\"><title>%s: %s",
+                 LEFT + first, TOP, width, HEIGHT,
+                 kb_duration((int64_t)((double)span * at / BUCKETS)).s, ka_memory_text(m->total).s);
     for (uint32_t i = d->shown_count; i-- > 0;) {
         if (m->bytes[i] <= 0)
             continue;
-        put(d, "\n%s ", kp_memory_text(m->bytes[i]).s);
-        put_escaped(d, owner_name(d, d->shown[i]), 60);
+        write_format(d, "\n%s ", ka_memory_text(m->bytes[i]).s);
+        write_escaped(d, get_owner_name(d, d->shown[i]), 60);
     }
-    put(d, "</title></rect>\n");
+    write_format(d, "</title></rect>\n");
 }
 
-static void put_legend(drawing *d)
+static void write_legend(page_writer *d)
 {
-    put(d, "<table><tr><th></th><th>%s</th><th>most</th></tr>\n",
-        d->t->by_category ? "for" : "allocated in");
+    write_format(d, "<table><tr><th></th><th>%s</th><th>most</th></tr>\n",
+                 d->t->by_category ? "for" : "allocated in");
     for (uint32_t i = 0; i < d->shown_count; i++) {
-        put(d, "<tr><td style=\"background:%s\">&emsp;</td><td>", colours[i]);
-        put_escaped(d, owner_name(d, d->shown[i]), 100);
-        put(d, "</td><td>%s</td></tr>\n", kp_memory_text(d->peak[d->shown[i]]).s);
+        write_format(d, "<tr><td style=\"background:%s\">&emsp;</td><td>", colours[i]);
+        write_escaped(d, get_owner_name(d, d->shown[i]), 100);
+        write_format(d, "</td><td>%s</td></tr>\n", ka_memory_text(d->peak[d->shown[i]]).s);
     }
     if (!d->t->by_category)
-        put(d, "<tr><td style=\"background:%s\">&emsp;</td><td>(others)</td><td></td></tr>\n",
-            colours[SERIES - 1]);
-    put(d, "</table>\n");
+        write_format(d,
+                     "<tr><td style=\"background:%s\">&emsp;</td><td>(others)</td><td></td></tr>\n",
+                     colours[MAX_SERIES - 1]);
+    write_format(d, "</table>\n");
 }
 
-static void put_page(drawing *d, const char *title)
+static void write_page(page_writer *d, const char *title)
 {
     const kineto_memory_timeline_result *r = &d->t->result;
-    put(d, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
-    put_escaped(d, kb_string(title), 200);
-    put(d, "</title>\n<style>body,text{font:14px sans-serif}text{font-size:11px}"
-           "td,th{padding:1px 8px;text-align:left}</style></head>\n<body><h1>");
-    put_escaped(d, kb_string(title), 200);
-    put(d, "</h1>\n<p>%s: most %s, at the end %s; %llu allocations, %llu releases", r->device,
-        kp_memory_text(r->peak_bytes).s, kp_memory_text(r->end_bytes).s,
-        (unsigned long long)r->allocations, (unsigned long long)r->releases);
+    write_format(d, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
+    write_escaped(d, kb_string(title), 200);
+    write_format(d, "</title>\n<style>body,text{font:14px sans-serif}text{font-size:11px}"
+                    "td,th{padding:1px 8px;text-align:left}</style></head>\n<body><h1>");
+    write_escaped(d, kb_string(title), 200);
+    write_format(d, "</h1>\n<p>%s: most %s, at the end %s; %llu allocations, %llu releases",
+                 r->device, ka_memory_text(r->peak_bytes).s, ka_memory_text(r->end_bytes).s,
+                 (unsigned long long)r->allocations, (unsigned long long)r->releases);
     if (r->unknown_releases)
-        put(d, ", %llu of them of memory from before", (unsigned long long)r->unknown_releases);
-    put(d, ".</p>\n<svg width=\"%d\" height=\"%d\">\n", LEFT + BUCKETS + 30, TOP + HEIGHT + 30);
-    for (uint32_t i = 0; i < SERIES; i++)
-        if (i < d->shown_count || i == SERIES - 1)
-            put_area(d, i);
-    put_axes(d);
-    put(d, "<g fill=\"#0000\">\n");
+        write_format(d, ", %llu of them of memory from before",
+                     (unsigned long long)r->unknown_releases);
+    write_format(d, ".</p>\n<svg width=\"%d\" height=\"%d\">\n", LEFT + BUCKETS + 30,
+                 TOP + HEIGHT + 30);
+    for (uint32_t i = 0; i < MAX_SERIES; i++)
+        if (i < d->shown_count || i == MAX_SERIES - 1)
+            write_area(d, i);
+    write_axes(d);
+    write_format(d, "<g fill=\"#0000\">\n");
     for (uint32_t i = 0; i < HINTS; i++)
-        put_hint(d, i);
-    put(d, "</g></svg>\n");
-    put_legend(d);
-    put(d, "</body></html>");
+        write_hint(d, i);
+    write_format(d, "</g></svg>\n");
+    write_legend(d);
+    write_format(d, "</body></html>");
 }
 
-bool kp_memory_write_page(const kp_timeline *t, const char *title, kb_sink *sink)
+bool ka_memory_write_page(const ka_memory_timeline *t, const char *title, kb_sink *sink)
 {
-    drawing d = {.t = t, .sink = sink, .owners = (uint32_t)t->e->names.texts.strings.count};
+    page_writer d = {.t = t, .sink = sink, .owners = (uint32_t)t->e->names.texts.strings.count};
     if (t->by_category)
         d.owners = KINETO_MEMORY_CATEGORY_COUNT;
     d.first_ns = t->changes.data[0].time_ns;
@@ -265,12 +286,12 @@ bool kp_memory_write_page(const kp_timeline *t, const char *title, kb_sink *sink
     bool ok = d.now && d.peak && d.moments;
     if (ok) {
         for (size_t i = 0; i < t->before.count; i++)
-            count_owner(&d, &t->before.data[i]);
+            add_to_owner(&d, &t->before.data[i]);
         for (size_t i = 0; i < t->changes.count; i++)
-            count_owner(&d, &t->changes.data[i]);
-        choose_owners(&d);
-        collect(&d);
-        put_page(&d, title);
+            add_to_owner(&d, &t->changes.data[i]);
+        choose_shown_owners(&d);
+        fill_buckets(&d);
+        write_page(&d, title);
         ok = !d.cell.no_memory;
     }
     kb_vec_free(&d.cell.text);

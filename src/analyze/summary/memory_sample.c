@@ -1,12 +1,14 @@
-/* Rows of memory: what they say, and what a recorded block stands for where only a sample was
- * recorded. docs/reference/memory.md has the formula. */
+/* The arguments of memory rows, and the estimate of all allocations where only a sample was
+ * recorded: docs/reference/memory.md has the formula. */
 #include "analyze/summary/summary.h"
 
-void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *out)
+/* Numbers may have any form that kt_arg_whole accepts; others are ignored. Addresses may need all
+ * 64 bits. */
+void ka_memory_args_read(const kineto_trace *t, kineto_row row, ka_memory_args *out)
 {
     kineto_args_iterator it;
     kineto_arg arg;
-    *out = (kp_memory_args){.device_index = -1};
+    *out = (ka_memory_args){.device_index = -1};
     kineto_args_begin(t, row, &it);
     while (kineto_args_next(&it, &arg)) {
         bool is_large = arg.type == KINETO_ARG_UINT && arg.u > INT64_MAX;
@@ -29,7 +31,7 @@ void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *
     }
 }
 
-uint64_t kp_memory_sampling(const kineto_trace *t)
+uint64_t ka_memory_sampling(const kineto_trace *t)
 {
     uint32_t count = kineto_trace_metadata_count(t);
     for (uint32_t i = 0; i < count; i++) {
@@ -46,10 +48,11 @@ uint64_t kp_memory_sampling(const kineto_trace *t)
     return 0;
 }
 
-/* 1 - exp(-x) for 0 <= x: of a small part of it by the series, then doubled as often as it was
- * halved. */
-static double chance(double x)
+/* The chance that a block of x times the sampling distance is recorded: 1 - exp(-x), without libm.
+ * x is halved until the series is exact enough; then 1 - (1 - p)^2 doubles it as often. */
+static double sampling_chance(double x)
 {
+    KB_ASSERT(x >= 0);
     int halved = 0;
     if (x > 40)
         return 1;
@@ -57,22 +60,23 @@ static double chance(double x)
         halved++;
     double part = x * (1 - x / 2 * (1 - x / 3));
     for (; halved > 0; halved--)
-        part = part * (2 - part); /* 1 - (1 - p)^2 */
+        part = part * (2 - part);
     return part;
 }
 
-double kp_memory_weight(uint64_t sampling_bytes, uint64_t bytes)
+double ka_memory_weight(uint64_t sampling_bytes, uint64_t bytes)
 {
-    return sampling_bytes <= 1 || bytes == 0 ? 1
-                                             : 1 / chance((double)bytes / (double)sampling_bytes);
+    return sampling_bytes <= 1 || bytes == 0
+               ? 1
+               : 1 / sampling_chance((double)bytes / (double)sampling_bytes);
 }
 
-int64_t kp_memory_scaled(uint64_t sampling_bytes, int64_t bytes)
+int64_t ka_memory_scaled(uint64_t sampling_bytes, int64_t bytes)
 {
     if (sampling_bytes <= 1 || bytes == 0)
         return bytes;
     uint64_t size = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
-    double scaled = (double)size * kp_memory_weight(sampling_bytes, size);
+    double scaled = (double)size * ka_memory_weight(sampling_bytes, size);
     int64_t whole = scaled < 9e18 ? (int64_t)(scaled + 0.5) : INT64_MAX;
     return bytes < 0 ? -whole : whole;
 }

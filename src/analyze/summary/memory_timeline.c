@@ -1,94 +1,120 @@
-/* kineto_memory_timeline_save: allocations and releases of a trace, joined by address, as PyTorch's
- * lists.
- */
+/* kineto_memory_timeline_save: allocations and releases of a trace on one device, matched by
+ * address, in the formats of PyTorch's memory timeline: all changes (.raw.json), sizes by category
+ * (.json), or a page (.html, memory_page.c). */
 #include "analyze/summary/summary.h"
 
-/* ---- which memory ------------------------------------------------------------------------------ */
+/* ---- records --------------------------------------------------------------------------------- */
 
-/* One record, as arguments say it. */
-typedef struct memory_record {
+/* One memory row. */
+typedef struct timeline_record {
     kineto_row row;
     int64_t time_ns, bytes, type, index;
     uint64_t address;
-    uint32_t track, owner, function; /* the innermost one around it */
-} memory_record;
+    uint32_t track;
+    /* The innermost function around it on its thread: name key, 0: none; event. */
+    uint32_t owner, function;
+} timeline_record;
 
-typedef KB_VEC(memory_record) record_list;
+typedef KB_VEC(timeline_record) timeline_record_list;
 
-static bool is_host(const memory_record *r) { return kp_is_host_memory(r->type); }
+static bool is_host_record(const timeline_record *r) { return ka_is_host_memory(r->type); }
 
-static bool read_records(const kineto_trace *t, record_list *out)
+/* Reads all memory rows that change a size. False: out of memory. */
+static bool read_timeline_records(const kineto_trace *t, timeline_record_list *out)
 {
-    uint64_t rows = kineto_trace_count(t), sampling = kp_memory_sampling(t);
+    uint64_t rows = kineto_trace_count(t), sampling = ka_memory_sampling(t);
     for (kineto_row row = 0; row < rows; row++) {
         kineto_activity a;
         kineto_trace_get(t, row, &a);
         if (a.kind != KINETO_KIND_MEMORY)
             continue;
-        kp_memory_args args;
-        kp_memory_args_read(t, row, &args);
-        memory_record r = {.row = row,
-                           .time_ns = a.start_ns,
-                           .track = a.track,
-                           .address = args.address,
-                           .bytes = args.bytes,
-                           .type = args.device_type,
-                           .index = args.device_index};
-        if (is_host(&r))
-            r.bytes = kp_memory_scaled(sampling, r.bytes);
+        ka_memory_args args;
+        ka_memory_args_read(t, row, &args);
+        timeline_record r = {.row = row,
+                             .time_ns = a.start_ns,
+                             .track = a.track,
+                             .address = args.address,
+                             .bytes = args.bytes,
+                             .type = args.device_type,
+                             .index = args.device_index};
+        if (is_host_record(&r))
+            r.bytes = ka_memory_scaled(sampling, r.bytes);
         if (r.bytes && r.bytes != INT64_MIN && !kb_vec_push(out, r))
             return false;
     }
     return true;
 }
 
-static int compare_times(const void *left, const void *right)
+/* By time; rows of the same time keep their order. */
+static int compare_record_times(const void *left, const void *right)
 {
-    const memory_record *a = left, *b = right;
+    const timeline_record *a = left, *b = right;
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* ---- which device ------------------------------------------------------------------------------ */
+/* ---- the device ------------------------------------------------------------------------------ */
 
-/* "cuda:0" to numbers; index -1: any. */
+/* Numbers of PyTorch's device types are below this. */
+#define MAX_DEVICE_TYPES 32u
+
+/* A decimal number that is all of `text`; false: it is something else. */
+static bool parse_decimal(const char *text, int64_t *number)
+{
+    char *end;
+    *number = strtol(text, &end, 10);
+    return end != text && !*end;
+}
+
+/* "cpu", "cuda", or the number of a device type, "20". */
+static bool parse_device_type(const char *name, int64_t *type)
+{
+    if (strcmp(name, "cpu") == 0) {
+        *type = KINETO_DEVICE_CPU;
+        return true;
+    }
+    for (uint32_t i = 1; i < MAX_DEVICE_TYPES; i++) {
+        const char *known = ka_device_type_name(i);
+        if (known && strcmp(known, name) == 0) {
+            *type = i;
+            return true;
+        }
+    }
+    return name[0] >= '0' && name[0] <= '9' && parse_decimal(name, type);
+}
+
+/* "TYPE" or "TYPE:INDEX"; *index is -1, any, without an index. */
 static kineto_status parse_device(const char *text, int64_t *type, int64_t *index,
                                   kineto_error *err)
 {
     char name[16];
-    size_t size = strcspn(text, ":");
+    const char *colon = strchr(text, ':');
+    size_t size = colon ? (size_t)(colon - text) : strlen(text);
     *index = -1;
-    if (size < sizeof name && size) {
-        char *end = NULL;
+    if (size && size < sizeof name) {
         memcpy(name, text, size);
         name[size] = '\0';
-        *type = strcmp(name, "cpu") == 0 ? 0 : -1;
-        for (uint32_t i = 1; i < 32 && *type < 0; i++)
-            if (kp_device_type_name(i) && strcmp(kp_device_type_name(i), name) == 0)
-                *type = i;
-        if (*type < 0 && name[0] >= '0' && name[0] <= '9')
-            *type = strtol(name, &end, 10);
-        bool good = *type >= 0 && (!end || !*end);
-        if (good && text[size])
-            *index = strtol(text + size + 1, &end, 10);
-        if (good && (!text[size] || (text[size + 1] && !*end)))
+        if (parse_device_type(name, type) && (!colon || parse_decimal(colon + 1, index)))
             return KINETO_OK;
     }
     return kb_fail(err, KINETO_E_ARGUMENT,
-                   "'%.40s' is no device: cpu, cuda:0, or a number for the type, 20:0", text);
+                   "unknown device '%.40s'; use cpu, cuda:0, or the number of a type as in 20:0",
+                   text);
 }
 
-static kineto_status choose_device(const record_list *records, const char *asked, int64_t *type,
-                                   int64_t *index, kineto_error *err)
+/* The requested device, else that of the first device record, else the host. */
+static kineto_status choose_timeline_device(const timeline_record_list *records,
+                                            const char *requested, int64_t *type, int64_t *index,
+                                            kineto_error *err)
 {
-    if (asked)
-        return parse_device(asked, type, index, err);
+    if (requested)
+        return parse_device(requested, type, index, err);
     *type = 0;
     *index = -1;
     for (size_t i = 0; i < records->count && *type == 0; i++) {
-        const memory_record *r = &records->data[i];
-        if (is_host(r))
+        const timeline_record *r = &records->data[i];
+        if (is_host_record(r))
             continue;
         *type = r->type;
         *index = r->index;
@@ -96,16 +122,19 @@ static kineto_status choose_device(const record_list *records, const char *asked
     return KINETO_OK;
 }
 
-static bool is_on(const memory_record *r, int64_t type, int64_t index)
+/* True if a record is on the device; index -1 stands for any. */
+static bool is_on_device(const timeline_record *r, int64_t type, int64_t index)
 {
     if (type == 0)
-        return is_host(r);
+        return is_host_record(r);
     return r->type == type && (index < 0 || r->index == index);
 }
 
-static void say_device(kineto_memory_timeline_result *result, int64_t type, int64_t index)
+/* Writes the device's name into the result, as parse_device reads it. */
+static void name_timeline_device(kineto_memory_timeline_result *result, int64_t type, int64_t index)
 {
-    const char *name = type >= 0 && type < 32 ? kp_device_type_name((uint32_t)type) : NULL;
+    const char *name =
+        type >= 0 && type < (int64_t)MAX_DEVICE_TYPES ? ka_device_type_name((uint32_t)type) : NULL;
     char number_text[16];
     snprintf(number_text, sizeof number_text, "%d", (int)type);
     if (type == 0)
@@ -117,10 +146,11 @@ static void say_device(kineto_memory_timeline_result *result, int64_t type, int6
                  (int)index);
 }
 
-/* ---- whose ------------------------------------------------------------------------------------- */
+/* ---- owners ---------------------------------------------------------------------------------- */
 
-/* The name of the innermost function around each record, on its thread. */
-static bool find_owners(const kineto_function_events *e, record_list *records)
+/* Finds the innermost function around each record on its thread. Records and events are both in the
+ * order of time; the open functions of a track are the parents of the latest one. */
+static bool find_record_owners(const kineto_function_events *e, timeline_record_list *records)
 {
     size_t tracks = KB_MAX(kineto_trace_track_count(e->trace), 1u);
     uint32_t *latest = malloc(tracks * sizeof *latest), next = 0;
@@ -128,7 +158,7 @@ static bool find_owners(const kineto_function_events *e, record_list *records)
         return false;
     memset(latest, 0xff, tracks * sizeof *latest);
     for (size_t i = 0; i < records->count; i++) {
-        memory_record *r = &records->data[i];
+        timeline_record *r = &records->data[i];
         for (; next < e->count && e->start_ns[next] <= r->time_ns; next++)
             if (!(e->flags[next] &
                   (KINETO_FUNCTION_DEVICE | KINETO_FUNCTION_ASYNC | KINETO_FUNCTION_MEMORY)))
@@ -143,22 +173,25 @@ static bool find_owners(const kineto_function_events *e, record_list *records)
     return true;
 }
 
-/* ---- joining ----------------------------------------------------------------------------------- */
+/* ---- matching allocations and releases ------------------------------------------------------- */
 
-typedef struct joining {
-    kp_timeline *t;
-    const kp_memory_places *places;
-    kb_map live; /* by address: the change that brought it, and one more */
-    int64_t bytes;
-} joining;
+/* The state while records become changes. */
+typedef struct change_joiner {
+    ka_memory_timeline *t;
+    const ka_memory_classifier *places;
+    kb_map live;   /* by address: index of the allocating change plus 1; 0: released */
+    int64_t bytes; /* allocated now */
+} change_joiner;
 
-static bool push_change(joining *j, kp_memory_change change)
+/* Appends a change and follows the current size and its peak. False: out of memory. */
+static bool push_timeline_change(change_joiner *j, ka_memory_change change)
 {
+    KB_ASSERT(change.category < KINETO_MEMORY_CATEGORY_COUNT);
     kineto_memory_timeline_result *result = &j->t->result;
-    bool goes = change.action == KP_MEMORY_GOES;
+    bool goes = change.action == KA_MEMORY_DESTROY;
     if (!kb_vec_push(&j->t->changes, change))
         return false;
-    j->bytes = kp_sum(j->bytes, goes ? -change.bytes : change.bytes);
+    j->bytes = ka_add_saturated(j->bytes, goes ? -change.bytes : change.bytes);
     if (j->bytes > result->peak_bytes) {
         result->peak_bytes = j->bytes;
         result->peak_ns = change.time_ns;
@@ -166,76 +199,85 @@ static bool push_change(joining *j, kp_memory_change change)
     return true;
 }
 
-/* Nobody's, of no known purpose. */
-static kp_memory_change nobodys(int64_t time_ns, int64_t bytes, kp_memory_action action)
+/* A change without an owner, of unknown category. */
+static ka_memory_change make_unowned_change(int64_t time_ns, int64_t bytes, ka_memory_action action)
 {
-    return (kp_memory_change){.time_ns = time_ns,
+    return (ka_memory_change){.time_ns = time_ns,
                               .bytes = bytes,
                               .function = KINETO_NO_EVENT,
                               .action = (uint8_t)action,
                               .category = KINETO_MEMORY_UNKNOWN};
 }
 
-static bool add_before(joining *j, int64_t bytes)
+/* Adds memory that was allocated before the trace began. */
+static bool add_preexisting(change_joiner *j, int64_t bytes)
 {
-    return kb_vec_push(&j->t->before, nobodys(-1, bytes, KP_MEMORY_BEFORE));
+    return kb_vec_push(&j->t->before, make_unowned_change(-1, bytes, KA_MEMORY_PREEXISTING));
 }
 
-/* What was at the address is gone, whether or not it was said: its size is what it came with. What
- * it was for shows only now. */
-static bool leave(joining *j, const memory_record *r, uint64_t *live)
+/* Ends the block at an address: it was released, or another block is allocated there, so that its
+ * release was not recorded. The release has the size of the allocation. The category of both is
+ * final only now that the releasing function is known. */
+static bool end_block(change_joiner *j, const timeline_record *r, uint64_t *live)
 {
-    kp_memory_change *came = &j->t->changes.data[*live - 1];
-    came->category = kp_memory_category(j->places, came->function, r->function);
-    kp_memory_change goes = *came;
+    KB_ASSERT(*live && *live <= j->t->changes.count);
+    ka_memory_change *came = &j->t->changes.data[*live - 1];
+    came->category = ka_memory_classify(j->places, came->function, r->function);
+    ka_memory_change goes = *came;
     *live = 0;
     goes.time_ns = r->time_ns;
-    goes.action = KP_MEMORY_GOES;
-    return push_change(j, goes);
+    goes.action = KA_MEMORY_DESTROY;
+    return push_timeline_change(j, goes);
 }
 
-static bool join_release(joining *j, const memory_record *r)
+/* A release: ends its block, or shows that the block existed before. Without an address nothing can
+ * be matched. */
+static bool join_release(change_joiner *j, const timeline_record *r)
 {
     kineto_memory_timeline_result *result = &j->t->result;
     result->releases++;
     if (!r->address)
-        return push_change(j, nobodys(r->time_ns, -r->bytes, KP_MEMORY_GOES));
+        return push_timeline_change(j,
+                                    make_unowned_change(r->time_ns, -r->bytes, KA_MEMORY_DESTROY));
     uint64_t *live = kb_map_find(&j->live, r->address);
     if (live && *live)
-        return leave(j, r, live);
+        return end_block(j, r, live);
     result->unknown_releases++;
-    return add_before(j, -r->bytes) &&
-           push_change(j, nobodys(r->time_ns, -r->bytes, KP_MEMORY_GOES));
+    return add_preexisting(j, -r->bytes) &&
+           push_timeline_change(j, make_unowned_change(r->time_ns, -r->bytes, KA_MEMORY_DESTROY));
 }
 
-static bool join_allocation(joining *j, const memory_record *r)
+/* An allocation: begins a block, whose category is provisional until its release. */
+static bool join_allocation(change_joiner *j, const timeline_record *r)
 {
-    kp_memory_change comes = nobodys(r->time_ns, r->bytes, KP_MEMORY_COMES);
+    ka_memory_change comes = make_unowned_change(r->time_ns, r->bytes, KA_MEMORY_CREATE);
     j->t->result.allocations++;
     if (!r->address)
-        return push_change(j, comes);
+        return push_timeline_change(j, comes);
     uint64_t *live = kb_map_insert(&j->live, r->address, 0, NULL);
-    if (!live || (*live && !leave(j, r, live)))
+    if (!live || (*live && !end_block(j, r, live)))
         return false;
     *live = j->t->changes.count + 1;
     comes.owner = r->owner;
     comes.function = r->function;
-    comes.category = kp_memory_category(j->places, r->function, KINETO_NO_EVENT);
-    return push_change(j, comes);
+    comes.category = ka_memory_classify(j->places, r->function, KINETO_NO_EVENT);
+    return push_timeline_change(j, comes);
 }
 
-/* What was there before shows only when it goes, so a first walk finds how much it was. Old traces
- * have no addresses: there it is as much as keeps the sum from falling below 0. */
-typedef struct earlier {
+/* Memory that existed before the trace shows only when it is released, so that a first pass
+ * measures it: `known`, released blocks that were never allocated. Old traces have no addresses;
+ * for them it is the amount that keeps the running `sum` from falling below 0, -`least`. */
+typedef struct preexisting {
     int64_t known, sum, least;
-} earlier;
+} preexisting;
 
-static bool look_ahead(const record_list *records, kb_map *live, earlier *out)
+/* The first pass. `live` holds 1 for addresses in use. False: out of memory. */
+static bool measure_preexisting(const timeline_record_list *records, kb_map *live, preexisting *out)
 {
     for (size_t i = 0; i < records->count; i++) {
-        const memory_record *r = &records->data[i];
+        const timeline_record *r = &records->data[i];
         if (!r->address) {
-            out->sum = kp_sum(out->sum, r->bytes);
+            out->sum = ka_add_saturated(out->sum, r->bytes);
             out->least = KB_MIN(out->least, out->sum);
             continue;
         }
@@ -243,24 +285,27 @@ static bool look_ahead(const record_list *records, kb_map *live, earlier *out)
         if (!there)
             return false;
         if (r->bytes < 0 && !*there)
-            out->known = kp_sum(out->known, -r->bytes);
+            out->known = ka_add_saturated(out->known, -r->bytes);
         *there = r->bytes > 0;
     }
     return true;
 }
 
-static bool join(kp_timeline *t, const record_list *records, const kp_memory_places *places)
+/* Turns the records into changes. There is at least one record. False: out of memory. */
+static bool join_records(ka_memory_timeline *t, const timeline_record_list *records,
+                         const ka_memory_classifier *places)
 {
-    joining j = {.t = t, .places = places};
+    KB_ASSERT(records->count);
+    change_joiner j = {.t = t, .places = places};
     kb_map live = {0};
-    earlier before = {0};
-    bool ok = look_ahead(records, &live, &before);
-    int64_t unsaid = before.least > -INT64_MAX ? -before.least : INT64_MAX;
+    preexisting before = {0};
+    bool ok = measure_preexisting(records, &live, &before);
+    int64_t without_address = before.least > -INT64_MAX ? -before.least : INT64_MAX;
     kb_map_free(&live);
-    j.bytes = kp_sum(before.known, unsaid);
+    j.bytes = ka_add_saturated(before.known, without_address);
     t->result.peak_bytes = j.bytes;
     t->result.peak_ns = records->data[0].time_ns;
-    ok = ok && (!unsaid || add_before(&j, unsaid));
+    ok = ok && (!without_address || add_preexisting(&j, without_address));
     for (size_t i = 0; ok && i < records->count; i++)
         ok = records->data[i].bytes < 0 ? join_release(&j, &records->data[i])
                                         : join_allocation(&j, &records->data[i]);
@@ -269,74 +314,78 @@ static bool join(kp_timeline *t, const record_list *records, const kp_memory_pla
     return ok;
 }
 
-static bool join_with_places(kp_timeline *t, const record_list *records,
-                             const kineto_memory_timeline_options *options)
+/* Classifies the functions around all records first: that decides the categories. */
+static bool classify_and_join(ka_memory_timeline *t, const timeline_record_list *records,
+                              const kineto_memory_timeline_options *options)
 {
-    kp_memory_places places;
-    if (!kp_memory_places_create(&places, t->e, options))
+    ka_memory_classifier places;
+    if (!ka_memory_classifier_create(&places, t->e, options))
         return false;
     for (size_t i = 0; i < records->count; i++)
-        kp_memory_places_want(&places, records->data[i].function);
-    kp_memory_places_find(&places);
-    bool ok = join(t, records, &places);
-    kp_memory_places_free(&places);
+        ka_memory_classifier_add(&places, records->data[i].function);
+    ka_memory_classifier_run(&places);
+    bool ok = join_records(t, records, &places);
+    ka_memory_classifier_free(&places);
     return ok;
 }
 
+/* Reads the records of the device and matches them. */
 static kineto_status make_timeline(const kineto_function_events *e,
-                                   const kineto_memory_timeline_options *options, kp_timeline *t,
-                                   kineto_error *err)
+                                   const kineto_memory_timeline_options *options,
+                                   ka_memory_timeline *t, kineto_error *err)
 {
-    record_list records = {0};
+    timeline_record_list records = {0};
     int64_t type = 0, index = -1;
     kineto_status status = KINETO_OK;
-    bool ok = read_records(e->trace, &records);
+    bool ok = read_timeline_records(e->trace, &records);
     if (ok)
-        status = choose_device(&records, options->device, &type, &index, err);
+        status = choose_timeline_device(&records, options->device, &type, &index, err);
     if (ok && status == KINETO_OK) {
         size_t kept = 0;
         for (size_t i = 0; i < records.count; i++)
-            if (is_on(&records.data[i], type, index))
+            if (is_on_device(&records.data[i], type, index))
                 records.data[kept++] = records.data[i];
         records.count = kept;
-        say_device(&t->result, type, index);
+        name_timeline_device(&t->result, type, index);
         if (kept) {
-            qsort(records.data, kept, sizeof *records.data, compare_times);
-            ok = find_owners(e, &records) && join_with_places(t, &records, options);
+            qsort(records.data, kept, sizeof *records.data, compare_record_times);
+            ok = find_record_owners(e, &records) && classify_and_join(t, &records, options);
         } else {
-            status = kb_fail(err, KINETO_E_NOT_FOUND,
-                             "there is no memory of %s in it: was it recorded with memory?",
-                             t->result.device);
+            status =
+                kb_fail(err, KINETO_E_NOT_FOUND,
+                        "no memory events for %s; record with profile_memory", t->result.device);
         }
     }
     kb_vec_free(&records);
-    return ok ? status : kb_fail(err, KINETO_E_MEMORY, "no memory for memory over time");
+    return ok ? status : kb_fail(err, KINETO_E_MEMORY, "out of memory: memory over time");
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_raw(kb_json *j, const kp_memory_change *c)
+/* [time, action, size, category] as in PyTorch's .raw.json. */
+static void write_raw_change(kb_json *j, const ka_memory_change *c)
 {
     kb_json_newline(j);
     kb_json_array_begin(j);
     kb_json_int(j, c->time_ns);
     kb_json_uint(j, c->action);
-    kb_json_int(j, c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes);
+    kb_json_int(j, c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes);
     kb_json_uint(j, c->category);
     kb_json_array_end(j);
 }
 
-static void write_raw(const kp_timeline *t, kb_json *j)
+static void write_raw(const ka_memory_timeline *t, kb_json *j)
 {
     kb_json_array_begin(j);
     for (size_t i = 0; i < t->before.count; i++)
-        put_raw(j, &t->before.data[i]);
+        write_raw_change(j, &t->before.data[i]);
     for (size_t i = 0; i < t->changes.count; i++)
-        put_raw(j, &t->changes.data[i]);
+        write_raw_change(j, &t->changes.data[i]);
     kb_json_array_end(j);
 }
 
-static void put_sizes(kb_json *j, const int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT])
+/* The sizes of one moment: a 0 and one size for each category, as PyTorch writes them. */
+static void write_category_sizes(kb_json *j, const int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT])
 {
     kb_json_newline(j);
     kb_json_array_begin(j);
@@ -346,20 +395,21 @@ static void put_sizes(kb_json *j, const int64_t bytes[KINETO_MEMORY_CATEGORY_COU
     kb_json_array_end(j);
 }
 
-static void add_change(int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT], const kp_memory_change *c)
+static void add_to_category(int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT], const ka_memory_change *c)
 {
-    int64_t more = c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes;
-    bytes[c->category] = kp_sum(bytes[c->category], more);
+    int64_t more = c->action == KA_MEMORY_DESTROY ? -c->bytes : c->bytes;
+    bytes[c->category] = ka_add_saturated(bytes[c->category], more);
 }
 
-/* One time for each microsecond in which something changed. */
-static bool ends_microsecond(const kp_timeline *t, size_t i)
+/* True for the last change of a microsecond: the coalesced form has one entry for each. */
+static bool ends_microsecond(const ka_memory_timeline *t, size_t i)
 {
     return i + 1 == t->changes.count ||
            t->changes.data[i + 1].time_ns / 1000 != t->changes.data[i].time_ns / 1000;
 }
 
-static void write_coalesced(const kp_timeline *t, kb_json *j)
+/* [[times in us], [sizes at these times]]. */
+static void write_coalesced(const ka_memory_timeline *t, kb_json *j)
 {
     int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT] = {0};
     kb_json_array_begin(j);
@@ -373,41 +423,42 @@ static void write_coalesced(const kp_timeline *t, kb_json *j)
     kb_json_newline(j);
     kb_json_array_begin(j);
     for (size_t i = 0; i < t->before.count; i++)
-        add_change(bytes, &t->before.data[i]);
+        add_to_category(bytes, &t->before.data[i]);
     if (t->before.count)
-        put_sizes(j, bytes);
+        write_category_sizes(j, bytes);
     for (size_t i = 0; i < t->changes.count; i++) {
-        add_change(bytes, &t->changes.data[i]);
+        add_to_category(bytes, &t->changes.data[i]);
         if (ends_microsecond(t, i))
-            put_sizes(j, bytes);
+            write_category_sizes(j, bytes);
     }
     kb_json_array_end(j);
     kb_json_array_end(j);
 }
 
-typedef enum memory_form { PAGE, RAW, COALESCED, NO_FORM } memory_form;
+typedef enum memory_form { FORM_PAGE, FORM_RAW, FORM_COALESCED, FORM_UNKNOWN } memory_form;
 
-static bool ends_with(const char *path, size_t size, const char *ending)
+static bool path_ends_with(const char *path, size_t size, const char *ending)
 {
     size_t length = strlen(ending);
     return size >= length && memcmp(path + size - length, ending, length) == 0;
 }
 
-static memory_form form_of(const char *path)
+/* The format that the path's ending stands for, before .gz or .zst. */
+static memory_form find_memory_form(const char *path)
 {
     size_t size = strlen(path);
-    if (ends_with(path, size, ".gz"))
+    if (path_ends_with(path, size, ".gz"))
         size -= 3;
-    else if (ends_with(path, size, ".zst"))
+    else if (path_ends_with(path, size, ".zst"))
         size -= 4;
-    return ends_with(path, size, ".html")       ? PAGE
-           : ends_with(path, size, ".raw.json") ? RAW
-           : ends_with(path, size, ".json")     ? COALESCED
-                                                : NO_FORM;
+    return path_ends_with(path, size, ".html")       ? FORM_PAGE
+           : path_ends_with(path, size, ".raw.json") ? FORM_RAW
+           : path_ends_with(path, size, ".json")     ? FORM_COALESCED
+                                                     : FORM_UNKNOWN;
 }
 
-static kineto_status write_to(const kp_timeline *t, memory_form form, const char *title,
-                              const char *path, kineto_error *err)
+static kineto_status write_timeline_file(const ka_memory_timeline *t, memory_form form,
+                                         const char *title, const char *path, kineto_error *err)
 {
     kb_sink *sink;
     kb_json j;
@@ -415,11 +466,11 @@ static kineto_status write_to(const kp_timeline *t, memory_form form, const char
     if (status)
         return status;
     kb_json_init(&j, sink);
-    if (form == PAGE && !kp_memory_write_page(t, title, sink))
-        kb_sink_fail(sink, KINETO_E_MEMORY, "no memory to draw memory over time");
-    else if (form == RAW)
+    if (form == FORM_PAGE && !ka_memory_write_page(t, title, sink))
+        kb_sink_fail(sink, KINETO_E_MEMORY, "out of memory: drawing memory over time");
+    else if (form == FORM_RAW)
         write_raw(t, &j);
-    else if (form == COALESCED)
+    else if (form == FORM_COALESCED)
         write_coalesced(t, &j);
     kb_sink_write(sink, "\n", 1);
     return kb_sink_close(sink, err);
@@ -432,26 +483,28 @@ kineto_status kineto_memory_timeline_save(const kineto_function_events *events,
 {
     kineto_memory_timeline_options all = {.size = sizeof all};
     if (!events || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "function events and a path are needed");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_memory_timeline_save: events and path must not be NULL");
     kineto_status status =
         kb_options_read(&all, sizeof all, options, "kineto_memory_timeline_options", err);
     if (!status)
         status = kb_size_check(result, "kineto_memory_timeline_result", err);
     if (status)
         return status;
-    memory_form form = form_of(path);
-    if (form == NO_FORM)
-        return kb_fail(
-            err, KINETO_E_UNSUPPORTED,
-            "%s: memory over time is written as .html, .json or .raw.json, .gz may follow", path);
+    memory_form form = find_memory_form(path);
+    if (form == FORM_UNKNOWN)
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "%s: unknown format; use .html, .json or .raw.json, also with .gz", path);
     for (size_t i = 0; i < all.rule_count; i++)
         if (!all.rules || !all.rules[i].name ||
             all.rules[i].category >= KINETO_MEMORY_CATEGORY_COUNT)
-            return kb_fail(err, KINETO_E_ARGUMENT, "rule %zu of memory's categories is none", i);
-    kp_timeline t = {.e = events, .by_category = all.by_category};
+            return kb_fail(
+                err, KINETO_E_ARGUMENT,
+                "kineto_memory_timeline_options: rule %zu has no name or an unknown category", i);
+    ka_memory_timeline t = {.e = events, .by_category = all.by_category};
     status = make_timeline(events, &all, &t, err);
     if (status == KINETO_OK)
-        status = write_to(&t, form, all.title ? all.title : "Memory", path, err);
+        status = write_timeline_file(&t, form, all.title ? all.title : "Memory", path, err);
     if (status == KINETO_OK && result) {
         size_t size = result->size;
         t.result.size = size;

@@ -1,4 +1,6 @@
-/* kineto_averages_save and _text: options, the order of rows, and where the bytes go. */
+/* kineto_averages_save and kineto_averages_text: options of a summary table, the order of its rows,
+ * and the sink that it is written to. table_text.c writes PyTorch's table, table_rows.c CSV and
+ * JSON. */
 #include "analyze/summary/summary.h"
 
 bool kineto_time_unit_parse(const char *text, uint32_t *unit)
@@ -12,7 +14,7 @@ bool kineto_time_unit_parse(const char *text, uint32_t *unit)
     return false;
 }
 
-/* ---- the order --------------------------------------------------------------------------------- */
+/* ---- the order ------------------------------------------------------------------------------- */
 
 typedef struct sorted_row {
     double value;
@@ -20,7 +22,7 @@ typedef struct sorted_row {
 } sorted_row;
 
 /* The largest first; equal ones stay as they were. */
-static int compare_rows(const void *left, const void *right)
+static int compare_sorted_rows(const void *left, const void *right)
 {
     const sorted_row *a = left, *b = right;
     if (a->value != b->value)
@@ -28,7 +30,8 @@ static int compare_rows(const void *left, const void *right)
     return a->index < b->index ? -1 : 1;
 }
 
-static bool is_shown(const kp_table *t, uint32_t index)
+/* False for called functions if only top-level ones are wanted; device work is always shown. */
+static bool is_shown_row(const ka_summary_table *t, uint32_t index)
 {
     const kineto_averages *a = t->averages;
     return !t->options.top_level_events_only ||
@@ -36,7 +39,8 @@ static bool is_shown(const kp_table *t, uint32_t index)
            a->groups.data[index].flags & KINETO_FUNCTION_DEVICE;
 }
 
-static uint64_t limit_of(const kineto_table_options *options)
+/* The text table shows 100 rows by default, as in PyTorch; the other formats show all. */
+static uint64_t get_row_limit(const kineto_table_options *options)
 {
     if (options->row_limit > 0)
         return (uint64_t)options->row_limit;
@@ -44,78 +48,82 @@ static uint64_t limit_of(const kineto_table_options *options)
     return usual ? 100 : UINT64_MAX;
 }
 
-static kineto_status order_rows(kp_table *t, kineto_error *err)
+/* Fills t->order with the rows to be shown. Without sort_by they keep the order of the groups. */
+static kineto_status sort_table_rows(ka_summary_table *t, kineto_error *err)
 {
     uint32_t count = kineto_averages_count(t->averages);
-    kp_metric metric = KP_COUNT;
+    ka_metric metric = KA_METRIC_CALLS;
     kineto_status status =
-        t->options.sort_by ? kp_metric_parse(t->options.sort_by, &metric, err) : KINETO_OK;
+        t->options.sort_by ? ka_metric_parse(t->options.sort_by, &metric, err) : KINETO_OK;
     if (status)
         return status;
-    sorted_row *rows = malloc(kp_bytes(count, sizeof *rows));
-    t->order = malloc(kp_bytes(count, sizeof *t->order));
+    sorted_row *rows = malloc(ka_column_bytes(count, sizeof *rows));
+    t->order = malloc(ka_column_bytes(count, sizeof *t->order));
     if (!rows || !t->order) {
         free(rows);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to sort the rows of a table");
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory: sorting the rows of a table");
     }
     for (uint32_t i = 0; i < count; i++) {
         kineto_average row;
         kineto_averages_get(t->averages, i, &row);
-        rows[i] = (sorted_row){kp_metric_of(&row, metric), i};
+        rows[i] = (sorted_row){ka_metric_value(&row, metric), i};
     }
     if (t->options.sort_by)
-        qsort(rows, count, sizeof *rows, compare_rows);
-    uint64_t limit = limit_of(&t->options);
+        qsort(rows, count, sizeof *rows, compare_sorted_rows);
+    uint64_t limit = get_row_limit(&t->options);
+    KB_ASSERT(t->count == 0);
     for (uint32_t i = 0; i < count && t->count < limit; i++)
-        if (is_shown(t, rows[i].index))
+        if (is_shown_row(t, rows[i].index))
             t->order[t->count++] = rows[i].index;
     free(rows);
     return KINETO_OK;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-static kineto_status prepare(kp_table *t, const kineto_averages *averages,
-                             const kineto_table_options *options, kineto_error *err)
+/* Reads the options, sets PyTorch's default widths and sorts. t->order is freed by the caller. */
+static kineto_status prepare_table(ka_summary_table *t, const kineto_averages *averages,
+                                   const kineto_table_options *options, kineto_error *err)
 {
     if (!averages)
-        return kb_fail(err, KINETO_E_ARGUMENT, "averages are needed to make a table of them");
+        return kb_fail(err, KINETO_E_ARGUMENT, "summary table: averages must not be NULL");
     kineto_table_options *o = &t->options;
     kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_table_options", err);
     if (status)
         return status;
     if (o->format > KINETO_TABLE_JSON || o->time_unit > KINETO_TIME_US || o->memory > KINETO_NO)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no such format, unit or choice for a table");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_table_options: unknown format, time unit or value of memory");
     o->max_name_width = o->max_name_width ? o->max_name_width : 55;
     o->max_shapes_width = o->max_shapes_width ? o->max_shapes_width : 80;
     o->max_source_width = o->max_source_width ? o->max_source_width : 75;
     t->averages = averages;
-    return order_rows(t, err);
+    return sort_table_rows(t, err);
 }
 
-static void write_rows(const kp_table *t, kb_sink *sink)
+static void write_table(const ka_summary_table *t, kb_sink *sink)
 {
     if (t->options.format == KINETO_TABLE_CSV)
-        kp_table_write_csv(t, sink);
+        ka_summary_table_write_csv(t, sink);
     else if (t->options.format == KINETO_TABLE_JSON)
-        kp_table_write_json(t, sink);
-    else if (!kp_table_write_text(t, sink))
-        kb_sink_fail(sink, KINETO_E_MEMORY, "no memory to write a table");
+        ka_summary_table_write_json(t, sink);
+    else if (!ka_summary_table_write_text(t, sink))
+        kb_sink_fail(sink, KINETO_E_MEMORY, "out of memory: writing a table");
 }
 
 kineto_status kineto_averages_save(const kineto_averages *averages,
                                    const kineto_table_options *options, const char *path,
                                    kineto_error *err)
 {
-    kp_table t = {0};
+    ka_summary_table t = {0};
     kb_sink *sink;
     if (!path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a path is needed to write a table");
-    kineto_status status = prepare(&t, averages, options, err);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_averages_save: path must not be NULL");
+    kineto_status status = prepare_table(&t, averages, options, err);
     if (status == KINETO_OK)
         status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (status == KINETO_OK) {
-        write_rows(&t, sink);
+        write_table(&t, sink);
         status = kb_sink_close(sink, err);
     }
     free(t.order);
@@ -126,17 +134,17 @@ kineto_status kineto_averages_text(const kineto_averages *averages,
                                    const kineto_table_options *options, char **text, size_t *bytes,
                                    kineto_error *err)
 {
-    kp_table t = {0};
+    ka_summary_table t = {0};
     kb_sink *sink;
     size_t ignored;
     if (!text)
-        return kb_fail(err, KINETO_E_ARGUMENT, "somewhere to put the text of a table is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_averages_text: text must not be NULL");
     *text = NULL;
-    kineto_status status = prepare(&t, averages, options, err);
+    kineto_status status = prepare_table(&t, averages, options, err);
     if (status == KINETO_OK)
         status = kb_sink_open_memory(KB_COMPRESS_NONE, &sink, err);
     if (status == KINETO_OK) {
-        write_rows(&t, sink);
+        write_table(&t, sink);
         status = kb_sink_take(sink, text, bytes ? bytes : &ignored, err);
         kb_sink_abort(sink);
     }

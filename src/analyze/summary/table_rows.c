@@ -1,7 +1,8 @@
-/* The rows of a table for other programs: CSV and JSON with all numbers. */
+/* The rows of a summary table for other programs: CSV and JSON with all numbers. Column names and
+ * their order are a stable format, docs/reference/summaries.md. */
 #include "analyze/summary/summary.h"
 
-/* One row, with its event where each event is a row. */
+/* One row, and its event if each event is a row. */
 typedef struct row_view {
     const kineto_averages *a;
     uint32_t index;
@@ -9,7 +10,7 @@ typedef struct row_view {
     kineto_function_event event;
 } row_view;
 
-static void look_at(const kp_table *t, uint32_t index, row_view *out)
+static void read_row_view(const ka_summary_table *t, uint32_t index, row_view *out)
 {
     *out = (row_view){.a = t->averages, .index = index};
     kineto_averages_get(t->averages, index, &out->row);
@@ -17,21 +18,29 @@ static void look_at(const kp_table *t, uint32_t index, row_view *out)
         kineto_function_events_get(t->averages->events, out->row.first_event, &out->event);
 }
 
-/* ---- numbers, in the order of columns ------------------------------------------------------------ */
+/* ---- numbers, in the order of columns -------------------------------------------------------- */
 
-typedef enum number_when { ALWAYS, WITH_DEVICE, WITH_MEMORY, WITH_FLOPS, WITH_EVENTS } number_when;
+/* When a column exists. */
+typedef enum number_condition {
+    ALWAYS,
+    WITH_DEVICE,
+    WITH_MEMORY,
+    WITH_FLOPS,
+    WITH_EVENTS
+} number_condition;
 
-typedef struct number {
+/* A numeric column: a member of kineto_average, or of kineto_function_event with WITH_EVENTS. */
+typedef struct table_number {
     const char *name;
-    number_when when;
+    number_condition when;
     size_t offset;                              /* in kineto_average, or kineto_function_event */
     enum { INT64, UINT64, UINT32, INDEX } type; /* INDEX: -1 for none */
-} number;
+} table_number;
 
 #define AVERAGE(member) offsetof(kineto_average, member)
 #define EVENT(member)   offsetof(kineto_function_event, member)
 
-static const number numbers[] = {
+static const table_number table_numbers[] = {
     {"count", ALWAYS, AVERAGE(count), UINT64},
     {"cpu_time_total_ns", ALWAYS, AVERAGE(cpu_time_total_ns), INT64},
     {"self_cpu_time_total_ns", ALWAYS, AVERAGE(self_cpu_time_total_ns), INT64},
@@ -49,7 +58,7 @@ static const number numbers[] = {
     {"end_ns", WITH_EVENTS, EVENT(end_ns), INT64},
 };
 
-static bool is_there(const kineto_averages *a, const number *n)
+static bool has_number(const kineto_averages *a, const table_number *n)
 {
     switch (n->when) {
     case WITH_DEVICE:
@@ -66,7 +75,8 @@ static bool is_there(const kineto_averages *a, const number *n)
     return true;
 }
 
-static char *format_number(char *out, const row_view *v, const number *n)
+/* Writes the number in at most 24 bytes and returns the end. */
+static char *format_table_number(char *out, const row_view *v, const table_number *n)
 {
     const char *base = n->when == WITH_EVENTS ? (const char *)&v->event : (const char *)&v->row;
     uint64_t wide;
@@ -82,22 +92,25 @@ static char *format_number(char *out, const row_view *v, const number *n)
     return kb_json_format_uint(out, small);
 }
 
-static const char *device_of(const row_view *v)
+static const char *get_row_device(const row_view *v)
 {
     return v->row.flags & KINETO_FUNCTION_DEVICE ? v->a->events->device_name : "cpu";
 }
 
-static const char *type_of(const row_view *v)
+/* The first flag that is set decides. */
+static const char *get_row_type(const row_view *v)
 {
     uint32_t flags = v->row.flags;
-    return flags & KINETO_FUNCTION_MEMORY       ? "memory"
-           : flags & KINETO_FUNCTION_PYTHON     ? "python_function"
-           : flags & KINETO_FUNCTION_ANNOTATION ? "annotation"
-           : flags & KINETO_FUNCTION_ASYNC      ? "asynchronous"
-                                                : "function";
+    if (flags & KINETO_FUNCTION_MEMORY)
+        return "memory";
+    if (flags & KINETO_FUNCTION_PYTHON)
+        return "python_function";
+    if (flags & KINETO_FUNCTION_ANNOTATION)
+        return "annotation";
+    return flags & KINETO_FUNCTION_ASYNC ? "asynchronous" : "function";
 }
 
-/* ---- CSV --------------------------------------------------------------------------------------- */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 static bool needs_quotes(kineto_string s)
 {
@@ -107,7 +120,8 @@ static bool needs_quotes(kineto_string s)
     return false;
 }
 
-static void put_csv_text(kb_sink *sink, kineto_string s)
+/* Quotes as in RFC 4180 if needed; invalid UTF-8 is replaced. */
+static void write_csv_text(kb_sink *sink, kineto_string s)
 {
     bool quotes = needs_quotes(s);
     kineto_string piece;
@@ -123,8 +137,8 @@ static void put_csv_text(kb_sink *sink, kineto_string s)
         kb_sink_write_z(sink, "\"");
 }
 
-/* Frames with semicolons between, the innermost first. */
-static void put_csv_stack(kb_sink *sink, const row_view *v)
+/* All frames in one quoted field, separated by semicolons, the innermost first. */
+static void write_csv_stack(kb_sink *sink, const row_view *v)
 {
     kb_sink_write_z(sink, ",\"");
     for (uint32_t i = 0; i < v->row.stack_depth; i++) {
@@ -139,16 +153,16 @@ static void put_csv_stack(kb_sink *sink, const row_view *v)
     kb_sink_write_z(sink, "\"");
 }
 
-static void put_csv_names(const kineto_averages *a, kb_sink *sink)
+static void write_csv_header(const kineto_averages *a, kb_sink *sink)
 {
     kb_sink_write_z(sink, "name");
     if (a->options.group_by_overload)
         kb_sink_write_z(sink, ",overload");
     kb_sink_write_z(sink, ",device,type");
-    for (size_t i = 0; i < KB_COUNT(numbers); i++)
-        if (is_there(a, &numbers[i])) {
+    for (size_t i = 0; i < KB_COUNT(table_numbers); i++)
+        if (has_number(a, &table_numbers[i])) {
             kb_sink_write_z(sink, ",");
-            kb_sink_write_z(sink, numbers[i].name);
+            kb_sink_write_z(sink, table_numbers[i].name);
         }
     if (a->options.group_by_shape)
         kb_sink_write_z(sink, ",input_shapes");
@@ -157,58 +171,60 @@ static void put_csv_names(const kineto_averages *a, kb_sink *sink)
     kb_sink_write_z(sink, "\n");
 }
 
-static void put_csv_row(const row_view *v, kb_sink *sink)
+static void write_csv_row(const row_view *v, kb_sink *sink)
 {
     char digits[32];
-    put_csv_text(sink, v->row.name);
+    write_csv_text(sink, v->row.name);
     if (v->a->options.group_by_overload) {
         kb_sink_write_z(sink, ",");
-        put_csv_text(sink, v->row.overload);
+        write_csv_text(sink, v->row.overload);
     }
     kb_sink_write_z(sink, ",");
-    kb_sink_write_z(sink, device_of(v));
+    kb_sink_write_z(sink, get_row_device(v));
     kb_sink_write_z(sink, ",");
-    kb_sink_write_z(sink, type_of(v));
-    for (size_t i = 0; i < KB_COUNT(numbers); i++)
-        if (is_there(v->a, &numbers[i])) {
+    kb_sink_write_z(sink, get_row_type(v));
+    for (size_t i = 0; i < KB_COUNT(table_numbers); i++)
+        if (has_number(v->a, &table_numbers[i])) {
             kb_sink_write_z(sink, ",");
-            kb_sink_write(sink, digits, (size_t)(format_number(digits, v, &numbers[i]) - digits));
+            kb_sink_write(sink, digits,
+                          (size_t)(format_table_number(digits, v, &table_numbers[i]) - digits));
         }
     if (v->a->options.group_by_shape) {
         kb_sink_write_z(sink, ",");
-        put_csv_text(sink, v->row.input_shapes);
+        write_csv_text(sink, v->row.input_shapes);
     }
     if (v->a->options.group_by_stack)
-        put_csv_stack(sink, v);
+        write_csv_stack(sink, v);
     kb_sink_write_z(sink, "\n");
 }
 
-void kp_table_write_csv(const kp_table *t, kb_sink *sink)
+void ka_summary_table_write_csv(const ka_summary_table *t, kb_sink *sink)
 {
-    put_csv_names(t->averages, sink);
+    write_csv_header(t->averages, sink);
     for (uint32_t i = 0; i < t->count; i++) {
         row_view v;
-        look_at(t, t->order[i], &v);
-        put_csv_row(&v, sink);
+        read_row_view(t, t->order[i], &v);
+        write_csv_row(&v, sink);
     }
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_json_row(kb_json *j, const row_view *v)
+static void write_json_row(kb_json *j, const row_view *v)
 {
     char digits[32];
     kb_json_object_begin(j);
     kb_json_put_string(j, "name", v->row.name);
     if (v->a->options.group_by_overload)
         kb_json_put_string(j, "overload", v->row.overload);
-    kb_json_put_string(j, "device", kb_string(device_of(v)));
-    kb_json_put_string(j, "type", kb_string(type_of(v)));
-    for (size_t i = 0; i < KB_COUNT(numbers); i++)
-        if (is_there(v->a, &numbers[i])) {
-            kb_json_key_z(j, numbers[i].name);
+    kb_json_put_string(j, "device", kb_string(get_row_device(v)));
+    kb_json_put_string(j, "type", kb_string(get_row_type(v)));
+    for (size_t i = 0; i < KB_COUNT(table_numbers); i++)
+        if (has_number(v->a, &table_numbers[i])) {
+            kb_json_key_z(j, table_numbers[i].name);
             kb_json_raw(j, (kineto_string){
-                               digits, (size_t)(format_number(digits, v, &numbers[i]) - digits)});
+                               digits, (size_t)(format_table_number(digits, v, &table_numbers[i]) -
+                                                digits)});
         }
     if (v->a->options.group_by_shape)
         kb_json_put_string(j, "input_shapes", v->row.input_shapes);
@@ -222,16 +238,16 @@ static void put_json_row(kb_json *j, const row_view *v)
     kb_json_object_end(j);
 }
 
-void kp_table_write_json(const kp_table *t, kb_sink *sink)
+void ka_summary_table_write_json(const ka_summary_table *t, kb_sink *sink)
 {
     kb_json j;
     kb_json_init(&j, sink);
     kb_json_array_begin(&j);
     for (uint32_t i = 0; i < t->count; i++) {
         row_view v;
-        look_at(t, t->order[i], &v);
+        read_row_view(t, t->order[i], &v);
         kb_json_newline(&j);
-        put_json_row(&j, &v);
+        write_json_row(&j, &v);
     }
     kb_json_array_end(&j);
     kb_sink_write(sink, "\n", 1);

@@ -1,8 +1,9 @@
-/* The table as PyTorch prints it: the same columns, widths, units and footers. */
+/* The summary table as PyTorch prints it (torch/autograd/profiler_util.py): the same columns,
+ * widths, units and footers, so that programs which parse PyTorch's output can read ours. */
 #include "analyze/summary/summary.h"
 
-#define USUAL_WIDTH 12u
-#define SPACING     2u
+#define DEFAULT_WIDTH  12u
+#define COLUMN_SPACING 2u
 
 typedef enum column_kind {
     NAME,
@@ -24,93 +25,98 @@ typedef enum column_kind {
     SHAPES,
     SOURCE,
     FLOPS,
-    KINDS
+    COLUMN_KINDS
 } column_kind;
 
-typedef struct column {
+typedef struct table_column {
     column_kind kind;
     size_t width;
     char header[40];
-} column;
+} table_column;
 
-typedef struct writing {
-    const kp_table *t;
+/* The state while a table is written: what all rows have decides columns and widths. */
+typedef struct table_writer {
+    const ka_summary_table *t;
     kb_sink *sink;
-    column columns[KINDS];
+    table_column columns[COLUMN_KINDS];
     size_t count;
-    char device[16]; /* in capitals */
+    char device[16]; /* upper case, as in "CUDA total" */
     bool has_overloads, has_device_time, has_device_memory, has_shapes, has_stacks;
     size_t longest_name, longest_shapes, longest_frame; /* characters */
-    uint64_t least_flops;
-    int64_t self_cpu_ns, self_device_ns; /* of all rows: what shares are of */
-    kp_cell cell;
-} writing;
+    uint64_t smallest_flops; /* of rows that have any: it decides the unit; 0: none has */
+    int64_t self_cpu_ns, self_device_ns; /* sums over all rows: the base of percentages */
+    ka_text_cell cell;
+} table_writer;
 
-/* ---- what there is ----------------------------------------------------------------------------- */
+/* ---- measuring all rows ---------------------------------------------------------------------- */
 
-static void look_at_stack(writing *w, uint32_t index, uint32_t depth)
+static void measure_stack(table_writer *w, uint32_t index, uint32_t depth)
 {
     w->has_stacks |= depth > 0;
     for (uint32_t i = 0; i < depth; i++)
-        w->longest_frame =
-            KB_MAX(w->longest_frame, kp_columns(kineto_averages_frame(w->t->averages, index, i)));
+        w->longest_frame = KB_MAX(w->longest_frame,
+                                  ka_text_columns(kineto_averages_frame(w->t->averages, index, i)));
 }
 
-static void look_at(writing *w, uint32_t index)
+/* Collects the widths and totals of one row. As in PyTorch, device annotations do not count for the
+ * total: their kernels do. */
+static void measure_row(table_writer *w, uint32_t index)
 {
     kineto_average row;
     kineto_averages_get(w->t->averages, index, &row);
     bool is_device = row.flags & KINETO_FUNCTION_DEVICE;
     w->has_overloads |= row.overload.size > 0;
-    w->has_shapes |= row.input_shapes.size > 2; /* "[]" is none */
+    w->has_shapes |= row.input_shapes.size > 2; /* longer than "[]" */
     w->has_device_time |= row.self_device_time_total_ns > 0;
     w->has_device_memory |= row.self_device_memory_usage > 0;
-    w->longest_name = KB_MAX(w->longest_name, kp_columns(row.name));
-    w->longest_shapes = KB_MAX(w->longest_shapes, kp_columns(row.input_shapes));
-    look_at_stack(w, index, row.stack_depth);
-    if (row.flops && (!w->least_flops || row.flops < w->least_flops))
-        w->least_flops = row.flops;
-    w->self_cpu_ns = kp_sum(w->self_cpu_ns, row.self_cpu_time_total_ns);
+    w->longest_name = KB_MAX(w->longest_name, ka_text_columns(row.name));
+    w->longest_shapes = KB_MAX(w->longest_shapes, ka_text_columns(row.input_shapes));
+    measure_stack(w, index, row.stack_depth);
+    if (row.flops && (!w->smallest_flops || row.flops < w->smallest_flops))
+        w->smallest_flops = row.flops;
+    w->self_cpu_ns = ka_add_saturated(w->self_cpu_ns, row.self_cpu_time_total_ns);
     if (is_device ? !(row.flags & KINETO_FUNCTION_ANNOTATION)
                   : (row.flags & KINETO_FUNCTION_LEGACY) != 0)
-        w->self_device_ns = kp_sum(w->self_device_ns, row.self_device_time_total_ns);
+        w->self_device_ns = ka_add_saturated(w->self_device_ns, row.self_device_time_total_ns);
 }
 
-/* ---- columns ----------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
-static void add_column(writing *w, column_kind kind, size_t width, const char *before,
+static void add_column(table_writer *w, column_kind kind, size_t width, const char *before,
                        const char *device, const char *after)
 {
-    column *c = &w->columns[w->count++];
+    KB_ASSERT(w->count < COLUMN_KINDS);
+    table_column *c = &w->columns[w->count++];
     c->kind = kind;
     c->width = width;
     snprintf(c->header, sizeof c->header, "%s%s%s", before, device, after);
 }
 
-static void add_usual(writing *w, column_kind kind, const char *header)
+static void add_default_column(table_writer *w, column_kind kind, const char *header)
 {
-    add_column(w, kind, USUAL_WIDTH, header, "", "");
+    add_column(w, kind, DEFAULT_WIDTH, header, "", "");
 }
 
-static void add_device_times(writing *w)
+static void add_device_time_columns(table_writer *w)
 {
-    add_column(w, SELF_DEVICE, USUAL_WIDTH, "Self ", w->device, "");
-    add_column(w, SELF_DEVICE_SHARE, USUAL_WIDTH, "Self ", w->device, " %");
-    add_column(w, DEVICE, USUAL_WIDTH, "", w->device, " total");
-    add_column(w, DEVICE_AVERAGE, USUAL_WIDTH, "", w->device, " time avg");
+    add_column(w, SELF_DEVICE, DEFAULT_WIDTH, "Self ", w->device, "");
+    add_column(w, SELF_DEVICE_SHARE, DEFAULT_WIDTH, "Self ", w->device, " %");
+    add_column(w, DEVICE, DEFAULT_WIDTH, "", w->device, " total");
+    add_column(w, DEVICE_AVERAGE, DEFAULT_WIDTH, "", w->device, " time avg");
 }
 
-static void add_memory(writing *w)
+static void add_memory_columns(table_writer *w)
 {
-    add_usual(w, CPU_MEMORY, "CPU Mem");
-    add_usual(w, SELF_CPU_MEMORY, "Self CPU Mem");
+    add_default_column(w, CPU_MEMORY, "CPU Mem");
+    add_default_column(w, SELF_CPU_MEMORY, "Self CPU Mem");
     if (w->has_device_memory) {
-        add_column(w, DEVICE_MEMORY, USUAL_WIDTH, "", w->device, " Mem");
-        add_column(w, SELF_DEVICE_MEMORY, USUAL_WIDTH, "Self ", w->device, " Mem");
+        add_column(w, DEVICE_MEMORY, DEFAULT_WIDTH, "", w->device, " Mem");
+        add_column(w, SELF_DEVICE_MEMORY, DEFAULT_WIDTH, "Self ", w->device, " Mem");
     }
 }
 
-static void choose_columns(writing *w)
+/* The columns in PyTorch's order, as far as the rows have values for them. */
+static void choose_columns(table_writer *w)
 {
     const kineto_table_options *o = &w->t->options;
     size_t name_width = KB_MIN(w->longest_name + 4, (size_t)o->max_name_width);
@@ -119,30 +125,31 @@ static void choose_columns(writing *w)
     add_column(w, NAME, name_width, "Name", "", "");
     if (w->has_overloads)
         add_column(w, OVERLOAD, name_width, "Overload Name", "", "");
-    add_usual(w, SELF_CPU_SHARE, "Self CPU %");
-    add_usual(w, SELF_CPU, "Self CPU");
-    add_usual(w, CPU_SHARE, "CPU total %");
-    add_usual(w, CPU, "CPU total");
-    add_usual(w, CPU_AVERAGE, "CPU time avg");
+    add_default_column(w, SELF_CPU_SHARE, "Self CPU %");
+    add_default_column(w, SELF_CPU, "Self CPU");
+    add_default_column(w, CPU_SHARE, "CPU total %");
+    add_default_column(w, CPU, "CPU total");
+    add_default_column(w, CPU_AVERAGE, "CPU time avg");
     if (w->has_device_time)
-        add_device_times(w);
+        add_device_time_columns(w);
     if (memory)
-        add_memory(w);
-    add_usual(w, CALLS, "# of Calls");
+        add_memory_columns(w);
+    add_default_column(w, CALLS, "# of Calls");
     if (w->has_shapes)
         add_column(w, SHAPES, KB_MIN(w->longest_shapes + 4, (size_t)o->max_shapes_width),
                    "Input Shapes", "", "");
     if (w->has_stacks)
         add_column(w, SOURCE, KB_MIN(w->longest_frame + 4, (size_t)o->max_source_width),
                    "Source Location", "", "");
-    if (w->least_flops)
-        add_column(w, FLOPS, USUAL_WIDTH, "Total ",
-                   kp_flops_units[kp_flops_thousands(w->least_flops)], "");
+    if (w->smallest_flops)
+        add_column(w, FLOPS, DEFAULT_WIDTH, "Total ",
+                   ka_flops_units[ka_flops_thousands(w->smallest_flops)], "");
 }
 
-/* ---- lines ------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
-static void fill(writing *w, char c, size_t count)
+/* Writes a character `count` times. */
+static void write_repeated(table_writer *w, char c, size_t count)
 {
     while (count) {
         size_t some = KB_MIN(count, (size_t)4096);
@@ -152,193 +159,203 @@ static void fill(writing *w, char c, size_t count)
     }
 }
 
-/* The cell at hand, to the right but for source lines. */
-static void put_cell(writing *w, const column *c)
+/* Writes w->cell, aligned to the right; source locations are aligned to the left. */
+static void write_cell(table_writer *w, const table_column *c)
 {
     size_t pad = c->width > w->cell.columns ? c->width - w->cell.columns : 0;
     bool left = c->kind == SOURCE;
-    fill(w, ' ', left ? 0 : pad);
+    write_repeated(w, ' ', left ? 0 : pad);
     kb_sink_write(w->sink, w->cell.text.data, w->cell.text.count);
-    fill(w, ' ', (left ? pad : 0) + SPACING);
+    write_repeated(w, ' ', (left ? pad : 0) + COLUMN_SPACING);
 }
 
-static void put_rule(writing *w)
+static void write_table_rule(table_writer *w)
 {
     for (size_t i = 0; i < w->count; i++) {
-        fill(w, '-', w->columns[i].width);
-        fill(w, ' ', SPACING);
+        write_repeated(w, '-', w->columns[i].width);
+        write_repeated(w, ' ', COLUMN_SPACING);
     }
     kb_sink_write_z(w->sink, "\n");
 }
 
-static void put_heading(writing *w)
+static void write_table_heading(table_writer *w)
 {
     const kineto_table_options *o = &w->t->options;
     size_t length = 0;
     for (size_t i = 0; i < w->count; i++)
-        length += w->columns[i].width + (i ? SPACING : 0);
+        length += w->columns[i].width + (i ? COLUMN_SPACING : 0);
     if (o->header) {
-        fill(w, '=', length);
+        write_repeated(w, '=', length);
         kb_sink_write_z(w->sink, "\n");
         kb_sink_write_z(w->sink, o->header);
         kb_sink_write_z(w->sink, "\n");
     }
     if (o->top_level_events_only) {
-        fill(w, '=', length);
+        write_repeated(w, '=', length);
         kb_sink_write_z(w->sink, "\nThis report only display top-level ops statistics\n");
     }
-    put_rule(w);
+    write_table_rule(w);
     for (size_t i = 0; i < w->count; i++) {
-        kp_cell_set(&w->cell, kb_string(w->columns[i].header));
-        put_cell(w, &w->columns[i]);
+        ka_text_cell_set(&w->cell, kb_string(w->columns[i].header));
+        write_cell(w, &w->columns[i]);
     }
     kb_sink_write_z(w->sink, "\n");
-    put_rule(w);
+    write_table_rule(w);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-static void set_number(writing *w, kb_text text) { kp_cell_set(&w->cell, kb_string(text.s)); }
-
-static void set_name(writing *w, kineto_string name)
+static void set_number_cell(table_writer *w, kb_text text)
 {
-    size_t most = w->t->options.max_name_width, front = most > 3 ? most - 3 : 0;
-    kp_cell_set(&w->cell, name);
+    ka_text_cell_set(&w->cell, kb_string(text.s));
+}
+
+/* Cuts long names to three characters less than the limit and appends dots, as PyTorch does. */
+static void set_name_cell(table_writer *w, kineto_string name)
+{
+    size_t limit = w->t->options.max_name_width, front = limit > 3 ? limit - 3 : 0;
+    ka_text_cell_set(&w->cell, name);
     if (w->cell.columns >= front) {
-        kp_cell_keep_front(&w->cell, front);
-        kp_cell_add(&w->cell, "...", 3, 3);
+        ka_text_cell_keep_front(&w->cell, front);
+        ka_text_cell_append(&w->cell, "...", 3, 3);
     }
 }
 
-/* The end of a path says more than its beginning. */
-static void set_source(writing *w, const column *c, kineto_string frame)
+/* Long source locations lose their beginning: the end of a path is more specific. */
+static void set_source_cell(table_writer *w, const table_column *c, kineto_string frame)
 {
-    kp_cell_set(&w->cell, frame);
+    ka_text_cell_set(&w->cell, frame);
     if (w->cell.columns <= c->width)
         return;
     bool dots = c->width > 3;
-    kp_cell_keep_back(&w->cell, dots ? c->width - 3 : c->width);
+    ka_text_cell_keep_back(&w->cell, dots ? c->width - 3 : c->width);
     for (int i = 0; dots && i < 3; i++)
-        kp_cell_add(&w->cell, ".", 1, 1);
-    if (dots && !w->cell.no_memory) { /* from the end to the front */
+        ka_text_cell_append(&w->cell, ".", 1, 1);
+    if (dots && !w->cell.no_memory) { /* move the appended dots to the front */
         memmove(w->cell.text.data + 3, w->cell.text.data, w->cell.text.count - 3);
         memcpy(w->cell.text.data, "...", 3);
     }
 }
 
-static void set_time(writing *w, double us)
+static void set_time_cell(table_writer *w, double us)
 {
-    set_number(w, kp_time_text(us, w->t->options.time_unit));
+    set_number_cell(w, ka_time_text(us, w->t->options.time_unit));
 }
 
-static void set_share(writing *w, int64_t part_ns, int64_t whole_ns)
+static void set_share_cell(table_writer *w, int64_t part_ns, int64_t whole_ns)
 {
-    set_number(w, kp_share_text((double)part_ns / 1e3, (double)whole_ns / 1e3));
+    set_number_cell(w, ka_share_text((double)part_ns / 1e3, (double)whole_ns / 1e3));
 }
 
-static void set_count(writing *w, uint64_t count)
+static void set_count_cell(table_writer *w, uint64_t count)
 {
     kb_text text;
     snprintf(text.s, sizeof text.s, "%llu", (unsigned long long)count);
-    set_number(w, text);
+    set_number_cell(w, text);
 }
 
-static void set_time_column(writing *w, column_kind kind, const kineto_average *row)
+/* Times and their shares of the totals. */
+static void set_time_column(table_writer *w, column_kind kind, const kineto_average *row)
 {
-    static const kp_metric metrics[KINDS] = {
-        [SELF_CPU] = KP_SELF_CPU_TIME_TOTAL, [CPU] = KP_CPU_TIME_TOTAL,
-        [CPU_AVERAGE] = KP_CPU_TIME,         [SELF_DEVICE] = KP_SELF_DEVICE_TIME_TOTAL,
-        [DEVICE] = KP_DEVICE_TIME_TOTAL,     [DEVICE_AVERAGE] = KP_DEVICE_TIME};
+    static const ka_metric metrics[COLUMN_KINDS] = {
+        [SELF_CPU] = KA_METRIC_SELF_CPU_TIME_TOTAL,
+        [CPU] = KA_METRIC_CPU_TIME_TOTAL,
+        [CPU_AVERAGE] = KA_METRIC_CPU_TIME,
+        [SELF_DEVICE] = KA_METRIC_SELF_DEVICE_TIME_TOTAL,
+        [DEVICE] = KA_METRIC_DEVICE_TIME_TOTAL,
+        [DEVICE_AVERAGE] = KA_METRIC_DEVICE_TIME};
     if (kind == SELF_CPU_SHARE)
-        set_share(w, row->self_cpu_time_total_ns, w->self_cpu_ns);
+        set_share_cell(w, row->self_cpu_time_total_ns, w->self_cpu_ns);
     else if (kind == CPU_SHARE && row->flags & KINETO_FUNCTION_ASYNC)
-        kp_cell_set(&w->cell, kb_string("0")); /* it is no part of the whole */
+        ka_text_cell_set(&w->cell, kb_string("0")); /* not part of the total */
     else if (kind == CPU_SHARE)
-        set_share(w, row->cpu_time_total_ns, w->self_cpu_ns);
+        set_share_cell(w, row->cpu_time_total_ns, w->self_cpu_ns);
     else if (kind == SELF_DEVICE_SHARE)
-        set_share(w, row->self_device_time_total_ns, w->self_device_ns);
+        set_share_cell(w, row->self_device_time_total_ns, w->self_device_ns);
     else
-        set_time(w, kp_metric_of(row, metrics[kind]));
+        set_time_cell(w, ka_metric_value(row, metrics[kind]));
 }
 
-static void set_cell(writing *w, const column *c, const kineto_average *row, uint32_t index)
+static void set_column_cell(table_writer *w, const table_column *c, const kineto_average *row,
+                            uint32_t index)
 {
     switch (c->kind) {
     case NAME:
-        set_name(w, row->name);
+        set_name_cell(w, row->name);
         break;
     case OVERLOAD:
-        set_name(w, row->overload);
+        set_name_cell(w, row->overload);
         break;
     case CPU_MEMORY:
-        set_number(w, kp_memory_text(row->cpu_memory_usage));
+        set_number_cell(w, ka_memory_text(row->cpu_memory_usage));
         break;
     case SELF_CPU_MEMORY:
-        set_number(w, kp_memory_text(row->self_cpu_memory_usage));
+        set_number_cell(w, ka_memory_text(row->self_cpu_memory_usage));
         break;
     case DEVICE_MEMORY:
-        set_number(w, kp_memory_text(row->device_memory_usage));
+        set_number_cell(w, ka_memory_text(row->device_memory_usage));
         break;
     case SELF_DEVICE_MEMORY:
-        set_number(w, kp_memory_text(row->self_device_memory_usage));
+        set_number_cell(w, ka_memory_text(row->self_device_memory_usage));
         break;
     case CALLS:
-        set_count(w, row->count);
+        set_count_cell(w, row->count);
         break;
     case SHAPES:
-        kp_cell_set(&w->cell, row->input_shapes);
-        kp_cell_keep_front(&w->cell, c->width);
+        ka_text_cell_set(&w->cell, row->input_shapes);
+        ka_text_cell_keep_front(&w->cell, c->width);
         break;
     case SOURCE:
-        set_source(w, c, kineto_averages_frame(w->t->averages, index, 0));
+        set_source_cell(w, c, kineto_averages_frame(w->t->averages, index, 0));
         break;
     case FLOPS:
-        set_number(w, kp_flops_text(row->flops, kp_flops_thousands(w->least_flops)));
+        set_number_cell(w, ka_flops_text(row->flops, ka_flops_thousands(w->smallest_flops)));
         break;
     default:
         set_time_column(w, c->kind, row);
     }
 }
 
-/* Further frames have lines of their own, and an empty one behind them. */
-static void put_frames(writing *w, uint32_t index, uint32_t depth)
+/* The outer frames have rows of their own, followed by an empty one. */
+static void write_frame_rows(table_writer *w, uint32_t index, uint32_t depth)
 {
     for (uint32_t frame = 1; frame <= KB_MAX(depth, 1u); frame++) {
         for (size_t i = 0; i < w->count; i++) {
-            kp_cell_set(&w->cell, kb_string(""));
+            ka_text_cell_set(&w->cell, kb_string(""));
             if (w->columns[i].kind == SOURCE)
-                set_source(w, &w->columns[i], kineto_averages_frame(w->t->averages, index, frame));
-            put_cell(w, &w->columns[i]);
+                set_source_cell(w, &w->columns[i],
+                                kineto_averages_frame(w->t->averages, index, frame));
+            write_cell(w, &w->columns[i]);
         }
         kb_sink_write_z(w->sink, "\n");
     }
 }
 
-static void put_row(writing *w, uint32_t index)
+static void write_table_row(table_writer *w, uint32_t index)
 {
     kineto_average row;
     kineto_averages_get(w->t->averages, index, &row);
     for (size_t i = 0; i < w->count; i++) {
-        set_cell(w, &w->columns[i], &row, index);
-        put_cell(w, &w->columns[i]);
+        set_column_cell(w, &w->columns[i], &row, index);
+        write_cell(w, &w->columns[i]);
     }
     kb_sink_write_z(w->sink, "\n");
     if (w->has_stacks)
-        put_frames(w, index, row.stack_depth);
+        write_frame_rows(w, index, row.stack_depth);
 }
 
-static void put_footer(writing *w, const char *device, int64_t ns)
+static void write_table_footer(table_writer *w, const char *device, int64_t ns)
 {
     kb_sink_write_z(w->sink, "Self ");
     kb_sink_write_z(w->sink, device);
     kb_sink_write_z(w->sink, " time total: ");
-    kb_sink_write_z(w->sink, kp_time_text((double)ns / 1e3, w->t->options.time_unit).s);
+    kb_sink_write_z(w->sink, ka_time_text((double)ns / 1e3, w->t->options.time_unit).s);
     kb_sink_write_z(w->sink, "\n");
 }
 
-bool kp_table_write_text(const kp_table *t, kb_sink *sink)
+bool ka_summary_table_write_text(const ka_summary_table *t, kb_sink *sink)
 {
-    writing w = {.t = t, .sink = sink};
+    table_writer w = {.t = t, .sink = sink};
     uint32_t count = kineto_averages_count(t->averages);
     if (!count)
         return true;
@@ -346,15 +363,15 @@ bool kp_table_write_text(const kp_table *t, kb_sink *sink)
     for (size_t i = 0; device[i] && i < sizeof w.device - 1; i++)
         w.device[i] = (char)(device[i] >= 'a' && device[i] <= 'z' ? device[i] - 32 : device[i]);
     for (uint32_t i = 0; i < count; i++)
-        look_at(&w, i);
+        measure_row(&w, i);
     choose_columns(&w);
-    put_heading(&w);
+    write_table_heading(&w);
     for (uint32_t i = 0; i < t->count; i++)
-        put_row(&w, t->order[i]);
-    put_rule(&w);
-    put_footer(&w, "CPU", w.self_cpu_ns);
+        write_table_row(&w, t->order[i]);
+    write_table_rule(&w);
+    write_table_footer(&w, "CPU", w.self_cpu_ns);
     if (w.has_device_time)
-        put_footer(&w, w.device, w.self_device_ns);
+        write_table_footer(&w, w.device, w.self_device_ns);
     bool ok = !w.cell.no_memory;
     kb_vec_free(&w.cell.text);
     return ok;

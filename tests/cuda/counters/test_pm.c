@@ -298,7 +298,7 @@ static void what_cannot_be_sampled_is_explained(void **state)
     refused(host, SM, "no device 0");
     cuda_new(1);
     host->set_room = 0;
-    refused(host, SM, "no room");
+    refused(host, SM, "no space");
     host->builder.unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, emit);
     refused(host, SM, "too old");
 }
@@ -309,7 +309,7 @@ static void too_many_metrics_are_refused(void **state)
     char names[512] = "";
     for (int i = 0; i <= KINETO_PLUGIN_MAX_SERIES; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "m%d,", i);
-    refused(host_new(), names, "64 metrics are the most");
+    refused(host_new(), names, "use at most 64");
 }
 
 static void a_cupti_without_pm_sampling_is_told_from_one_with(void **state)
@@ -393,7 +393,7 @@ static void what_is_refused_later_stands_in_the_ledger(void **state)
     cuda.result = 3;
     start(host, SM);
     stop();
-    assert_non_null(strstr(host_line_of("no PM sampling")->detail, "did not start CUDA"));
+    assert_non_null(strstr(host_line_of("no PM sampling")->detail, "did not initialise CUDA"));
     for (int call = 0; call < FAKE_PM_CALLS; call++) {
         if (!is_of_start(call))
             continue;

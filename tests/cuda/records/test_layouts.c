@@ -237,7 +237,7 @@ static void other_records_are_where_we_take_them_to_be(void **state)
 #define LENGTH(kind, version, type)                                                                \
     do {                                                                                           \
         assert_int_equal(cp_record_bytes(CP_KIND_##kind, version), sizeof(type));                  \
-        assert_true(sizeof(type) <= CP_RECORD_MOST_BYTES);                                         \
+        assert_true(sizeof(type) <= CP_RECORD_MAX_BYTES);                                         \
     } while (0)
 
 static void kernels_are_as_long_as_their_version_says(void **state)

@@ -95,7 +95,7 @@ static void work_whose_call_never_comes_is_delivered_after_some_buffers(void **s
     }
     assert_int_equal(host->count, 1);
     cp_decoder_finish(&d);
-    assert_int_equal(host_line("activities whose operator was not told in time"), 1);
+    assert_int_equal(host_line("activities whose operator was reported too late"), 1);
     end();
 }
 
@@ -112,7 +112,7 @@ static void what_waits_at_the_end_is_delivered(void **state)
     assert_int_equal(host->count, 300);
     for (uint32_t i = 0; i < 300; i++)
         assert_int_equal(host->list[i].a.event.eventId, i + 1);
-    assert_int_equal(host_line("activities whose operator was not told in time"), 300);
+    assert_int_equal(host_line("activities whose operator was reported too late"), 300);
     end();
 }
 
