@@ -153,8 +153,6 @@ void ka_rules_free(ka_rules *rules);
 /* ---- classes.c ---- */
 /** By the activity's kind (kineto_kind), then by its name. */
 ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name);
-/** What HolisticTraceAnalysis takes a name for, mistakes included. */
-ka_type ka_type_hta(kineto_string name);
 
 /** The word for a number; "unknown" if it is out of range. Static storage. */
 const char *ka_type_name(uint32_t type);

@@ -1,8 +1,42 @@
 /* The critical path as HTA has it: its nodes, its edges in the order in which it makes them (of
  * equal ways the first one wins), and its weights. */
+#include "analyze/compat/compat.h"
+#include "analyze/compat/order.h"
+
 #include "analyze/critical/critical.h"
 
-#include "analyze/dataset/order.h"
+/* Classes and types of edges, in the order of ka_hta_path_classes and ka_hta_edge_types. */
+enum {
+    HTA_CLASS_NONE = KA_PATH_CLASS_COUNT,
+    HTA_CLASS_CPU,
+    HTA_CLASS_COMPUTE,
+    HTA_CLASS_COMMUNICATION,
+    HTA_CLASS_GAP,
+    HTA_CLASS_LAUNCH,
+    HTA_CLASS_END
+};
+enum {
+    HTA_EDGE_OPERATOR = KA_EDGE_TYPE_COUNT,
+    HTA_EDGE_DEPENDENCY,
+    HTA_EDGE_LAUNCH,
+    HTA_EDGE_GAP,
+    HTA_EDGE_SYNC,
+    HTA_EDGE_END
+};
+const char *const ka_hta_path_classes[] = {"",
+                                           "cpu_bound",
+                                           "gpu_compute_bound",
+                                           "gpu_communication_bound",
+                                           "gpu_kernel_kernel_overhead",
+                                           "gpu_kernel_launch_overhead"};
+const char *const ka_hta_edge_types[] = {"OPERATOR_KERNEL", "DEPENDENCY", "KERNEL_LAUNCH_DELAY",
+                                         "KERNEL_KERNEL_DELAY", "SYNC_DEPENDENCY"};
+_Static_assert(KA_PATH_CLASS_COUNT + KA_HTA_PATH_CLASS_COUNT == HTA_CLASS_END &&
+                   KB_COUNT(ka_hta_path_classes) == KA_HTA_PATH_CLASS_COUNT,
+               "a name for each class");
+_Static_assert(KA_EDGE_TYPE_COUNT + KA_HTA_EDGE_TYPE_COUNT == HTA_EDGE_END &&
+                   KB_COUNT(ka_hta_edge_types) == KA_HTA_EDGE_TYPE_COUNT,
+               "a name for each type");
 
 #define MOST_GAP_NS INT64_C(1500000) /* further apart, work did not wait for the one before */
 
@@ -12,6 +46,7 @@ typedef struct hta {
     uint8_t *names;                           /* by name: bits, below */
     uint8_t *is_in;                           /* by slice: in the window */
     int64_t *queue_at_launch, *queue_at_work; /* by slice, by work; INT64_MIN: none */
+    uint32_t *work_end;                       /* by work: its last node; KA_NONE */
     uint32_t *parent;                         /* by slice, as HTA nests; KA_NONE */
     uint32_t *last_work;                      /* by slice */
     uint32_t *last_of;                        /* by stream: node its last work ended at */
@@ -136,7 +171,7 @@ static void make_nodes(hta *h)
         else if (!n->is_end)
             p->work_start[n->index] = i;
         else
-            p->work_end[n->index] = i;
+            h->work_end[n->index] = i;
     }
 }
 
@@ -144,18 +179,18 @@ static void make_nodes(hta *h)
 
 static uint8_t class_of(const hta *h, const ka_edge *e)
 {
-    if (e->type == KA_EDGE_HTA_GAP)
-        return KA_PATH_HTA_GAP;
-    if (e->type == KA_EDGE_HTA_LAUNCH)
-        return KA_PATH_HTA_LAUNCH;
-    if (e->type != KA_EDGE_HTA_OPERATOR)
-        return KA_PATH_HTA_NONE;
+    if (e->type == HTA_EDGE_GAP)
+        return HTA_CLASS_GAP;
+    if (e->type == HTA_EDGE_LAUNCH)
+        return HTA_CLASS_LAUNCH;
+    if (e->type != HTA_EDGE_OPERATOR)
+        return HTA_CLASS_NONE;
     if (e->of != KA_OF_WORK)
-        return KA_PATH_HTA_CPU;
+        return HTA_CLASS_CPU;
     return kb_string_holds(ka_name(h->s, h->s->work[e->owner].name), "ncclKernel") ||
                    kb_string_holds(ka_name(h->s, h->s->work[e->owner].name), "ncclDevKernel")
-               ? KA_PATH_HTA_COMMUNICATION
-               : KA_PATH_HTA_COMPUTE;
+               ? HTA_CLASS_COMMUNICATION
+               : HTA_CLASS_COMPUTE;
 }
 
 /* Whose time the edge is: of what it is inside of. */
@@ -164,7 +199,7 @@ static void attribute(const hta *h, ka_edge *e, uint32_t parent)
     const ka_node *src = &h->p->nodes.data[e->src], *dst = &h->p->nodes.data[e->dst];
     e->of = src->of;
     e->owner = src->index;
-    if (e->type != KA_EDGE_HTA_OPERATOR || !src->is_end)
+    if (e->type != HTA_EDGE_OPERATOR || !src->is_end)
         return;
     if (dst->is_end) {
         e->of = dst->of;
@@ -182,9 +217,9 @@ static void put(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uin
         return;
     const ka_node *nodes = h->p->nodes.data;
     ka_edge e = {.src = src, .dst = dst, .type = type, .owner = KA_NONE};
-    if (type != KA_EDGE_HTA_DEPENDENCY && type != KA_EDGE_HTA_SYNC && !zero)
+    if (type != HTA_EDGE_DEPENDENCY && type != HTA_EDGE_SYNC && !zero)
         e.ns = kb_length_ns(nodes[src].ns, nodes[dst].ns);
-    if (type == KA_EDGE_HTA_OPERATOR || type == KA_EDGE_HTA_GAP)
+    if (type == HTA_EDGE_OPERATOR || type == HTA_EDGE_GAP)
         attribute(h, &e, parent);
     e.class = class_of(h, &e);
     bool created = false;
@@ -219,10 +254,10 @@ static void link_locks(hta *h)
         while (nodes[i].is_end && started.count) {
             uint32_t from = started.data[--started.count];
             bool own = nodes[from].index == nodes[i].index;
-            put(h, from, i, own ? KA_EDGE_HTA_OPERATOR : KA_EDGE_HTA_DEPENDENCY, false, KA_NONE);
+            put(h, from, i, own ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false, KA_NONE);
         }
         if (nodes[i].is_end && last != KA_NONE && nodes[last].is_end)
-            put(h, last, i, KA_EDGE_HTA_DEPENDENCY, false, KA_NONE);
+            put(h, last, i, HTA_EDGE_DEPENDENCY, false, KA_NONE);
         last = i;
     }
     kb_vec_free(&started);
@@ -321,7 +356,7 @@ static void enter(hta *h, threads *t, uint32_t slice)
     if (node == KA_NONE)
         return;
     if (t->last != KA_NONE && !share_lock(h, t->last, node))
-        put(h, t->last, node, t->depth ? KA_EDGE_HTA_OPERATOR : KA_EDGE_HTA_DEPENDENCY, false,
+        put(h, t->last, node, t->depth ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false,
             t->last_parent);
     t->last = node;
     t->last_parent = h->parent[slice];
@@ -336,7 +371,7 @@ static void leave(hta *h, threads *t)
     if (node == KA_NONE)
         return;
     if (t->last != KA_NONE && !share_lock(h, t->last, node))
-        put(h, t->last, node, KA_EDGE_HTA_OPERATOR, name_is(h, slice, NAME_BLOCKING),
+        put(h, t->last, node, HTA_EDGE_OPERATOR, name_is(h, slice, NAME_BLOCKING),
             t->last_parent);
     t->last = node;
     t->last_parent = h->parent[slice];
@@ -388,7 +423,7 @@ static void link_threads(hta *h)
 
 /* ---- work in queues --------------------------------------------------------------------------------------- */
 
-static void collect_changes(hta *h, ka_queue_changes *list)
+static void collect_changes(hta *h, ka_hta_queue_changes *list)
 {
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
         const ka_work *w = &h->s->work[i];
@@ -396,20 +431,20 @@ static void collect_changes(hta *h, ka_queue_changes *list)
             continue;
         const ka_slice *c = &h->s->slices[w->call];
         h->no_memory |=
-            !kb_vec_push(list, (ka_queue_change){c->row, c->start_ns, w->call, w->stream, 1}) ||
-            !kb_vec_push(list, (ka_queue_change){w->row, w->start_ns, i, w->stream, -1});
+            !kb_vec_push(list, (ka_hta_queue_change){c->row, c->start_ns, w->call, w->stream, 1}) ||
+            !kb_vec_push(list, (ka_hta_queue_change){w->row, w->start_ns, i, w->stream, -1});
     }
 }
 
 /* `index` of a change is a slice if it makes the queue longer, else work. */
 static void count_queues(hta *h)
 {
-    ka_queue_changes list = {0};
+    ka_hta_queue_changes list = {0};
     collect_changes(h, &list);
     int64_t *length = calloc((size_t)h->s->stream_count + 1, sizeof *length);
-    h->no_memory |= !length || !ka_order_queue_as_hta(&list);
+    h->no_memory |= !length || !ka_hta_order_queue(&list);
     for (size_t i = 0; !h->no_memory && i < list.count; i++) {
-        const ka_queue_change *c = &list.data[i];
+        const ka_hta_queue_change *c = &list.data[i];
         length[c->stream] += c->by;
         (c->by > 0 ? h->queue_at_launch : h->queue_at_work)[c->index] = length[c->stream];
     }
@@ -468,10 +503,10 @@ static void link_waiting(hta *h, const ka_sync_call *c)
 {
     uint32_t end = h->p->end_of[c->call];
     if (c->source != KA_NONE)
-        put(h, h->p->work_end[c->source], end, KA_EDGE_HTA_SYNC, true, KA_NONE);
+        put(h, h->work_end[c->source], end, HTA_EDGE_SYNC, true, KA_NONE);
     for (size_t k = 0; c->source == KA_NONE && k < h->streams.count; k++)
         if (c->stream == KA_NONE || c->stream == h->streams.data[k])
-            put(h, h->last_of[h->streams.data[k]], end, KA_EDGE_HTA_SYNC, true, KA_NONE);
+            put(h, h->last_of[h->streams.data[k]], end, HTA_EDGE_SYNC, true, KA_NONE);
 }
 
 /* A row that says that the host waited. */
@@ -500,25 +535,25 @@ static uint32_t waited_for(const hta *h, uint32_t work)
     }
     if (!low || h->syncs.waits.data[low - 1].work != work)
         return KA_NONE;
-    return h->p->work_end[h->syncs.waits.data[low - 1].source];
+    return h->work_end[h->syncs.waits.data[low - 1].source];
 }
 
 static void link_work(hta *h, uint32_t work)
 {
     const ka_work *w = &h->s->work[work];
     const ka_node *nodes = h->p->nodes.data;
-    uint32_t start = h->p->work_start[work], end = h->p->work_end[work], wait = waited_for(h, work),
+    uint32_t start = h->p->work_start[work], end = h->work_end[work], wait = waited_for(h, work),
              last = h->last_of[w->stream];
     int64_t launch = h->s->slices[w->call].start_ns;
-    put(h, start, end, KA_EDGE_HTA_OPERATOR, false, KA_NONE);
-    put(h, wait, start, KA_EDGE_HTA_SYNC, true, KA_NONE);
+    put(h, start, end, HTA_EDGE_OPERATOR, false, KA_NONE);
+    put(h, wait, start, HTA_EDGE_SYNC, true, KA_NONE);
     if (h->queue_at_launch[w->call] == 1 && h->queue_at_work[work] == 0 &&
         (last == KA_NONE || nodes[last].ns < launch) &&
         (wait == KA_NONE || nodes[wait].ns < launch))
-        put(h, h->p->start_of[w->call], start, KA_EDGE_HTA_LAUNCH, false, KA_NONE);
+        put(h, h->p->start_of[w->call], start, HTA_EDGE_LAUNCH, false, KA_NONE);
     else if (last != KA_NONE && (wait == KA_NONE || nodes[wait].ns < nodes[last].ns) &&
              kb_length_ns(nodes[last].ns, nodes[start].ns) < MOST_GAP_NS)
-        put(h, last, start, KA_EDGE_HTA_GAP, false, KA_NONE);
+        put(h, last, start, HTA_EDGE_GAP, false, KA_NONE);
     if (last == KA_NONE)
         h->no_memory |= !kb_vec_push(&h->streams, w->stream);
     h->last_of[w->stream] = end;
@@ -534,7 +569,7 @@ static void link_devices(hta *h)
     for (size_t i = 0; !h->no_memory && i < rows.count; i++)
         ns[i] = rows.data[i].sort_ns;
     if (!h->no_memory)
-        ka_order_as_hta(ns, order, rows.count);
+        ka_order_numpy(ns, order, rows.count);
     for (size_t i = 0; !h->no_memory && i < rows.count; i++) {
         const device_row *r = &rows.data[order[i]];
         if (r->work == KA_NONE || h->s->work[r->work].kind == KINETO_KIND_CUDA_SYNC)
@@ -594,14 +629,16 @@ static bool create(hta *h)
     h->is_in = calloc(slices, 1);
     h->queue_at_launch = calloc(slices, sizeof *h->queue_at_launch);
     h->queue_at_work = calloc(work, sizeof *h->queue_at_work);
+    h->work_end = malloc(work * sizeof *h->work_end);
     h->parent = calloc(slices, sizeof *h->parent);
     h->last_of = malloc(streams * sizeof *h->last_of);
     h->last_work = malloc(slices * sizeof *h->last_work);
-    if (!h->names || !h->is_in || !h->queue_at_launch || !h->queue_at_work || !h->parent ||
+    if (!h->names || !h->is_in || !h->queue_at_launch || !h->queue_at_work || !h->work_end || !h->parent ||
         !h->last_of || !h->last_work || !ka_path_reserve(h->p))
         return false;
     memset(h->last_work, 0xff, slices * sizeof *h->last_work);
     memset(h->last_of, 0xff, streams * sizeof *h->last_of);
+    memset(h->work_end, 0xff, work * sizeof *h->work_end);
     for (size_t i = 0; i < work; i++)
         h->queue_at_work[i] = -1;
     for (size_t i = 0; i < slices; i++)
@@ -615,6 +652,7 @@ static void release(hta *h)
     free(h->is_in);
     free(h->queue_at_launch);
     free(h->queue_at_work);
+    free(h->work_end);
     free(h->parent);
     free(h->last_of);
     free(h->last_work);
@@ -624,7 +662,7 @@ static void release(hta *h)
     ka_syncs_free(&h->syncs);
 }
 
-kineto_status ka_path_hta(ka_path *p, kineto_error *err)
+kineto_status ka_hta_build_path(ka_path *p, kineto_error *err)
 {
     hta h = {.p = p, .s = p->s};
     h.no_memory = !create(&h);

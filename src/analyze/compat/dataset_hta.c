@@ -4,7 +4,7 @@
  * source gave them one), all others as the host's (even a device's annotations). Work is tied to
  * the last host range with its correlation id. What the host began before the last of several steps
  * stays, and the work with its ids. */
-#include "analyze/dataset/dataset.h"
+#include "analyze/compat/compat.h"
 
 #include "trace/transform/select.h"
 
@@ -407,20 +407,6 @@ static void add_work(filling *f, uint32_t rows)
     kb_vec_free(&list);
 }
 
-static void give_types(filling *f)
-{
-    size_t names = (size_t)kineto_trace_string_count(f->t) + 1;
-    uint8_t *types = calloc(names, 1);
-    f->no_memory |= !types;
-    for (size_t i = 0; types && i < f->m->work.count; i++) {
-        ka_work *w = &f->m->work.data[i];
-        if (!types[w->name])
-            types[w->name] = (uint8_t)(1 + ka_type_hta(kineto_trace_string(f->t, w->name)));
-        w->type = types[w->name] - 1;
-    }
-    free(types);
-}
-
 /* ---- all of it ------------------------------------------------------------------------------------------- */
 
 static kineto_status fill(filling *f, uint32_t rows, kineto_error *err)
@@ -435,17 +421,14 @@ static kineto_status fill(filling *f, uint32_t rows, kineto_error *err)
     choose(f, rows);
     add_slices(f);
     add_work(f, rows);
-    give_types(f);
     f->s->min_ts_ns = f->least_ns;
     return KINETO_OK;
 }
 
-kineto_status ka_dataset_fill_hta(ka_dataset *s, const kineto_analyze_options *options,
-                                const ka_rules *rules, kineto_error *err)
+kineto_status ka_hta_fill_dataset(ka_dataset *s, kineto_error *err)
 {
     uint32_t rows = (uint32_t)kineto_trace_count(s->trace);
-    filling f = {.s = s, .m = s->memory, .t = s->trace, .options = options};
-    (void)rules; /* names have HTA's types */
+    filling f = {.s = s, .m = s->memory, .t = s->trace, .options = s->options};
     f.ranges = malloc(((size_t)rows + 1) * sizeof *f.ranges);
     f.index = malloc(((size_t)rows + 1) * sizeof *f.index);
     f.no_memory = !f.ranges || !f.index || !kt_prepare(s->trace, true, false);

@@ -1,5 +1,7 @@
 /* The comparison that HolisticTraceAnalysis makes (TraceDiff): names of the first step of both
  * traces, how often and how long, in whole microseconds. */
+#include "analyze/compat/compat.h"
+
 #include "analyze/diff/diff.h"
 
 typedef struct sums {
@@ -134,7 +136,7 @@ static void put_sums(ka_table *t, const sums *s)
                                             : "unchanged"));
 }
 
-kineto_status ka_diff_hta(const kineto_trace *before, const kineto_trace *after,
+kineto_status ka_hta_compare_traces(const kineto_trace *before, const kineto_trace *after,
                           const kineto_diff_options *options, kineto_analysis *facts,
                           kineto_error *err)
 {

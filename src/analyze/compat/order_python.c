@@ -5,7 +5,7 @@
  * compared and when. Hence the same steps here: runs, prolonged by binary insertion, are merged in
  * the order of powersort; a merge looks further and further ahead where one side wins again and
  * again. */
-#include "analyze/dataset/order.h"
+#include "analyze/compat/order.h"
 
 #define MOST_RUN 64 /* lists from here on are cut into runs of half of it or more */
 #define OFTEN    7  /* so many wins in a row, and it pays to look ahead */

@@ -62,9 +62,9 @@ bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, 
 {
     *name = "";
     *ns = 0;
-    if (index >= KA_PATH_CLASS_COUNT)
+    if (index >= ka_path_class_count(&cp->path))
         return false;
-    *name = ka_path_class_name(index);
+    *name = ka_path_class_name(&cp->path, index);
     for (size_t i = 0; i < cp->path.edges.count; i++)
         if (cp->path.edges.data[i].on_path && cp->path.edges.data[i].class == index)
             *ns = ka_add_ns(*ns, cp->path.edges.data[i].ns);
@@ -124,8 +124,8 @@ bool kineto_critical_path_edge(const kineto_critical_path *cp, uint32_t index,
     const ka_edge *e = &cp->path.edges.data[index];
     *out = (kineto_critical_edge){.from = e->src,
                                   .to = e->dst,
-                                  .type = ka_edge_type_name(e->type),
-                                  .class_name = ka_path_class_name(e->class),
+                                  .type = ka_edge_type_name(&cp->path, e->type),
+                                  .class_name = ka_path_class_name(&cp->path, e->class),
                                   .ns = e->ns,
                                   .row = row_of(&cp->path, e->of, e->owner),
                                   .on_path = e->on_path};

@@ -2,24 +2,40 @@
  * from the edges. */
 #include "analyze/critical/critical.h"
 
-const char *ka_path_class_name(uint32_t class)
+/* Names of `own` numbers, then of those that definitions add. */
+static const char *name_of_number(const char *const *own, uint32_t own_count,
+                                  const char *const *added, uint32_t added_count, uint32_t number)
+{
+    if (number < own_count)
+        return own[number];
+    return number - own_count < added_count ? added[number - own_count] : "";
+}
+
+uint32_t ka_path_class_count(const ka_path *path)
+{
+    return KA_PATH_CLASS_COUNT + path->s->definitions->path_class_count;
+}
+
+const char *ka_path_class_name(const ka_path *path, uint32_t class)
 {
     static const char *const names[] = {
 #define X(name, word) word,
         KA_PATH_CLASSES(X)
 #undef X
     };
-    return class < KB_COUNT(names) ? names[class] : "";
+    const ka_definitions *d = path->s->definitions;
+    return name_of_number(names, KB_COUNT(names), d->path_classes, d->path_class_count, class);
 }
 
-const char *ka_edge_type_name(uint32_t type)
+const char *ka_edge_type_name(const ka_path *path, uint32_t type)
 {
     static const char *const names[] = {
 #define X(name, word) word,
         KA_EDGE_TYPES(X)
 #undef X
     };
-    return type < KB_COUNT(names) ? names[type] : "";
+    const ka_definitions *d = path->s->definitions;
+    return name_of_number(names, KB_COUNT(names), d->edge_types, d->edge_type_count, type);
 }
 
 /* ---- nodes of the host -------------------------------------------------------------------------------- */
@@ -318,10 +334,8 @@ bool ka_path_reserve(ka_path *p)
     p->start_of = malloc((slices + 1) * sizeof *p->start_of);
     p->end_of = malloc((slices + 1) * sizeof *p->end_of);
     p->work_start = malloc((work + 1) * sizeof *p->work_start);
-    p->work_end = malloc((work + 1) * sizeof *p->work_end);
-    if (!p->start_of || !p->end_of || !p->work_start || !p->work_end)
+    if (!p->start_of || !p->end_of || !p->work_start)
         return false;
-    memset(p->work_end, 0xff, (work + 1) * sizeof *p->work_end);
     memset(p->start_of, 0xff, (slices + 1) * sizeof *p->start_of);
     memset(p->end_of, 0xff, (slices + 1) * sizeof *p->end_of);
     memset(p->work_start, 0xff, (work + 1) * sizeof *p->work_start);
@@ -472,7 +486,7 @@ static void rename_edges(ka_path *p, const ordering *o)
 /* What is not explained comes when it came. */
 static bool add_starts(ka_path *p)
 {
-    if (p->s->hta)
+    if (p->s->definitions->leave_unexplained)
         return !p->no_memory;
     uint8_t *explained = calloc(p->nodes.count + 1, 1);
     if (!explained)
@@ -564,7 +578,8 @@ static uint32_t edge_that_counts(const ka_path *p, uint32_t node)
         const ka_edge *a = &p->edges.data[e], *b = &p->edges.data[best];
         int64_t at = ka_add_ns(p->time[a->src], KB_MAX(a->ns, 0)),
                 then = ka_add_ns(p->time[b->src], KB_MAX(b->ns, 0));
-        if (at > then || (at == then && !p->s->hta && p->time[a->src] > p->time[b->src]))
+        if (at > then || (at == then && !p->s->definitions->first_of_equal_paths &&
+                          p->time[a->src] > p->time[b->src]))
             best = e;
     }
     return best;
@@ -586,7 +601,8 @@ static uint32_t find_last(const ka_path *p)
     uint32_t last = 0;
     for (uint32_t i = 0; i < p->nodes.count; i++)
         if (p->nodes.data[i].may_be_last &&
-            (p->time[i] > p->time[last] || (p->time[i] == p->time[last] && !p->s->hta)))
+            (p->time[i] > p->time[last] ||
+             (p->time[i] == p->time[last] && !p->s->definitions->first_of_equal_paths)))
             last = i;
     return last;
 }
@@ -621,8 +637,7 @@ kineto_status ka_path_finish(ka_path *p, kineto_error *err)
     free(p->start_of);
     free(p->end_of);
     free(p->work_start);
-    free(p->work_end);
-    p->start_of = p->end_of = p->work_start = p->work_end = NULL;
+    p->start_of = p->end_of = p->work_start = NULL;
     bool ok = !p->no_memory && add_starts(p) && ordering_create(&o, p->nodes.count, p->edges.count);
     if (ok) {
         find_order(p, &o);

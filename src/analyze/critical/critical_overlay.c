@@ -36,10 +36,10 @@ static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_
         name = kt_copy_string(&o->copy, s->slices[e->owner].name);
         row = s->slices[e->owner].row;
     } else {
-        name = kt_string(o->b, kb_string(ka_path_class_name(e->class)));
+        name = kt_string(o->b, kb_string(ka_path_class_name(o->p, e->class)));
     }
-    kt_args_put_string(o->b, o->class_key, kb_string(ka_path_class_name(e->class)));
-    kt_args_put_string(o->b, o->type_key, kb_string(ka_edge_type_name(e->type)));
+    kt_args_put_string(o->b, o->class_key, kb_string(ka_path_class_name(o->p, e->class)));
+    kt_args_put_string(o->b, o->type_key, kb_string(ka_edge_type_name(o->p, e->type)));
     if (row != KINETO_NO_ROW)
         kt_args_put_uint(o->b, o->row_key, row);
     kt_args_put_uint(o->b, o->count_key, edges);

@@ -8,7 +8,7 @@ static int compare_instances(const void *left, const void *right, void *context)
     const ka_dataset *s = context;
     const ka_slice *slices = s->slices;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    if (slices[a].start_ns != slices[b].start_ns && !s->hta)
+    if (slices[a].start_ns != slices[b].start_ns && !s->definitions->instances_in_file_order)
         return slices[a].start_ns < slices[b].start_ns ? -1 : 1;
     return slices[a].row < slices[b].row ? -1 : slices[a].row > slices[b].row;
 }
@@ -97,8 +97,8 @@ kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, 
     kineto_status status = find_window(s, window, p, err);
     if (status)
         return status;
-    if (s->hta)
-        return ka_path_hta(p, err);
+    if (s->definitions->build_path)
+        return s->definitions->build_path(p, err);
     ka_path_add_nodes(p);
     if (!p->no_memory && p->nodes.count < 2)
         return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has nothing that could be on a path");
@@ -122,7 +122,6 @@ void ka_path_free(ka_path *p)
     free(p->start_of);
     free(p->end_of);
     free(p->work_start);
-    free(p->work_end);
     *p = (ka_path){0};
 }
 
@@ -130,8 +129,9 @@ void ka_path_free(ka_path *p)
 
 static void put_summary(const ka_path *p, ka_table *t)
 {
-    int64_t sums[KA_PATH_CLASS_COUNT] = {0}, all = 0;
-    bool seen[KA_PATH_CLASS_COUNT] = {0};
+    int64_t sums[KA_MAX_PATH_CLASSES] = {0}, all = 0;
+    bool seen[KA_MAX_PATH_CLASSES] = {0};
+    KB_ASSERT(ka_path_class_count(p) <= KA_MAX_PATH_CLASSES);
     for (size_t i = 0; i < p->edges.count; i++) {
         const ka_edge *e = &p->edges.data[i];
         if (!e->on_path)
@@ -140,9 +140,9 @@ static void put_summary(const ka_path *p, ka_table *t)
         all = ka_add_ns(all, e->ns);
         seen[e->class] = true;
     }
-    for (uint32_t i = 0; i < KA_PATH_CLASS_COUNT; i++)
-        if (sums[i] || (seen[i] && p->s->hta)) {
-            ka_put_text(t, kb_string(ka_path_class_name(i)));
+    for (uint32_t i = 0; i < ka_path_class_count(p); i++)
+        if (sums[i] || (seen[i] && p->s->definitions->rows_without_time)) {
+            ka_put_text(t, kb_string(ka_path_class_name(p, i)));
             ka_put_ns(t, sums[i]);
             ka_put_number(t, ka_percent((double)sums[i], (double)all));
         }
@@ -165,7 +165,7 @@ static void put_edges(const ka_path *p, ka_table *t)
         const ka_edge *e = &p->edges.data[i];
         ka_put_int(t, moment(p, e->src));
         ka_put_int(t, moment(p, e->dst));
-        ka_put_text(t, kb_string(ka_edge_type_name(e->type)));
+        ka_put_text(t, kb_string(ka_edge_type_name(p, e->type)));
         ka_put_ns(t, e->ns);
         ka_put_int(t, e->on_path);
     }
@@ -221,7 +221,7 @@ static bool put_operators(const ka_path *p, ka_table *t)
         const owner_sum *sum = &sums.data[i];
         ka_put_int(t, p->s->rank);
         ka_put_text(t, ka_name(p->s, sum->name));
-        ka_put_text(t, kb_string(ka_path_class_name(sum->class)));
+        ka_put_text(t, kb_string(ka_path_class_name(p, sum->class)));
         ka_put_int(t, (int64_t)sum->count);
         ka_put_ns(t, sum->on_path_ns);
         ka_put_ns(t, sum->total_ns);

@@ -2,7 +2,8 @@
  * of another one, or the host for a stream, an event or all. */
 #include "analyze/critical/critical.h"
 
-/* With HTA's definitions these rows are among the work: so many of them are looked past. */
+/* Rows of kind cuda_sync may be among the work of a stream; at most this many are skipped to find other
+ * work. */
 #define MOST_SYNCS 64u
 
 typedef struct sync_row {
@@ -112,7 +113,7 @@ static uint32_t source_of(const finding *f, const sync_row *r)
 {
     uint32_t stream = r->wait_on < 0 ? KA_NONE : stream_of(f->s, r->device, r->wait_on),
              record = r->record ? found(&f->records, r->record) : KA_NONE;
-    if (stream == KA_NONE || (f->s->hta && record == KA_NONE))
+    if (stream == KA_NONE || (f->s->definitions->events_need_record && record == KA_NONE))
         return KA_NONE;
     return ka_launched_before(f->s, stream,
                               record != KA_NONE ? f->s->slices[record].start_ns : r->start_ns);

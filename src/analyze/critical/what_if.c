@@ -80,8 +80,8 @@ static void scale_slices(factors *f, const kineto_what_if_scale *scale)
 
 static kineto_status scale_class(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
 {
-    for (uint32_t i = 0; i < KA_PATH_HTA_NONE; i++)
-        if (strcmp(ka_path_class_name(i), scale->pattern) == 0) {
+    for (uint32_t i = 0; i < KA_PATH_CLASS_COUNT; i++)
+        if (strcmp(ka_path_class_name(f->p, i), scale->pattern) == 0) {
             f->classes[i] *= scale->factor;
             return KINETO_OK;
         }
@@ -199,9 +199,9 @@ kineto_status ka_what_if(const ka_path *p, const kineto_what_if_scale *scales, s
                          kineto_what_if_result *result, kineto_error *err)
 {
     factors f = {0};
-    if (p->s->hta)
+    if (p->s->definitions->build_path)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "what-if needs exact definitions: HTA's path has no room for it");
+                       "what-if is not supported with these definitions; use the exact ones");
     kineto_what_if_result r = {.size = result->size};
     bool ok = factors_create(&f, p);
     kineto_status status = ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");

@@ -11,7 +11,6 @@ typedef struct filling {
     ka_dataset_memory *m;
     const kineto_trace *t;
     const kineto_analyze_options *options;
-    const ka_rules *rules;
     uint32_t *index_of_row; /* of work or slices; KA_NONE */
     uint32_t *own_steps;    /* indexes of steps by (process, start) … */
     uint32_t *first_own;    /* … and by process: where its own begin */
@@ -469,7 +468,7 @@ static kineto_status choose(filling *f, kineto_error *err)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
-static kineto_status fill_exact(filling *f, kineto_error *err)
+static kineto_status fill_from_tracks(filling *f, kineto_error *err)
 {
     size_t rows = (size_t)kineto_trace_count(f->t);
     f->index_of_row = kb_array(rows + 1, sizeof *f->index_of_row);
@@ -490,6 +489,12 @@ static kineto_status fill_exact(filling *f, kineto_error *err)
     if (!status && f->no_memory)
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     return status;
+}
+
+kineto_status ka_dataset_fill(ka_dataset *s, kineto_error *err)
+{
+    filling f = {.s = s, .m = s->memory, .t = s->trace, .options = s->options};
+    return fill_from_tracks(&f, err);
 }
 
 static bool is_operator_or_call(const ka_slice *slice)
@@ -529,21 +534,29 @@ static void close_slices(ka_dataset_memory *m)
     }
 }
 
+/* Sets class_of of the work's name; returns the type of all work of that name. */
+static ka_type classify_name(const ka_dataset *s, ka_dataset_memory *m, const ka_rules *rules,
+                             const ka_work *w)
+{
+    kineto_string name = ka_name(s, w->name);
+    ka_class class = ka_classify(rules, w->kind, name);
+    m->class_of[w->name] = class;
+    return s->definitions->type_of_work ? s->definitions->type_of_work(name) : (ka_type)class.type;
+}
+
 static bool classify(ka_dataset *s, ka_dataset_memory *m, const ka_rules *rules)
 {
     size_t names = (size_t)kineto_trace_string_count(s->trace) + 1;
-    uint8_t *done = calloc(names, 1);
+    uint8_t *types = calloc(names, 1);
     m->class_of = calloc(names, sizeof *m->class_of);
-    for (size_t i = 0; done && m->class_of && i < m->work.count; i++) {
+    for (size_t i = 0; types && m->class_of && i < m->work.count; i++) {
         ka_work *w = &m->work.data[i];
-        if (!done[w->name])
-            m->class_of[w->name] = ka_classify(rules, w->kind, ka_name(s, w->name));
-        done[w->name] = 1;
-        if (!s->hta)
-            w->type = m->class_of[w->name].type;
+        if (!types[w->name])
+            types[w->name] = (uint8_t)(1 + classify_name(s, m, rules, w));
+        w->type = types[w->name] - 1;
     }
-    bool ok = done && m->class_of;
-    free(done);
+    bool ok = types && m->class_of;
+    free(types);
     return ok;
 }
 
@@ -655,16 +668,16 @@ kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analyze_
                               const ka_rules *rules, ka_dataset *s, kineto_error *err)
 {
     *s = (ka_dataset){
-        .trace = trace, .options = options, .hta = options->definitions == KINETO_DEFINITIONS_HTA};
+        .trace = trace, .options = options, .definitions = ka_definitions_of(options->definitions)};
     s->memory = calloc(1, sizeof *s->memory);
     if (!s->memory)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     pthread_mutex_init(&s->memory->lock, NULL);
     s->rank = rank_of(trace, options);
-    filling f = {.s = s, .m = s->memory, .t = trace, .options = options, .rules = rules};
-    if (!kt_step_list_make(trace, options->step_pattern, !s->hta, &s->memory->step_rows))
+    if (!kt_step_list_make(trace, options->step_pattern, !s->definitions->plain_step_names,
+                           &s->memory->step_rows))
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    kineto_status status = s->hta ? ka_dataset_fill_hta(s, options, rules, err) : fill_exact(&f, err);
+    kineto_status status = s->definitions->fill_dataset(s, err);
     if (status)
         return status;
     close_slices(s->memory);

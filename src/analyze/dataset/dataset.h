@@ -7,6 +7,7 @@
 #define KA_DATASET_H
 
 #include "analyze/classes/classes.h"
+#include "analyze/dataset/definitions.h"
 #include "analyze/tables/table.h"
 #include "trace/transform/steps.h"
 #include "trace/trace.h"
@@ -68,7 +69,7 @@ typedef struct ka_step {
 typedef struct ka_dataset {
     const kineto_trace *trace;
     const kineto_analyze_options *options; /* all of them are set */
-    bool hta;
+    const ka_definitions *definitions;
     int32_t rank;
     int64_t start_ns, end_ns; /* of all that is in it */
     const ka_work *work;
@@ -139,7 +140,7 @@ static inline double ka_percent(double part, double whole)
     return whole ? 100 * part / whole : 0;
 }
 
-/* ---- for those that fill a dataset: dataset.c, dataset_hta.c ---- */
+/* ---- for functions that fill a dataset (ka_definitions.fill_dataset) ---- */
 typedef struct ka_dataset_memory {
     KB_VEC(ka_work) work;
     KB_VEC(ka_slice) slices;
@@ -160,6 +161,8 @@ bool ka_dataset_put_work(ka_dataset_memory *m, const kineto_trace *trace, ka_wor
 bool ka_dataset_put_slice(ka_dataset_memory *m, const kineto_trace *trace, ka_slice s);
 /** For qsort, of ka_step: by start and slice. */
 int ka_compare_steps(const void *left, const void *right);
+/** ka_definitions.fill_dataset of the exact definitions. */
+kineto_status ka_dataset_fill(ka_dataset *s, kineto_error *err);
 /* ---- streams.c ---- */
 /** Is the stream among those that were asked for? */
 bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);
@@ -167,11 +170,6 @@ bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);
  *  may be NULL: all. False: out of memory. */
 bool ka_streams_missing(const kineto_trace *t, const char *streams, int64_t rank, char *text,
                         size_t size);
-/* ---- dataset_hta.c ---- */
-/** Fills steps, slices, threads (without first_work, work_count), work, streams of the memory. */
-kineto_status ka_dataset_fill_hta(ka_dataset *s, const kineto_analyze_options *options,
-                                const ka_rules *rules, kineto_error *err);
-
 /* ---- spans.c: sets of moments ---- */
 typedef struct ka_span {
     int64_t start_ns, end_ns;

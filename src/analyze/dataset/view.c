@@ -21,11 +21,6 @@ uint32_t ka_view_parts(kineto_analysis *a)
     return parts;
 }
 
-static bool fill(ka_view *v, uint32_t parts)
-{
-    return v->dataset->hta ? ka_view_fill_plugin(v) : ka_view_fill_exact(v, parts);
-}
-
 /* Operators that only memory or modules need are made when those find that there is something. */
 static bool make(const ka_dataset *s, uint32_t parts)
 {
@@ -39,8 +34,8 @@ static bool make(const ka_dataset *s, uint32_t parts)
     fresh->inputs = m->view ? m->view->inputs : ka_inputs_create(s->view_parts);
     fresh->before = m->view; /* others may be looking at it */
     m->view = fresh;
-    m->view_parts |= s->hta ? UINT32_MAX : parts | s->view_parts;
-    return fresh->inputs && fill(fresh, m->view_parts);
+    m->view_parts |= s->definitions->fills_whole_view ? UINT32_MAX : parts | s->view_parts;
+    return fresh->inputs && s->definitions->fill_view(fresh, m->view_parts);
 }
 
 kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *v, kineto_error *err)
@@ -113,95 +108,6 @@ bool ka_is_dataloader(kineto_string name)
 }
 
 /* ---- tensor cores ------------------------------------------------------------------------------------ */
-
-/* "AddmmBackward0", also as the engine calls it. */
-static bool is_known_backward(kineto_string op)
-{
-    static const char frame[] = "autograd::engine::evaluate_function: ";
-    static const char *const names[] = {"AddmmBackward",
-                                        "AddmvBackward",
-                                        "AddrBackward",
-                                        "AddbmmBackward",
-                                        "BaddbmmBackward",
-                                        "BmmBackward",
-                                        "MmBackward",
-                                        "MvBackward",
-                                        "PreluBackward",
-                                        "CudnnConvolutionBackward",
-                                        "CudnnConvolutionTransposeBackward"};
-    if (kb_string_begins(op, frame))
-        op = (kineto_string){op.data + sizeof frame - 1, op.size - sizeof frame + 1};
-    while (op.size && op.data[op.size - 1] >= '0' && op.data[op.size - 1] <= '9')
-        op.size--;
-    return kb_string_is_one_of(op, names, KB_COUNT(names));
-}
-
-bool ka_plugin_eligible(kineto_string op)
-{
-    static const char *const names[] = {"aten::_convolution",
-                                        "aten::conv1d",
-                                        "aten::conv2d",
-                                        "aten::conv3d",
-                                        "aten::conv_tbc",
-                                        "aten::conv_transpose1d",
-                                        "aten::conv_transpose2d",
-                                        "aten::conv_transpose3d",
-                                        "aten::convolution",
-                                        "aten::cudnn_convolution",
-                                        "aten::cudnn_convolution_transpose",
-                                        "aten::prelu",
-                                        "aten::addmm",
-                                        "aten::addmv",
-                                        "aten::addr",
-                                        "aten::matmul",
-                                        "aten::mm",
-                                        "aten::mv",
-                                        "aten::linear",
-                                        "aten::addbmm",
-                                        "aten::baddbmm",
-                                        "aten::bmm",
-                                        "aten::chain_matmul",
-                                        "aten::linalg_multi_dot",
-                                        "aten::_thnn_fused_lstm_cell",
-                                        "aten::_thnn_fused_gru_cell",
-                                        "aten::lstm_cell",
-                                        "aten::gru_cell",
-                                        "aten::rnn_tanh_cell",
-                                        "aten::rnn_relu_cell",
-                                        "aten::cudnn_convolution_backward",
-                                        "aten::cudnn_convolution_backward_input",
-                                        "aten::cudnn_convolution_backward_weight",
-                                        "aten::cudnn_convolution_transpose_backward",
-                                        "aten::cudnn_convolution_transpose_backward_input",
-                                        "aten::cudnn_convolution_transpose_backward_weight"};
-    return kb_string_is_one_of(op, names, KB_COUNT(names)) || is_known_backward(op);
-}
-
-bool ka_plugin_tensor(kineto_string kernel)
-{
-    static const char *const parts[] = {"h884",
-                                        "s884",
-                                        "h1688",
-                                        "s1688",
-                                        "hmma",
-                                        "i8816",
-                                        "16816",
-                                        "dgrad_1x1_stride_2x2",
-                                        "first_layer_wgrad_kernel",
-                                        "conv1x1",
-                                        "conv2d_c1_k1",
-                                        "direct_group",
-                                        "xmma_implicit_gemm",
-                                        "xmma_sparse_conv",
-                                        "xmma_warp_specialized_implicit_gemm",
-                                        "xmma_gemm",
-                                        "xmma_sparse_gemm",
-                                        "c1688"};
-    for (size_t i = 0; i < KB_COUNT(parts); i++)
-        if (kb_string_holds(kernel, parts[i]))
-            return true;
-    return false;
-}
 
 /* "autograd::engine::evaluate_function: AddmmBackward0" → "AddmmBackward0"; "aten::mm.out" → "mm".
  */

@@ -43,7 +43,7 @@ typedef struct ka_done {
     int64_t device; /* -1: not known */
     uint8_t kind;   /* kineto_kind */
     bool tensor;
-    bool at_root; /* plug-in: of a thread, but of no operator */
+    bool unlisted; /* tables of kernels by operator leave it out */
 } ka_done;
 
 /** A piece of communication, as ranks compare it. */
@@ -118,9 +118,8 @@ kb_text ka_window_name(const ka_view *v, const ka_window *w);
  * is set, too. */
 void ka_ops_add_up(ka_op_list *ops);
 
-/* ---- for ka_view_get: view_exact.c, view_plugin.c ---- */
-bool ka_view_fill_exact(ka_view *v, uint32_t parts);
-bool ka_view_fill_plugin(ka_view *v);
+/** view_exact.c: ka_definitions.fill_view of the exact definitions. */
+bool ka_view_fill(ka_view *v, uint32_t parts);
 
 /* ---- inputs of operators (view_inputs.c) ---- */
 /** What calls with the same name, inputs and stack have in common, as bytes: the name's string id,
@@ -159,9 +158,6 @@ static inline kineto_string ka_call_shapes(const ka_inputs *in, uint32_t call)
 static inline char ka_small(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 /** A wait for the next batch: "enumerate(DataLoader)#….__next__". */
 bool ka_is_dataloader(kineto_string name);
-/** An operator that the plug-in says may use tensor cores; kernels that it says do. */
-bool ka_plugin_eligible(kineto_string op);
-bool ka_plugin_tensor(kineto_string kernel);
 /** Operators that multiply matrices, convolve, attend or are recurrent, whatever their library. */
 bool ka_is_eligible(kineto_string op);
 
@@ -198,7 +194,7 @@ uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *ke
 uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys, int64_t *out);
 bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t *out);
 /** Bytes of tensors, by their sizes and types: those of "Input Dims" and "Input type". */
-int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin);
+int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool with_scalars);
 /** Bytes that a kernel says it sent: "In msg nelems" and "dtype". -1: it does not say. */
 int64_t ka_message_bytes(const kineto_trace *t, kineto_row row);
 #endif

@@ -444,7 +444,7 @@ static int64_t elements(kineto_string list)
 const ka_keys ka_dims_and_types = {
     2, {'I', 'I', 'I', 'I'}, {KA_KEY("Input Dims"), KA_KEY("Input type")}};
 
-int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
+int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool with_scalars)
 {
     kineto_string texts[2], list, type;
     ka_arg_texts(t, row, &ka_dims_and_types, texts);
@@ -452,7 +452,7 @@ int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
     int64_t sum = 0;
     while (kt_items_next(&lists, &list) && kt_items_next(&types, &type)) {
         int64_t bytes = ka_dtype_of(type).bytes;
-        if (bytes && (as_plugin || kt_item_at(list, 0).size))
+        if (bytes && (with_scalars || kt_item_at(list, 0).size))
             sum = ka_add_ns(sum, times(elements(list), bytes));
     }
     return sum;

@@ -405,7 +405,7 @@ static void make_parts(making *m)
     sort_communication(m);
 }
 
-bool ka_view_fill_exact(ka_view *v, uint32_t parts)
+bool ka_view_fill(ka_view *v, uint32_t parts)
 {
     const ka_dataset *s = v->dataset;
     size_t works = (size_t)s->work_count + 1,

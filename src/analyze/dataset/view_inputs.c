@@ -191,7 +191,8 @@ static void read_row(reading *r, kineto_row row, uint32_t name)
                  texts);
     r->has_dims |= texts[DIMS].size > 0;
     kineto_string shapes = r->has_dims ? texts[DIMS] : texts[OLD_DIMS]; /* none has both */
-    uint32_t stack = r->calls && !r->s->hta ? stack_of(r, row, texts[STACK]) : 0;
+    bool with_stack = r->calls && !r->s->definitions->calls_of_shown_operators;
+    uint32_t stack = with_stack ? stack_of(r, row, texts[STACK]) : 0;
     uint32_t call = find_call(r, name, stack, shapes);
     if (r->calls)
         r->in->call_of[row] = call;
@@ -221,8 +222,9 @@ static void mark_slices(reading *r)
     }
 }
 
-/* The plug-in's operators are rows that it chose itself; it knows no FLOPs. */
-static void read_plugin_calls(reading *r, const ka_op_list *ops)
+/* Calls of the operators that the tree shows, which may be other rows than those of kind cpu_op. FLOPs are
+ * counted of the latter, in a pass of their own. */
+static void read_shown_calls(reading *r, const ka_op_list *ops)
 {
     bool flops = r->flops;
     for (uint32_t i = 0; i < ops->count; i++)
@@ -296,8 +298,8 @@ static void fill(ka_inputs *in, const ka_view *v)
                  .flops = in->parts & KA_VIEW_FLOPS,
                  .last_python = KINETO_NO_ROW};
     in->no_memory |= !make_room(&r);
-    if (!in->no_memory && r.calls && r.s->hta)
-        read_plugin_calls(&r, &v->ops);
+    if (!in->no_memory && r.calls && r.s->definitions->calls_of_shown_operators)
+        read_shown_calls(&r, &v->ops);
     if (!in->no_memory && (r.calls || r.flops)) {
         mark_slices(&r);
         read_rows(&r);

@@ -3,18 +3,36 @@
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static kineto_status create_facts(bool hta, bool findings, kineto_analysis **out, kineto_error *err)
+/* Does some set of definitions fill this table alone? */
+static bool has_own_definitions(ka_table_id table)
+{
+    for (uint32_t i = 0; i < ka_definitions_count; i++)
+        if (ka_definitions_of(i)->diff_table == table)
+            return true;
+    return false;
+}
+
+static bool is_wanted(uint32_t definitions, ka_table_id table, bool findings)
+{
+    const ka_definitions *d = ka_definitions_of(definitions);
+    if (d->compare_traces)
+        return table == d->diff_table;
+    return ka_table_flags(table) & KA_DIFF && !has_own_definitions(table) &&
+           (findings || table != KA_TABLE_diff_findings);
+}
+
+static kineto_status create_facts(uint32_t definitions, bool findings, kineto_analysis **out,
+                                  kineto_error *err)
 {
     kineto_status status = ka_facts_create(out, err);
     for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
-        bool its = hta == (i == KA_TABLE_diff_hta) && (findings || i != KA_TABLE_diff_findings);
-        if (!(ka_table_flags((ka_table_id)i) & KA_DIFF) || !its)
+        if (!is_wanted(definitions, (ka_table_id)i, findings))
             continue;
         (*out)->tables[i].wanted = (*out)->tables[i].shown = true;
         (*out)->shown[(*out)->shown_count++] = (uint8_t)i;
     }
     if (!status)
-        (*out)->definitions = hta ? KINETO_DEFINITIONS_HTA : KINETO_DEFINITIONS_EXACT;
+        (*out)->definitions = definitions;
     return status;
 }
 
@@ -132,12 +150,12 @@ kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
     kineto_status status = read_options(options, &o, &how, err);
     if (status)
         return status;
-    bool hta = how.definitions == KINETO_DEFINITIONS_HTA;
+    const ka_definitions *d = ka_definitions_of(how.definitions);
     kineto_analysis *facts = NULL;
-    status = create_facts(hta, o.findings, &facts, err);
+    status = create_facts(how.definitions, o.findings, &facts, err);
     if (!status)
-        status = hta ? ka_diff_hta(before, after, &o, facts, err)
-                     : compare_exact(before, after, &o, facts, err);
+        status = d->compare_traces ? d->compare_traces(before, after, &o, facts, err)
+                                   : compare_exact(before, after, &o, facts, err);
     if (!status && !has_memory(facts))
         status = kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of two traces");
     if (status) {

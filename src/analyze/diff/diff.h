@@ -128,7 +128,7 @@ bool ka_side_take_samples(ka_side *side);
 /* ---- diff_match.c ---- */
 bool ka_match_sides(ka_side *before, ka_side *after);
 
-/* ---- diff_tables.c, diff_summary.c, diff_hta.c ---- */
+/* ---- diff_tables.c, diff_summary.c ---- */
 typedef struct ka_diff {
     ka_side before, after;
     ka_chance chance;
@@ -143,9 +143,6 @@ bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kinet
 /** The largest number of a column first, whatever its sign; not known last. False: out of memory.
  */
 bool ka_diff_sort(ka_table *t, uint32_t column);
-kineto_status ka_diff_hta(const kineto_trace *before, const kineto_trace *after,
-                          const kineto_diff_options *options, kineto_analysis *facts,
-                          kineto_error *err);
 /** The eight cells of an estimate; a number or none where it is NAN. */
 void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us);
 void ka_put_known(ka_table *t, double value);

@@ -83,7 +83,7 @@ static void use_kernel(use *u, const ka_view *v, const ka_kernel *k)
 {
     const ka_done *d = k->done;
     int64_t start = KB_MAX(d->start_ns, u->start_ns), end = KB_MIN(d->end_ns, u->end_ns);
-    if (!v->dataset->hta || d->op != KA_NONE) {
+    if (!v->dataset->definitions->shares_of_operators_only || d->op != KA_NONE) {
         u->attached_ns = ka_add_ns(u->attached_ns, kb_length_ns(d->start_ns, d->end_ns));
         if (d->tensor)
             u->tensor_ns = ka_add_ns(u->tensor_ns, kb_length_ns(d->start_ns, d->end_ns));

@@ -48,8 +48,8 @@ static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operato
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];
         uint32_t op = k->done->op == KA_NONE ? KA_NONE : v->ops.data[k->done->op].name;
-        if (by_operator && v->dataset->hta && op == KA_NONE && !k->done->at_root)
-            continue; /* the plug-in does not have these */
+        if (by_operator && k->done->unlisted)
+            continue;
         group *to = by_operator ? find(g, k->done->name, op, k->launch)
                                 : find(g, k->done->name, KA_NONE, 0);
         if (!to)
@@ -122,7 +122,7 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
     bool ok = collect(v, kernels, true, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
         const group *of = &g.list.data[i];
-        kineto_string op = kb_string(v->dataset->hta ? "CallTreeRoot" : "");
+        kineto_string op = kb_string(v->dataset->definitions->no_operator_name);
         if (of->op != KA_NONE)
             op = ka_name(v->dataset, of->op);
         ka_put_int(t, v->dataset->rank);
@@ -130,7 +130,7 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
         ka_put_text(t, op);
         put_launch(t, kb_intern_get(&kernels->launches, of->launch));
         ka_put_int(t, of->tensor);
-        ka_put_int(t, v->dataset->hta ? ka_plugin_eligible(op) : ka_is_eligible(op));
+        ka_put_int(t, v->dataset->definitions->is_eligible(op));
         put_times(t, kernels, of);
     }
     groups_free(&g);

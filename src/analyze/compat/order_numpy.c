@@ -3,7 +3,7 @@
  * HTA sorts by time alone, with a sort that is not stable; running sums depend on how ties came
  * out. Hence the same steps here: quicksort by the median of three, insertion sort below 17 places,
  * heapsort where partitions are too uneven. */
-#include "analyze/dataset/order.h"
+#include "analyze/compat/order.h"
 
 typedef struct sorting {
     const int64_t *ns;
@@ -90,7 +90,7 @@ typedef struct part {
 } part;
 #define MOST_PARTS 128 /* the larger part waits: each is less than half of the one before */
 
-void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count)
+void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
 {
     part parts[MOST_PARTS];
     size_t waiting = 0;
@@ -125,29 +125,29 @@ void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count)
 
 static int compare_changes(const void *left, const void *right)
 {
-    const ka_queue_change *a = left, *b = right;
+    const ka_hta_queue_change *a = left, *b = right;
     if (a->by != b->by)
         return a->by > b->by ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-bool ka_order_queue_as_hta(ka_queue_changes *changes)
+bool ka_hta_order_queue(ka_hta_queue_changes *changes)
 {
     size_t count = changes->count;
     int64_t *ns = calloc(count + 1, sizeof *ns);
     uint32_t *order = calloc(count + 1, sizeof *order);
-    ka_queue_changes sorted = {0};
+    ka_hta_queue_changes sorted = {0};
     bool ok = ns && order && kb_vec_reserve(&sorted, count + 1);
     if (ok && count)
         qsort(changes->data, count, sizeof *changes->data, compare_changes);
     for (size_t i = 0; ok && i < count; i++)
         ns[i] = changes->data[i].ns;
     if (ok)
-        ka_order_as_hta(ns, order, count);
+        ka_order_numpy(ns, order, count);
     for (size_t i = 0; ok && i < count; i++)
         sorted.data[sorted.count++] = changes->data[order[i]];
     if (ok) {
-        ka_queue_changes before = *changes;
+        ka_hta_queue_changes before = *changes;
         *changes = sorted;
         sorted = before;
     }
@@ -155,16 +155,4 @@ bool ka_order_queue_as_hta(ka_queue_changes *changes)
     free(ns);
     free(order);
     return ok;
-}
-
-bool ka_hta_counts_launch(kineto_string name)
-{
-    static const char *const names[] = {
-        "cudaLaunchKernel",    "cudaLaunchKernelExC",
-        "cuLaunchKernel",      "cuLaunchKernelEx",
-        "cudaMemcpyAsync",     "cudaMemsetAsync",
-        "hipLaunchKernel",     "hipExtModuleLaunchKernel",
-        "hipMemcpyAsync",      "hipMemsetAsync",
-        "hipMemcpyWithStream", "runFunction - job_prep_and_submit_for_execution"};
-    return kb_string_is_one_of(name, names, KB_COUNT(names));
 }

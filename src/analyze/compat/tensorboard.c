@@ -5,7 +5,7 @@
  * with its correlation id; of operators that only call one of the same name the inner one's calls
  * count; ranges that overlap others of their thread are left out; calls of drivers are not known.
  * Steps end with the device, and the last ones are left out if they launched little. */
-#include "analyze/dataset/view.h"
+#include "analyze/compat/compat.h"
 
 #include "trace/transform/steps.h"
 
@@ -396,30 +396,51 @@ static void give_times(reading *r, const uint32_t *moved)
     ka_ops_add_up(ops);
 }
 
-static void put_done(reading *r, const uint32_t *moved)
+static uint8_t kind_of_sort(uint8_t sort)
 {
-    for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
-        const event *e = &r->events.data[i];
-        const event *call =
-            is_device(e->sort) && e->link != KA_NONE ? &r->events.data[e->link] : NULL;
-        uint32_t op = call && call->link != KA_NONE ? r->events.data[call->link].order : KA_NONE;
-        ka_done d = {.start_ns = e->start_ns,
-                     .end_ns = e->end_ns,
-                     .row = e->row,
-                     .name = e->name,
-                     .op = op == KA_NONE ? KA_NONE : moved[op],
-                     .device = -1,
-                     .kind = e->sort == KERNEL   ? KINETO_KIND_CONCURRENT_KERNEL
-                             : e->sort == MEMCPY ? KINETO_KIND_GPU_MEMCPY
-                                                 : KINETO_KIND_GPU_MEMSET,
-                     .at_root = e->link == KA_NONE ? r->has_main : call && !call->external,
-                     .tensor = ka_plugin_tensor(kineto_trace_string(r->t, e->name))};
-        if (!is_device(e->sort))
-            continue;
-        if (!ka_arg_int(r->t, e->row, "device", &d.device))
-            d.device = -1;
-        r->no_memory |= !kb_vec_push(&r->v->done, d);
-    }
+    if (sort == KERNEL)
+        return KINETO_KIND_CONCURRENT_KERNEL;
+    return sort == MEMCPY ? KINETO_KIND_GPU_MEMCPY : KINETO_KIND_GPU_MEMSET;
+}
+
+/* The operator that work belongs to, by the call that launched it; KA_NONE: none is known. */
+static uint32_t operator_of_work(const reading *r, const event *work, const uint32_t *moved)
+{
+    const event *call = work->link == KA_NONE ? NULL : &r->events.data[work->link];
+    if (!call || call->link == KA_NONE)
+        return KA_NONE;
+    uint32_t op = r->events.data[call->link].order;
+    return op == KA_NONE ? KA_NONE : moved[op];
+}
+
+/* Work without an operator is the root's: work without a call if some thread has steps, other work if
+ * its call names no operator. What is left is in no table of operators. */
+static bool is_at_root(const reading *r, const event *work)
+{
+    return work->link == KA_NONE ? r->has_main : !r->events.data[work->link].external;
+}
+
+static void append_device_work(reading *r, const event *e, const uint32_t *moved)
+{
+    ka_done d = {.start_ns = e->start_ns,
+                 .end_ns = e->end_ns,
+                 .row = e->row,
+                 .name = e->name,
+                 .op = operator_of_work(r, e, moved),
+                 .device = -1,
+                 .kind = kind_of_sort(e->sort),
+                 .tensor = ka_plugin_tensor(kineto_trace_string(r->t, e->name))};
+    d.unlisted = d.op == KA_NONE && !is_at_root(r, e);
+    if (!ka_arg_int(r->t, e->row, "device", &d.device))
+        d.device = -1;
+    r->no_memory |= !kb_vec_push(&r->v->done, d);
+}
+
+static void collect_device_work(reading *r, const uint32_t *moved)
+{
+    for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++)
+        if (is_device(r->events.data[i].sort))
+            append_device_work(r, &r->events.data[i], moved);
 }
 
 /* ---- roles and steps ---------------------------------------------------------------------------------------- */
@@ -654,8 +675,9 @@ static void put_communication(reading *r)
     kb_vec_free(&pieces);
 }
 
-bool ka_view_fill_plugin(ka_view *v)
+bool ka_plugin_fill_view(ka_view *v, uint32_t parts)
 {
+    (void)parts; /* all of them are made together */
     reading r = {.v = v,
                  .t = v->dataset->trace,
                  .of_category = calloc(UINT16_MAX + 1, 1),
@@ -675,7 +697,7 @@ bool ka_view_fill_plugin(ka_view *v)
     }
     if (!r.no_memory) {
         give_times(&r, moved);
-        put_done(&r, moved);
+        collect_device_work(&r, moved);
         find_collectives(&r);
         put_roles(&r);
         make_steps(&r);
