@@ -4,8 +4,8 @@
 static const ka_definitions hta_definitions = {
     .usual_steps = KINETO_STEPS_DROP_LAST,
     .fill_dataset = ka_hta_fill_dataset,
-    .fill_view = ka_plugin_fill_view,
-    .fills_whole_view = true,
+    .fill_attribution = ka_plugin_fill_attribution,
+    .fills_all_parts = true,
     .is_eligible = ka_plugin_eligible,
     .type_of_work = ka_type_hta,
     .plain_step_names = true,

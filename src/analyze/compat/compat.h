@@ -12,7 +12,7 @@
 
 /* ---- dataset_hta.c, tensorboard.c: what the tools keep of a trace ---- */
 kineto_status ka_hta_fill_dataset(ka_dataset *s, kineto_error *err);
-bool ka_plugin_fill_view(ka_view *v, uint32_t parts);
+bool ka_plugin_fill_attribution(ka_view *v, uint32_t parts);
 
 /* ---- names.c ---- */
 /** What HTA takes work of a name for. */

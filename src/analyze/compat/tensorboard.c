@@ -422,18 +422,15 @@ static bool is_at_root(const reading *r, const event *work)
 
 static void append_device_work(reading *r, const event *e, const uint32_t *moved)
 {
-    ka_done d = {.start_ns = e->start_ns,
-                 .end_ns = e->end_ns,
-                 .row = e->row,
-                 .name = e->name,
-                 .op = operator_of_work(r, e, moved),
-                 .device = -1,
-                 .kind = kind_of_sort(e->sort),
-                 .tensor = ka_plugin_tensor(kineto_trace_string(r->t, e->name))};
-    d.unlisted = d.op == KA_NONE && !is_at_root(r, e);
-    if (!ka_arg_int(r->t, e->row, "device", &d.device))
-        d.device = -1;
-    r->no_memory |= !kb_vec_push(&r->v->done, d);
+    ka_attributed_work work = {.row = e->row,
+                               .device = -1,
+                               .op = operator_of_work(r, e, moved),
+                               .kind = kind_of_sort(e->sort),
+                               .tensor = ka_plugin_tensor(kineto_trace_string(r->t, e->name))};
+    work.unlisted = work.op == KA_NONE && !is_at_root(r, e);
+    if (!ka_arg_int(r->t, e->row, "device", &work.device))
+        work.device = -1;
+    r->no_memory |= !kb_vec_push(&r->v->work, work);
 }
 
 static void collect_device_work(reading *r, const uint32_t *moved)
@@ -675,7 +672,7 @@ static void put_communication(reading *r)
     kb_vec_free(&pieces);
 }
 
-bool ka_plugin_fill_view(ka_view *v, uint32_t parts)
+bool ka_plugin_fill_attribution(ka_view *v, uint32_t parts)
 {
     (void)parts; /* all of them are made together */
     reading r = {.v = v,

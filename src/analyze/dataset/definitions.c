@@ -6,7 +6,7 @@
 const ka_definitions ka_exact_definitions = {
     .usual_steps = KINETO_STEPS_ALL,
     .fill_dataset = ka_dataset_fill,
-    .fill_view = ka_view_fill,
+    .fill_attribution = ka_view_fill,
     .is_eligible = ka_is_eligible,
     .no_operator_name = "",
     .shortest_copy_ns = 1,

@@ -84,9 +84,9 @@ typedef struct ka_definitions {
     uint32_t usual_steps;
     /** Fill steps, slices (without first_work, work_count), threads, work, streams. */
     kineto_status (*fill_dataset)(struct ka_dataset *s, kineto_error *err);
-    /** Fill a view. With `fills_whole_view` all of it, whatever the parts. */
-    bool (*fill_view)(struct ka_view *v, uint32_t parts);
-    bool fills_whole_view;
+    /** Fill an attribution (attribution.h). With `fills_all_parts` all of it, whatever the parts. */
+    bool (*fill_attribution)(struct ka_view *v, uint32_t parts);
+    bool fills_all_parts;
     /** May kernels of an operator of this name use tensor cores? */
     bool (*is_eligible)(kineto_string op);
     /** Type of work by its name. NULL: by rules and kind (ka_classify). */

@@ -140,7 +140,7 @@ void ka_durations_free(ka_durations *d);
 /* ---- kernels (gpu_summary.c, kernel_use.c) ---- */
 #define KA_NOT_TOLD (-1.0)
 typedef struct ka_kernel {
-    const ka_done *done;
+    const ka_attributed_work *work;
     double blocks, occupancy; /* KA_NOT_TOLD */
     uint32_t launch;          /* id in `launches` */
 } ka_kernel;

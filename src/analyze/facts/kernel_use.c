@@ -31,30 +31,30 @@ static group *find(groups *g, uint32_t name, uint32_t op, uint32_t launch)
     }
 }
 
-static void add(group *g, const ka_kernel *k)
+static void add(group *g, const ka_kernel *k, ka_span span)
 {
-    int64_t ns = kb_length_ns(k->done->start_ns, k->done->end_ns);
+    int64_t ns = kb_length_ns(span.start_ns, span.end_ns);
     g->count++;
     g->sum_ns = ka_add_ns(g->sum_ns, ns);
     g->max_ns = KB_MAX(g->max_ns, ns);
     g->min_ns = KB_MIN(g->min_ns, ns);
     g->blocks += KB_MAX(k->blocks, 0) * (double)ns;
     g->occupancy += KB_MAX(k->occupancy, 0) * (double)ns;
-    g->tensor = k->done->tensor;
+    g->tensor = k->work->tensor;
 }
 
 static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operator, groups *g)
 {
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];
-        uint32_t op = k->done->op == KA_NONE ? KA_NONE : v->ops.data[k->done->op].name;
-        if (by_operator && k->done->unlisted)
+        uint32_t op = k->work->op == KA_NONE ? KA_NONE : v->ops.data[k->work->op].name;
+        if (by_operator && k->work->unlisted)
             continue;
-        group *to = by_operator ? find(g, k->done->name, op, k->launch)
-                                : find(g, k->done->name, KA_NONE, 0);
+        uint32_t name = ka_row_name(v->dataset->trace, k->work->row);
+        group *to = by_operator ? find(g, name, op, k->launch) : find(g, name, KA_NONE, 0);
         if (!to)
             return false;
-        add(to, k);
+        add(to, k, ka_row_span(v->dataset->trace, k->work->row));
     }
     return true;
 }

@@ -34,8 +34,8 @@ static bool make(const ka_dataset *s, uint32_t parts)
     fresh->inputs = m->view ? m->view->inputs : ka_inputs_create(s->view_parts);
     fresh->before = m->view; /* others may be looking at it */
     m->view = fresh;
-    m->view_parts |= s->definitions->fills_whole_view ? UINT32_MAX : parts | s->view_parts;
-    return fresh->inputs && s->definitions->fill_view(fresh, m->view_parts);
+    m->view_parts |= s->definitions->fills_all_parts ? UINT32_MAX : parts | s->view_parts;
+    return fresh->inputs && s->definitions->fill_attribution(fresh, m->view_parts);
 }
 
 kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *v, kineto_error *err)
@@ -55,7 +55,7 @@ void ka_view_destroy(ka_view *v)
     for (ka_view *before; v; v = before) {
         before = v->before;
         kb_vec_free(&v->ops);
-        kb_vec_free(&v->done);
+        kb_vec_free(&v->work);
         kb_vec_free(&v->communication);
         kb_vec_free(&v->windows);
         for (uint32_t i = 0; i < KA_ROLE_COUNT; i++) {
@@ -98,75 +98,4 @@ void ka_ops_add_up(ka_op_list *ops)
         parent->tensor_ns = ka_add_ns(parent->tensor_ns, op->tensor_ns);
         parent->next = KB_MAX(parent->next, op->next);
     }
-}
-
-bool ka_is_dataloader(kineto_string name)
-{
-    return (kb_string_begins(name, "enumerate(DataLoader)#") &&
-            kb_string_ends(name, ".__next__")) ||
-           kb_string_begins(name, "enumerate(DataPipe)#");
-}
-
-/* ---- tensor cores ------------------------------------------------------------------------------------ */
-
-/* "autograd::engine::evaluate_function: AddmmBackward0" → "AddmmBackward0"; "aten::mm.out" → "mm".
- */
-static kineto_string core_of(kineto_string op)
-{
-    for (size_t i = op.size; i-- > 0;)
-        if (op.data[i] == ':' || op.data[i] == ' ')
-            return (kineto_string){op.data + i + 1, op.size - i - 1};
-    return op;
-}
-
-static bool holds(kineto_string name, const char *lower)
-{
-    size_t n = strlen(lower);
-    for (size_t i = 0; i + n <= name.size; i++) {
-        size_t j = 0;
-        while (j < n && ka_small(name.data[i + j]) == lower[j])
-            j++;
-        if (j == n)
-            return true;
-    }
-    return false;
-}
-
-bool ka_is_eligible(kineto_string op)
-{
-    /* words that stand in names of nothing else */
-    static const char *const anywhere[] = {
-        "matmul",    "addmm",      "bmm",         "scaled_mm",      "conv1d",     "conv2d",
-        "conv3d",    "conv_tbc",   "convolution", "conv_transpose", "attention",  "einsum",
-        "lstm",      "gru_cell",   "rnn_tanh",    "rnn_relu",       "cudnn_rnn",  "miopen_rnn",
-        "multi_dot", "grouped_mm", "int_mm",      "int8pack_mm",    "int4pack_mm"};
-    static const char *const whole[] = {"mm",
-                                        "mv",
-                                        "linear",
-                                        "addmv",
-                                        "addr",
-                                        "gru",
-                                        "bilinear",
-                                        "MmBackward0",
-                                        "MmBackward",
-                                        "MvBackward0",
-                                        "MvBackward",
-                                        "LinearBackward0",
-                                        "_trilinear",
-                                        "inner",
-                                        "tensordot",
-                                        "gemm",
-                                        "linear_backward",
-                                        "mkldnn_linear",
-                                        "GruBackward0"};
-    kineto_string core = core_of(op);
-    for (size_t i = 0; i < core.size; i++)
-        if (core.data[i] == '.')
-            core.size = i;
-    if (kb_string_is_one_of(core, whole, KB_COUNT(whole)))
-        return true;
-    for (size_t i = 0; i < KB_COUNT(anywhere); i++)
-        if (holds(core, anywhere[i]))
-            return true;
-    return false;
 }

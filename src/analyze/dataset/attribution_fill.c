@@ -303,21 +303,18 @@ static void give_work(making *m)
     ka_ops_add_up(&m->v->ops);
 }
 
-static void make_done(making *m)
+static void append_work(making *m)
 {
     const ka_dataset *s = m->s;
-    m->ok &= kb_vec_reserve(&m->v->done, (size_t)s->work_count + 1);
+    m->ok &= kb_vec_reserve(&m->v->work, (size_t)s->work_count + 1);
     for (uint32_t i = 0; i < s->work_count && m->ok; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
-        ka_done d = {.start_ns = w->start_ns,
-                     .end_ns = w->end_ns,
-                     .row = w->row,
-                     .name = w->name,
-                     .op = m->op_of[s->by_time[i]],
-                     .device = s->streams[w->stream].device,
-                     .kind = w->kind,
-                     .tensor = s->class_of[w->name].tensor == KA_TENSOR_YES};
-        m->v->done.data[m->v->done.count++] = d;
+        m->v->work.data[m->v->work.count++] =
+            (ka_attributed_work){.row = w->row,
+                                 .device = s->streams[w->stream].device,
+                                 .op = m->op_of[s->by_time[i]],
+                                 .kind = w->kind,
+                                 .tensor = s->class_of[w->name].tensor == KA_TENSOR_YES};
     }
 }
 
@@ -401,7 +398,7 @@ static void make_parts(making *m)
     if (m->ok && m->parts & KA_VIEW_OPS)
         give_work(m);
     if (m->ok && m->parts & KA_VIEW_DONE)
-        make_done(m);
+        append_work(m);
     sort_communication(m);
 }
 
