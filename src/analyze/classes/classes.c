@@ -3,34 +3,43 @@
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-#define KA_X(name, word, ...) word,
+#define KA_X(name, word_of_number, ...) word_of_number,
 static const char *const type_words[] = {KA_TYPE_MAP(KA_X)};
 static const char *const family_words[] = {KA_FAMILY_MAP(KA_X)};
 static const char *const precision_words[] = {KA_PRECISION_MAP(KA_X)};
 static const char *const tensor_words[] = {KA_TENSOR_MAP(KA_X)};
 static const char *const library_words[] = {KA_LIBRARY_MAP(KA_X)};
 #undef KA_X
-#define KA_X(name, word, type) KA_TYPE_##type,
+#define KA_X(name, word_of_number, type) KA_TYPE_##type,
 static const uint8_t type_of_family[] = {KA_FAMILY_MAP(KA_X)};
 #undef KA_X
 
-static const char *word(const char *const *words, size_t count, uint32_t i)
+static const char *word_of_number(const char *const *words, size_t count, uint32_t i)
 {
     return i < count ? words[i] : "unknown";
 }
 
-const char *ka_type_name(uint32_t i) { return word(type_words, KB_COUNT(type_words), i); }
-const char *ka_family_name(uint32_t i) { return word(family_words, KB_COUNT(family_words), i); }
+const char *ka_type_name(uint32_t i) { return word_of_number(type_words, KB_COUNT(type_words), i); }
+const char *ka_family_name(uint32_t i)
+{
+    return word_of_number(family_words, KB_COUNT(family_words), i);
+}
 const char *ka_precision_name(uint32_t i)
 {
-    return word(precision_words, KB_COUNT(precision_words), i);
+    return word_of_number(precision_words, KB_COUNT(precision_words), i);
 }
-const char *ka_tensor_name(uint32_t i) { return word(tensor_words, KB_COUNT(tensor_words), i); }
-const char *ka_library_name(uint32_t i) { return word(library_words, KB_COUNT(library_words), i); }
+const char *ka_tensor_name(uint32_t i)
+{
+    return word_of_number(tensor_words, KB_COUNT(tensor_words), i);
+}
+const char *ka_library_name(uint32_t i)
+{
+    return word_of_number(library_words, KB_COUNT(library_words), i);
+}
 
 /* ---- does a pattern match? ------------------------------------------------------------------- */
 
-static bool same(const char *name, const char *piece, size_t size, bool any_case)
+static bool is_same_text(const char *name, const char *piece, size_t size, bool any_case)
 {
     if (!any_case)
         return memcmp(name, piece, size) == 0;
@@ -41,7 +50,8 @@ static bool same(const char *name, const char *piece, size_t size, bool any_case
 }
 
 /* Where the piece begins in the name, at `from` or later; past its end if it does not. */
-static size_t find(kineto_string name, size_t from, const char *piece, size_t size, bool any_case)
+static size_t find_piece(kineto_string name, size_t from, const char *piece, size_t size,
+                         bool any_case)
 {
     if (from > name.size || size > name.size - from)
         return name.size + 1;
@@ -50,22 +60,22 @@ static size_t find(kineto_string name, size_t from, const char *piece, size_t si
         return at ? (size_t)(at - name.data) : name.size + 1;
     }
     for (size_t last = name.size - size; from <= last; from++)
-        if (same(name.data + from, piece, size, true))
+        if (is_same_text(name.data + from, piece, size, true))
             return from;
     return name.size + 1;
 }
 
 /* May piece `i` of the pattern be at `at`? The first one begins a word, and the last one ends one if
  * the pattern wants whole words. */
-static bool has_edges(const ka_name_pattern *p, kineto_string name, uint32_t i, size_t at, size_t size)
+static bool has_edges(const ka_name_pattern *p, kineto_string name, uint32_t i, size_t at,
+                      size_t size)
 {
-    bool begins = i == 0 && !p->open_start,
-         ends = p->own && i + 1 == p->count && !p->open_end;
+    bool begins = i == 0 && !p->open_start, ends = p->own && i + 1 == p->count && !p->open_end;
     return (!begins || ka_word_edge(name, at)) && (!ends || ka_word_edge(name, at + size));
 }
 
 /* One piece after another, each as early as it can be. */
-static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string name)
+static bool pattern_matches(const ka_rules *r, const ka_name_pattern *p, kineto_string name)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -77,12 +87,13 @@ static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string n
         size_t end = name.size - piece->size;
         if (first || last) {
             size_t must = last ? end : 0;
-            if ((first && must != 0) || !same(name.data + must, text, piece->size, p->any_case) ||
+            if ((first && must != 0) ||
+                !is_same_text(name.data + must, text, piece->size, p->any_case) ||
                 !has_edges(p, name, i, must, piece->size))
                 return false;
             at = must + piece->size;
         } else {
-            while ((at = find(name, at, text, piece->size, p->any_case)) <= name.size &&
+            while ((at = find_piece(name, at, text, piece->size, p->any_case)) <= name.size &&
                    !has_edges(p, name, i, at, piece->size))
                 at++;
             at += piece->size;
@@ -98,19 +109,20 @@ static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string n
 #define WORDS (KA_MOST_PATTERNS / 64)
 
 /* The pattern's gram ends before `end` in the name: is there all of it? */
-static bool holds(const ka_rules *r, const ka_name_pattern *p, kineto_string name, size_t end)
+static bool pattern_holds(const ka_rules *r, const ka_name_pattern *p, kineto_string name,
+                          size_t end)
 {
     const ka_name_piece *piece = &r->pieces.data[p->first];
     if (p->own)
-        return matches(r, p, ka_own_name(name));
+        return pattern_matches(r, p, ka_own_name(name));
     if (p->count > 1 || p->to_end)
-        return matches(r, p, name);
+        return pattern_matches(r, p, name);
     size_t before = (size_t)p->gram_at + KA_GRAM;
     if (end < before || (p->from_start && end != before))
         return false;
     size_t at = end - before;
     return piece->size <= name.size - at && has_edges(p, name, 0, at, piece->size) &&
-           same(name.data + at, r->text.data + piece->at, piece->size, p->any_case);
+           is_same_text(name.data + at, r->text.data + piece->at, piece->size, p->any_case);
 }
 
 /* A pattern of one piece is looked for wherever its gram is; others are tried once, in all of the
@@ -130,7 +142,7 @@ static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[
             const ka_name_pattern *p = &r->patterns.data[next - 1];
             if (p->gram != gram || (done[w] & bit))
                 continue;
-            bool good = holds(r, p, name, i + 1);
+            bool good = pattern_holds(r, p, name, i + 1);
             if (good)
                 found[w] |= bit;
             if (good || p->own || p->count > 1 || p->to_end)
@@ -140,13 +152,13 @@ static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[
     for (size_t i = 0; i < r->short_ones.count; i++) {
         uint16_t p = r->short_ones.data[i];
         const ka_name_pattern *pattern = &r->patterns.data[p];
-        if (matches(r, pattern, pattern->own ? ka_own_name(name) : name))
+        if (pattern_matches(r, pattern, pattern->own ? ka_own_name(name) : name))
             found[p / 64] |= UINT64_C(1) << p % 64;
     }
 }
 
 /* Every attribute is what the first rule says that says something about it. */
-static ka_name_rule ask(const ka_rules *r, kineto_string name)
+static ka_name_rule apply_patterns(const ka_rules *r, kineto_string name)
 {
     uint64_t found[WORDS] = {0};
     ka_name_rule answer;
@@ -168,18 +180,18 @@ static ka_class class_of_family(uint8_t family)
     return (ka_class){.type = type_of_family[family], .family = family};
 }
 
-static uint8_t said(const ka_name_rule *answer, ka_attribute a)
+static uint8_t attribute_value(const ka_name_rule *answer, ka_attribute a)
 {
     return answer->said[a] == KA_NOT_SAID ? 0 : answer->said[a];
 }
 
 static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string name)
 {
-    ka_name_rule answer = ask(rules, name);
-    ka_class c = {.family = said(&answer, KA_ATTRIBUTE_FAMILY),
-                  .precision = said(&answer, KA_ATTRIBUTE_PRECISION),
-                  .tensor = said(&answer, KA_ATTRIBUTE_TENSOR),
-                  .library = said(&answer, KA_ATTRIBUTE_LIBRARY)};
+    ka_name_rule answer = apply_patterns(rules, name);
+    ka_class c = {.family = attribute_value(&answer, KA_ATTRIBUTE_FAMILY),
+                  .precision = attribute_value(&answer, KA_ATTRIBUTE_PRECISION),
+                  .tensor = attribute_value(&answer, KA_ATTRIBUTE_TENSOR),
+                  .library = attribute_value(&answer, KA_ATTRIBUTE_LIBRARY)};
     if (answer.said[KA_ATTRIBUTE_TYPE] != KA_NOT_SAID)
         c.type = answer.said[KA_ATTRIBUTE_TYPE];
     else if (c.family || kernel) /* a kernel that nobody knows computes */

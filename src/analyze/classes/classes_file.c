@@ -15,14 +15,14 @@ typedef struct place {
     unsigned line;
 } place;
 
-static kineto_status bad(const place *at, kineto_error *err, const char *what, kineto_string text,
-                         const char *advice)
+static kineto_status fail_at_line(const place *at, kineto_error *err, const char *what,
+                                  kineto_string text, const char *advice)
 {
     return kb_fail(err, KINETO_E_FORMAT, "%s:%u: %s '%.*s'; %s", at->file, at->line, what,
                    (int)KB_MIN(text.size, (size_t)60), text.data ? text.data : "", advice);
 }
 
-static kineto_status no_memory(kineto_error *err)
+static kineto_status fail_rules_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory for rules about kernels");
 }
@@ -30,7 +30,7 @@ static kineto_status no_memory(kineto_error *err)
 /* ---- pieces of text -------------------------------------------------------------------------- */
 
 /* What is before the separator; *rest is what follows it, or has no data if there is none. */
-static kineto_string split(kineto_string s, const char *separator, kineto_string *rest)
+static kineto_string split_at(kineto_string s, const char *separator, kineto_string *rest)
 {
     size_t size = strlen(separator);
     const char *at = s.size ? memmem(s.data, s.size, separator, size) : NULL;
@@ -53,7 +53,7 @@ typedef struct attribute {
 static const attribute attributes[] = {KA_ATTRIBUTE_MAP(KA_X)};
 #undef KA_X
 
-static uint32_t value_of(const attribute *a, kineto_string text)
+static uint32_t attribute_number(const attribute *a, kineto_string text)
 {
     uint32_t v = 0;
     while (v < a->count && !kb_string_equal(text, kb_string(a->name(v))))
@@ -74,20 +74,20 @@ static const char *known_values(const attribute *a, char *text, size_t size)
 static kineto_status read_attribute(kineto_string item, ka_name_rule *rule, const place *at,
                                     kineto_error *err)
 {
-    kineto_string value, key = split(item, "=", &value);
+    kineto_string value, key = split_at(item, "=", &value);
     for (uint32_t i = 0; i < KA_ATTRIBUTE_COUNT; i++) {
         if (!kb_string_equal(key, kb_string(attributes[i].word)))
             continue;
-        uint32_t v = value_of(&attributes[i], value);
+        uint32_t v = attribute_number(&attributes[i], value);
         char text[400];
         if (v == attributes[i].count)
-            return bad(at, err, "unknown value", item,
-                       known_values(&attributes[i], text, sizeof text));
+            return fail_at_line(at, err, "unknown value", item,
+                                known_values(&attributes[i], text, sizeof text));
         rule->said[i] = (uint8_t)v;
         return KINETO_OK;
     }
-    return bad(at, err, "unknown attribute", item,
-               "write type=, family=, precision=, tensor= or library=");
+    return fail_at_line(at, err, "unknown attribute", item,
+                        "write type=, family=, precision=, tensor= or library=");
 }
 
 static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, const place *at,
@@ -169,48 +169,50 @@ static kineto_status read_pattern(ka_rules *r, kineto_string text, const place *
     if (ends_with_anchor(rest))
         p.to_end = true, rest.size--;
     if (!read_pieces(r, &p, rest))
-        return no_memory(err);
+        return fail_rules_memory(err);
     if (!p.count)
-        return bad(at, err, "no text in the pattern", text, "it would match every name");
+        return fail_at_line(at, err, "no text in the pattern", text, "it would match every name");
     if (r->patterns.count == KA_MOST_PATTERNS)
         return kb_fail(err, KINETO_E_LIMIT,
                        "%s:%u: more than %u patterns; join some with '*', or leave some out",
                        at->file, at->line, KA_MOST_PATTERNS);
-    return kb_vec_push(&r->patterns, p) ? KINETO_OK : no_memory(err);
+    return kb_vec_push(&r->patterns, p) ? KINETO_OK : fail_rules_memory(err);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* "family=gemm library=cublas : pattern | pattern" */
-static kineto_status read_line(ka_rules *r, kineto_string line, const place *at, kineto_error *err)
+static kineto_status parse_rule_line(ka_rules *r, kineto_string line, const place *at,
+                                     kineto_error *err)
 {
     kineto_string patterns, attributes_text;
     ka_name_rule rule;
     line = kb_string_trimmed(line);
     if (!line.size || line.data[0] == '#')
         return KINETO_OK;
-    attributes_text = split(line, " : ", &patterns);
+    attributes_text = split_at(line, " : ", &patterns);
     if (!patterns.data)
-        return bad(at, err, "no ' : ' in", line, "write 'family=gemm : pattern | pattern'");
+        return fail_at_line(at, err, "no ' : ' in", line,
+                            "write 'family=gemm : pattern | pattern'");
     kineto_status s = read_attributes(attributes_text, &rule, at, err);
     if (s == KINETO_OK && !kb_vec_push(&r->rules, rule))
-        s = no_memory(err);
+        s = fail_rules_memory(err);
     while (s == KINETO_OK && patterns.data) {
-        kineto_string pattern = split(patterns, " | ", &patterns);
+        kineto_string pattern = split_at(patterns, " | ", &patterns);
         s = read_pattern(r, kb_string_trimmed(pattern), at, err);
     }
     return s;
 }
 
-static kineto_status read_lines(ka_rules *r, const char *path, kineto_string text,
-                                kineto_error *err)
+static kineto_status parse_rule_text(ka_rules *r, const char *path, kineto_string text,
+                                     kineto_error *err)
 {
     place at = {.file = path};
     kineto_status s = KINETO_OK;
     while (s == KINETO_OK && text.data) {
-        kineto_string line = split(text, "\n", &text);
+        kineto_string line = split_at(text, "\n", &text);
         at.line++;
-        s = read_line(r, line, &at, err);
+        s = parse_rule_line(r, line, &at, err);
     }
     return s;
 }
@@ -219,17 +221,18 @@ static kineto_status read_built_in(ka_rules *r, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
     for (unsigned i = 0; s == KINETO_OK && i < KB_COUNT(built_in); i++)
-        s = read_line(r, kb_string(built_in[i]), &(place){"built-in rules", i + 1}, err);
+        s = parse_rule_line(r, kb_string(built_in[i]), &(place){"built-in rules", i + 1}, err);
     return s;
 }
 
-static kineto_status read_file(ka_rules *r, const char *path, kineto_error *err)
+static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
     char *text = malloc(MOST_BYTES + 1);
     FILE *f = text ? fopen(path, "rbe") : NULL;
     if (!f) {
-        s = text ? kb_fail_os(err, errno, "cannot open the rules %s", path) : no_memory(err);
+        s = text ? kb_fail_os(err, errno, "cannot open the rules %s", path)
+                 : fail_rules_memory(err);
         free(text);
         return s;
     }
@@ -239,7 +242,7 @@ static kineto_status read_file(ka_rules *r, const char *path, kineto_error *err)
     else if (size > MOST_BYTES)
         s = kb_fail(err, KINETO_E_LIMIT, "the rules %s are longer than 1 MiB; shorten them", path);
     else
-        s = read_lines(r, path, (kineto_string){text, size}, err);
+        s = parse_rule_text(r, path, (kineto_string){text, size}, err);
     fclose(f);
     free(text);
     return s;
@@ -324,7 +327,7 @@ static kineto_status index_patterns(ka_rules *r, kineto_error *err)
         *head = (uint16_t)(i + 1);
     }
     free(counts);
-    return good ? KINETO_OK : no_memory(err);
+    return good ? KINETO_OK : fail_rules_memory(err);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -347,9 +350,9 @@ static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *
 {
     ka_rules *r = calloc(1, sizeof *r);
     *out = NULL;
-    kineto_status s = r ? KINETO_OK : no_memory(err);
+    kineto_status s = r ? KINETO_OK : fail_rules_memory(err);
     if (s == KINETO_OK && path)
-        s = read_file(r, path, err);
+        s = read_rules_file(r, path, err);
     size_t own = s == KINETO_OK ? r->patterns.count : 0;
     if (s == KINETO_OK)
         s = read_built_in(r, err);

@@ -32,7 +32,7 @@ typedef struct ka_name_pattern {
     uint32_t gram_at; /* bytes from the beginning of its piece */
     uint16_t next;    /* pattern with the same hash + 1 */
     bool from_start, to_end, any_case;
-    bool own; /* only in the kernel's own name, and whole words of it */
+    bool own;                  /* only in the kernel's own name, and whole words of it */
     bool open_start, open_end; /* there is a star at this end: it need not be the edge of a word */
 } ka_name_pattern;
 

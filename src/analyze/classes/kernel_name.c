@@ -76,7 +76,10 @@ enum { PUNCTUATION, DIGIT, SMALL, CAPITAL };
 
 static int kind_of_byte(char c)
 {
-    return c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : is_digit(c) ? DIGIT : PUNCTUATION;
+    return c >= 'a' && c <= 'z'   ? SMALL
+           : c >= 'A' && c <= 'Z' ? CAPITAL
+           : is_digit(c)          ? DIGIT
+                                  : PUNCTUATION;
 }
 
 bool ka_word_edge(kineto_string name, size_t at)

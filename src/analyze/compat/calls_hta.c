@@ -30,7 +30,7 @@ typedef struct nesting {
 
 enum { NAME_UNKNOWN, NAME_OTHER, NAME_AUTOGRAD, NAME_BACKWARD, NAME_STEP };
 
-static uint8_t name_of(const nesting *n, uint32_t name)
+static uint8_t classify_range_name(const nesting *n, uint32_t name)
 {
     if (n->names[name] == NAME_UNKNOWN) {
         kineto_string text = ka_name(n->s, name);
@@ -42,7 +42,7 @@ static uint8_t name_of(const nesting *n, uint32_t name)
     return n->names[name];
 }
 
-static bool is_host(uint32_t kind)
+static bool is_host_range(uint32_t kind)
 {
     return kind != KINETO_KIND_GPU_USER_ANNOTATION && kind != KINETO_KIND_CUDA_PROFILER_RANGE &&
            kind != KINETO_KIND_CUDA_SYNC;
@@ -53,7 +53,7 @@ static bool computes_backward(const nesting *n, const ka_thread *thread)
 {
     bool any = false;
     for (uint32_t i = thread->first; i < thread->first + thread->count; i++) {
-        uint8_t name = name_of(n, n->s->slices[i].name);
+        uint8_t name = classify_range_name(n, n->s->slices[i].name);
         if (name == NAME_BACKWARD || name == NAME_STEP)
             return false;
         any |= name == NAME_AUTOGRAD;
@@ -61,7 +61,7 @@ static bool computes_backward(const nesting *n, const ka_thread *thread)
     return any;
 }
 
-static int compare_rows(const void *left, const void *right, void *context)
+static int compare_slice_rows(const void *left, const void *right, void *context)
 {
     const ka_slice *slices = context;
     kineto_row a = slices[*(const uint32_t *)left].row, b = slices[*(const uint32_t *)right].row;
@@ -69,19 +69,19 @@ static int compare_rows(const void *left, const void *right, void *context)
 }
 
 /* The thread's ranges, by row. */
-static void gather(nesting *n, const ka_thread *thread)
+static void collect_thread_ranges(nesting *n, const ka_thread *thread)
 {
     const ka_dataset *s = n->s;
     n->ranges.count = 0;
     for (uint32_t i = thread->first; i < thread->first + thread->count; i++)
-        if (is_host(s->slices[i].kind))
+        if (is_host_range(s->slices[i].kind))
             n->no_memory |= !kb_vec_push(&n->ranges, i);
     if (n->ranges.count)
-        qsort_r(n->ranges.data, n->ranges.count, sizeof *n->ranges.data, compare_rows,
+        qsort_r(n->ranges.data, n->ranges.count, sizeof *n->ranges.data, compare_slice_rows,
                 (void *)(uintptr_t)s->slices);
 }
 
-static int64_t difference(int64_t a, int64_t b)
+static int64_t saturating_difference(int64_t a, int64_t b)
 {
     int64_t ns;
     return __builtin_sub_overflow(a, b, &ns) ? (a > b ? INT64_MAX : INT64_MIN) : ns;
@@ -90,7 +90,7 @@ static int64_t difference(int64_t a, int64_t b)
 static moment moment_of(const nesting *n, uint32_t range, bool is_start)
 {
     const ka_slice *slice = &n->s->slices[n->ranges.data[range]];
-    int64_t ns = difference(slice->end_ns, slice->start_ns);
+    int64_t ns = saturating_difference(slice->end_ns, slice->start_ns);
     if (n->no_lengths_below_zero)
         ns = KB_MAX(ns, 0);
     int64_t at = is_start ? slice->start_ns : ka_add_ns(slice->start_ns, ns);
@@ -164,7 +164,7 @@ static void open_and_close(nesting *n)
 }
 
 /* What comes of goes_first depends on which moments meet, hence on both ways to sort. */
-static void nest(nesting *n)
+static void nest_thread(nesting *n)
 {
     if (n->no_memory || !note_moments(n)) {
         n->no_memory = true;
@@ -177,7 +177,7 @@ static void nest(nesting *n)
 }
 
 /* Places behind, from `parent`: the last ones of a range are those of its last child. */
-static void close_all(ka_calls *c, uint32_t *place)
+static void set_behind(ka_calls *c, uint32_t *place)
 {
     for (uint32_t at = 0; at < c->count; at++) {
         place[c->order[at]] = at;
@@ -194,7 +194,7 @@ static void note_hosts(nesting *n, uint32_t first, uint8_t wanted)
 {
     for (uint32_t at = first; at < n->c->count; at++) {
         uint32_t i = n->c->order[at];
-        if (name_of(n, n->s->slices[i].name) == wanted)
+        if (classify_range_name(n, n->s->slices[i].name) == wanted)
             n->no_memory |= !kb_vec_push(&n->hosts, i);
     }
 }
@@ -214,8 +214,8 @@ static void nest_threads(nesting *n, bool backward)
         uint32_t first = n->c->count;
         if (computes_backward(n, thread) != backward)
             continue;
-        gather(n, thread);
-        nest(n);
+        collect_thread_ranges(n, thread);
+        nest_thread(n);
         if (backward)
             note_outermost(n, first);
         else
@@ -230,7 +230,7 @@ static void take_steps(nesting *n)
             n->no_memory |= !kb_vec_push(&n->hosts, n->s->steps[i].slice);
 }
 
-static uint32_t host_of(const nesting *n, const ka_slice *slice)
+static uint32_t find_backward_host(const nesting *n, const ka_slice *slice)
 {
     size_t low = 0, high = n->hosts.count;
     while (low < high) {
@@ -253,7 +253,7 @@ static void hang_backward(nesting *n)
                 (void *)(uintptr_t)n->s->slices);
     for (size_t i = 0; i < n->outermost.count; i++) {
         uint32_t slice = n->outermost.data[i];
-        n->c->parent[slice] = host_of(n, &n->s->slices[slice]);
+        n->c->parent[slice] = find_backward_host(n, &n->s->slices[slice]);
     }
     for (uint32_t at = 0; n->outermost.count && at < n->c->count; at++) {
         uint32_t slice = n->c->order[at], parent = n->c->parent[slice];
@@ -291,7 +291,7 @@ bool ka_hta_nest_calls(const ka_dataset *s, ka_calls *c)
         n.no_lengths_below_zero = n.hta_fails;
         if (n.hta_fails)
             nest_all(&n);
-        close_all(c, place);
+        set_behind(c, place);
         hang_backward(&n);
     }
     free_nesting(&n);

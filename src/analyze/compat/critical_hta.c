@@ -76,13 +76,15 @@ static uint8_t bits_of(kineto_string name)
                                            "cudaEventSynchronize",
                                            "cudaMemcpy",
                                            "cudaMemcpyAsync"};
-    static const char *const locks[] = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"};
-    return (uint8_t)(NAME_KNOWN |
-                     (kb_string_is_one_of(name, blocking, KB_COUNT(blocking)) ? NAME_BLOCKING : 0) |
-                     (kb_string_is_one_of(name, locks, KB_COUNT(locks)) ? NAME_LOCKS : 0) |
-                     (ka_hta_counts_launch(name) ? NAME_LAUNCHES : 0) |
-                     (kb_string_holds(name, "forward") ? NAME_FORWARD : 0) |
-                     (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
+    static const char *const takes_lock[] = {"cudaHostAlloc", "cudaLaunchKernel",
+                                             "cudaMemcpyAsync"};
+    return (
+        uint8_t)(NAME_KNOWN |
+                 (kb_string_is_one_of(name, blocking, KB_COUNT(blocking)) ? NAME_BLOCKING : 0) |
+                 (kb_string_is_one_of(name, takes_lock, KB_COUNT(takes_lock)) ? NAME_LOCKS : 0) |
+                 (ka_hta_counts_launch(name) ? NAME_LAUNCHES : 0) |
+                 (kb_string_holds(name, "forward") ? NAME_FORWARD : 0) |
+                 (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
 }
 
 static bool name_is(hta *h, uint32_t slice, uint8_t bit)
@@ -113,7 +115,7 @@ static void find_last_work(hta *h)
     }
 }
 
-static bool is_operator(const hta *h, const ka_slice *slice)
+static bool is_path_operator(const hta *h, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_RUNTIME &&
         slice->kind != KINETO_KIND_DRIVER)
@@ -125,17 +127,17 @@ static bool is_operator(const hta *h, const ka_slice *slice)
     return kb_string_is_one_of(category, known, KB_COUNT(known));
 }
 
-static kineto_row row_of(const hta *h, const ka_node *n)
+static kineto_row row_of_node(const hta *h, const ka_node *n)
 {
     return n->of == KA_OF_WORK ? h->s->work[n->index].row : h->s->slices[n->index].row;
 }
 
-static int compare_nodes(const void *left, const void *right, void *context)
+static int compare_path_nodes(const void *left, const void *right, void *context)
 {
     const ka_node *a = left, *b = right;
     if (a->ns != b->ns)
         return a->ns < b->ns ? -1 : 1;
-    kineto_row ra = row_of(context, a), rb = row_of(context, b);
+    kineto_row ra = row_of_node(context, a), rb = row_of_node(context, b);
     if (ra != rb)
         return ra < rb ? -1 : 1;
     return a->is_end - b->is_end;
@@ -153,7 +155,7 @@ static void make_nodes(hta *h)
     for (uint32_t i = 0; i < h->s->slice_count && !h->no_memory; i++) {
         const ka_slice *s = &h->s->slices[i];
         h->is_in[i] = in_window(p, s);
-        if (h->is_in[i] && is_operator(h, s))
+        if (h->is_in[i] && is_path_operator(h, s))
             put_nodes(h, s->start_ns, s->end_ns, i, KA_OF_SLICE);
     }
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
@@ -163,7 +165,7 @@ static void make_nodes(hta *h)
     }
     if (!p->nodes.count || h->no_memory)
         return;
-    qsort_r(p->nodes.data, p->nodes.count, sizeof *p->nodes.data, compare_nodes, h);
+    qsort_r(p->nodes.data, p->nodes.count, sizeof *p->nodes.data, compare_path_nodes, h);
     for (uint32_t i = 0; i < p->nodes.count; i++) {
         const ka_node *n = &p->nodes.data[i];
         if (n->of == KA_OF_SLICE)
@@ -194,7 +196,7 @@ static uint8_t class_of(const hta *h, const ka_edge *e)
 }
 
 /* Whose time the edge is: of what it is inside of. */
-static void attribute(const hta *h, ka_edge *e, uint32_t parent)
+static void attribute_edge(const hta *h, ka_edge *e, uint32_t parent)
 {
     const ka_node *src = &h->p->nodes.data[e->src], *dst = &h->p->nodes.data[e->dst];
     e->of = src->of;
@@ -211,7 +213,7 @@ static void attribute(const hta *h, ka_edge *e, uint32_t parent)
 }
 
 /* The last of several edges from one node to another counts, in the place of the first. */
-static void put(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uint32_t parent)
+static void put_edge(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uint32_t parent)
 {
     if (src == KA_NONE || dst == KA_NONE || src == dst)
         return;
@@ -220,7 +222,7 @@ static void put(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uin
     if (type != HTA_EDGE_DEPENDENCY && type != HTA_EDGE_SYNC && !zero)
         e.ns = kb_length_ns(nodes[src].ns, nodes[dst].ns);
     if (type == HTA_EDGE_OPERATOR || type == HTA_EDGE_GAP)
-        attribute(h, &e, parent);
+        attribute_edge(h, &e, parent);
     e.class = class_of(h, &e);
     bool created = false;
     uint64_t *place =
@@ -235,7 +237,7 @@ static void put(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uin
 
 /* ---- calls that share a lock -------------------------------------------------------------------------------- */
 
-static bool locks(hta *h, uint32_t node)
+static bool takes_lock(hta *h, uint32_t node)
 {
     const ka_node *n = &h->p->nodes.data[node];
     return n->of == KA_OF_SLICE && name_is(h, n->index, NAME_LOCKS);
@@ -247,17 +249,17 @@ static void link_locks(hta *h)
     uint32_t last = KA_NONE;
     const ka_node *nodes = h->p->nodes.data;
     for (uint32_t i = 0; i < h->p->nodes.count && !h->no_memory; i++) {
-        if (!locks(h, i))
+        if (!takes_lock(h, i))
             continue;
         if (!nodes[i].is_end)
             h->no_memory |= !kb_vec_push(&started, i);
         while (nodes[i].is_end && started.count) {
             uint32_t from = started.data[--started.count];
             bool own = nodes[from].index == nodes[i].index;
-            put(h, from, i, own ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false, KA_NONE);
+            put_edge(h, from, i, own ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false, KA_NONE);
         }
         if (nodes[i].is_end && last != KA_NONE && nodes[last].is_end)
-            put(h, last, i, HTA_EDGE_DEPENDENCY, false, KA_NONE);
+            put_edge(h, last, i, HTA_EDGE_DEPENDENCY, false, KA_NONE);
         last = i;
     }
     kb_vec_free(&started);
@@ -265,7 +267,7 @@ static void link_locks(hta *h)
 
 static bool share_lock(hta *h, uint32_t first, uint32_t second)
 {
-    return locks(h, first) && locks(h, second) &&
+    return takes_lock(h, first) && takes_lock(h, second) &&
            (!h->p->nodes.data[first].is_end || h->p->nodes.data[second].is_end);
 }
 
@@ -289,7 +291,7 @@ typedef struct threads {
     uint32_t last, last_parent, depth;
 } threads;
 
-static int compare_groups(const void *left, const void *right)
+static int compare_thread_groups(const void *left, const void *right)
 {
     const group *a = left, *b = right;
     if (a->pid != b->pid)
@@ -300,7 +302,7 @@ static int compare_groups(const void *left, const void *right)
 }
 
 /* HTA's order of moments of a thread. */
-static int compare_moments(const void *left, const void *right, void *context)
+static int compare_thread_moments(const void *left, const void *right, void *context)
 {
     const hta *h = context;
     const moment *a = left, *b = right;
@@ -345,10 +347,10 @@ static void find_groups(hta *h, threads *t)
         h->no_memory |= !kb_vec_push(&t->groups, g);
     }
     if (t->groups.count)
-        qsort(t->groups.data, t->groups.count, sizeof *t->groups.data, compare_groups);
+        qsort(t->groups.data, t->groups.count, sizeof *t->groups.data, compare_thread_groups);
 }
 
-static void enter(hta *h, threads *t, uint32_t slice)
+static void enter_slice(hta *h, threads *t, uint32_t slice)
 {
     uint32_t node = h->p->start_of[slice];
     h->parent[slice] = t->stack.count ? t->stack.data[t->stack.count - 1] : KA_NONE;
@@ -356,14 +358,14 @@ static void enter(hta *h, threads *t, uint32_t slice)
     if (node == KA_NONE)
         return;
     if (t->last != KA_NONE && !share_lock(h, t->last, node))
-        put(h, t->last, node, t->depth ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false,
-            t->last_parent);
+        put_edge(h, t->last, node, t->depth ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false,
+                 t->last_parent);
     t->last = node;
     t->last_parent = h->parent[slice];
     t->depth++;
 }
 
-static void leave(hta *h, threads *t)
+static void leave_slice(hta *h, threads *t)
 {
     if (!t->stack.count)
         return;
@@ -371,8 +373,8 @@ static void leave(hta *h, threads *t)
     if (node == KA_NONE)
         return;
     if (t->last != KA_NONE && !share_lock(h, t->last, node))
-        put(h, t->last, node, HTA_EDGE_OPERATOR, name_is(h, slice, NAME_BLOCKING),
-            t->last_parent);
+        put_edge(h, t->last, node, HTA_EDGE_OPERATOR, name_is(h, slice, NAME_BLOCKING),
+                 t->last_parent);
     t->last = node;
     t->last_parent = h->parent[slice];
     t->depth--;
@@ -395,14 +397,15 @@ static void link_group(hta *h, threads *t)
     t->last = t->last_parent = KA_NONE;
     t->depth = 0;
     if (t->moments.count)
-        qsort_r(t->moments.data, t->moments.count, sizeof *t->moments.data, compare_moments, h);
+        qsort_r(t->moments.data, t->moments.count, sizeof *t->moments.data, compare_thread_moments,
+                h);
     for (size_t i = 0; i < t->moments.count && !h->no_memory; i++)
         if (t->moments.data[i].is_end)
-            leave(h, t);
+            leave_slice(h, t);
         else
-            enter(h, t, t->moments.data[i].slice);
+            enter_slice(h, t, t->moments.data[i].slice);
     while (t->stack.count && !h->no_memory)
-        leave(h, t);
+        leave_slice(h, t);
     t->moments.count = 0;
 }
 
@@ -461,7 +464,7 @@ typedef struct device_row {
 } device_row;
 typedef KB_VEC(device_row) device_rows;
 
-static int compare_rows(const void *left, const void *right)
+static int compare_device_rows(const void *left, const void *right)
 {
     const device_row *a = left, *b = right;
     return a->row < b->row ? -1 : a->row > b->row;
@@ -482,7 +485,7 @@ static void collect_rows(hta *h, device_rows *rows)
             h->no_memory |= !kb_vec_push(rows, (device_row){s->row, s->end_ns, KA_NONE});
     }
     if (rows->count)
-        qsort(rows->data, rows->count, sizeof *rows->data, compare_rows);
+        qsort(rows->data, rows->count, sizeof *rows->data, compare_device_rows);
 }
 
 /* First of what the trace says of a call, by search. */
@@ -503,10 +506,10 @@ static void link_waiting(hta *h, const ka_sync_call *c)
 {
     uint32_t end = h->p->end_of[c->call];
     if (c->source != KA_NONE)
-        put(h, h->work_end[c->source], end, HTA_EDGE_SYNC, true, KA_NONE);
+        put_edge(h, h->work_end[c->source], end, HTA_EDGE_SYNC, true, KA_NONE);
     for (size_t k = 0; c->source == KA_NONE && k < h->streams.count; k++)
         if (c->stream == KA_NONE || c->stream == h->streams.data[k])
-            put(h, h->last_of[h->streams.data[k]], end, HTA_EDGE_SYNC, true, KA_NONE);
+            put_edge(h, h->last_of[h->streams.data[k]], end, HTA_EDGE_SYNC, true, KA_NONE);
 }
 
 /* A row that says that the host waited. */
@@ -538,22 +541,22 @@ static uint32_t waited_for(const hta *h, uint32_t work)
     return h->work_end[h->syncs.waits.data[low - 1].source];
 }
 
-static void link_work(hta *h, uint32_t work)
+static void link_device_work(hta *h, uint32_t work)
 {
     const ka_work *w = &h->s->work[work];
     const ka_node *nodes = h->p->nodes.data;
     uint32_t start = h->p->work_start[work], end = h->work_end[work], wait = waited_for(h, work),
              last = h->last_of[w->stream];
     int64_t launch = h->s->slices[w->call].start_ns;
-    put(h, start, end, HTA_EDGE_OPERATOR, false, KA_NONE);
-    put(h, wait, start, HTA_EDGE_SYNC, true, KA_NONE);
+    put_edge(h, start, end, HTA_EDGE_OPERATOR, false, KA_NONE);
+    put_edge(h, wait, start, HTA_EDGE_SYNC, true, KA_NONE);
     if (h->queue_at_launch[w->call] == 1 && h->queue_at_work[work] == 0 &&
         (last == KA_NONE || nodes[last].ns < launch) &&
         (wait == KA_NONE || nodes[wait].ns < launch))
-        put(h, h->p->start_of[w->call], start, HTA_EDGE_LAUNCH, false, KA_NONE);
+        put_edge(h, h->p->start_of[w->call], start, HTA_EDGE_LAUNCH, false, KA_NONE);
     else if (last != KA_NONE && (wait == KA_NONE || nodes[wait].ns < nodes[last].ns) &&
              kb_length_ns(nodes[last].ns, nodes[start].ns) < MOST_GAP_NS)
-        put(h, last, start, HTA_EDGE_GAP, false, KA_NONE);
+        put_edge(h, last, start, HTA_EDGE_GAP, false, KA_NONE);
     if (last == KA_NONE)
         h->no_memory |= !kb_vec_push(&h->streams, w->stream);
     h->last_of[w->stream] = end;
@@ -575,7 +578,7 @@ static void link_devices(hta *h)
         if (r->work == KA_NONE || h->s->work[r->work].kind == KINETO_KIND_CUDA_SYNC)
             link_sync(h, r->row);
         else
-            link_work(h, r->work);
+            link_device_work(h, r->work);
     }
     free(ns);
     free(order);
@@ -621,7 +624,7 @@ static void number_nodes(hta *h)
     free(nodes);
 }
 
-static bool create(hta *h)
+static bool hta_graph_create(hta *h)
 {
     size_t slices = (size_t)h->s->slice_count + 1, work = (size_t)h->s->work_count + 1,
            streams = (size_t)h->s->stream_count + 1;
@@ -633,8 +636,8 @@ static bool create(hta *h)
     h->parent = calloc(slices, sizeof *h->parent);
     h->last_of = malloc(streams * sizeof *h->last_of);
     h->last_work = malloc(slices * sizeof *h->last_work);
-    if (!h->names || !h->is_in || !h->queue_at_launch || !h->queue_at_work || !h->work_end || !h->parent ||
-        !h->last_of || !h->last_work || !ka_path_reserve(h->p))
+    if (!h->names || !h->is_in || !h->queue_at_launch || !h->queue_at_work || !h->work_end ||
+        !h->parent || !h->last_of || !h->last_work || !ka_path_reserve(h->p))
         return false;
     memset(h->last_work, 0xff, slices * sizeof *h->last_work);
     memset(h->last_of, 0xff, streams * sizeof *h->last_of);
@@ -646,7 +649,7 @@ static bool create(hta *h)
     return ka_syncs_find(h->s, &h->syncs);
 }
 
-static void release(hta *h)
+static void hta_graph_free(hta *h)
 {
     free(h->names);
     free(h->is_in);
@@ -665,13 +668,13 @@ static void release(hta *h)
 kineto_status ka_hta_build_path(ka_path *p, kineto_error *err)
 {
     hta h = {.p = p, .s = p->s};
-    h.no_memory = !create(&h);
+    h.no_memory = !hta_graph_create(&h);
     if (!h.no_memory) {
         find_last_work(&h);
         make_nodes(&h);
     }
     if (!h.no_memory && !p->nodes.count) {
-        release(&h);
+        hta_graph_free(&h);
         return kb_fail(err, KINETO_E_NOT_FOUND, "the window has nothing that could be on a path");
     }
     if (!h.no_memory) {
@@ -683,6 +686,6 @@ kineto_status ka_hta_build_path(ka_path *p, kineto_error *err)
         number_nodes(&h);
     }
     p->no_memory |= h.no_memory;
-    release(&h);
+    hta_graph_free(&h);
     return ka_path_finish(p, err);
 }

@@ -65,7 +65,7 @@ static bool is_sync(kineto_string name)
            kb_string_equal(name, kb_string("Context Sync"));
 }
 
-static void look_at(filling *f, const kt_block *b, uint32_t i, kineto_row row)
+static void read_range(filling *f, const kt_block *b, uint32_t i, kineto_row row)
 {
     range *r = &f->ranges[row];
     kineto_string category = kt_category_string(f->t, b->category[i]);
@@ -115,7 +115,7 @@ static void look_at_all(filling *f)
     for (uint32_t b = 0; b < kt_block_count(f->t); b++) {
         const kt_block *block = kt_block_at(f->t, b);
         for (uint32_t i = 0; i < block->count; i++)
-            look_at(f, block, i, row++);
+            read_range(f, block, i, row++);
     }
     if (f->least_ns == INT64_MAX)
         f->least_ns = 0;
@@ -133,7 +133,8 @@ static int compare_keyed(const void *left, const void *right)
     return a->range < b->range ? -1 : a->range > b->range;
 }
 
-static bool collect(const filling *f, uint32_t rows, bool device, bool kept, keyed_list *out)
+static bool collect_correlated(const filling *f, uint32_t rows, bool device, bool kept,
+                               keyed_list *out)
 {
     for (uint32_t i = 0; i < rows; i++) {
         const range *r = &f->ranges[i];
@@ -160,10 +161,11 @@ static uint32_t find_last(const keyed_list *list, int64_t id)
     return low && list->data[low - 1].id == id ? list->data[low - 1].range : KA_NONE;
 }
 
-static void join(filling *f, uint32_t rows)
+static void join_correlations(filling *f, uint32_t rows)
 {
     keyed_list host = {0}, device = {0};
-    if (collect(f, rows, false, false, &host) && collect(f, rows, true, false, &device)) {
+    if (collect_correlated(f, rows, false, false, &host) &&
+        collect_correlated(f, rows, true, false, &device)) {
         for (size_t i = 0; i < host.count; i++)
             f->ranges[host.data[i].range].partner = find_last(&device, host.data[i].id);
         for (size_t i = 0; i < device.count; i++)
@@ -184,7 +186,7 @@ static const kt_step_row *step_of(const filling *f, kineto_row row)
 }
 
 /* `slice` is the row, until slices are there. */
-static void find_steps(filling *f, uint32_t rows)
+static void find_step_ranges(filling *f, uint32_t rows)
 {
     for (uint32_t i = 0; i < rows; i++) {
         const range *r = &f->ranges[i];
@@ -203,7 +205,7 @@ static void find_steps(filling *f, uint32_t rows)
 }
 
 /* The last one, of any process, that began before and has not ended. */
-static int32_t step_at(const filling *f, int64_t ns)
+static int32_t step_of_any_process(const filling *f, int64_t ns)
 {
     const ka_step *steps = f->m->steps.data;
     size_t low = 0, high = f->m->steps.count;
@@ -226,7 +228,7 @@ static void give_steps(filling *f, uint32_t rows)
     for (uint32_t i = 0; f->m->steps.count && i < rows; i++) {
         range *r = &f->ranges[i];
         if (r->stream == NO_ID || (r->stream == 0 && !r->device))
-            r->step = step_at(f, r->start_ns);
+            r->step = step_of_any_process(f, r->start_ns);
     }
     for (uint32_t i = 0; f->m->steps.count && i < rows; i++) {
         range *r = &f->ranges[i];
@@ -237,7 +239,7 @@ static void give_steps(filling *f, uint32_t rows)
 
 /* ---- the chosen ones ---------------------------------------------------------------------------------- */
 
-static bool chosen(const filling *f, const range *r)
+static bool is_selected(const filling *f, const range *r)
 {
     const ka_step *steps = f->m->steps.data;
     size_t count = f->m->steps.count;
@@ -262,18 +264,18 @@ static kineto_status check_range(const filling *f, kineto_error *err)
                    kt_steps_text(f->options->first_step, f->options->last_step).s);
 }
 
-static void choose(filling *f, uint32_t rows)
+static void select_ranges(filling *f, uint32_t rows)
 {
     keyed_list host = {0};
     for (uint32_t i = 0; i < rows; i++)
         if (f->ranges[i].kept && !f->ranges[i].device)
-            f->ranges[i].kept = chosen(f, &f->ranges[i]);
+            f->ranges[i].kept = is_selected(f, &f->ranges[i]);
     bool all = f->options->steps != KINETO_STEPS_RANGE &&
                (!f->m->steps.count ||
                 f->m->steps.data[0].number == f->m->steps.data[f->m->steps.count - 1].number);
     if (f->options->steps == KINETO_STEPS_ALL)
         all = true;
-    if (!all && !collect(f, rows, false, true, &host))
+    if (!all && !collect_correlated(f, rows, false, true, &host))
         f->no_memory = true;
     for (uint32_t i = 0; i < rows; i++) {
         range *r = &f->ranges[i];
@@ -301,7 +303,7 @@ static void put_slice(filling *f, uint32_t thread, kineto_row row, uint32_t pare
 }
 
 /* What is left out stands for what is around it. */
-static void add_row(filling *f, uint32_t thread, kineto_row row)
+static void add_host_row(filling *f, uint32_t thread, kineto_row row)
 {
     const range *r = &f->ranges[row];
     kineto_row around = kineto_trace_parent(f->t, row);
@@ -326,7 +328,7 @@ static void add_thread(filling *f, uint32_t track, const kineto_track *info, con
                         .id = info->id,
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count && !f->no_memory; i++)
-        add_row(f, (uint32_t)f->m->threads.count, rows[i]);
+        add_host_row(f, (uint32_t)f->m->threads.count, rows[i]);
     thread.count = (uint32_t)f->m->slices.count - thread.first;
     if (thread.count)
         f->no_memory |= !kb_vec_push(&f->m->threads, thread);
@@ -348,7 +350,7 @@ static void add_slices(filling *f)
 
 /* ---- work ------------------------------------------------------------------------------------------------ */
 
-static void put_work(filling *f, kineto_row row, uint32_t stream)
+static void append_work_row(filling *f, kineto_row row, uint32_t stream)
 {
     const range *r = &f->ranges[row];
     ka_work w = {.start_ns = r->start_ns,
@@ -371,7 +373,7 @@ static int compare_work(const void *left, const void *right)
 }
 
 /* Streams are told apart by their number only, whatever device they are of. */
-static void add_stream(filling *f, const keyed *rows, size_t count)
+static void append_stream_rows(filling *f, const keyed *rows, size_t count)
 {
     kineto_activity activity;
     kineto_track track;
@@ -385,13 +387,13 @@ static void add_stream(filling *f, const keyed *rows, size_t count)
                         .count = (uint32_t)count};
     (void)kt_track_device(f->t, activity.track, &stream.device);
     for (size_t i = 0; i < count; i++)
-        put_work(f, rows[i].range, (uint32_t)f->m->streams.count);
+        append_work_row(f, rows[i].range, (uint32_t)f->m->streams.count);
     f->no_memory |= !kb_vec_push(&f->m->streams, stream);
     if (!f->no_memory)
         qsort(f->m->work.data + stream.first, count, sizeof *f->m->work.data, compare_work);
 }
 
-static void add_work(filling *f, uint32_t rows)
+static void append_all_work(filling *f, uint32_t rows)
 {
     keyed_list list = {0};
     for (uint32_t i = 0; i < rows; i++)
@@ -402,25 +404,25 @@ static void add_work(filling *f, uint32_t rows)
     for (size_t i = 0, end; i < list.count; i = end) {
         for (end = i + 1; end < list.count && list.data[end].id == list.data[i].id; end++)
             ;
-        add_stream(f, list.data + i, end - i);
+        append_stream_rows(f, list.data + i, end - i);
     }
     kb_vec_free(&list);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------- */
 
-static kineto_status fill(filling *f, uint32_t rows, kineto_error *err)
+static kineto_status fill_ranges(filling *f, uint32_t rows, kineto_error *err)
 {
     look_at_all(f);
-    join(f, rows);
-    find_steps(f, rows);
+    join_correlations(f, rows);
+    find_step_ranges(f, rows);
     kineto_status status = check_range(f, err);
     if (status || f->no_memory)
         return status;
     give_steps(f, rows);
-    choose(f, rows);
+    select_ranges(f, rows);
     add_slices(f);
-    add_work(f, rows);
+    append_all_work(f, rows);
     f->s->min_ts_ns = f->least_ns;
     return KINETO_OK;
 }
@@ -435,7 +437,7 @@ kineto_status ka_hta_fill_dataset(ka_dataset *s, kineto_error *err)
     kineto_status status = KINETO_OK;
     if (!f.no_memory) {
         memset(f.index, 0xff, (size_t)rows * sizeof *f.index);
-        status = fill(&f, rows, err);
+        status = fill_ranges(&f, rows, err);
     }
     free(f.ranges);
     free(f.index);

@@ -24,7 +24,7 @@ static void sort_by_start(const ka_dataset *s, slice_list *x)
                 (void *)(uintptr_t)s->slices);
 }
 
-static bool gather(const ka_dataset *s, slice_list *ops, slice_list *calls)
+static bool collect_aten_and_calls(const ka_dataset *s, slice_list *ops, slice_list *calls)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
@@ -63,7 +63,7 @@ static uint32_t last_around(const ka_dataset *s, slice_list *open, const ka_slic
 bool ka_hta_find_op_launches(const ka_dataset *s, ka_op_launches *out)
 {
     slice_list ops = {0}, calls = {0}, open = {0};
-    bool ok = gather(s, &ops, &calls);
+    bool ok = collect_aten_and_calls(s, &ops, &calls);
     for (size_t i = 0, next = 0; ok && i < calls.list.count; i++) {
         const ka_slice *call = &s->slices[calls.list.data[i]];
         for (; ok && next < ops.list.count &&
@@ -93,7 +93,8 @@ static bool collect_launches(const ka_dataset *s, ka_hta_queue_changes *list)
             if (s->work[s->launched[c->first_work + k]].row > last->row)
                 last = &s->work[s->launched[c->first_work + k]];
         if (!kb_vec_push(list, ((ka_hta_queue_change){c->row, c->start_ns, i, last->stream, 1})) ||
-            !kb_vec_push(list, ((ka_hta_queue_change){last->row, last->start_ns, i, last->stream, -1})))
+            !kb_vec_push(list,
+                         ((ka_hta_queue_change){last->row, last->start_ns, i, last->stream, -1})))
             return false;
     }
     return ka_hta_order_queue(list);
@@ -174,7 +175,7 @@ static const ka_slice *first_of_file(const ka_dataset *s)
 
 typedef KB_VEC(const ka_work *) works;
 
-static int compare_rows(const void *left, const void *right)
+static int compare_work_starts(const void *left, const void *right)
 {
     const ka_work *a = *(const ka_work *const *)left, *b = *(const ka_work *const *)right;
     if (a->start_ns != b->start_ns)
@@ -193,13 +194,13 @@ static bool sum_stream(const ka_dataset *s, const ka_stream *stream, const ka_sl
         if (is_hta_kind(s, &s->work[i]))
             ok = kb_vec_push(&list, &s->work[i]);
     if (list.count) {
-        qsort(list.data, list.count, sizeof *list.data, compare_rows);
+        qsort(list.data, list.count, sizeof *list.data, compare_work_starts);
         ka_stream_idle_add(sum, KA_STREAM_IDLE_OTHER, 0);
     }
     for (size_t i = 1; i < list.count; i++) {
         int64_t end_ns = list.data[i - 1]->end_ns;
         ka_stream_idle_add_before(sum, call_hta(s, list.data[i], first), end_ns,
-                          kb_length_ns(end_ns, list.data[i]->start_ns));
+                                  kb_length_ns(end_ns, list.data[i]->start_ns));
     }
     kb_vec_free(&list);
     return ok;
@@ -252,7 +253,7 @@ static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
 #define MOST_IN_VAIN 4096u
 
 /* What overlaps the range and is free becomes its own: the shortest range comes first. */
-static void claim(claiming *c, uint32_t range)
+static void claim_range(claiming *c, uint32_t range)
 {
     const ka_slice *r = &c->s->slices[range];
     uint32_t in_vain = 0, begins = first_behind(c, r->start_ns, false);
@@ -281,7 +282,7 @@ static int compare_lengths(const void *left, const void *right, void *context)
     return a->row > b->row ? -1 : a->row < b->row;
 }
 
-static void load(claiming *c, uint32_t track)
+static void load_track_work(claiming *c, uint32_t track)
 {
     c->count = 0;
     for (uint32_t i = 0; i < c->s->work_count; i++) {
@@ -307,10 +308,10 @@ static bool claim_track(claiming *c, const ka_thread *thread)
     if (list.list.count) {
         qsort_r(list.list.data, list.list.count, sizeof *list.list.data, compare_lengths,
                 (void *)(uintptr_t)c->s->slices);
-        load(c, thread->track);
+        load_track_work(c, thread->track);
     }
     for (size_t i = 0; ok && i < list.list.count; i++)
-        claim(c, list.list.data[i]);
+        claim_range(c, list.list.data[i]);
     kb_vec_free(&list.list);
     return ok;
 }

@@ -74,8 +74,8 @@ bool ka_hta_counts_launch(kineto_string name)
 
 bool ka_hta_is_counted_launch(kineto_string name)
 {
-    static const char *const names[] = {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync",
-                                        "cudaMemsetAsync",
+    static const char *const names[] = {"cudaLaunchKernel", "cudaLaunchKernelExC",
+                                        "cudaMemcpyAsync", "cudaMemsetAsync",
                                         "runFunction - job_prep_and_submit_for_execution"};
     return kb_string_is_one_of(name, names, KB_COUNT(names));
 }

@@ -10,12 +10,12 @@ typedef struct sorting {
     uint32_t *order;
 } sorting;
 
-static bool less(const sorting *s, size_t a, size_t b)
+static bool is_earlier(const sorting *s, size_t a, size_t b)
 {
     return s->ns[s->order[a]] < s->ns[s->order[b]];
 }
 
-static void swap(const sorting *s, size_t a, size_t b)
+static void swap_order(const sorting *s, size_t a, size_t b)
 {
     uint32_t index = s->order[a];
     s->order[a] = s->order[b];
@@ -23,7 +23,7 @@ static void swap(const sorting *s, size_t a, size_t b)
 }
 
 /* Let `index` sink from place i (from 1) of the n places at `order`. */
-static void sink(const int64_t *ns, uint32_t *order, size_t i, size_t n, uint32_t index)
+static void sift_down(const int64_t *ns, uint32_t *order, size_t i, size_t n, uint32_t index)
 {
     for (size_t child = 2 * i; child <= n; child = 2 * i) {
         if (child < n && ns[order[child - 1]] < ns[order[child]])
@@ -39,12 +39,12 @@ static void sink(const int64_t *ns, uint32_t *order, size_t i, size_t n, uint32_
 static void heap_sort(const int64_t *ns, uint32_t *order, size_t n)
 {
     for (size_t i = n / 2; i > 0; i--)
-        sink(ns, order, i, n, order[i - 1]);
+        sift_down(ns, order, i, n, order[i - 1]);
     while (n > 1) {
         uint32_t index = order[n - 1];
         order[n - 1] = order[0];
         n--;
-        sink(ns, order, 1, n, index);
+        sift_down(ns, order, 1, n, index);
     }
 }
 
@@ -60,17 +60,17 @@ static void insertion_sort(const sorting *s, size_t low, size_t high)
 }
 
 /* @return the place of the pivot. */
-static size_t partition(const sorting *s, size_t low, size_t high)
+static size_t partition_order(const sorting *s, size_t low, size_t high)
 {
     size_t middle = low + (high - low) / 2, i = low, j = high - 1;
-    if (less(s, middle, low))
-        swap(s, middle, low);
-    if (less(s, high, middle))
-        swap(s, high, middle);
-    if (less(s, middle, low))
-        swap(s, middle, low);
+    if (is_earlier(s, middle, low))
+        swap_order(s, middle, low);
+    if (is_earlier(s, high, middle))
+        swap_order(s, high, middle);
+    if (is_earlier(s, middle, low))
+        swap_order(s, middle, low);
     int64_t pivot = s->ns[s->order[middle]];
-    swap(s, middle, j);
+    swap_order(s, middle, j);
     for (;;) {
         while (s->ns[s->order[++i]] < pivot)
             ;
@@ -78,9 +78,9 @@ static size_t partition(const sorting *s, size_t low, size_t high)
             ;
         if (i >= j)
             break;
-        swap(s, i, j);
+        swap_order(s, i, j);
     }
-    swap(s, i, high - 1);
+    swap_order(s, i, high - 1);
     return i;
 }
 
@@ -109,7 +109,7 @@ void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
             continue;
         }
         while (p.high - p.low + 1 > 16) {
-            size_t pivot = partition(&s, p.low, p.high);
+            size_t pivot = partition_order(&s, p.low, p.high);
             bool left_first = pivot - p.low < p.high - pivot;
             p.depth--;
             parts[waiting++] =
@@ -123,7 +123,7 @@ void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
     }
 }
 
-static int compare_changes(const void *left, const void *right)
+static int compare_queue_changes(const void *left, const void *right)
 {
     const ka_hta_queue_change *a = left, *b = right;
     if (a->by != b->by)
@@ -139,7 +139,7 @@ bool ka_hta_order_queue(ka_hta_queue_changes *changes)
     ka_hta_queue_changes sorted = {0};
     bool ok = ns && order && kb_vec_reserve(&sorted, count + 1);
     if (ok && count)
-        qsort(changes->data, count, sizeof *changes->data, compare_changes);
+        qsort(changes->data, count, sizeof *changes->data, compare_queue_changes);
     for (size_t i = 0; ok && i < count; i++)
         ns[i] = changes->data[i].ns;
     if (ok)

@@ -138,7 +138,7 @@ static size_t place_from_last(const sorting *s, uint32_t item, const uint32_t *i
 
 /* ---- merges ------------------------------------------------------------------------------------------------ */
 
-static void take(uint32_t **to, uint32_t **from, size_t *left, size_t n)
+static void move_first(uint32_t **to, uint32_t **from, size_t *left, size_t n)
 {
     memmove(*to, *from, n * sizeof **to);
     *to += n;
@@ -146,7 +146,7 @@ static void take(uint32_t **to, uint32_t **from, size_t *left, size_t n)
     *left -= n;
 }
 
-static void take_last(uint32_t **to, uint32_t **from, size_t *left, size_t n)
+static void move_last(uint32_t **to, uint32_t **from, size_t *left, size_t n)
 {
     *to -= n;
     *from -= n;
@@ -171,7 +171,7 @@ static bool step_forward(merge *m)
     while (m->a_wins < m->s->often && m->b_wins < m->s->often) {
         bool a = !less(m->s, *m->b, *m->a);
         count_win(m, a);
-        take(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
+        move_first(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
         if (forward_ends(m))
             return true;
     }
@@ -184,7 +184,7 @@ static bool step_backward(merge *m)
     while (m->a_wins < m->s->often && m->b_wins < m->s->often) {
         bool a = less(m->s, m->b[-1], m->a[-1]);
         count_win(m, a);
-        take_last(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
+        move_last(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
         if (backward_ends(m))
             return true;
     }
@@ -195,17 +195,17 @@ static bool step_backward(merge *m)
 static bool leap_forward(merge *m)
 {
     m->a_wins = place_from_first(m->s, *m->b, m->a, m->a_count, true);
-    take(&m->to, &m->a, &m->a_count, m->a_wins);
+    move_first(&m->to, &m->a, &m->a_count, m->a_wins);
     if (forward_ends(m))
         return true;
-    take(&m->to, &m->b, &m->b_count, 1);
+    move_first(&m->to, &m->b, &m->b_count, 1);
     if (forward_ends(m))
         return true;
     m->b_wins = place_from_first(m->s, *m->a, m->b, m->b_count, false);
-    take(&m->to, &m->b, &m->b_count, m->b_wins);
+    move_first(&m->to, &m->b, &m->b_count, m->b_wins);
     if (forward_ends(m))
         return true;
-    take(&m->to, &m->a, &m->a_count, 1);
+    move_first(&m->to, &m->a, &m->a_count, 1);
     return forward_ends(m);
 }
 
@@ -213,23 +213,23 @@ static bool leap_backward(merge *m)
 {
     uint32_t *first = m->a - m->a_count;
     m->a_wins = m->a_count - place_from_last(m->s, m->b[-1], first, m->a_count, true);
-    take_last(&m->to, &m->a, &m->a_count, m->a_wins);
+    move_last(&m->to, &m->a, &m->a_count, m->a_wins);
     if (backward_ends(m))
         return true;
-    take_last(&m->to, &m->b, &m->b_count, 1);
+    move_last(&m->to, &m->b, &m->b_count, 1);
     if (backward_ends(m))
         return true;
     first = m->b - m->b_count;
     m->b_wins = m->b_count - place_from_last(m->s, m->a[-1], first, m->b_count, false);
-    take_last(&m->to, &m->b, &m->b_count, m->b_wins);
+    move_last(&m->to, &m->b, &m->b_count, m->b_wins);
     if (backward_ends(m))
         return true;
-    take_last(&m->to, &m->a, &m->a_count, 1);
+    move_last(&m->to, &m->a, &m->a_count, 1);
     return backward_ends(m);
 }
 
 /* Leaps make further ones likelier, steps after them less so. */
-static void go_on(merge *m, bool (*step)(merge *), bool (*leap)(merge *))
+static void alternate_merge(merge *m, bool (*step)(merge *), bool (*leap)(merge *))
 {
     while (!step(m)) {
         m->s->often++;
@@ -246,11 +246,11 @@ static void merge_forward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b, 
 {
     memcpy(s->spare, a, a_count * sizeof *a);
     merge m = {.s = s, .a = s->spare, .b = b, .to = a, .a_count = a_count, .b_count = b_count};
-    take(&m.to, &m.b, &m.b_count, 1);
+    move_first(&m.to, &m.b, &m.b_count, 1);
     if (!forward_ends(&m))
-        go_on(&m, step_forward, leap_forward);
-    take(&m.to, &m.b, &m.b_count, m.b_count);
-    take(&m.to, &m.a, &m.a_count, m.a_count);
+        alternate_merge(&m, step_forward, leap_forward);
+    move_first(&m.to, &m.b, &m.b_count, m.b_count);
+    move_first(&m.to, &m.a, &m.a_count, m.a_count);
 }
 
 static void merge_backward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b, size_t b_count)
@@ -262,11 +262,11 @@ static void merge_backward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b,
                .to = b + b_count,
                .a_count = a_count,
                .b_count = b_count};
-    take_last(&m.to, &m.a, &m.a_count, 1);
+    move_last(&m.to, &m.a, &m.a_count, 1);
     if (!backward_ends(&m))
-        go_on(&m, step_backward, leap_backward);
-    take_last(&m.to, &m.a, &m.a_count, m.a_count);
-    take_last(&m.to, &m.b, &m.b_count, m.b_count);
+        alternate_merge(&m, step_backward, leap_backward);
+    move_last(&m.to, &m.a, &m.a_count, m.a_count);
+    move_last(&m.to, &m.b, &m.b_count, m.b_count);
 }
 
 /* Of waiting runs i and i + 1; what is in its place at either end stays there. */

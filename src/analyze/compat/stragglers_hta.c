@@ -62,7 +62,7 @@ static size_t end_of_step(const ka_straggler_scores *c, size_t first)
     return end;
 }
 
-static double deviation(const ka_straggler_mark *m, size_t count, double step_us)
+static double duration_deviation(const ka_straggler_mark *m, size_t count, double step_us)
 {
     double mean = 0, sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -85,7 +85,7 @@ static void most_different(const ka_straggler_scores *c, size_t *first, size_t *
              end < c->marks.count && !compare_chosen(&c->marks.data[i], &c->marks.data[end]);
              steps++) {
             size_t next = end_of_step(c, end);
-            sum += deviation(&c->marks.data[end], next - end, c->mean_step_us);
+            sum += duration_deviation(&c->marks.data[end], next - end, c->mean_step_us);
             end = next;
         }
         if (sum / (double)steps > most) {

@@ -91,7 +91,7 @@ static sort_of sort_of_category(kineto_string category)
 }
 
 /* The plug-in goes by names, and takes what a device did for a step for one as well. */
-static bool is_step(const reading *r, kineto_row row, uint32_t name, uint64_t *number)
+static bool is_step_event(const reading *r, kineto_row row, uint32_t name, uint64_t *number)
 {
     const kt_step_row *known = kt_step_list_find(&r->v->dataset->memory->step_rows, row, name);
     *number = known ? known->number : 0;
@@ -108,8 +108,7 @@ static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto
     if (!*known)
         *known = (uint8_t)(1 + sort_of_category(kt_category_string(r->t, block->category[i])));
     sort_of sort = (sort_of)(*known - 1);
-    if ((sort == OPERATOR || sort == ANNOTATION) &&
-        is_step(r, row, block->name[i], &number))
+    if ((sort == OPERATOR || sort == ANNOTATION) && is_step_event(r, row, block->name[i], &number))
         return STEP;
     if (sort == MODULE && !ka_arg_int(r->t, row, "Python module id", &id))
         return SKIPPED;
@@ -124,7 +123,7 @@ static int compare_events(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void collect(reading *r)
+static void collect_events(reading *r)
 {
     kineto_row row = 0;
     for (uint32_t b = 0; b < kt_block_count(r->t) && !r->no_memory; b++) {
@@ -226,7 +225,7 @@ static int64_t thread_id(const reading *r, uint32_t track)
     return info.id;
 }
 
-static int compare_nodes(const void *left, const void *right, void *context)
+static int compare_tree_nodes(const void *left, const void *right, void *context)
 {
     const event *events = context, *a = &events[*(const uint32_t *)left],
                 *b = &events[*(const uint32_t *)right];
@@ -255,15 +254,16 @@ static bool number_trees(reading *r, index_list *nodes)
     }
     kb_map_free(&trees);
     if (nodes->count)
-        qsort_r(nodes->data, nodes->count, sizeof *nodes->data, compare_nodes, r->events.data);
+        qsort_r(nodes->data, nodes->count, sizeof *nodes->data, compare_tree_nodes, r->events.data);
     return ok;
 }
 
 /* Names that are no operators for it. */
-static bool is_shown(const reading *r, const event *e)
+static bool is_listed_operator(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
-    return e->sort == OPERATOR && !ka_is_dataloader(name) && !kb_string_begins(name, "Optimizer.") &&
+    return e->sort == OPERATOR && !ka_is_dataloader(name) &&
+           !kb_string_begins(name, "Optimizer.") &&
            !kb_string_equal(name, kb_string("DataParallel.forward")) &&
            !kb_string_equal(name, kb_string("DistributedDataParallel.forward"));
 }
@@ -278,7 +278,7 @@ static void add_node(reading *r, event *e, uint32_t parent)
                 .track = e->track,
                 .thread = e->tree,
                 .parent = parent,
-                .shown = is_shown(r, e)};
+                .shown = is_listed_operator(r, e)};
     e->order = (uint32_t)r->v->ops.count;
     r->no_memory |= !kb_vec_push(&r->v->ops, op);
 }
@@ -468,7 +468,7 @@ static const uint64_t *collective_of_kernel(const reading *r, const event *e)
     return e->sort == KERNEL ? kb_map_find(&r->collective_of, e->external) : NULL;
 }
 
-static ka_role role_of(const reading *r, const event *e)
+static ka_role role_of_event(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
     bool named = e->sort == OPERATOR || e->sort == ANNOTATION;
@@ -498,7 +498,7 @@ static void put_roles(reading *r)
 {
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
         const event *e = &r->events.data[i];
-        ka_role role = role_of(r, e);
+        ka_role role = role_of_event(r, e);
         if (role != KA_ROLE_COUNT)
             r->no_memory |= !kb_vec_push(&r->v->roles[role], (ka_span){e->start_ns, e->end_ns});
         if (e->sort == OPERATOR || e->sort == PYTHON || e->sort == STEP) {
@@ -508,7 +508,7 @@ static void put_roles(reading *r)
         step s = {e->start_ns, e->end_ns, INT64_MAX, INT64_MIN, 0, 0};
         if (e->sort != STEP)
             continue;
-        (void)is_step(r, e->row, e->name, &s.number);
+        (void)is_step_event(r, e->row, e->name, &s.number);
         r->no_memory |= !kb_vec_push(&r->steps, s);
     }
     for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
@@ -683,7 +683,7 @@ bool ka_plugin_fill_attribution(ka_view *v, uint32_t parts)
     uint32_t *moved = NULL;
     r.no_memory = !r.of_category;
     if (!r.no_memory)
-        collect(&r);
+        collect_events(&r);
     r.is_matched = calloc(r.events.count + 1, sizeof *r.is_matched);
     r.no_memory |= !r.is_matched;
     if (!r.no_memory) {

@@ -71,7 +71,7 @@ bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, 
     return true;
 }
 
-static kineto_row row_of(const ka_path *p, uint8_t of, uint32_t index)
+static kineto_row row_of_owner(const ka_path *p, uint8_t of, uint32_t index)
 {
     if (of == KA_OF_NOTHING)
         return KINETO_NO_ROW;
@@ -101,7 +101,7 @@ bool kineto_critical_path_node(const kineto_critical_path *cp, uint32_t index,
     if (index >= p->nodes.count)
         return false;
     const ka_node *node = &p->nodes.data[index];
-    *out = (kineto_critical_node){.row = row_of(p, node->of, node->index),
+    *out = (kineto_critical_node){.row = row_of_owner(p, node->of, node->index),
                                   .is_end = node->is_end,
                                   .on_path = is_on_path(p, index),
                                   .at_ns = p->time[index],
@@ -127,7 +127,7 @@ bool kineto_critical_path_edge(const kineto_critical_path *cp, uint32_t index,
                                   .type = ka_edge_type_name(&cp->path, e->type),
                                   .class_name = ka_path_class_name(&cp->path, e->class),
                                   .ns = e->ns,
-                                  .row = row_of(&cp->path, e->of, e->owner),
+                                  .row = row_of_owner(&cp->path, e->of, e->owner),
                                   .on_path = e->on_path};
     return true;
 }

@@ -66,7 +66,7 @@ static call_role role_of_name(kineto_string name)
     return ROLE_NONE;
 }
 
-static call_role role_of(linking *l, const ka_slice *slice)
+static call_role role_of_call(linking *l, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_RUNTIME && slice->kind != KINETO_KIND_DRIVER)
         return ROLE_NONE;
@@ -79,7 +79,7 @@ static call_role role_of(linking *l, const ka_slice *slice)
 static void find_stream_waits(linking *l)
 {
     for (uint32_t i = 0; i < l->s->slice_count && !l->no_memory; i++)
-        if (role_of(l, &l->s->slices[i]) == ROLE_STREAM)
+        if (role_of_call(l, &l->s->slices[i]) == ROLE_STREAM)
             l->no_memory |= !kb_vec_push(&l->stream_waits, l->s->slices[i].start_ns);
     if (l->stream_waits.count)
         qsort(l->stream_waits.data, l->stream_waits.count, sizeof(int64_t), kb_compare_int64);
@@ -101,7 +101,7 @@ static bool stream_wait_between(const linking *l, int64_t from_ns, int64_t to_ns
 
 /* ---- work by its end ---------------------------------------------------------------------------------------- */
 
-static int compare_ends(const void *left, const void *right, void *context)
+static int compare_work_ends(const void *left, const void *right, void *context)
 {
     const ka_work *work = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -118,7 +118,7 @@ static void order_by_end(linking *l)
             l->no_memory |= !kb_vec_push(&l->by_end, work);
     }
     if (l->by_end.count)
-        qsort_r(l->by_end.data, l->by_end.count, sizeof(uint32_t), compare_ends,
+        qsort_r(l->by_end.data, l->by_end.count, sizeof(uint32_t), compare_work_ends,
                 (void *)(uintptr_t)l->s->work);
 }
 
@@ -140,7 +140,7 @@ static size_t ended_until(const linking *l, int64_t ns)
 
 /* The least time from a launch to its work, and the usual one between work that was in the queue.
  */
-static void measure(linking *l)
+static void measure_delays(linking *l)
 {
     int64_t gaps[SAMPLES];
     uint32_t count = 0, step = l->s->work_count / SAMPLES + 1;
@@ -184,7 +184,7 @@ typedef struct candidates {
     uint32_t count;
 } candidates;
 
-static void propose(const linking *l, candidates *c, ka_edge edge)
+static void propose_edge(const linking *l, candidates *c, ka_edge edge)
 {
     int64_t ns = kb_length_ns(l->p->nodes.data[edge.src].ns, l->p->nodes.data[edge.dst].ns);
     if (c->count == MOST_CANDIDATES || ns < 0)
@@ -242,32 +242,32 @@ static void propose_stream(const linking *l, candidates *c, uint32_t before, uin
             edge.class = class_of_work(w);
         }
     }
-    propose(l, c, edge);
+    propose_edge(l, c, edge);
 }
 
 static void propose_launch(const linking *l, candidates *c, uint32_t work, uint32_t node)
 {
     uint32_t call = l->s->work[work].call;
     if (call != KA_NONE && l->p->start_of[call] != KA_NONE)
-        propose(l, c,
-                (ka_edge){.src = l->p->start_of[call],
-                          .dst = node,
-                          .ns = l->least_launch,
-                          .owner = work,
-                          .type = KA_EDGE_LAUNCH,
-                          .class = KA_PATH_LAUNCH});
+        propose_edge(l, c,
+                     (ka_edge){.src = l->p->start_of[call],
+                               .dst = node,
+                               .ns = l->least_launch,
+                               .owner = work,
+                               .type = KA_EDGE_LAUNCH,
+                               .class = KA_PATH_LAUNCH});
 }
 
 static void propose_wait(const linking *l, candidates *c, uint32_t source, uint32_t work,
                          uint8_t type)
 {
     if (l->p->work_start[source] != KA_NONE)
-        propose(l, c,
-                (ka_edge){.src = l->p->work_start[source] + 1,
-                          .dst = l->p->work_start[work],
-                          .owner = source,
-                          .type = type,
-                          .class = KA_PATH_STREAM_WAIT});
+        propose_edge(l, c,
+                     (ka_edge){.src = l->p->work_start[source] + 1,
+                               .dst = l->p->work_start[work],
+                               .owner = source,
+                               .type = type,
+                               .class = KA_PATH_STREAM_WAIT});
 }
 
 /* The first work of a stream in the window waits for what was there before. */
@@ -277,12 +277,12 @@ static void propose_earlier(const linking *l, candidates *c, uint32_t work, uint
         return;
     int64_t end = l->s->work[work - 1].end_ns;
     if (end > l->p->start_ns && end <= l->s->work[work].start_ns)
-        propose(l, c,
-                (ka_edge){.dst = node,
-                          .ns = ka_add_ns(kb_length_ns(l->p->start_ns, end), l->usual_gap),
-                          .owner = KA_NONE,
-                          .type = KA_EDGE_START,
-                          .class = KA_PATH_EARLIER});
+        propose_edge(l, c,
+                     (ka_edge){.dst = node,
+                               .ns = ka_add_ns(kb_length_ns(l->p->start_ns, end), l->usual_gap),
+                               .owner = KA_NONE,
+                               .type = KA_EDGE_START,
+                               .class = KA_PATH_EARLIER});
 }
 
 static void propose_recorded(const linking *l, candidates *c, uint32_t work, size_t *cursor)
@@ -317,7 +317,7 @@ static void propose_inferred(const linking *l, candidates *c, uint32_t work)
     }
 }
 
-static void link_work(linking *l, uint32_t work, uint32_t before, size_t *cursor)
+static void add_work_edges(linking *l, uint32_t work, uint32_t before, size_t *cursor)
 {
     uint32_t node = l->p->work_start[work];
     const ka_work *w = &l->s->work[work];
@@ -349,7 +349,7 @@ static void link_streams(linking *l)
         for (uint32_t j = stream->first; j < stream->first + stream->count; j++) {
             if (l->p->work_start[j] == KA_NONE)
                 continue;
-            link_work(l, j, before, &cursor);
+            add_work_edges(l, j, before, &cursor);
             if (before == KA_NONE || l->s->work[j].end_ns >= l->s->work[before].end_ns)
                 before = j;
         }
@@ -412,7 +412,7 @@ static void waits_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
     own->ns = KB_MIN(own->ns, LEAST_CALL_NS);
 }
 
-static void wait_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
+static void wait_for_work(linking *l, uint32_t call, uint32_t work, uint8_t type)
 {
     if (work == KA_NONE || l->p->work_start[work] == KA_NONE ||
         l->s->work[work].end_ns > ka_add_ns(l->s->slices[call].end_ns, CLOCK_NS))
@@ -492,7 +492,7 @@ static bool link_recorded(linking *l, uint32_t call, size_t *cursor)
         if (work == KA_NONE)
             wait_for_all(l, call, KA_EDGE_SYNC);
         else
-            wait_for(l, call, work, KA_EDGE_SYNC);
+            wait_for_work(l, call, work, KA_EDGE_SYNC);
         any = true;
     }
     return any;
@@ -525,19 +525,19 @@ static void link_unknown(linking *l, uint32_t call, call_role role, uint32_t lau
 {
     uint32_t work = work_waited_for(l, call, role);
     if (work != KA_NONE)
-        wait_for(l, call, work, KA_EDGE_SYNC_INFERRED);
+        wait_for_work(l, call, work, KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_SYNC && launcher != KA_NONE)
-        wait_for(l, call, own_work(l, launcher), KA_EDGE_SYNC_INFERRED);
+        wait_for_work(l, call, own_work(l, launcher), KA_EDGE_SYNC_INFERRED);
 }
 
 /* `launcher` is the last call before it in the thread that launched work. */
 static void link_call(linking *l, uint32_t call, uint32_t launcher, size_t *cursor)
 {
-    call_role role = role_of(l, &l->s->slices[call]);
+    call_role role = role_of_call(l, &l->s->slices[call]);
     if (link_recorded(l, call, cursor))
         return;
     if (role == ROLE_COPY && !ka_never_waits(l->s, call))
-        wait_for(l, call, own_work(l, call), KA_EDGE_SYNC_INFERRED);
+        wait_for_work(l, call, own_work(l, call), KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_DEVICE)
         wait_for_all(l, call, KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_SYNC || role == ROLE_EVENT || role == ROLE_MAY)
@@ -567,7 +567,7 @@ void ka_path_add_device(ka_path *p)
     linking l = {.p = p, .s = p->s, .role = calloc((size_t)p->s->name_count + 1, 1)};
     l.no_memory = !l.role || !ka_syncs_find(p->s, &l.syncs);
     if (!l.no_memory) {
-        measure(&l);
+        measure_delays(&l);
         order_by_end(&l);
         find_stream_waits(&l);
     }

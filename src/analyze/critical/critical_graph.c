@@ -43,13 +43,14 @@ const char *ka_edge_type_name(const ka_path *path, uint32_t type)
 typedef struct walk {
     ka_path *p;
     const ka_dataset *s;
-    uint8_t *class_of;      /* by name of a slice: ka_path_class + 1; 0: not looked at */
-    KB_VEC(uint32_t) ends;  /* open slices of the window, a heap: the one that ends next is the first */
-    uint32_t innermost;     /* the open slice that began last; KA_NONE */
-    uint32_t *around;       /* by slice: what was innermost when it began */
-    uint32_t loading;       /* how many open slices are data loaders */
-    uint32_t last;          /* node; 0: none of the thread yet */
-    bool ends_path;         /* any moment of the thread may be the last one of the path */
+    uint8_t *class_of; /* by name of a slice: ka_path_class + 1; 0: not looked at */
+    KB_VEC(uint32_t)
+    ends;               /* open slices of the window, a heap: the one that ends next is the first */
+    uint32_t innermost; /* the open slice that began last; KA_NONE */
+    uint32_t *around;   /* by slice: what was innermost when it began */
+    uint32_t loading;   /* how many open slices are data loaders */
+    uint32_t last;      /* node; 0: none of the thread yet */
+    bool ends_path;     /* any moment of the thread may be the last one of the path */
 } walk;
 
 static ka_path_class class_of_kind(uint32_t kind)
@@ -124,11 +125,12 @@ static void put_moment(walk *w, uint32_t slice, bool is_end)
         edge.class = KA_PATH_DATA;
     ka_path_edge(p, edge);
     (is_end ? p->end_of : p->start_of)[slice] = edge.dst;
-    p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){.ns = ns,
-                                                      .index = slice,
-                                                      .of = KA_OF_SLICE,
-                                                      .is_end = is_end,
-                                                      .may_be_last = w->ends_path || is_work_of_host(w, s)});
+    p->no_memory |=
+        !kb_vec_push(&p->nodes, (ka_node){.ns = ns,
+                                          .index = slice,
+                                          .of = KA_OF_SLICE,
+                                          .is_end = is_end,
+                                          .may_be_last = w->ends_path || is_work_of_host(w, s)});
     w->last = edge.dst;
 }
 
@@ -158,8 +160,7 @@ static uint32_t pop_end(walk *w)
     uint32_t first = w->ends.data[0], moved = w->ends.data[--w->ends.count];
     size_t at = 0, count = w->ends.count;
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        child += child + 1 < count &&
-                 ends_before(w, w->ends.data[child + 1], w->ends.data[child]);
+        child += child + 1 < count && ends_before(w, w->ends.data[child + 1], w->ends.data[child]);
         if (!ends_before(w, w->ends.data[child], moved))
             break;
         w->ends.data[at] = w->ends.data[child];
@@ -244,10 +245,7 @@ static bool does_work(const ka_dataset *s, const thread_use *use)
     return use->has_steps || use->operators || use->launches || (use->calls && !s->work_count);
 }
 
-static uint64_t count_uses(const thread_use *use)
-{
-    return (uint64_t)use->operators + use->calls;
-}
+static uint64_t count_uses(const thread_use *use) { return (uint64_t)use->operators + use->calls; }
 
 /* The thread of the process that does most. */
 static bool is_main(const ka_dataset *s, const thread_use *uses, uint32_t thread)
@@ -315,7 +313,7 @@ static bool has_work(const ka_path *p, const ka_work *w)
     return w->start_ns >= p->start_ns && w->start_ns <= p->end_ns;
 }
 
-static void add_work(ka_path *p)
+static void add_work_nodes(ka_path *p)
 {
     for (uint32_t i = 0; i < p->s->work_count && !p->no_memory; i++) {
         const ka_work *w = &p->s->work[i];
@@ -356,7 +354,7 @@ void ka_path_add_nodes(ka_path *p)
         walk_threads(&w, uses, chosen);
     p->host_nodes = (uint32_t)p->nodes.count;
     if (!p->no_memory)
-        add_work(p);
+        add_work_nodes(p);
     kb_vec_free(&w.ends);
     free(w.class_of);
     free(w.around);
@@ -406,13 +404,13 @@ static void group_by_src(const ka_path *p, ordering *o)
         o->out[o->first_out[p->edges.data[i].src + 1]++] = i;
 }
 
-static void place(ordering *o, uint32_t node)
+static void place_node(ordering *o, uint32_t node)
 {
     o->place[node] = o->done;
     o->order[o->done++] = node;
 }
 
-static int compare_moments(const void *left, const void *right, void *context)
+static int compare_node_times(const void *left, const void *right, void *context)
 {
     const ka_node *nodes = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -429,7 +427,7 @@ static void place_circles(const ka_path *p, ordering *o)
     for (uint32_t i = 0; i < p->nodes.count; i++)
         if (o->place[i] == KA_NONE)
             o->order[o->done++] = i;
-    qsort_r(o->order + first, o->done - first, sizeof *o->order, compare_moments, p->nodes.data);
+    qsort_r(o->order + first, o->done - first, sizeof *o->order, compare_node_times, p->nodes.data);
     for (uint32_t i = first; i < o->done; i++)
         o->place[o->order[i]] = i;
 }
@@ -440,13 +438,13 @@ static void find_order(const ka_path *p, ordering *o)
     memset(o->place, 0xff, p->nodes.count * sizeof *o->place);
     for (uint32_t i = 0; i < p->nodes.count; i++)
         if (!o->waits[i])
-            place(o, i);
+            place_node(o, i);
     for (uint32_t i = 0; i < o->done; i++) {
         uint32_t node = o->order[i];
         for (uint32_t e = o->first_out[node]; e < o->first_out[node + 1]; e++) {
             uint32_t dst = p->edges.data[o->out[e]].dst;
             if (--o->waits[dst] == 0)
-                place(o, dst);
+                place_node(o, dst);
         }
     }
     if (o->done < p->nodes.count)
@@ -616,7 +614,7 @@ int64_t ka_path_length(const ka_path *p, const int64_t *times)
     return length;
 }
 
-static bool compute(ka_path *p)
+static bool compute_path(ka_path *p)
 {
     size_t nodes = p->nodes.count;
     p->time = malloc((nodes + 1) * sizeof *p->time);
@@ -648,6 +646,6 @@ kineto_status ka_path_finish(ka_path *p, kineto_error *err)
     ordering_shrink(&o);
     free(o.place);
     /* Again, for nodes of which edges were dropped. */
-    ok = ok && add_starts(p) && sort_edges(p) && compute(p);
+    ok = ok && add_starts(p) && sort_edges(p) && compute_path(p);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

@@ -12,7 +12,7 @@ typedef struct overlay {
     uint32_t track, class_key, type_key, row_key, count_key, category;
 } overlay;
 
-static void prepare(overlay *o)
+static void declare_overlay_track(overlay *o)
 {
     uint32_t process = kt_process_text(o->b, kb_string("Critical path"));
     o->track = kt_track_text(o->b, process, kb_string("critical path"));
@@ -24,7 +24,8 @@ static void prepare(overlay *o)
 }
 
 /* Edges that follow each other and are the same thing's are one row. */
-static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_ns, uint64_t edges)
+static void append_path_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_ns,
+                            uint64_t edges)
 {
     const ka_dataset *s = o->p->s;
     uint32_t name = 0;
@@ -51,7 +52,7 @@ static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_
                               .category = o->category});
 }
 
-static bool same(const ka_edge *a, const ka_edge *b)
+static bool is_same_owner(const ka_edge *a, const ka_edge *b)
 {
     return a->of == b->of && a->owner == b->owner && a->class == b->class && a->type == b->type &&
            a->of != KA_OF_NOTHING;
@@ -68,9 +69,9 @@ static void put_path(overlay *o)
         int64_t from = p->nodes.data[e->src].ns, to = p->nodes.data[e->dst].ns;
         if (!e->on_path || from >= to)
             continue;
-        if (!first || !same(first, e) || end_ns != from) {
+        if (!first || !is_same_owner(first, e) || end_ns != from) {
             if (first)
-                put_row(o, first, start_ns, end_ns, edges);
+                append_path_row(o, first, start_ns, end_ns, edges);
             first = e;
             start_ns = from;
             edges = 0;
@@ -79,7 +80,7 @@ static void put_path(overlay *o)
         edges++;
     }
     if (first)
-        put_row(o, first, start_ns, end_ns, edges);
+        append_path_row(o, first, start_ns, end_ns, edges);
 }
 
 kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error *err)
@@ -92,7 +93,7 @@ kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error
     bool ok = kt_copy_begin(&o.copy, o.b, o.t);
     if (ok) {
         kt_copy_all(&o.copy);
-        prepare(&o);
+        declare_overlay_track(&o);
         put_path(&o);
         ok = !o.copy.failed;
     }

@@ -79,7 +79,7 @@ static uint32_t start_of_step(const ka_path *p, uint32_t index)
     return 0;
 }
 
-static void find_steps(ka_path *p)
+static void find_path_steps(ka_path *p)
 {
     for (uint32_t i = 0; i < p->s->step_count && !p->no_memory; i++) {
         uint32_t slice = p->s->steps[i].slice;
@@ -103,7 +103,7 @@ kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, 
     if (!p->no_memory && p->nodes.count < 2)
         return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has nothing that could be on a path");
     if (!p->no_memory)
-        find_steps(p);
+        find_path_steps(p);
     if (!p->no_memory)
         ka_path_add_hand_over(p);
     if (!p->no_memory)
@@ -127,7 +127,7 @@ void ka_path_free(ka_path *p)
 
 /* ---- tables -------------------------------------------------------------------------------------------------- */
 
-static void put_summary(const ka_path *p, ka_table *t)
+static void put_path_summary(const ka_path *p, ka_table *t)
 {
     int64_t sums[KA_MAX_PATH_CLASSES] = {0}, all = 0;
     bool seen[KA_MAX_PATH_CLASSES] = {0};
@@ -150,7 +150,7 @@ static void put_summary(const ka_path *p, ka_table *t)
 }
 
 /* A moment is told as twice its row, and one more if that ends there; -1 is the beginning. */
-static int64_t moment(const ka_path *p, uint32_t node)
+static int64_t moment_of_node(const ka_path *p, uint32_t node)
 {
     const ka_node *n = &p->nodes.data[node];
     if (n->of == KA_OF_NOTHING)
@@ -163,8 +163,8 @@ static void put_edges(const ka_path *p, ka_table *t)
 {
     for (size_t i = 0; i < p->edges.count; i++) {
         const ka_edge *e = &p->edges.data[i];
-        ka_put_int(t, moment(p, e->src));
-        ka_put_int(t, moment(p, e->dst));
+        ka_put_int(t, moment_of_node(p, e->src));
+        ka_put_int(t, moment_of_node(p, e->dst));
         ka_put_text(t, kb_string(ka_edge_type_name(p, e->type)));
         ka_put_ns(t, e->ns);
         ka_put_int(t, e->on_path);
@@ -181,7 +181,7 @@ typedef struct owner_sum {
 } owner_sum;
 typedef KB_VEC(owner_sum) owner_sums;
 
-static owner_sum *sum_of(owner_sums *sums, kb_map *places, uint32_t name, uint8_t class)
+static owner_sum *sum_of_owner(owner_sums *sums, kb_map *places, uint32_t name, uint8_t class)
 {
     bool created = false;
     uint64_t *place =
@@ -196,7 +196,7 @@ static owner_sum *sum_of(owner_sums *sums, kb_map *places, uint32_t name, uint8_
 static bool add_edge(const ka_path *p, const ka_edge *e, owner_sums *sums, kb_map *places)
 {
     uint32_t name = e->of == KA_OF_WORK ? p->s->work[e->owner].name : p->s->slices[e->owner].name;
-    owner_sum *sum = sum_of(sums, places, name, e->class);
+    owner_sum *sum = sum_of_owner(sums, places, name, e->class);
     if (!sum)
         return false;
     int64_t slack = kb_length_ns(ka_add_ns(p->time[e->src], e->ns), p->latest[e->dst]);
@@ -209,7 +209,7 @@ static bool add_edge(const ka_path *p, const ka_edge *e, owner_sums *sums, kb_ma
     return true;
 }
 
-static bool put_operators(const ka_path *p, ka_table *t)
+static bool put_path_operators(const ka_path *p, ka_table *t)
 {
     owner_sums sums = {0};
     kb_map places = {0};
@@ -233,7 +233,7 @@ static bool put_operators(const ka_path *p, ka_table *t)
     return ok;
 }
 
-static void note(ka_table *t, const char *text)
+static void note_why(ka_table *t, const char *text)
 {
     if (t)
         ka_note(t, "%s", text);
@@ -249,17 +249,17 @@ kineto_status ka_analyze_critical(const ka_dataset *s, kineto_analysis *a, kinet
     ka_path_window window = {s->options->annotation, s->options->instance};
     kineto_status status = ka_path_create(s, &window, &path, &why);
     if (!status && summary)
-        put_summary(&path, summary);
+        put_path_summary(&path, summary);
     if (!status && edges)
         put_edges(&path, edges);
-    bool ok = status || !operators || put_operators(&path, operators);
+    bool ok = status || !operators || put_path_operators(&path, operators);
     ka_path_free(&path);
     if (!ok)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (status == KINETO_E_NOT_FOUND && !window.annotation) {
-        note(summary, why.message);
-        note(edges, why.message);
-        note(operators, why.message);
+        note_why(summary, why.message);
+        note_why(edges, why.message);
+        note_why(operators, why.message);
         return KINETO_OK;
     }
     if (status && err)

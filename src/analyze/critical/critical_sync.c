@@ -28,7 +28,7 @@ static int64_t int_arg(const kineto_trace *t, kineto_row row, const char *key)
     return kineto_args_find(t, row, key, &arg) && kt_arg_whole(&arg, &number) ? number : -1;
 }
 
-static void add_row(finding *f, kineto_row row, const kt_block *block, uint32_t i)
+static void append_sync_row(finding *f, kineto_row row, const kt_block *block, uint32_t i)
 {
     const kineto_trace *t = f->s->trace;
     int64_t record = int_arg(t, row, "wait_on_cuda_event_record_corr_id");
@@ -56,7 +56,7 @@ static void collect_rows(finding *f)
             continue;
         for (uint32_t i = 0; i < block->count && !f->no_memory; i++)
             if (block->kind[i] == KINETO_KIND_CUDA_SYNC)
-                add_row(f, (kineto_row)b * KT_BLOCK_ROWS + i, block, i);
+                append_sync_row(f, (kineto_row)b * KT_BLOCK_ROWS + i, block, i);
     }
 }
 
@@ -77,7 +77,7 @@ static void find_slices(finding *f)
     }
 }
 
-static uint32_t found(const kb_map *map, uint64_t key)
+static uint32_t slice_of_key(const kb_map *map, uint64_t key)
 {
     uint64_t *value = kb_map_find(map, key);
     return value && *value ? (uint32_t)(*value - 1) : KA_NONE;
@@ -112,7 +112,7 @@ uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
 static uint32_t source_of(const finding *f, const sync_row *r)
 {
     uint32_t stream = r->wait_on < 0 ? KA_NONE : stream_of(f->s, r->device, r->wait_on),
-             record = r->record ? found(&f->records, r->record) : KA_NONE;
+             record = r->record ? slice_of_key(&f->records, r->record) : KA_NONE;
     if (stream == KA_NONE || (f->s->definitions->events_need_record && record == KA_NONE))
         return KA_NONE;
     return ka_launched_before(f->s, stream,
@@ -139,7 +139,7 @@ static void add_wait(finding *f, const sync_row *r, uint32_t call)
 static void add_sync(finding *f, const sync_row *r)
 {
     kineto_string name = ka_name(f->s, r->name);
-    uint32_t call = r->call == KINETO_NO_ROW ? KA_NONE : found(&f->calls, r->call + 1);
+    uint32_t call = r->call == KINETO_NO_ROW ? KA_NONE : slice_of_key(&f->calls, r->call + 1);
     ka_sync_call sync = {call, KA_NONE, KA_NONE};
     if (kb_string_holds(name, "Wait Event")) {
         add_wait(f, r, call);

@@ -91,7 +91,7 @@ static void find_parts(handing *h, uint32_t thread)
 
 static int64_t ns_of(const handing *h, uint32_t node) { return h->p->nodes.data[node].ns; }
 
-static void hand_over(handing *h, uint32_t from, uint32_t to)
+static void add_hand_over_edge(handing *h, uint32_t from, uint32_t to)
 {
     int64_t ns = kb_length_ns(ns_of(h, from), ns_of(h, to));
     if (ns < 0)
@@ -139,8 +139,8 @@ static void link_gap(handing *h, uint32_t worker, uint32_t node, size_t *at)
     if (kb_length_ns(began, ended) < kb_length_ns(from, to) / 2)
         return;
     if (ns_of(h, parts[first].start) >= from)
-        hand_over(h, node - 1, parts[first].start);
-    hand_over(h, last_until(h, worker, to), node);
+        add_hand_over_edge(h, node - 1, parts[first].start);
+    add_hand_over_edge(h, last_until(h, worker, to), node);
 }
 
 static void link_worker(handing *h, uint32_t worker)

@@ -16,7 +16,7 @@ typedef struct factors {
 } factors;
 
 /* Are the pieces between the stars in the name, in their order? */
-static bool matches(kineto_string name, const char *pattern)
+static bool matches_pattern(kineto_string name, const char *pattern)
 {
     const char *at = name.data, *end = name.data + name.size;
     while (*pattern) {
@@ -33,7 +33,7 @@ static bool matches(kineto_string name, const char *pattern)
 static bool is_meant(factors *f, uint32_t name, const char *pattern)
 {
     if (!f->known[name])
-        f->known[name] = matches(ka_name(f->p->s, name), pattern) ? 2 : 1;
+        f->known[name] = matches_pattern(ka_name(f->p->s, name), pattern) ? 2 : 1;
     return f->known[name] == 2;
 }
 
@@ -140,13 +140,13 @@ static void factors_free(factors *f)
     free(f->inside);
 }
 
-static int64_t scaled(int64_t ns, double factor)
+static int64_t scale_ns(int64_t ns, double factor)
 {
     double value = (double)ns * factor;
     return value >= 9.2e18 ? INT64_MAX : (int64_t)llround(value);
 }
 
-static uint64_t weigh(const factors *f, int64_t *weights)
+static uint64_t weigh_edges(const factors *f, int64_t *weights)
 {
     uint64_t changed = 0;
     for (size_t i = 0; i < f->p->edges.count; i++) {
@@ -156,7 +156,7 @@ static uint64_t weigh(const factors *f, int64_t *weights)
             factor *= f->slices[e->owner];
         else if (e->of == KA_OF_WORK)
             factor *= f->work[e->owner];
-        weights[i] = factor == 1 ? e->ns : scaled(e->ns, factor);
+        weights[i] = factor == 1 ? e->ns : scale_ns(e->ns, factor);
         changed += weights[i] != e->ns;
     }
     return changed;
@@ -173,7 +173,7 @@ static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room
     return count % 2 ? room[count / 2] : room[count / 2 - 1] / 2 + room[count / 2] / 2;
 }
 
-static bool evaluate(const factors *f, kineto_what_if_result *r)
+static bool evaluate_factors(const factors *f, kineto_what_if_result *r)
 {
     const ka_path *p = f->p;
     int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
@@ -181,7 +181,7 @@ static bool evaluate(const factors *f, kineto_what_if_result *r)
             *room = malloc((p->steps.count + 1) * sizeof *room);
     bool ok = weights && times && room;
     if (ok) {
-        r->scaled = weigh(f, weights);
+        r->scaled = weigh_edges(f, weights);
         ka_path_times(p, weights, times);
         r->before_ns = p->length_ns;
         r->after_ns = ka_path_length(p, times);
@@ -207,7 +207,7 @@ kineto_status ka_what_if(const ka_path *p, const kineto_what_if_scale *scales, s
     kineto_status status = ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (size_t i = 0; i < count && !status; i++)
         status = scale_one(&f, &scales[i], err);
-    if (!status && !evaluate(&f, &r))
+    if (!status && !evaluate_factors(&f, &r))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status)
         memcpy(result, &r, KB_MIN(result->size, sizeof r));

@@ -8,7 +8,7 @@
 
 /* ---- where values end ----------------------------------------------------------------------------- */
 
-static size_t skip_space(kineto_string s, size_t at)
+static size_t skip_json_space(kineto_string s, size_t at)
 {
     while (at < s.size &&
            (s.data[at] == ' ' || s.data[at] == '\n' || s.data[at] == '\t' || s.data[at] == '\r'))
@@ -129,7 +129,7 @@ static inline bool is_first(const ka_keys *keys, char c)
 
 #ifdef __SSE2__
 /* Which of 16 bytes are quotes with the first letter of a key behind them? 17 are looked at. */
-static inline uint32_t openings(const char *at, const ka_keys *keys)
+static inline uint32_t find_key_quotes(const char *at, const ka_keys *keys)
 {
     __m128i quotes = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8('"'));
     __m128i next = _mm_loadu_si128((const __m128i *)(at + 1));
@@ -145,11 +145,11 @@ static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
 {
     uint32_t bits;
     for (; at + 17 <= s.size; at += 16)
-        if ((bits = openings(s.data + at, keys)) != 0)
+        if ((bits = find_key_quotes(s.data + at, keys)) != 0)
             return at + (size_t)__builtin_ctz(bits);
     if (s.size >= 17 && at < s.size) { /* what is left, with bytes that were looked at before */
         size_t last = s.size - 17;
-        bits = openings(s.data + last, keys) >> (at - last);
+        bits = find_key_quotes(s.data + last, keys) >> (at - last);
         return bits ? at + (size_t)__builtin_ctz(bits) : s.size;
     }
     while (at + 1 < s.size && !(s.data[at] == '"' && is_first(keys, s.data[at + 1])))
@@ -169,7 +169,7 @@ static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
 }
 #endif
 
-static inline bool is_key(const char *text, size_t left, kineto_string key)
+static inline bool is_key_at(const char *text, size_t left, kineto_string key)
 {
     return key.size < left && text[key.size] == '"' &&
            text[key.size - 1] == key.data[key.size - 1] && memcmp(text, key.data, key.size) == 0;
@@ -183,7 +183,7 @@ static uint32_t key_at(kineto_string object, size_t quote, const ka_keys *keys)
     uint32_t k = 0;
     if (quote > 0 && text[-2] == '\\')
         return keys->count;
-    while (k < keys->count && !is_key(text, object.size - quote - 1, keys->key[k]))
+    while (k < keys->count && !is_key_at(text, object.size - quote - 1, keys->key[k]))
         k++;
     return k;
 }
@@ -191,8 +191,8 @@ static uint32_t key_at(kineto_string object, size_t quote, const ka_keys *keys)
 /* Where the value begins of the key that ends before `at`; 0: it is no key. */
 static size_t value_behind(kineto_string object, size_t at)
 {
-    at = skip_space(object, at);
-    return at < object.size && object.data[at] == ':' ? skip_space(object, at + 1) : 0;
+    at = skip_json_space(object, at);
+    return at < object.size && object.data[at] == ':' ? skip_json_space(object, at + 1) : 0;
 }
 
 /* \uXXXX may stand for a letter of a key; no key has a letter with another escape. */
@@ -279,13 +279,13 @@ static void walk_packed(const kineto_trace *t, kineto_row row, const ka_keys *ke
             }
 }
 
-static kineto_string text_of(kineto_string raw)
+static kineto_string unescape_value(kineto_string raw)
 {
     bool escaped = kt_json_is_string(raw) && memchr(raw.data, '\\', raw.size);
     return kt_value_text(raw, escaped ? kt_text_room(raw.size) : NULL);
 }
 
-static void take_text(const kineto_arg *arg, uint32_t k, void *context)
+static void store_text(const kineto_arg *arg, uint32_t k, void *context)
 {
     char number[32], *end = number;
     kineto_string text = arg->text;
@@ -306,12 +306,12 @@ void ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys, ki
     if (!is_verbatim(t, row)) {
         for (uint32_t k = 0; k < keys->count; k++)
             values[k] = (kineto_string){"", 0};
-        walk_packed(t, row, keys, take_text, values);
+        walk_packed(t, row, keys, store_text, values);
         return;
     }
     ka_json_members(kt_args_text(t, row), keys, values);
     for (uint32_t k = 0; k < keys->count; k++)
-        values[k] = text_of(values[k]);
+        values[k] = unescape_value(values[k]);
 }
 
 kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key)
@@ -324,7 +324,7 @@ kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key
 
 kineto_string ka_json_text(kineto_string object, const char *key)
 {
-    return text_of(ka_json_member(object, key));
+    return unescape_value(ka_json_member(object, key));
 }
 
 kineto_string ka_sizes_text(kineto_string raw)
@@ -344,7 +344,7 @@ kineto_string ka_input_sizes(const kineto_trace *t, kineto_row row)
 
 /* ---- numbers -------------------------------------------------------------------------------------- */
 
-static bool number_of(kineto_string text, double *out)
+static bool finite_number(kineto_string text, double *out)
 {
     return kt_value_number(text, out) && *out - *out == 0;
 }
@@ -354,13 +354,13 @@ typedef struct numbers {
     uint32_t known; /* bits of keys */
 } numbers;
 
-static void take_number(const kineto_arg *arg, uint32_t k, void *context)
+static void store_number(const kineto_arg *arg, uint32_t k, void *context)
 {
     numbers *n = context;
     double value = arg->type == KINETO_ARG_INT    ? (double)arg->i
                    : arg->type == KINETO_ARG_UINT ? (double)arg->u
                                                   : arg->d;
-    bool is = arg->type == KINETO_ARG_STRING ? number_of(arg->text, &value)
+    bool is = arg->type == KINETO_ARG_STRING ? finite_number(arg->text, &value)
                                              : arg->type <= KINETO_ARG_DOUBLE && value - value == 0;
     n->out[k] = value;
     n->known |= (uint32_t)is << k;
@@ -373,9 +373,9 @@ uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *ke
     if (is_verbatim(t, row)) {
         ka_json_members(kt_args_text(t, row), keys, texts);
         for (uint32_t k = 0; k < keys->count; k++)
-            n.known |= (uint32_t)number_of(texts[k], &out[k]) << k;
+            n.known |= (uint32_t)finite_number(texts[k], &out[k]) << k;
     } else {
-        walk_packed(t, row, keys, take_number, &n);
+        walk_packed(t, row, keys, store_number, &n);
     }
     return n.known;
 }
@@ -385,7 +385,7 @@ typedef struct whole_numbers {
     uint32_t known;
 } whole_numbers;
 
-static void take_int(const kineto_arg *arg, uint32_t k, void *context)
+static void store_int(const kineto_arg *arg, uint32_t k, void *context)
 {
     whole_numbers *n = context;
     int64_t value =
@@ -407,7 +407,7 @@ uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys,
         for (uint32_t k = 0; k < keys->count; k++)
             n.known |= (uint32_t)kt_value_whole(texts[k], &out[k]) << k;
     } else {
-        walk_packed(t, row, keys, take_int, &n);
+        walk_packed(t, row, keys, store_int, &n);
     }
     return n.known;
 }
@@ -420,7 +420,7 @@ bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t 
 
 /* ---- bytes of tensors ------------------------------------------------------------------------------ */
 
-static int64_t times(int64_t a, int64_t b)
+static int64_t saturating_product(int64_t a, int64_t b)
 {
     int64_t product;
     if (a < 0 || b < 0)
@@ -429,7 +429,7 @@ static int64_t times(int64_t a, int64_t b)
 }
 
 /* Of a list of sizes, or of all tensors of a list of such lists: an empty list is a scalar's. */
-static int64_t elements(kineto_string list)
+static int64_t count_elements(kineto_string list)
 {
     kt_items items = kt_items_of(list);
     kineto_string item;
@@ -437,7 +437,7 @@ static int64_t elements(kineto_string list)
     if (!kt_value_is_list(kt_item_at(list, 0)))
         return kt_sizes_product(list, &product) ? product : 0;
     while (kt_items_next(&items, &item))
-        sum = ka_add_ns(sum, elements(item));
+        sum = ka_add_ns(sum, count_elements(item));
     return sum;
 }
 
@@ -453,7 +453,7 @@ int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool with_scalars)
     while (kt_items_next(&lists, &list) && kt_items_next(&types, &type)) {
         int64_t bytes = ka_dtype_of(type).bytes;
         if (bytes && (with_scalars || kt_item_at(list, 0).size))
-            sum = ka_add_ns(sum, times(elements(list), bytes));
+            sum = ka_add_ns(sum, saturating_product(count_elements(list), bytes));
     }
     return sum;
 }
@@ -463,5 +463,5 @@ int64_t ka_message_bytes(const kineto_trace *t, kineto_row row)
     int64_t count;
     if (!ka_arg_int(t, row, "In msg nelems", &count))
         return -1;
-    return times(count, ka_dtype_of(ka_arg_text(t, row, "dtype")).bytes);
+    return saturating_product(count, ka_dtype_of(ka_arg_text(t, row, "dtype")).bytes);
 }

@@ -8,10 +8,7 @@
 
 /** Names of members that are looked for together, in one walk. */
 #define KA_MOST_KEYS 6
-#define KA_KEY(text)                                                                               \
-    {                                                                                              \
-        text, sizeof(text) - 1                                                                     \
-    }
+#define KA_KEY(text) {text, sizeof(text) - 1}
 typedef struct ka_keys {
     uint32_t count;
     char firsts[4]; /* letters that they begin with, some of them again if there are fewer */

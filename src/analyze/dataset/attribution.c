@@ -22,7 +22,7 @@ uint32_t ka_view_parts(kineto_analysis *a)
 }
 
 /* Operators that only memory or modules need are made when those find that there is something. */
-static bool make(const ka_dataset *s, uint32_t parts)
+static bool make_parts_wanted(const ka_dataset *s, uint32_t parts)
 {
     ka_dataset_memory *m = s->memory;
     if (m->view && (parts & ~m->view_parts) == 0)
@@ -42,7 +42,7 @@ kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *v, kinet
 {
     ka_dataset_memory *m = s->memory;
     pthread_mutex_lock(&m->lock);
-    m->no_memory |= !make(s, parts);
+    m->no_memory |= !make_parts_wanted(s, parts);
     bool ok = !m->no_memory;
     *v = ok ? *m->view : (ka_view){.dataset = s};
     pthread_mutex_unlock(&m->lock);

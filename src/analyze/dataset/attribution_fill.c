@@ -17,19 +17,19 @@ typedef struct making {
     const ka_dataset *s;
     ka_view *v;
     uint32_t parts;
-    uint8_t *says;        /* by name: what operators and annotations of that name are */
-    uint32_t *op_of;      /* by work: the operator that launched it; KA_NONE */
-    uint32_t *window_of;  /* by step */
-    uint32_t window_only; /* of what is in no step: without steps there is one for all */
-    uint32_t *of_process; /* by process: its last window so far, then its team; KA_NONE */
-    KB_VEC(enclosing) open;  /* what encloses the slice under way */
+    uint8_t *hints;         /* by name: what operators and annotations of that name are */
+    uint32_t *op_of;        /* by work: the operator that launched it; KA_NONE */
+    uint32_t *window_of;    /* by step */
+    uint32_t window_only;   /* of what is in no step: without steps there is one for all */
+    uint32_t *of_process;   /* by process: its last window so far, then its team; KA_NONE */
+    KB_VEC(enclosing) open; /* what encloses the slice under way */
     bool ok;
 } making;
 
 /* ---- names -------------------------------------------------------------------------------------------- */
 
 /* Old traces have steps, data loaders and optimizers among the operators. */
-static uint8_t what_is(kineto_string name)
+static uint8_t role_hint(kineto_string name)
 {
     uint64_t number;
     if (ka_is_dataloader(name))
@@ -43,11 +43,11 @@ static uint8_t what_is(kineto_string name)
     return OPERATOR;
 }
 
-static uint8_t says(making *m, uint32_t name)
+static uint8_t role_hint_of_name(making *m, uint32_t name)
 {
-    if (m->says[name] == NOT_LOOKED_AT)
-        m->says[name] = what_is(ka_name(m->s, name));
-    return m->says[name];
+    if (m->hints[name] == NOT_LOOKED_AT)
+        m->hints[name] = role_hint(ka_name(m->s, name));
+    return m->hints[name];
 }
 
 /* ---- steps ---------------------------------------------------------------------------------------------- */
@@ -131,7 +131,8 @@ static uint32_t process_of_work(const ka_dataset *s, const ka_work *w)
                               : s->threads[s->slices[w->call].thread].process;
 }
 
-static void busy(making *m, ka_role role, uint32_t process, int64_t start_ns, int64_t end_ns)
+static void add_busy_span(making *m, ka_role role, uint32_t process, int64_t start_ns,
+                          int64_t end_ns)
 {
     uint32_t team = m->v->teams.count ? m->of_process[process] : KA_NONE;
     m->ok &= kb_vec_push(&m->v->roles[role], (ka_span){start_ns, end_ns});
@@ -151,7 +152,7 @@ static ka_role role_of_work(const ka_work *w)
 static ka_role role_of_slice(making *m, const ka_slice *s)
 {
     bool named = s->kind == KINETO_KIND_CPU_OP || s->kind == KINETO_KIND_USER_ANNOTATION;
-    uint8_t is = named ? says(m, s->name) : MARK;
+    uint8_t is = named ? role_hint_of_name(m, s->name) : MARK;
     if (kt_kind_is_launch(s->kind))
         return KA_ROLE_RUNTIME;
     if (is == DATALOADER)
@@ -166,7 +167,7 @@ static void make_roles(making *m)
     const ka_dataset *s = m->s;
     for (uint32_t i = 0; i < s->work_count && m->ok; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
-        busy(m, role_of_work(w), process_of_work(s, w), w->start_ns, w->end_ns);
+        add_busy_span(m, role_of_work(w), process_of_work(s, w), w->start_ns, w->end_ns);
     }
 }
 
@@ -191,7 +192,7 @@ static bool is_op(making *m, const ka_slice *s)
 {
     if (s->kind != KINETO_KIND_CPU_OP)
         return false;
-    uint8_t is = says(m, s->name);
+    uint8_t is = role_hint_of_name(m, s->name);
     return is != MARK && is != DATALOADER;
 }
 
@@ -219,7 +220,8 @@ static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const e
 {
     bool said = in->says_all && role == KA_ROLE_CPU; /* by its caller */
     if (role != KA_ROLE_COUNT && !said)
-        busy(m, role, m->s->threads[slice->thread].process, slice->start_ns, slice->end_ns);
+        add_busy_span(m, role, m->s->threads[slice->thread].process, slice->start_ns,
+                      slice->end_ns);
 }
 
 static void add_host_communication(making *m, const ka_slice *slice)
@@ -233,7 +235,7 @@ static void add_host_communication(making *m, const ka_slice *slice)
 }
 
 /* What is around a slice, of what was around the one before. */
-static enclosing enter(making *m, const ka_slice *slice)
+static enclosing enclosing_of(making *m, const ka_slice *slice)
 {
     while (m->open.count && m->open.data[m->open.count - 1].slice != slice->parent)
         m->open.count--;
@@ -241,10 +243,10 @@ static enclosing enter(making *m, const ka_slice *slice)
                          : (enclosing){.slice = KA_NONE, .op = KA_NONE, .taker = KA_NONE};
 }
 
-static void look_at_slice(making *m, uint32_t index)
+static void attribute_slice(making *m, uint32_t index)
 {
     const ka_slice *slice = &m->s->slices[index];
-    enclosing in = enter(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
+    enclosing in = enclosing_of(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
     ka_role role = m->parts & (KA_VIEW_ROLES | KA_VIEW_COMMUNICATION) ? role_of_slice(m, slice)
                                                                       : KA_ROLE_COUNT;
     self.says_all = in.says_all || role == KA_ROLE_CPU;
@@ -269,12 +271,12 @@ static void reserve_ops(making *m)
 }
 
 /* All parts in one walk: to fetch slices costs more than to look at them. */
-static void look_at_slices(making *m)
+static void attribute_slices(making *m)
 {
     if (m->parts & KA_VIEW_OPS)
         reserve_ops(m);
     for (uint32_t i = 0; i < m->s->slice_count && m->ok; i++)
-        look_at_slice(m, i);
+        attribute_slice(m, i);
 }
 
 static void unite_roles(making *m)
@@ -325,8 +327,8 @@ static uint32_t collective_around(const making *m, uint32_t slice)
 {
     for (; slice != KA_NONE; slice = m->s->slices[slice].parent) {
         kineto_string name = ka_name(m->s, m->s->slices[slice].name);
-        if (kb_string_begins(name, "nccl:") || kb_string_begins(name, "rccl:") || kb_string_begins(name, "hccl:") ||
-            kb_string_begins(name, "xccl:"))
+        if (kb_string_begins(name, "nccl:") || kb_string_begins(name, "rccl:") ||
+            kb_string_begins(name, "hccl:") || kb_string_begins(name, "xccl:"))
             return slice;
     }
     return KA_NONE;
@@ -392,7 +394,7 @@ static void make_parts(making *m)
     if (m->ok && m->parts & KA_VIEW_COMMUNICATION)
         make_communication(m);
     if (m->ok && m->parts & (KA_VIEW_OPS | KA_VIEW_ROLES | KA_VIEW_COMMUNICATION))
-        look_at_slices(m);
+        attribute_slices(m);
     if (m->ok && m->parts & KA_VIEW_ROLES)
         unite_roles(m);
     if (m->ok && m->parts & KA_VIEW_OPS)
@@ -410,17 +412,17 @@ bool ka_view_fill(ka_view *v, uint32_t parts)
     making m = {.s = s,
                 .v = v,
                 .parts = parts,
-                .says = calloc((size_t)s->name_count + 1, 1),
+                .hints = calloc((size_t)s->name_count + 1, 1),
                 .op_of = malloc(works * sizeof *m.op_of),
                 .window_of = malloc(((size_t)s->step_count + 1) * sizeof *m.window_of),
                 .of_process = malloc(processes * sizeof *m.of_process)};
-    m.ok = m.says && m.op_of && m.window_of && m.of_process;
+    m.ok = m.hints && m.op_of && m.window_of && m.of_process;
     if (m.ok) {
         memset(m.op_of, 0xff, works * sizeof *m.op_of);
         memset(m.of_process, 0xff, processes * sizeof *m.of_process);
         make_parts(&m);
     }
-    free(m.says);
+    free(m.hints);
     free(m.op_of);
     free(m.window_of);
     free(m.of_process);

@@ -53,7 +53,8 @@ static void find_around(ka_slice *slices, uint32_t first, uint32_t end)
     for (uint32_t i = first; i < end; i++) {
         ka_slice *s = &slices[i];
         uint32_t around = top;
-        while (around != KA_NONE && (slices[around].end_ns <= s->start_ns || slices[around].end_ns < s->end_ns))
+        while (around != KA_NONE &&
+               (slices[around].end_ns <= s->start_ns || slices[around].end_ns < s->end_ns))
             around = slices[around].around;
         s->around = around;
         if (is_operator_or_call(s))
@@ -85,10 +86,10 @@ static ka_type classify_name(const ka_dataset *s, ka_dataset_memory *m, const ka
     kineto_string name = ka_name(s, w->name);
     ka_class class = ka_classify(rules, w->kind, name);
     m->class_of[w->name] = class;
-    return s->definitions->type_of_work ? s->definitions->type_of_work(name) : (ka_type)class.type;
+    return s->definitions->type_of_work ? s->definitions->type_of_work(name) : (ka_type) class.type;
 }
 
-static bool classify(ka_dataset *s, ka_dataset_memory *m, const ka_rules *rules)
+static bool classify_work(ka_dataset *s, ka_dataset_memory *m, const ka_rules *rules)
 {
     size_t names = (size_t)kineto_trace_string_count(s->trace) + 1;
     uint8_t *types = calloc(names, 1);
@@ -169,7 +170,7 @@ static bool group_by_call(ka_dataset_memory *m)
     return true;
 }
 
-static void publish(ka_dataset *s, const ka_dataset_memory *m)
+static void publish_arrays(ka_dataset *s, const ka_dataset_memory *m)
 {
     s->work = m->work.data;
     s->work_count = (uint32_t)m->work.count;
@@ -199,7 +200,7 @@ static void publish(ka_dataset *s, const ka_dataset_memory *m)
         s->start_ns = s->end_ns = 0;
 }
 
-static int32_t rank_of(const kineto_trace *t, const kineto_analyze_options *options)
+static int32_t rank_of_trace(const kineto_trace *t, const kineto_analyze_options *options)
 {
     kineto_identity identity = {.size = sizeof identity};
     if (options->rank)
@@ -209,7 +210,7 @@ static int32_t rank_of(const kineto_trace *t, const kineto_analyze_options *opti
 }
 
 kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analyze_options *options,
-                              const ka_rules *rules, ka_dataset *s, kineto_error *err)
+                                const ka_rules *rules, ka_dataset *s, kineto_error *err)
 {
     *s = (ka_dataset){
         .trace = trace, .options = options, .definitions = ka_definitions_of(options->definitions)};
@@ -217,7 +218,7 @@ kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analyze_
     if (!s->memory)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     pthread_mutex_init(&s->memory->lock, NULL);
-    s->rank = rank_of(trace, options);
+    s->rank = rank_of_trace(trace, options);
     if (!kt_step_list_make(trace, options->step_pattern, !s->definitions->plain_step_names,
                            &s->memory->step_rows))
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
@@ -225,9 +226,9 @@ kineto_status ka_dataset_create(const kineto_trace *trace, const kineto_analyze_
     if (status)
         return status;
     close_slices(s->memory);
-    if (!classify(s, s->memory, rules) || !order_work(s->memory) || !group_by_call(s->memory))
+    if (!classify_work(s, s->memory, rules) || !order_work(s->memory) || !group_by_call(s->memory))
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    publish(s, s->memory);
+    publish_arrays(s, s->memory);
     return KINETO_OK;
 }
 
@@ -266,7 +267,7 @@ bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id)
 }
 
 /* "7, 20", each once, of `ids` in order. */
-static void list(const int64_t *ids, size_t count, char *text, size_t size)
+static void list_stream_ids(const int64_t *ids, size_t count, char *text, size_t size)
 {
     size_t used = 0;
     for (size_t i = 0; i < count && used + 24 < size; i++)
@@ -295,7 +296,7 @@ bool ka_streams_missing(const kineto_trace *t, const char *streams, int64_t rank
     text[0] = '\0';
     if (!wanted && ids.count) {
         qsort(ids.data, ids.count, sizeof *ids.data, kb_compare_int64);
-        list(ids.data, ids.count, there, sizeof there);
+        list_stream_ids(ids.data, ids.count, there, sizeof there);
         (void)kb_snprintf(text, size,
                           "none of the streams %.60s is in the trace of rank %lld, which has %s",
                           streams, (long long)rank, there);

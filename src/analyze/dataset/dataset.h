@@ -18,8 +18,8 @@
 #include "analyze/dataset/definitions.h"
 #include "analyze/dataset/known_names.h"
 #include "analyze/tables/table.h"
-#include "trace/transform/steps.h"
 #include "trace/trace.h"
+#include "trace/transform/steps.h"
 
 /** No index: of work, slices, steps … */
 #define KA_NONE UINT32_MAX
@@ -124,7 +124,8 @@ static inline int64_t ka_slice_ns(const ka_slice *s)
 static inline uint32_t ka_operator_around(const ka_dataset *s, uint32_t slice)
 {
     uint32_t at = s->slices[slice].around;
-    for (uint32_t left = KA_MAX_CALLS_AROUND; at != KA_NONE && s->slices[at].kind != KINETO_KIND_CPU_OP; left--)
+    for (uint32_t left = KA_MAX_CALLS_AROUND;
+         at != KA_NONE && s->slices[at].kind != KINETO_KIND_CPU_OP; left--)
         at = left ? s->slices[at].around : KA_NONE;
     return at;
 }

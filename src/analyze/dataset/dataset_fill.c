@@ -19,7 +19,7 @@ typedef struct filling {
 } filling;
 
 /* Of the rows that have a text for a name, not the spans of a profiler. */
-static bool is_host(uint32_t kind, uint32_t type)
+static bool is_host_kind(uint32_t kind, uint32_t type)
 {
     uint64_t host =
         KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) |
@@ -36,14 +36,14 @@ typedef struct columns {
     uint32_t i;
 } columns;
 
-static columns at(const filling *f, kineto_row row)
+static columns block_of_row(const filling *f, kineto_row row)
 {
     return (columns){kt_block_at(f->t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS};
 }
 
 /* ---- work ---------------------------------------------------------------------------------------------- */
 
-static void put_work(filling *f, uint32_t stream, kineto_row row, columns c)
+static void append_track_work(filling *f, uint32_t stream, kineto_row row, columns c)
 {
     ka_work w = {.start_ns = c.block->start_ns[c.i],
                  .end_ns = c.block->end_ns[c.i],
@@ -66,15 +66,16 @@ static ka_stream stream_of(const filling *f, uint32_t track, const kineto_track 
                        .first = (uint32_t)f->m->work.count};
 }
 
-static void add_stream(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
+static void add_track_work(filling *f, uint32_t track, const kineto_track *info,
+                           const kineto_row *rows)
 {
     ka_stream stream = stream_of(f, track, info);
     if (!ka_stream_wanted(f->options, info->id))
         return;
     for (uint64_t i = 0; i < info->count; i++) {
-        columns c = at(f, rows[i]);
+        columns c = block_of_row(f, rows[i]);
         if (kt_kind_is_work(c.block->kind[c.i]) && c.block->form[c.i] == KINETO_FORM_SLICE)
-            put_work(f, (uint32_t)f->m->streams.count, rows[i], c);
+            append_track_work(f, (uint32_t)f->m->streams.count, rows[i], c);
     }
     stream.count = (uint32_t)f->m->work.count - stream.first;
     if (stream.count)
@@ -84,7 +85,7 @@ static void add_stream(filling *f, uint32_t track, const kineto_track *info, con
 /* ---- slices --------------------------------------------------------------------------------------------- */
 
 /* The innermost range around it that is looked at; *open are those that have not ended. */
-static uint32_t parent_of(const filling *f, kineto_row row, uint32_t thread)
+static uint32_t find_parent_slice(const filling *f, kineto_row row, uint32_t thread)
 {
     for (kineto_row p = kineto_trace_parent(f->t, row); p != KINETO_NO_ROW;
          p = kineto_trace_parent(f->t, p)) {
@@ -96,28 +97,29 @@ static uint32_t parent_of(const filling *f, kineto_row row, uint32_t thread)
     return KA_NONE;
 }
 
-static void put_slice(filling *f, uint32_t thread, kineto_row row, columns c)
+static void append_track_slice(filling *f, uint32_t thread, kineto_row row, columns c)
 {
     ka_slice s = {.start_ns = c.block->start_ns[c.i],
                   .end_ns = c.block->end_ns[c.i],
                   .row = row,
                   .thread = thread,
-                  .parent = parent_of(f, row, thread),
+                  .parent = find_parent_slice(f, row, thread),
                   .step = -1};
     f->index_of_row[row] = (uint32_t)f->m->slices.count;
     f->no_memory |= !ka_dataset_put_slice(f->m, f->t, s);
 }
 
-static void add_thread(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
+static void add_track_slices(filling *f, uint32_t track, const kineto_track *info,
+                             const kineto_row *rows)
 {
     ka_thread thread = {.track = track,
                         .process = info->process,
                         .id = info->id,
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count; i++) {
-        columns c = at(f, rows[i]);
-        if (is_host(c.block->kind[c.i], info->type) && c.block->form[c.i] == KINETO_FORM_SLICE)
-            put_slice(f, (uint32_t)f->m->threads.count, rows[i], c);
+        columns c = block_of_row(f, rows[i]);
+        if (is_host_kind(c.block->kind[c.i], info->type) && c.block->form[c.i] == KINETO_FORM_SLICE)
+            append_track_slice(f, (uint32_t)f->m->threads.count, rows[i], c);
     }
     thread.count = (uint32_t)f->m->slices.count - thread.first;
     if (thread.count)
@@ -131,7 +133,7 @@ static bool holds_ranges(const kineto_track *info)
 }
 
 /* Room for all at once: what grows is moved, into memory that was never touched. */
-static void reserve(filling *f)
+static void reserve_rows(filling *f)
 {
     size_t slices = 0, works = 0;
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t); i++) {
@@ -145,7 +147,7 @@ static void reserve(filling *f)
 
 static void add_tracks(filling *f)
 {
-    reserve(f);
+    reserve_rows(f);
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t) && !f->no_memory; i++) {
         kineto_track info;
         kineto_trace_track(f->t, i, &info);
@@ -155,8 +157,8 @@ static void add_tracks(filling *f)
         f->no_memory |= !rows;
         if (!rows)
             return;
-        add_stream(f, i, &info, rows);
-        add_thread(f, i, &info, rows);
+        add_track_work(f, i, &info, rows);
+        add_track_slices(f, i, &info, rows);
     }
 }
 
@@ -168,19 +170,22 @@ static void add_tracks(filling *f)
 static int32_t step_repeated(const filling *f, const ka_slice *s, uint64_t number)
 {
     const ka_slice *slices = f->m->slices.data;
-    uint32_t at = s->parent;
-    for (int n = 0; n < MOST_REPEATED && at != KA_NONE; n++, at = slices[at].parent) {
-        if (slices[at].start_ns != s->start_ns || slices[at].end_ns != s->end_ns)
+    uint32_t block_of_row = s->parent;
+    for (int n = 0; n < MOST_REPEATED && block_of_row != KA_NONE;
+         n++, block_of_row = slices[block_of_row].parent) {
+        if (slices[block_of_row].start_ns != s->start_ns ||
+            slices[block_of_row].end_ns != s->end_ns)
             break;
-        if (slices[at].step >= 0 && f->m->steps.data[slices[at].step].number == number)
-            return slices[at].step;
+        if (slices[block_of_row].step >= 0 &&
+            f->m->steps.data[slices[block_of_row].step].number == number)
+            return slices[block_of_row].step;
     }
     return -1;
 }
 
 /* Of two rows of one step the annotation counts. Until steps are given to what is in them, `step`
  * of a slice says which step it is itself. */
-static void take_step(filling *f, uint32_t slice, uint64_t number)
+static void note_step(filling *f, uint32_t slice, uint64_t number)
 {
     ka_slice *s = &f->m->slices.data[slice];
     ka_step step = {s->start_ns, s->end_ns, number, slice, f->m->threads.data[s->thread].process};
@@ -206,7 +211,7 @@ static bool is_cut(const filling *f, const ka_step *step)
 /* Steps of one thread that were all cut begin where the one before ended, the first one with its
  * thread.
  */
-static void mend_cut_steps(filling *f)
+static void restore_cut_steps(filling *f)
 {
     ka_step *steps = f->m->steps.data;
     for (size_t first = 0, end; first < f->m->steps.count; first = end) {
@@ -223,22 +228,22 @@ static void mend_cut_steps(filling *f)
     }
 }
 
-static void find_steps(filling *f)
+static void find_step_slices(filling *f)
 {
     for (uint32_t i = 0; i < f->m->slices.count && !f->no_memory; i++) {
         const ka_slice *s = &f->m->slices.data[i];
         const kt_step_row *step = kt_step_list_find(&f->m->step_rows, s->row, s->name);
         if (step)
-            take_step(f, i, step->number);
+            note_step(f, i, step->number);
     }
     if (!f->no_memory)
-        mend_cut_steps(f);
+        restore_cut_steps(f);
     if (f->m->steps.count)
         qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, ka_compare_steps);
 }
 
 /* Each process has steps of its own, also where several were merged into one trace. */
-static bool sort_out_steps(filling *f)
+static bool group_steps_by_process(filling *f)
 {
     const ka_step *steps = f->m->steps.data;
     size_t count = f->m->steps.count, processes = (size_t)kineto_trace_process_count(f->t) + 1;
@@ -266,7 +271,7 @@ static const ka_step *own_step(const filling *f, uint32_t place)
 /* The last step of its process that began before and has not ended; *hint: where the answer before
  * stood. */
 #define MOST_OPEN_STEPS 64u
-static int32_t step_at(const filling *f, uint32_t process, int64_t ns, uint32_t *hint)
+static int32_t step_of_process_at(const filling *f, uint32_t process, int64_t ns, uint32_t *hint)
 {
     uint32_t first = f->first_own[process], end = f->first_own[process + 1], low = first,
              high = end;
@@ -292,16 +297,16 @@ static void give_steps(filling *f)
     uint32_t hint = 0;
     if (!f->m->steps.count)
         return;
-    f->no_memory |= !sort_out_steps(f);
+    f->no_memory |= !group_steps_by_process(f);
     for (uint32_t i = 0; !f->no_memory && i < f->m->slices.count; i++) {
         ka_slice *s = &f->m->slices.data[i];
-        s->step = step_at(f, f->m->threads.data[s->thread].process, s->start_ns, &hint);
+        s->step = step_of_process_at(f, f->m->threads.data[s->thread].process, s->start_ns, &hint);
     }
 }
 
 /* ---- what launched what ------------------------------------------------------------------------------------ */
 
-static void link_work(filling *f)
+static void link_work_to_calls(filling *f)
 {
     for (uint32_t i = 0; i < f->m->work.count; i++) {
         ka_work *w = &f->m->work.data[i];
@@ -331,8 +336,8 @@ static int64_t last_begins(const filling *f, uint32_t process, int64_t otherwise
     return own_step(f, first)->number != last->number ? last->start_ns : INT64_MAX;
 }
 
-static bool chosen(const filling *f, const choice *c, uint32_t process, int64_t start_ns,
-                   int32_t step)
+static bool is_in_choice(const filling *f, const choice *c, uint32_t process, int64_t start_ns,
+                         int32_t step)
 {
     if (c->how == KINETO_STEPS_DROP_LAST)
         return start_ns < last_begins(f, process, c->before_ns);
@@ -380,7 +385,7 @@ static void keep_slices(filling *f, const choice *c, uint32_t *moved)
         for (uint32_t i = thread->first; i < thread->first + thread->count; i++) {
             ka_slice s = f->m->slices.data[i];
             moved[i] = KA_NONE;
-            if (!chosen(f, c, thread->process, s.start_ns, s.step))
+            if (!is_in_choice(f, c, thread->process, s.start_ns, s.step))
                 continue;
             while (s.parent != KA_NONE && moved[s.parent] == KA_NONE)
                 s.parent = f->m->slices.data[s.parent].parent;
@@ -406,7 +411,7 @@ static void keep_work(filling *f, const choice *c, const uint32_t *moved)
         for (uint32_t j = stream->first; j < stream->first + stream->count; j++) {
             ka_work w = f->m->work.data[j];
             bool keep = w.call != KA_NONE ? moved[w.call] != KA_NONE
-                                          : chosen(f, c, stream->process, w.start_ns, w.step);
+                                          : is_in_choice(f, c, stream->process, w.start_ns, w.step);
             if (!keep)
                 continue;
             w.call = w.call == KA_NONE ? KA_NONE : moved[w.call];
@@ -418,7 +423,7 @@ static void keep_work(filling *f, const choice *c, const uint32_t *moved)
     f->m->work.count = kept;
 }
 
-static kineto_status choose(filling *f, kineto_error *err)
+static kineto_status drop_unselected(filling *f, kineto_error *err)
 {
     choice c;
     kineto_status status = choice_of(f, &c, err);
@@ -447,12 +452,12 @@ static kineto_status fill_from_tracks(filling *f, kineto_error *err)
     if (!f->no_memory) {
         memset(f->index_of_row, 0xff, rows * sizeof *f->index_of_row);
         add_tracks(f);
-        find_steps(f);
+        find_step_slices(f);
         give_steps(f);
-        link_work(f);
+        link_work_to_calls(f);
     }
     if (!f->no_memory)
-        status = choose(f, err);
+        status = drop_unselected(f, err);
     free(f->index_of_row);
     free(f->own_steps);
     free(f->first_own);

@@ -1,8 +1,8 @@
 /* A trace of several ranks, one rank after the other. */
 #include "analyze/dataset/each_rank.h"
 
-#include "trace/transform/select.h"
 #include "trace/files/identity.h"
+#include "trace/transform/select.h"
 
 bool ka_has_ranks(const kineto_trace *t)
 {

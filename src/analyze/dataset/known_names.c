@@ -25,7 +25,7 @@ static kineto_string core_of(kineto_string op)
     return op;
 }
 
-static bool holds(kineto_string name, const char *lower)
+static bool contains_ignoring_case(kineto_string name, const char *lower)
 {
     size_t n = strlen(lower);
     for (size_t i = 0; i + n <= name.size; i++) {
@@ -72,7 +72,7 @@ bool ka_is_eligible(kineto_string op)
     if (kb_string_is_one_of(core, whole, KB_COUNT(whole)))
         return true;
     for (size_t i = 0; i < KB_COUNT(anywhere); i++)
-        if (holds(core, anywhere[i]))
+        if (contains_ignoring_case(core, anywhere[i]))
             return true;
     return false;
 }

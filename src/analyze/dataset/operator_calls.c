@@ -97,7 +97,8 @@ static uint32_t stack_of(reading *r, kineto_row row, kineto_string raw)
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 /* A text after two numbers, in one piece; lists of sizes in one spelling. */
-static kineto_string key_of(reading *r, uint32_t a, uint32_t b, kineto_string text, bool sizes)
+static kineto_string build_call_key(reading *r, uint32_t a, uint32_t b, kineto_string text,
+                                    bool sizes)
 {
     if (!kb_vec_reserve(&r->key, KA_CALL_HEAD + 2 * text.size)) {
         r->in->no_memory = true;
@@ -114,14 +115,14 @@ static kineto_string key_of(reading *r, uint32_t a, uint32_t b, kineto_string te
 
 static uint32_t find_call(reading *r, uint32_t name, uint32_t stack, kineto_string shapes)
 {
-    uint32_t id = kb_intern_id(&r->in->calls, key_of(r, name, stack, shapes, true));
+    uint32_t id = kb_intern_id(&r->in->calls, build_call_key(r, name, stack, shapes, true));
     r->in->no_memory |= id == KB_INTERN_NONE;
     return id;
 }
 
 /* ---- FLOPs ---------------------------------------------------------------------------------- */
 
-static kp_flops_looks looks_at(reading *r, uint32_t name)
+static kp_flops_looks flops_input_of(reading *r, uint32_t name)
 {
     uint8_t *looks = &r->looks[name];
     if (*looks == NOT_LOOKED_AT)
@@ -146,7 +147,9 @@ static kp_flops_answer count_once(reading *r, uint32_t name, uint32_t call,
                                   const kineto_string *texts, uint64_t *flops)
 {
     bool by_values = texts[VALUES].size > 0;
-    uint32_t id = by_values ? kb_intern_id(&r->values, key_of(r, call, 0, texts[VALUES], false)) : call;
+    uint32_t id = by_values
+                      ? kb_intern_id(&r->values, build_call_key(r, call, 0, texts[VALUES], false))
+                      : call;
     counted *c = counted_of(r, by_values ? &r->by_values : &r->by_call, id);
     if (!c)
         return KP_FLOPS_UNKNOWN;
@@ -162,7 +165,7 @@ static void put_flops(reading *r, kineto_row row, uint32_t name, uint32_t call,
                       const kineto_string *texts)
 {
     uint64_t flops = 0;
-    kp_flops_looks looks = looks_at(r, name);
+    kp_flops_looks looks = flops_input_of(r, name);
     kp_flops_answer answer = KP_FLOPS_UNKNOWN;
     if (looks == KP_FLOPS_AT_ROW)
         answer = kp_flops_row(r->s->trace, row, &flops);
@@ -183,12 +186,11 @@ static const ka_keys sizes = {STACK + 1, {'I', 'C', 'I', 'C'}, {SIZES}},
 
 static void read_row(reading *r, kineto_row row, uint32_t name)
 {
-    kp_flops_looks looks = r->flops ? looks_at(r, name) : KP_FLOPS_AT_NOTHING;
+    kp_flops_looks looks = r->flops ? flops_input_of(r, name) : KP_FLOPS_AT_NOTHING;
     kineto_string texts[TEXTS] = {[VALUES] = {"", 0}};
     if (!r->calls && looks == KP_FLOPS_AT_NOTHING)
         return;
-    ka_arg_texts(r->s->trace, row, looks == KP_FLOPS_AT_VALUES ? &sizes_and_values : &sizes,
-                 texts);
+    ka_arg_texts(r->s->trace, row, looks == KP_FLOPS_AT_VALUES ? &sizes_and_values : &sizes, texts);
     r->has_dims |= texts[DIMS].size > 0;
     kineto_string shapes = r->has_dims ? texts[DIMS] : texts[OLD_DIMS]; /* none has both */
     bool with_stack = r->calls && !r->s->definitions->calls_of_shown_operators;
@@ -238,7 +240,7 @@ static void read_shown_calls(reading *r, const ka_op_list *ops)
     r->calls = false;
 }
 
-static bool make_room(reading *r)
+static bool allocate_call_arrays(reading *r)
 {
     size_t rows = (size_t)kineto_trace_count(r->s->trace) + 1, words = rows / 64 + 1,
            names = (size_t)r->s->name_count + 1;
@@ -290,14 +292,14 @@ void ka_inputs_free(ka_inputs *in)
     free(in);
 }
 
-static void fill(ka_inputs *in, const ka_view *v)
+static void read_operator_calls(ka_inputs *in, const ka_view *v)
 {
     reading r = {.s = v->dataset,
                  .in = in,
                  .calls = in->parts & KA_VIEW_CALLS,
                  .flops = in->parts & KA_VIEW_FLOPS,
                  .last_python = KINETO_NO_ROW};
-    in->no_memory |= !make_room(&r);
+    in->no_memory |= !allocate_call_arrays(&r);
     if (!in->no_memory && r.calls && r.s->definitions->calls_of_shown_operators)
         read_shown_calls(&r, &v->ops);
     if (!in->no_memory && (r.calls || r.flops)) {
@@ -314,7 +316,7 @@ const ka_inputs *ka_inputs_of(const ka_view *v)
     ka_inputs *in = v->inputs;
     pthread_mutex_lock(&in->lock);
     if (!in->made)
-        fill(in, v);
+        read_operator_calls(in, v);
     in->made = true;
     pthread_mutex_unlock(&in->lock);
     return in->no_memory ? NULL : in;

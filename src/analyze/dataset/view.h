@@ -88,7 +88,8 @@ typedef struct ka_view {
     KB_VEC(ka_team) teams;               /* empty, unless several processes have steps */
     bool has_steps;
     struct ka_inputs *inputs; /* see ka_inputs_of */
-    struct ka_view *before;   /* the one with fewer parts that it replaces; others may still read it */
+    struct ka_view
+        *before; /* the one with fewer parts that it replaces; others may still read it */
 } ka_view;
 
 /* The parts of an attribution; windows are always there. */

@@ -12,7 +12,7 @@ static bool has_own_definitions(ka_table_id table)
     return false;
 }
 
-static bool is_wanted(uint32_t definitions, ka_table_id table, bool findings)
+static bool is_table_compared(uint32_t definitions, ka_table_id table, bool findings)
 {
     const ka_definitions *d = ka_definitions_of(definitions);
     if (d->compare_traces)
@@ -26,7 +26,7 @@ static kineto_status create_facts(uint32_t definitions, bool findings, kineto_an
 {
     kineto_status status = ka_facts_create(out, err);
     for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
-        if (!is_wanted(definitions, (ka_table_id)i, findings))
+        if (!is_table_compared(definitions, (ka_table_id)i, findings))
             continue;
         (*out)->tables[i].wanted = (*out)->tables[i].shown = true;
         (*out)->shown[(*out)->shown_count++] = (uint8_t)i;
@@ -85,9 +85,9 @@ static uint32_t draws_for(const ka_diff *d, uint32_t asked)
     return asked || things < 20000 ? asked : (uint32_t)KB_MAX(40000000 / things, (size_t)200);
 }
 
-static kineto_status compare(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
-                             const kineto_diff_options *o, const kineto_analyze_options *how,
-                             kineto_error *err)
+static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
+                                   const kineto_trace *after, const kineto_diff_options *o,
+                                   const kineto_analyze_options *how, kineto_error *err)
 {
     kineto_status status = ka_side_make(before, o, how, &d->before, err);
     if (!status)
@@ -115,7 +115,7 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
     kineto_analyze_options how = {.size = sizeof how};
     if (o->analyze)
         how = *o->analyze;
-    kineto_status status = compare(&d, before, after, o, &how, err);
+    kineto_status status = compare_sides(&d, before, after, o, &how, err);
     if (!status && o->findings)
         status = find_both(&d, before, after, &how, err);
     ka_chance_free(&d.chance);
@@ -125,8 +125,8 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
 }
 
 /* Both, with those of the analysis in a place of our own. */
-static kineto_status read_options(const kineto_diff_options *options, kineto_diff_options *o,
-                                  kineto_analyze_options *how, kineto_error *err)
+static kineto_status read_diff_options(const kineto_diff_options *options, kineto_diff_options *o,
+                                       kineto_analyze_options *how, kineto_error *err)
 {
     kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_diff_options", err);
     if (!status)
@@ -147,7 +147,7 @@ kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
         *out = NULL;
     if (!before || !after || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "two traces are needed to compare them");
-    kineto_status status = read_options(options, &o, &how, err);
+    kineto_status status = read_diff_options(options, &o, &how, err);
     if (status)
         return status;
     const ka_definitions *d = ka_definitions_of(how.definitions);

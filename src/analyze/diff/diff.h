@@ -99,7 +99,7 @@ typedef struct ka_side {
     uint32_t step_count, warm_up; /* compared; left out */
     uint32_t span_count;          /* steps of all ranks that are compared */
     uint32_t rank_count;          /* processes that have steps; without steps, ranks */
-    uint8_t *has_rank;            /* by row of the trace: without steps, of several ranks; else NULL */
+    uint8_t *has_rank; /* by row of the trace: without steps, of several ranks; else NULL */
     uint32_t block_count;
     int32_t *block_of;     /* by index of steps; -1: left out */
     uint32_t *block_steps; /* how many steps are in each */

@@ -77,7 +77,7 @@ static const char *last_sign(const char *text)
     return sign;
 }
 
-static bool parse(const char *text, gate *g)
+static bool parse_gate(const char *text, gate *g)
 {
     const char *sign = last_sign(text);
     size_t word = strcspn(text, ":<>");
@@ -99,7 +99,7 @@ static bool parse(const char *text, gate *g)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static bool holds(kineto_string text, kineto_string part)
+static bool contains_text(kineto_string text, kineto_string part)
 {
     return memmem(text.data, text.size, part.data, part.size) != NULL;
 }
@@ -124,7 +124,7 @@ static bool is_named(const gate *g, const ka_table *t, uint64_t row, bool whole)
         other = ka_text_at(t, row, ka_fact_column(t, g->what->other));
     if (whole)
         return kb_string_equal(own, g->name) || kb_string_equal(other, g->name);
-    return holds(own, g->name) || holds(other, g->name);
+    return contains_text(own, g->name) || contains_text(other, g->name);
 }
 
 static bool any_named(const gate *g, const ka_table *t)
@@ -144,7 +144,7 @@ typedef struct judged {
     kineto_string name;
 } judged;
 
-static double value_of(const gate *g, double before, double after, double delta, double pct)
+static double gated_value(const gate *g, double before, double after, double delta, double pct)
 {
     if (g->of != PERCENT)
         return delta;
@@ -190,12 +190,12 @@ static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool wit
                 .after = ka_cell_at(t, row, c + 1).d,
                 .low = ka_cell_at(t, row, c + 4).d,
                 .high = ka_cell_at(t, row, c + 5).d,
-                .sure = kb_string_equal(sure, kb_string("yes"))  ? 1
+                .sure = kb_string_equal(sure, kb_string("yes"))       ? 1
                         : kb_string_equal(sure, kb_string("unknown")) ? -1
                                                                       : 0,
                 .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
     j.value =
-        value_of(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
+        gated_value(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
     j.by = decider_of(g, &j, without_noise);
@@ -215,7 +215,7 @@ static bool is_worse(const gate *g, const judged *a, const judged *b)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static kb_text show(unit of, double value)
+static kb_text format_value(unit of, double value)
 {
     kb_text text = {"none"};
     if (isnan(value))
@@ -232,7 +232,7 @@ static kb_text show(unit of, double value)
     return text;
 }
 
-static kb_text relative(const judged *j)
+static kb_text relative_change(const judged *j)
 {
     kb_text text = {"new"};
     if (isnan(j->after) && isnan(j->before))
@@ -246,7 +246,7 @@ static kb_text relative(const judged *j)
     return text;
 }
 
-static const char *why(const judged *j, bool without_noise)
+static const char *gate_reason(const judged *j, bool without_noise)
 {
     bool failed = j->judgement == KINETO_DIFF_FAILED;
     if (isnan(j->value))
@@ -282,11 +282,12 @@ static kb_text by_ranks(const gate *g, const judged *j)
         (void)kb_snprintf(text.s, sizeof text.s, " (%+.2f %%)", j->shift);
     else
         (void)kb_snprintf(text.s, sizeof text.s, " (%s%.50s)", j->shift > 0 ? "+" : "",
-                          show(g->of, j->shift).s);
+                          format_value(g->of, j->shift).s);
     return text;
 }
 
-static void explain(const gate *g, const judged *j, bool without_noise, char *out, size_t bytes)
+static void explain_gate(const gate *g, const judged *j, bool without_noise, char *out,
+                         size_t bytes)
 {
     char interval[100] = "";
     if (!isnan(j->low))
@@ -295,16 +296,16 @@ static void explain(const gate *g, const judged *j, bool without_noise, char *ou
     kb_text name = ka_short_name(j->name);
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
     (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s", (int)kept, name.s,
-                   show(g->what->of, j->before).s, show(g->what->of, j->after).s, relative(j).s,
-                   interval, why(j, without_noise), by_ranks(g, j).s);
+                   format_value(g->what->of, j->before).s, format_value(g->what->of, j->after).s,
+                   relative_change(j).s, interval, gate_reason(j, without_noise), by_ranks(g, j).s);
 }
 
-static kineto_status check(const kineto_analysis *diff, const char *text, gate *g,
-                           const ka_table **t, kineto_error *err)
+static kineto_status parse_gate_for(const kineto_analysis *diff, const char *text, gate *g,
+                                    const ka_table **t, kineto_error *err)
 {
     if (!diff || !text || !diff->tables[KA_TABLE_diff_steps].wanted)
         return kb_fail(err, KINETO_E_ARGUMENT, "gates are for differences with exact definitions");
-    if (!parse(text, g))
+    if (!parse_gate(text, g))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "a gate is step, memory, kernel:NAME, op:NAME, category:NAME or "
                        "counter:NAME, then > or <, then a limit: 3%%, 2ms, 100MB; not '%.80s'",
@@ -325,7 +326,7 @@ static kineto_diff_verdict verdict_of(const gate *g, const judged *j, bool witho
                              .low_pct = j->low,
                              .high_pct = j->high,
                              .shift = j->shift != 0 ? j->shift : (double)NAN};
-    explain(g, j, without_noise, v.sentence, sizeof v.sentence);
+    explain_gate(g, j, without_noise, v.sentence, sizeof v.sentence);
     return v;
 }
 
@@ -354,7 +355,7 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
     uint64_t count = 0;
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_gate: out is NULL");
-    kineto_status status = check(diff, text, &g, &t, err);
+    kineto_status status = parse_gate_for(diff, text, &g, &t, err);
     if (!status)
         status = kb_size_check(out, "kineto_diff_verdict", err);
     if (status)

@@ -30,7 +30,7 @@ static int compare_candidates(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static void collect(matching *m, bool after, uint8_t kind, key_of *key)
+static void collect_candidates(matching *m, bool after, uint8_t kind, key_of *key)
 {
     const ka_side *side = m->sides[after];
     ka_text text;
@@ -45,7 +45,7 @@ static void collect(matching *m, bool after, uint8_t kind, key_of *key)
 }
 
 /* As many on both sides: in the order in which they came. */
-static void pair(matching *m, size_t from, size_t to, const char *how)
+static void pair_in_order(matching *m, size_t from, size_t to, const char *how)
 {
     size_t middle = from;
     while (middle < to && !m->candidates.data[middle].after)
@@ -63,11 +63,11 @@ static void pair(matching *m, size_t from, size_t to, const char *how)
 static void match_by(matching *m, uint8_t kind, key_of *key, const char *how)
 {
     m->candidates.count = 0;
-    collect(m, false, kind, key);
+    collect_candidates(m, false, kind, key);
     size_t before = m->candidates.count;
     if (!before)
         return;
-    collect(m, true, kind, key);
+    collect_candidates(m, true, kind, key);
     if (m->candidates.count == before)
         return;
     qsort(m->candidates.data, m->candidates.count, sizeof *m->candidates.data, compare_candidates);
@@ -75,13 +75,13 @@ static void match_by(matching *m, uint8_t kind, key_of *key, const char *how)
         for (to = from + 1; to < m->candidates.count; to++)
             if (m->candidates.data[to].key != m->candidates.data[from].key)
                 break;
-        pair(m, from, to, how);
+        pair_in_order(m, from, to, how);
     }
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static void append(ka_text *out, kineto_string s)
+static void append_key(ka_text *out, kineto_string s)
 {
     size_t size = KB_MIN(s.size, sizeof out->s - out->size);
     memcpy(out->s + out->size, s.data, size);
@@ -92,8 +92,8 @@ static void append(ka_text *out, kineto_string s)
 static void append_whole(ka_text *out, kineto_string s)
 {
     uint64_t hash = kb_hash(s.data, s.size);
-    append(out, (kineto_string){s.data, KB_MIN(s.size, (size_t)300)});
-    append(out, (kineto_string){(const char *)&hash, sizeof hash});
+    append_key(out, (kineto_string){s.data, KB_MIN(s.size, (size_t)300)});
+    append_key(out, (kineto_string){(const char *)&hash, sizeof hash});
 }
 
 static bool by_name(const ka_side *side, const ka_thing *x, ka_text *out)
@@ -102,7 +102,7 @@ static bool by_name(const ka_side *side, const ka_thing *x, ka_text *out)
     out->size = 0;
     append_whole(out, x->name);
     append_whole(out, x->detail);
-    append(out, (kineto_string){(const char *)&x->activity, x->kind == KA_THING_OPERATOR});
+    append_key(out, (kineto_string){(const char *)&x->activity, x->kind == KA_THING_OPERATOR});
     return true;
 }
 
@@ -149,7 +149,7 @@ static bool append_launch(const ka_side *side, const ka_thing *x, bool shapes, k
         return false;
     const ka_slice *op = &s->slices[x->op];
     int size = snprintf(place, sizeof place, "|%u|", x->place);
-    append(out, (kineto_string){place, (size_t)size});
+    append_key(out, (kineto_string){place, (size_t)size});
     append_whole(out, ka_name(s, op->name));
     if (shapes)
         append_whole(out, ka_input_sizes(s->trace, op->row));
@@ -181,7 +181,7 @@ static bool by_launch(const ka_side *side, const ka_thing *x, ka_text *out)
 static bool by_family_and_operator(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     out->size = 0;
-    append(out, kb_string(ka_family_name(x->family)));
+    append_key(out, kb_string(ka_family_name(x->family)));
     return append_launch(side, x, false, out);
 }
 

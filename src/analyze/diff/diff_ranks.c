@@ -30,8 +30,8 @@ static uint32_t wrong_pairs(ka_chance *c, uint32_t n, uint32_t m)
 }
 
 /* The median of all pairs of steps. */
-static double usual(const double *before, uint32_t n, const double *after, uint32_t m,
-                    bool in_percent)
+static double median_shift(const double *before, uint32_t n, const double *after, uint32_t m,
+                           bool in_percent)
 {
     double room[KA_MOST_BLOCKS * KA_MOST_BLOCKS];
     uint32_t count = 0;
@@ -55,5 +55,6 @@ ka_shift ka_shift_by_ranks(ka_chance *c, const double *before, uint32_t n, const
             wrong += falls ? after[k] >= before[i] : after[k] <= before[i];
     if (wrong >= wrong_pairs(c, n, m))
         return (ka_shift){0};
-    return (ka_shift){usual(before, n, after, m, false), usual(before, n, after, m, true)};
+    return (ka_shift){median_shift(before, n, after, m, false),
+                      median_shift(before, n, after, m, true)};
 }

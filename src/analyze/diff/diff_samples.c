@@ -11,7 +11,7 @@ typedef struct sampling {
 /* ---- steps by time -------------------------------------------------------------------------- */
 
 /* The last step that began before and has not ended; -1. */
-static int32_t step_at(const ka_side *side, int64_t ns)
+static int32_t step_of_side_at(const ka_side *side, int64_t ns)
 {
     const ka_step *steps = side->m.dataset.steps;
     uint32_t low = 0, high = side->m.dataset.step_count;
@@ -81,7 +81,8 @@ static double raise_peak(sampling *m, uint32_t thing, int32_t step, double value
     return value - before;
 }
 
-static void sample(sampling *m, uint32_t thing, kineto_row row, int32_t step, double value)
+static void add_sample_to_thing(sampling *m, uint32_t thing, kineto_row row, int32_t step,
+                                double value)
 {
     ka_side *side = m->side;
     int32_t block = ka_block_at(side, row, step);
@@ -112,15 +113,15 @@ static void take_memory(sampling *m, kineto_row row, int64_t ns)
     (void)ka_arg_int(t, row, "Device Id", &index);
     kb_text device = ka_memory_device(type, index), key;
     (void)snprintf(key.s, sizeof key.s, "m%.40s", device.s);
-    sample(
+    add_sample_to_thing(
         m,
         thing_of(m, KA_THING_MEMORY, kb_string(device.s), (kineto_string){"", 0}, kb_string(key.s)),
-        row, step_at(m->side, ns), (double)total);
+        row, step_of_side_at(m->side, ns), (double)total);
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static kb_text place_of(const kineto_trace *t, kineto_row row)
+static kb_text describe_counter_owner(const kineto_trace *t, kineto_row row)
 {
     kineto_activity a;
     kineto_track track;
@@ -146,10 +147,10 @@ static void take_series(sampling *m, kb_text place, kineto_string counter, const
                         counter.data, same ? "" : ": ",
                         same ? 0 : (int)KB_MIN(arg->key.size, (size_t)190), arg->key.data);
     int key_size = snprintf(key, sizeof key, "c%.40s|%.*s", place.s, size, name);
-    sample(m,
-           thing_of(m, KA_THING_COUNTER, (kineto_string){name, (size_t)size}, kb_string(place.s),
-                    (kineto_string){key, (size_t)key_size}),
-           row, step, value);
+    add_sample_to_thing(m,
+                        thing_of(m, KA_THING_COUNTER, (kineto_string){name, (size_t)size},
+                                 kb_string(place.s), (kineto_string){key, (size_t)key_size}),
+                        row, step, value);
 }
 
 static void take_counter(sampling *m, kineto_row row, int64_t ns)
@@ -158,8 +159,8 @@ static void take_counter(sampling *m, kineto_row row, int64_t ns)
     kineto_args_iterator it;
     kineto_arg arg;
     kineto_activity a;
-    kb_text place = place_of(t, row);
-    int32_t step = step_at(m->side, ns);
+    kb_text place = describe_counter_owner(t, row);
+    int32_t step = step_of_side_at(m->side, ns);
     kineto_trace_get(t, row, &a);
     kineto_args_begin(t, row, &it);
     while (ka_block_at(m->side, row, step) >= 0 && kineto_args_next(&it, &arg) &&

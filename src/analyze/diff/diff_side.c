@@ -38,7 +38,7 @@ int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step)
     return step < 0 ? -1 : side->block_of[step];
 }
 
-static void add(ka_side *side, uint32_t thing, int32_t block, int64_t ns)
+static void add_thing_time(ka_side *side, uint32_t thing, int32_t block, int64_t ns)
 {
     ka_thing *x = &side->things.data[thing];
     double us = ka_us(ns);
@@ -55,7 +55,7 @@ static int compare_numbers(const void *left, const void *right)
 }
 
 /* Ranks take a step together: theirs are one, by its number. */
-static uint64_t number_of(const ka_side *side, uint32_t i)
+static uint64_t step_number_of(const ka_side *side, uint32_t i)
 {
     return side->rank_count > 1 ? side->m.dataset.steps[side->durations.step[i]].number : i;
 }
@@ -66,7 +66,8 @@ static bool add_warm_up(const ka_side *side, uint32_t process, kb_map *warm)
     ka_durations d;
     bool ok = ka_durations_make(&d, &side->m.dataset, process);
     for (uint32_t i = 0; ok && i < d.warm_up; i++)
-        ok = kb_map_insert(warm, number_of(side, (uint32_t)side->durations.place[d.step[i]]), 1, NULL);
+        ok = kb_map_insert(warm, step_number_of(side, (uint32_t)side->durations.place[d.step[i]]),
+                           1, NULL);
     ka_durations_free(&d);
     return ok;
 }
@@ -75,7 +76,8 @@ static bool list_processes(const ka_side *side, kb_map *processes)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < side->durations.count; i++)
-        ok = kb_map_insert(processes, side->m.dataset.steps[side->durations.step[i]].process, 1, NULL);
+        ok = kb_map_insert(processes, side->m.dataset.steps[side->durations.step[i]].process, 1,
+                           NULL);
     return ok;
 }
 
@@ -100,8 +102,8 @@ static uint64_t *number_steps(ka_side *side, const kb_map *warm)
     uint32_t count = side->durations.count, kept = 0;
     uint64_t *numbers = malloc(((size_t)count + 1) * sizeof *numbers);
     for (uint32_t i = 0; numbers && i < count; i++)
-        if (!kb_map_find(warm, number_of(side, i)))
-            numbers[side->span_count++] = number_of(side, i);
+        if (!kb_map_find(warm, step_number_of(side, i)))
+            numbers[side->span_count++] = step_number_of(side, i);
     if (numbers)
         qsort(numbers, side->span_count, sizeof *numbers, compare_numbers);
     for (uint32_t i = 0; numbers && i < side->span_count; i++)
@@ -116,7 +118,7 @@ static void fill_blocks(ka_side *side, const uint64_t *numbers)
 {
     const ka_durations *d = &side->durations;
     for (uint32_t i = 0; i < d->count; i++) {
-        uint64_t number = number_of(side, i);
+        uint64_t number = step_number_of(side, i);
         const uint64_t *found =
             bsearch(&number, numbers, side->step_count, sizeof *numbers, compare_numbers);
         if (!found)
@@ -143,7 +145,7 @@ static bool make_blocks(ka_side *side, const uint64_t *numbers)
     return true;
 }
 
-static bool find_steps(ka_side *side)
+static bool find_side_steps(ka_side *side)
 {
     kb_map warm = {0};
     if (!ka_durations_make(&side->durations, &side->m.dataset, KA_NONE))
@@ -198,7 +200,7 @@ static bool new_parts(ka_side *side)
 static void add_parts(ka_side *side, const ka_table *t, uint64_t row, int32_t block)
 {
     for (uint32_t c = FIRST_PART; c < t->column_count; c++)
-        add(side, c - FIRST_PART + 1, block, ka_cell_at(t, row, c).i);
+        add_thing_time(side, c - FIRST_PART + 1, block, ka_cell_at(t, row, c).i);
 }
 
 static void take_step(ka_side *side, uint32_t index, uint64_t row)
@@ -208,7 +210,7 @@ static void take_step(ka_side *side, uint32_t index, uint64_t row)
     int32_t block = side->block_of[index];
     if (block < 0)
         return;
-    add(side, 0, block, kb_length_ns(step->start_ns, step->end_ns));
+    add_thing_time(side, 0, block, kb_length_ns(step->start_ns, step->end_ns));
     if (row < ka_table_rows(t))
         add_parts(side, t, row, block);
 }
@@ -236,7 +238,7 @@ static void take_steps(ka_side *side)
 static void take_whole(ka_side *side, const ka_measured *m)
 {
     const ka_table *t = &m->facts->tables[KA_TABLE_steps];
-    add(side, 0, 0, kb_length_ns(m->dataset.start_ns, m->dataset.end_ns));
+    add_thing_time(side, 0, 0, kb_length_ns(m->dataset.start_ns, m->dataset.end_ns));
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
         add_parts(side, t, row, 0);
     side->block_steps[0]++;
@@ -304,8 +306,7 @@ static bool is_counted(const ka_dataset *s, uint32_t i)
     const ka_slice *slice = &s->slices[i];
     if (slice->kind != KINETO_KIND_CPU_OP)
         return kt_kind_is_launch(slice->kind);
-    return !(slice->step >= 0 && s->steps[slice->step].slice == i) &&
-           !ka_is_step(s, i);
+    return !(slice->step >= 0 && s->steps[slice->step].slice == i) && !ka_is_step(s, i);
 }
 
 static void measure_own(hosts *h)
@@ -381,7 +382,7 @@ static void take_operators(hosts *h)
         if (thing == KA_NONE)
             return;
         h->side->things.data[thing].count++;
-        add(h->side, thing, block, KB_MAX(h->own[i], 0));
+        add_thing_time(h->side, thing, block, KB_MAX(h->own[i], 0));
     }
 }
 
@@ -415,11 +416,11 @@ static void add_to(ka_side *side, uint32_t *known, uint8_t kind, const char *nam
     if (*known == KA_NONE)
         return;
     side->things.data[*known].count++;
-    add(side, *known, block, ns);
+    add_thing_time(side, *known, block, ns);
 }
 
 /* The operator that launched work: not the call, if there is one around it. */
-static uint32_t launcher(const hosts *h, const ka_work *w)
+static uint32_t launching_operator(const hosts *h, const ka_work *w)
 {
     const ka_dataset *s = &h->side->m.dataset;
     uint32_t slice = w->call == KA_NONE ? KA_NONE : h->op_of[w->call];
@@ -432,7 +433,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
 {
     ka_side *side = h->side;
     int32_t block = ka_block_at(side, w->row, w->step);
-    uint32_t op = launcher(h, w), place = op == KA_NONE ? 0 : d->places[op]++;
+    uint32_t op = launching_operator(h, w), place = op == KA_NONE ? 0 : d->places[op]++;
     const ka_class *class = &side->m.dataset.class_of[w->name];
     uint32_t thing = block < 0 ? KA_NONE : kernel_of(side, d, w);
     if (thing == KA_NONE)
@@ -442,7 +443,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
         x->op = op;
         x->place = place;
     }
-    add(side, thing, block, ka_work_ns(w));
+    add_thing_time(side, thing, block, ka_work_ns(w));
     add_to(side, &d->type[class->type], KA_THING_TYPE, ka_type_name(class->type), block,
            ka_work_ns(w));
     add_to(side, &d->family[class->family], KA_THING_FAMILY, ka_family_name(class->family), block,
@@ -454,7 +455,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
     }
 }
 
-static bool take_work(hosts *h)
+static bool add_side_work(hosts *h)
 {
     const ka_dataset *s = &h->side->m.dataset;
     devices d = {.kernel = malloc(((size_t)s->name_count + 1) * sizeof *d.kernel),
@@ -483,7 +484,7 @@ static bool take_activities(ka_side *side)
         memset(h.by_name, 0xff, ((size_t)s->name_count + 1) * sizeof *h.by_name);
         measure_own(&h);
         take_operators(&h);
-        ok = take_work(&h);
+        ok = add_side_work(&h);
     }
     free(h.op_of);
     free(h.own);
@@ -515,7 +516,7 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     kineto_status status = ka_measure(trace, &o, &side->m, err);
     if (status)
         return status;
-    bool ok = find_steps(side) && new_parts(side);
+    bool ok = find_side_steps(side) && new_parts(side);
     if (ok)
         status = take_durations(side, err);
     if (status)

@@ -127,7 +127,8 @@ typedef struct sides {
     const uint8_t *ta, *tb;
 } sides;
 
-static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, double *low, double *high)
+static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, double *low,
+                              double *high)
 {
     moments a = moments_of(s->a, NULL, s->n), b = moments_of(s->b, NULL, s->m);
     difference whole = subtract_means(a, b, logarithms);
@@ -136,9 +137,10 @@ static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, dou
         return isfinite(whole.value);
     }
     for (uint32_t d = 0; d < c->draws; d++)
-        c->room[d] = studentise_draw(subtract_means(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
-                                          moments_of(s->b, s->tb + (size_t)d * s->m, s->m), logarithms),
-                                 whole);
+        c->room[d] = studentise_draw(
+            subtract_means(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
+                           moments_of(s->b, s->tb + (size_t)d * s->m, s->m), logarithms),
+            whole);
     double t = ka_select_kth(c->room, c->draws, (uint32_t)(LEVEL * c->draws));
     *low = whole.value - t * whole.error;
     *high = whole.value + t * whole.error;
@@ -158,7 +160,8 @@ static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
     return (first + sorted[i]) / 2;
 }
 
-static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, double *low, double *high)
+static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, double *low,
+                                double *high)
 {
     double a[KA_MOST_BLOCKS], b[KA_MOST_BLOCKS];
     memcpy(a, s->a, s->n * sizeof *a);

@@ -33,7 +33,8 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
 /* What is noise is left out; without an interval nobody knows what is. */
 static bool is_worth_telling(const ka_diff *d, const ka_estimate *e)
 {
-    return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) && fabs(e->delta) > LEAST_PERCENT / 100 * d->step_us;
+    return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) &&
+           fabs(e->delta) > LEAST_PERCENT / 100 * d->step_us;
 }
 
 static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char *group,
@@ -54,7 +55,7 @@ static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char 
     return true;
 }
 
-static int compare_changes(const void *left, const void *right)
+static int compare_diff_changes(const void *left, const void *right)
 {
     const change *a = left, *b = right;
     bool a_proven = ka_is_proven(a->e.sure, a->e.shift),
@@ -71,11 +72,11 @@ static int compare_changes(const void *left, const void *right)
                    : (a->name.size > b->name.size) - (a->name.size < b->name.size);
 }
 
-static void put_changes(ka_diff *d, change_list *changes)
+static void put_summary_changes(ka_diff *d, change_list *changes)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_summary];
     if (changes->count)
-        qsort(changes->data, changes->count, sizeof *changes->data, compare_changes);
+        qsort(changes->data, changes->count, sizeof *changes->data, compare_diff_changes);
     for (size_t i = 0; i < changes->count && i < MOST_ROWS; i++) {
         const change *c = &changes->data[i];
         ka_put_text(t, kb_string(c->kind));
@@ -115,20 +116,22 @@ static bool put_waterfall(ka_diff *d)
         ka_estimate whole = estimate_at(steps, 1);
         double before = whole.before, after = whole.after;
         if (parts.count)
-            qsort(parts.data, parts.count, sizeof *parts.data, compare_changes);
+            qsort(parts.data, parts.count, sizeof *parts.data, compare_diff_changes);
         for (size_t i = 0; i < parts.count; i++) {
             const ka_estimate *e = &parts.data[i].e;
             put_part(t, parts.data[i].name, e->before, e->after, d->step_us,
-                     e->sure < 0 ? "unknown" : e->sure > 0 ? "yes" : "ranks");
+                     e->sure < 0   ? "unknown"
+                     : e->sure > 0 ? "yes"
+                                   : "ranks");
             before -= e->before;
             after -= e->after;
         }
         put_part(t, kb_string("unexplained"), before, after, d->step_us, "no");
         put_part(t, kb_string("step with its work"), whole.before, whole.after, d->step_us,
-                 whole.sure < 0                                 ? "unknown"
-                 : whole.sure > 0                               ? "yes"
-                 : ka_is_proven(whole.sure, whole.shift)        ? "ranks"
-                                                                : "no");
+                 whole.sure < 0                          ? "unknown"
+                 : whole.sure > 0                        ? "yes"
+                 : ka_is_proven(whole.sure, whole.shift) ? "ranks"
+                                                         : "no");
     }
     kb_vec_free(&parts);
     return ok;
@@ -142,7 +145,7 @@ bool ka_diff_put_summary(ka_diff *d)
     ok = ok && take_table(d, KA_TABLE_diff_kernels, "device work", NULL, "name", &changes) &&
          take_table(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
     if (ok)
-        put_changes(d, &changes);
+        put_summary_changes(d, &changes);
     ok = ok && put_waterfall(d);
     kb_vec_free(&changes);
     return ok;
@@ -179,7 +182,7 @@ static void put_measured(const ka_diff *d, ka_table *t)
     ka_put_known(t, d->chance.medians ? first : other);
 }
 
-static void put_finding(ka_diff *d, const kineto_finding *a, const kineto_finding *b)
+static void put_diff_finding(ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
     const kineto_finding *shown = b ? b : a; /* what holds now, if it does */
@@ -196,7 +199,7 @@ static void put_finding(ka_diff *d, const kineto_finding *a, const kineto_findin
 }
 
 /* Worths differ a little from run to run. */
-static bool differs(const ka_diff *d, const kineto_finding *a, const kineto_finding *b)
+static bool finding_differs(const ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
     double off = fabs(worth_us(a) - worth_us(b));
     return a->has_worth != b->has_worth || off > 0.01 * d->step_us;
@@ -207,16 +210,15 @@ bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kinet
     kineto_finding a, b;
     for (uint32_t i = 0; kineto_findings_get(before, i, &a); i++)
         if (!find_same(after, &a, &b))
-            put_finding(d, &a, NULL);
-        else if (differs(d, &a, &b))
-            put_finding(d, &a, &b);
+            put_diff_finding(d, &a, NULL);
+        else if (finding_differs(d, &a, &b))
+            put_diff_finding(d, &a, &b);
     for (uint32_t i = 0; kineto_findings_get(after, i, &b); i++)
         if (!find_same(before, &b, &a))
-            put_finding(d, NULL, &b);
+            put_diff_finding(d, NULL, &b);
     ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
-    ka_note(t,
-            "predicted: how much shorter a step should be, at most where a finding was added or "
-            "removed, as what it is about may be there below its threshold on the other side; "
-            "measured: how much it is, whatever the reason");
+    ka_note(t, "predicted: how much shorter a step should be, at most where a finding was added or "
+               "removed, as what it is about may be there below its threshold on the other side; "
+               "measured: how much it is, whatever the reason");
     return ka_diff_sort(t, ka_fact_column(t, "predicted_us"));
 }

@@ -41,7 +41,7 @@ typedef void put_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing
 static const double nothing[KA_MOST_BLOCKS];
 
 /* Of what one side does not know there is no difference. */
-static ka_estimate unknown(const ka_estimate *e, bool is_before, bool is_after)
+static ka_estimate unknown_estimate(const ka_estimate *e, bool is_before, bool is_after)
 {
     return (ka_estimate){.before = is_before ? e->before : (double)NAN,
                          .after = is_after ? e->after : (double)NAN,
@@ -54,7 +54,7 @@ static ka_estimate unknown(const ka_estimate *e, bool is_before, bool is_after)
 
 /* What is not there takes no time, unless nothing is; memory and counters that are not there are
  * not known. */
-static ka_estimate compare(ka_diff *d, const ka_thing *a, const ka_thing *b)
+static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing *b)
 {
     const ka_thing *either = a ? a : b;
     const double *before = a ? d->before.values.data + a->values : nothing,
@@ -65,26 +65,28 @@ static ka_estimate compare(ka_diff *d, const ka_thing *a, const ka_thing *b)
     bool is_time = either->kind < KA_THING_MEMORY;
     bool is_before = !d->before.is_empty && (is_time || (a && before_count)),
          is_after = !d->after.is_empty && (is_time || (b && after_count));
-    return is_before && is_after ? e : unknown(&e, is_before, is_after);
+    return is_before && is_after ? e : unknown_estimate(&e, is_before, is_after);
 }
 
-static void put_row(ka_diff *d, ka_table_id id, const ka_thing *a, const ka_thing *b, put_pair *put)
+static void put_thing_pair(ka_diff *d, ka_table_id id, const ka_thing *a, const ka_thing *b,
+                           put_pair *put)
 {
-    ka_estimate e = compare(d, a, b);
+    ka_estimate e = compare_things(d, a, b);
     put(d, &d->facts->tables[id], a, b, &e);
 }
 
-static void put_kind(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *put)
+static void put_things(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *put)
 {
     for (uint32_t i = 0; i < d->before.things.count; i++) {
         const ka_thing *a = &d->before.things.data[i];
         if (a->kind == kind)
-            put_row(d, id, a, a->other == KA_NONE ? NULL : &d->after.things.data[a->other], put);
+            put_thing_pair(d, id, a, a->other == KA_NONE ? NULL : &d->after.things.data[a->other],
+                           put);
     }
     for (uint32_t i = 0; i < d->after.things.count; i++) {
         const ka_thing *b = &d->after.things.data[i];
         if (b->kind == kind && b->other == KA_NONE)
-            put_row(d, id, NULL, b, put);
+            put_thing_pair(d, id, NULL, b, put);
     }
 }
 
@@ -98,16 +100,16 @@ static void put_step_counts(const ka_diff *d, ka_table *t)
     ka_put_int(t, d->after.is_empty ? 0 : d->after.step_count);
 }
 
-static void put_step(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                     const ka_estimate *e)
+static void put_step_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                          const ka_estimate *e)
 {
     ka_put_text(t, either(a, b)->name);
     put_step_counts(d, t);
     ka_put_estimate(t, e, d->step_us);
 }
 
-static void put_category(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                         const ka_estimate *e)
+static void put_category_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                              const ka_estimate *e)
 {
     uint8_t kind = either(a, b)->kind;
     ka_put_text(t, kb_string(kind == KA_THING_PART   ? "part"
@@ -129,8 +131,8 @@ static void put_counts(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thin
     ka_put_number(t, b ? per_step(&d->after, (double)b->count) : 0);
 }
 
-static void put_kernel(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                       const ka_estimate *e)
+static void put_kernel_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                            const ka_estimate *e)
 {
     bool renamed = a && b && !kb_string_equal(a->name, b->name);
     ka_put_text(t, kb_string(ka_family_name(either(a, b)->family)));
@@ -142,8 +144,8 @@ static void put_kernel(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thin
     ka_put_estimate(t, e, d->step_us);
 }
 
-static void put_operator(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                         const ka_estimate *e)
+static void put_operator_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                              const ka_estimate *e)
 {
     bool op = either(a, b)->activity == KINETO_KIND_CPU_OP;
     ka_put_text(t, kb_string(op ? "operator" : "call"));
@@ -156,8 +158,8 @@ static void put_operator(ka_diff *d, ka_table *t, const ka_thing *a, const ka_th
     ka_put_estimate(t, e, d->step_us);
 }
 
-static void put_memory(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                       const ka_estimate *e)
+static void put_memory_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                            const ka_estimate *e)
 {
     (void)d;
     ka_put_text(t, either(a, b)->name);
@@ -167,8 +169,8 @@ static void put_memory(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thin
     ka_put_estimate(t, e, 0);
 }
 
-static void put_counter(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                        const ka_estimate *e)
+static void put_counter_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                             const ka_estimate *e)
 {
     (void)d;
     ka_put_text(t, either(a, b)->detail);
@@ -180,7 +182,7 @@ static void put_counter(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thi
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* The median beside the mean: what is usual, beside what adds up. */
-static bool put_other_middle(ka_diff *d)
+static bool put_median_or_mean(ka_diff *d)
 {
     const ka_thing *a = &d->before.things.data[0], *b = &d->after.things.data[0];
     ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
@@ -192,7 +194,7 @@ static bool put_other_middle(ka_diff *d)
         ka_put_text(t, kb_string(other.medians ? "median step" : "mean step"));
         put_step_counts(d, t);
         if (d->before.is_empty || d->after.is_empty)
-            e = unknown(&e, !d->before.is_empty, !d->after.is_empty);
+            e = unknown_estimate(&e, !d->before.is_empty, !d->after.is_empty);
         ka_put_estimate(t, &e, d->step_us);
         ok = !other.no_memory;
     }
@@ -207,9 +209,9 @@ static void note_steps(ka_diff *d)
     ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
     if (a->is_empty || b->is_empty)
         ka_note(t, "nothing in %s takes time: there is nothing to compare",
-                !b->is_empty    ? "the trace before"
+                !b->is_empty   ? "the trace before"
                 : !a->is_empty ? "the trace after"
-                                : "either trace");
+                               : "either trace");
     else if (a->no_steps || b->no_steps)
         ka_note(t, "a trace has no steps: all of it, or of a rank, is one, and nothing tells a "
                    "difference from noise");
@@ -228,7 +230,7 @@ typedef struct place {
     uint64_t row;
 } place;
 
-static int compare_places(const void *left, const void *right)
+static int compare_row_magnitudes(const void *left, const void *right)
 {
     const place *a = left, *b = right;
     if (a->worth != b->worth)
@@ -236,7 +238,7 @@ static int compare_places(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static bool reorder(void *data, size_t row_bytes, const place *order, uint64_t rows)
+static bool reorder_rows(void *data, size_t row_bytes, const place *order, uint64_t rows)
 {
     char *sorted = malloc((size_t)rows * row_bytes + 1);
     if (!sorted)
@@ -259,9 +261,10 @@ bool ka_diff_sort(ka_table *t, uint32_t column)
         order[i] = (place){isnan(worth) ? -1 : worth, i};
     }
     if (ok && rows) {
-        qsort(order, (size_t)rows, sizeof *order, compare_places);
-        ok = reorder(t->cells.data, t->column_count * sizeof(ka_cell), order, rows) &&
-             (t->shifts.count != rows || reorder(t->shifts.data, sizeof(ka_shift), order, rows));
+        qsort(order, (size_t)rows, sizeof *order, compare_row_magnitudes);
+        ok = reorder_rows(t->cells.data, t->column_count * sizeof(ka_cell), order, rows) &&
+             (t->shifts.count != rows ||
+              reorder_rows(t->shifts.data, sizeof(ka_shift), order, rows));
     }
     free(order);
     return ok;
@@ -269,20 +272,20 @@ bool ka_diff_sort(ka_table *t, uint32_t column)
 
 bool ka_diff_put_tables(ka_diff *d)
 {
-    put_kind(d, KA_THING_STEP, KA_TABLE_diff_steps, put_step);
-    put_kind(d, KA_THING_PART, KA_TABLE_diff_categories, put_category);
-    put_kind(d, KA_THING_TYPE, KA_TABLE_diff_categories, put_category);
-    put_kind(d, KA_THING_FAMILY, KA_TABLE_diff_categories, put_category);
-    put_kind(d, KA_THING_KERNEL, KA_TABLE_diff_kernels, put_kernel);
-    put_kind(d, KA_THING_OPERATOR, KA_TABLE_diff_operators, put_operator);
-    put_kind(d, KA_THING_MEMORY, KA_TABLE_diff_memory, put_memory);
-    put_kind(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter);
+    put_things(d, KA_THING_STEP, KA_TABLE_diff_steps, put_step_pair);
+    put_things(d, KA_THING_PART, KA_TABLE_diff_categories, put_category_pair);
+    put_things(d, KA_THING_TYPE, KA_TABLE_diff_categories, put_category_pair);
+    put_things(d, KA_THING_FAMILY, KA_TABLE_diff_categories, put_category_pair);
+    put_things(d, KA_THING_KERNEL, KA_TABLE_diff_kernels, put_kernel_pair);
+    put_things(d, KA_THING_OPERATOR, KA_TABLE_diff_operators, put_operator_pair);
+    put_things(d, KA_THING_MEMORY, KA_TABLE_diff_memory, put_memory_pair);
+    put_things(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter_pair);
     note_steps(d);
     ka_note(&d->facts->tables[KA_TABLE_diff_memory],
             "peaks are of steps, from memory events that tell how much is allocated");
     const ka_table_id sorted[] = {KA_TABLE_diff_kernels, KA_TABLE_diff_operators,
                                   KA_TABLE_diff_counters};
-    bool ok = put_other_middle(d);
+    bool ok = put_median_or_mean(d);
     for (size_t i = 0; i < KB_COUNT(sorted); i++) {
         ka_table *t = &d->facts->tables[sorted[i]];
         ok &= ka_diff_sort(t, t->column_count - 6); /* delta */

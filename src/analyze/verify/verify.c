@@ -14,7 +14,7 @@ static uint64_t rules_of(const char *id, size_t size)
     return mask;
 }
 
-static kineto_status parse_rules(const char *list, uint64_t *mask, kineto_error *err)
+static kineto_status parse_rule_list(const char *list, uint64_t *mask, kineto_error *err)
 {
     *mask = list ? 0 : UINT64_MAX;
     while (list && *list) {
@@ -31,18 +31,18 @@ static kineto_status parse_rules(const char *list, uint64_t *mask, kineto_error 
     return KINETO_OK;
 }
 
-static kineto_status read_options(ka_verify *v, const kineto_verify_options *options,
-                                  kineto_error *err)
+static kineto_status read_verify_options(ka_verify *v, const kineto_verify_options *options,
+                                         kineto_error *err)
 {
     kineto_verify_options all = {.size = sizeof all};
     kineto_status status = kb_options_read(&all, sizeof all, options, "kineto_verify_options", err);
     if (status)
         return status;
     v->places = all.places ? KB_MIN(all.places, 1000u) : 3;
-    return parse_rules(all.rules, &v->wanted, err);
+    return parse_rule_list(all.rules, &v->wanted, err);
 }
 
-static void run(ka_verify *v)
+static void run_passes(ka_verify *v)
 {
     static void (*const passes[])(ka_verify *) = {
         ka_verify_rows,  ka_verify_tables, ka_verify_args, ka_verify_links,
@@ -59,11 +59,11 @@ kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_optio
     if (!trace || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to verify it");
     ka_verify v = {.t = trace};
-    kineto_status status = read_options(&v, options, err);
+    kineto_status status = read_verify_options(&v, options, err);
     if (status != KINETO_OK)
         return status;
     if (ka_report_create(&v.report))
-        run(&v);
+        run_passes(&v);
     else
         v.no_memory = true;
     free(v.tracks);

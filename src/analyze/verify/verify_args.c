@@ -141,7 +141,7 @@ static void check_json(ka_verify *v)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static bool number(const kineto_arg *arg, double *value)
+static bool finite_arg(const kineto_arg *arg, double *value)
 {
     return arg->type != KINETO_ARG_BOOL && kt_arg_number(arg, value) && *value - *value == 0;
 }
@@ -149,7 +149,7 @@ static bool number(const kineto_arg *arg, double *value)
 static bool find_number(const ka_verify *v, kineto_row row, const char *key, double *value)
 {
     kineto_arg arg;
-    return kineto_args_find(v->t, row, key, &arg) && number(&arg, value) && *value > 0;
+    return kineto_args_find(v->t, row, key, &arg) && finite_arg(&arg, value) && *value > 0;
 }
 
 #define MOST_COPIES 256u
@@ -204,7 +204,7 @@ typedef struct counters {
 } counters;
 
 /* Does a name promise that it only grows? The samples have to agree. */
-static bool promises(kineto_string s)
+static bool promises_growth(kineto_string s)
 {
     static const char *const parts[] = {"_total", "cumulative", "timestamp", "energy", "uptime"};
     for (size_t i = 0; i < KB_COUNT(parts); i++)
@@ -213,7 +213,7 @@ static bool promises(kineto_string s)
     return false;
 }
 
-static void add_sample(counters *c, uint64_t key, double value, kineto_row row)
+static void add_counter_sample(counters *c, uint64_t key, double value, kineto_row row)
 {
     bool created = false;
     uint64_t *index = kb_map_insert(&c->by_key, key, c->list.count, &created);
@@ -230,19 +230,19 @@ static void add_sample(counters *c, uint64_t key, double value, kineto_row row)
     s->last = value;
 }
 
-static void add_row(counters *c, uint32_t track, kineto_row row)
+static void add_counter_row(counters *c, uint32_t track, kineto_row row)
 {
     kineto_activity a;
     kineto_args_iterator it;
     kineto_arg arg;
     double value;
     kineto_trace_get(c->v->t, row, &a);
-    bool promised = promises(a.name);
+    bool promised = promises_growth(a.name);
     kineto_args_begin(c->v->t, row, &it);
     while (kineto_args_next(&it, &arg)) {
         uint64_t key[3] = {track, a.name_id, kb_hash(arg.key.data, arg.key.size)};
-        if ((promised || promises(arg.key)) && number(&arg, &value))
-            add_sample(c, kb_hash(key, sizeof key), value, row);
+        if ((promised || promises_growth(arg.key)) && finite_arg(&arg, &value))
+            add_counter_sample(c, kb_hash(key, sizeof key), value, row);
     }
 }
 
@@ -257,7 +257,7 @@ static void check_counters(ka_verify *v)
         const kineto_row *rows = kineto_trace_track_rows(v->t, i);
         kineto_trace_track(v->t, i, &track);
         for (uint64_t k = 0; rows && k < track.count; k++)
-            add_row(&c, i, rows[k]);
+            add_counter_row(&c, i, rows[k]);
     }
     for (size_t i = 0; i < c.list.count; i++)
         if (c.list.data[i].drops && c.list.data[i].rises >= 3 * c.list.data[i].drops)

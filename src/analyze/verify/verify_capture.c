@@ -89,7 +89,8 @@ static void unite_by_process(ka_verify *v, ka_captures *c)
         qsort(c->of_processes.data, c->of_processes.count, sizeof *c->of_processes.data,
               compare_captures);
     for (size_t i = 0; i < c->of_processes.count; i++) {
-        ka_capture *last = kept ? &c->of_processes.data[kept - 1] : NULL, *at = &c->of_processes.data[i];
+        ka_capture *last = kept ? &c->of_processes.data[kept - 1] : NULL,
+                   *at = &c->of_processes.data[i];
         if (last && last->owner == at->owner && at->start_ns <= last->end_ns)
             last->end_ns = KB_MAX(last->end_ns, at->end_ns);
         else
@@ -134,7 +135,8 @@ static size_t capture_at(const ka_capture *list, size_t count, uint32_t owner, i
 /* What says that a thread launches work that runs during a capture of its process; 0: none. */
 static uint64_t executing_key(const ka_captures *c, uint32_t track, int64_t ns)
 {
-    size_t at = capture_at(c->of_processes.data, c->of_processes.count, c->v->tracks[track].process, ns);
+    size_t at =
+        capture_at(c->of_processes.data, c->of_processes.count, c->v->tracks[track].process, ns);
     uint64_t key[] = {at, track};
     return at ? kb_hash(key, sizeof key) | 1 : 0;
 }

@@ -8,7 +8,7 @@ typedef struct pass {
     int64_t worst_ns;
 } pass;
 
-static uint32_t kind_of(const pass *p, kineto_row row)
+static uint32_t kind_of_row(const pass *p, kineto_row row)
 {
     ka_row r = ka_row_at(p->v, row);
     return r.block ? r.block->kind[r.index] : KINETO_KIND_COUNT;
@@ -32,10 +32,10 @@ static void check_dangling(pass *p, const kineto_flow *flow)
         return;
     }
     if (flow->type == KINETO_FLOW_ASYNC_CPU_GPU) {
-        bool work = kt_kind_is_work(kind_of(p, end));
+        bool work = kt_kind_is_work(kind_of_row(p, end));
         kineto_row other =
             work ? kineto_trace_launch(p->v->t, end) : kineto_trace_launched(p->v->t, end);
-        bool pair = other != KINETO_NO_ROW && (work || kt_kind_is_work(kind_of(p, other)));
+        bool pair = other != KINETO_NO_ROW && (work || kt_kind_is_work(kind_of_row(p, other)));
         if (!pair) {
             if (!work)
                 ka_tally_add(p->v, &p->habit, end);

@@ -51,7 +51,7 @@ static int by_start(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void gather(links *l)
+static void collect_calls_and_work(links *l)
 {
     kineto_row row = 0;
     for (uint32_t n = 0; n < kt_block_count(l->v->t); n++) {
@@ -78,7 +78,7 @@ static uint32_t track_of(const links *l, kineto_row row)
     return r.block ? r.block->track[r.index] : UINT32_MAX;
 }
 
-static uint32_t process_of(const links *l, kineto_row row)
+static uint32_t process_of_row(const links *l, kineto_row row)
 {
     uint32_t track = track_of(l, row);
     uint32_t process = track < l->v->track_count ? l->v->tracks[track].process : 0;
@@ -89,7 +89,7 @@ static uint32_t process_of(const links *l, kineto_row row)
 
 static void link_pair(links *l, item *call, item *work)
 {
-    uint64_t *least = &l->least_ids[process_of(l, work->row)];
+    uint64_t *least = &l->least_ids[process_of_row(l, work->row)];
     *least = KB_MIN(*least, call->id);
     call->linked = true;
     if (ka_is_implausible(l->v, call->row) || ka_is_implausible(l->v, work->row))
@@ -149,7 +149,7 @@ static size_t group_end(const item *items, size_t at, size_t count, uint64_t id)
     return at;
 }
 
-static void join(links *l)
+static void join_by_correlation(links *l)
 {
     size_t c = 0, w = 0;
     while (c < l->calls.count || w < l->works.count) {
@@ -172,7 +172,7 @@ static void sort_orphans(links *l)
     uint64_t least = l->calls.count ? l->calls.data[0].id : 0;
     for (size_t i = 0; i < l->orphans.count; i++) {
         const item *work = &l->orphans.data[i];
-        uint64_t of_device = l->least_ids[process_of(l, work->row)];
+        uint64_t of_device = l->least_ids[process_of_row(l, work->row)];
         bool before = work->id < (of_device == UINT64_MAX ? least : of_device);
         ka_tally_add(l->v, before ? &l->before : &l->lost, work->row);
     }
@@ -298,7 +298,7 @@ static name_use *count_names(links *l, size_t *last_linked)
     return uses;
 }
 
-static bool launches(const links *l, const name_use *uses, const item *call)
+static bool is_launch_name(const links *l, const name_use *uses, const item *call)
 {
     const name_use *use = &uses[KB_MIN(call->name, l->v->name_count)];
     return use->linked && use->linked * 5 >= use->calls * 4;
@@ -336,7 +336,7 @@ static void check_calls_without_work(links *l)
     name_use *uses = count_names(l, &last);
     for (size_t i = 0; uses && i < l->calls.count; i++) {
         const item *call = &l->calls.data[i];
-        if (!launches(l, uses, call))
+        if (!is_launch_name(l, uses, call))
             continue;
         if (is_captured(l, call)) {
             ka_tally_add(v, &captured, call->row);
@@ -370,11 +370,11 @@ static void check_device(const links *l)
                      "%llu launches were captured into a graph, so they have no work of their own",
                      (unsigned long long)captured);
     if (v->launches > captured && !any)
-        ka_find_text(v, KA_RULE_DEVICE_MISSING,
-                     ranges ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, v->launches - captured,
-                     NULL, KINETO_NO_OFFSET, "%llu launches, and no device activity%s",
-                     (unsigned long long)(v->launches - captured),
-                     ranges ? ": profiler ranges were recorded instead" : "");
+        ka_find_text(
+            v, KA_RULE_DEVICE_MISSING, ranges ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING,
+            v->launches - captured, NULL, KINETO_NO_OFFSET,
+            "%llu launches, and no device activity%s", (unsigned long long)(v->launches - captured),
+            ranges ? ": profiler ranges were recorded instead" : "");
 }
 
 void ka_verify_links(ka_verify *v)
@@ -385,9 +385,9 @@ void ka_verify_links(ka_verify *v)
     for (uint32_t i = 0; l.least_ids && i <= l.process_count; i++)
         l.least_ids[i] = UINT64_MAX;
     v->no_memory |= !l.least_ids;
-    gather(&l);
+    collect_calls_and_work(&l);
     if (!v->no_memory) {
-        join(&l);
+        join_by_correlation(&l);
         find_ids(&l);
         find_clocks(&l);
         find_captures(&l);

@@ -54,7 +54,7 @@ void ka_tally_add(ka_verify *v, ka_tally *tally, kineto_row row)
         v->no_memory = true;
 }
 
-static kineto_string keep(ka_verify *v, const char *data, size_t size)
+static kineto_string copy_to_report(ka_verify *v, const char *data, size_t size)
 {
     char *copy = size ? kb_arena_copy(&v->report->arena, data, size) : NULL;
     if (size && !copy)
@@ -63,7 +63,7 @@ static kineto_string keep(ka_verify *v, const char *data, size_t size)
 }
 
 /* The text that stands for a number in a trace's `pid` or `tid`, or the number. */
-static void put_id(char *out, size_t size, kineto_string text, int64_t id)
+static void format_track_id(char *out, size_t size, kineto_string text, int64_t id)
 {
     if (text.data)
         snprintf(out, size, "%.*s", (int)KB_MIN(text.size, (size_t)80), text.data);
@@ -79,8 +79,8 @@ size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t 
     kineto_process process;
     kineto_trace_track(t, index, &track);
     kineto_trace_process(t, track.process, &process);
-    put_id(pid, sizeof pid, kt_process_text_of(t, track.process), process.pid);
-    put_id(tid, sizeof tid, kt_track_text_of(t, index), track.id);
+    format_track_id(pid, sizeof pid, kt_process_text_of(t, track.process), process.pid);
+    format_track_id(tid, sizeof tid, kt_track_text_of(t, index), track.id);
     int n = snprintf(text, size, "%s %s of %s %s",
                      track.type < KB_COUNT(types) ? types[track.type] : "row", tid,
                      process.is_device ? "device" : "process", pid);
@@ -90,7 +90,7 @@ size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t 
 static kineto_string describe_track(ka_verify *v, uint32_t index)
 {
     char text[320];
-    return keep(v, text, ka_track_words(v->t, index, text, sizeof text));
+    return copy_to_report(v, text, ka_track_words(v->t, index, text, sizeof text));
 }
 
 #define NAME_BYTES 200u
@@ -99,14 +99,15 @@ static void add_place(ka_verify *v, kineto_row row)
 {
     kineto_activity a;
     kineto_trace_get(v->t, row, &a);
-    kineto_verify_place place = {.row = row,
-                                 .track = a.track,
-                                 .start_ns = a.start_ns,
-                                 .end_ns = a.end_ns,
-                                 .name = keep(v, a.name.data, KB_MIN(a.name.size, NAME_BYTES)),
-                                 .where = describe_track(v, a.track),
-                                 .text = {"", 0},
-                                 .offset = KINETO_NO_OFFSET};
+    kineto_verify_place place = {
+        .row = row,
+        .track = a.track,
+        .start_ns = a.start_ns,
+        .end_ns = a.end_ns,
+        .name = copy_to_report(v, a.name.data, KB_MIN(a.name.size, NAME_BYTES)),
+        .where = describe_track(v, a.track),
+        .text = {"", 0},
+        .offset = KINETO_NO_OFFSET};
     if (!kb_vec_push(&v->report->places, place))
         v->no_memory = true;
 }
@@ -115,7 +116,7 @@ static KINETO_PRINTF(2, 0) kineto_string sentence(ka_verify *v, const char *fmt,
 {
     char text[512];
     int size = kb_vsnprintf(text, sizeof text, fmt, list);
-    return keep(v, text, size > 0 ? KB_MIN((size_t)size, sizeof text - 1) : 0);
+    return copy_to_report(v, text, size > 0 ? KB_MIN((size_t)size, sizeof text - 1) : 0);
 }
 
 static void add_finding(ka_verify *v, const finding *f)
@@ -170,7 +171,7 @@ void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t
                                  .track = UINT32_MAX,
                                  .name = {"", 0},
                                  .where = {"", 0},
-                                 .text = keep(v, text, strlen(text)),
+                                 .text = copy_to_report(v, text, strlen(text)),
                                  .offset = offset};
     if (!kb_vec_push(&r->places, place))
         v->no_memory = true;

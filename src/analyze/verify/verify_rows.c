@@ -35,7 +35,7 @@ static uint8_t classify_name(kineto_string s)
                                                                                       : 0;
 }
 
-static bool prepare(ka_verify *v)
+static bool classify_tracks_and_names(ka_verify *v)
 {
     v->track_count = kineto_trace_track_count(v->t);
     v->name_count = kineto_trace_string_count(v->t);
@@ -141,7 +141,7 @@ static void check_duration(pass *p, kineto_row row, const kt_block *b, uint32_t 
     p->worst_ns = KB_MAX(p->worst_ns, ns);
 }
 
-static void see_track(pass *p, kineto_row row, ka_track *track, const kt_block *b, uint32_t i)
+static void update_track(pass *p, kineto_row row, ka_track *track, const kt_block *b, uint32_t i)
 {
     uint32_t kind = b->kind[i];
     track->min_start_ns = KB_MIN(track->min_start_ns, b->start_ns[i]);
@@ -155,14 +155,14 @@ static void see_track(pass *p, kineto_row row, ka_track *track, const kt_block *
     track->host += ka_is_host(kind);
 }
 
-static void see_call(pass *p, const kt_block *b, uint32_t i)
+static void count_call(pass *p, const kt_block *b, uint32_t i)
 {
     uint8_t hint = p->v->names[KB_MIN(b->name[i], p->v->name_count)];
     p->v->launches += (hint & KA_NAME_LAUNCH) != 0;
     p->v->waits += (hint & KA_NAME_WAIT) != 0;
 }
 
-static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
+static void check_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 {
     ka_verify *v = p->v;
     uint32_t kind = b->kind[i], track = b->track[i], flags = b->flags[i];
@@ -176,7 +176,7 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
         return; /* spans of the recorder itself */
     bool implausible = ka_is_implausible(v, row);
     if (!implausible)
-        see_track(p, row, &v->tracks[track], b, i);
+        update_track(p, row, &v->tracks[track], b, i);
     if (!has_time(v, b, i))
         return;
     check_time(p, row, b->start_ns[i], b->end_ns[i]);
@@ -190,7 +190,7 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
         return;
     check_duration(p, row, b, i, work);
     if (kt_kind_is_launch(kind))
-        see_call(p, b, i);
+        count_call(p, b, i);
     if (work && !b->correlation_id[i])
         ka_tally_add(v, &p->without_id, row);
     p->work_with_id += work && b->correlation_id[i];
@@ -199,7 +199,7 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 /* ---- findings -------------------------------------------------------------------------------- */
 
 /* A trace in which all times are early counts from something else: that is no defect. */
-static void find_times(pass *p)
+static void report_times(pass *p)
 {
     ka_verify *v = p->v;
     bool relative = p->early.count && p->early.count == p->timed;
@@ -215,7 +215,7 @@ static void find_times(pass *p)
             p->late.count == p->timed ? ": was the base time added to full times?" : "");
 }
 
-static void find_durations(pass *p)
+static void report_durations(pass *p)
 {
     ka_verify *v = p->v;
     if (p->zero.count * 2 > p->slices && p->slices >= 10)
@@ -231,7 +231,7 @@ static void find_durations(pass *p)
             "activities stick out of the window, by up to %s", kb_duration(p->furthest_ns).s);
 }
 
-static void find_rest(pass *p)
+static void report_other_rules(pass *p)
 {
     ka_verify *v = p->v;
     ka_find(v, KA_RULE_ORDER_UNSORTED, KINETO_SEVERITY_NOTE, &p->unsorted,
@@ -239,7 +239,8 @@ static void find_rest(pass *p)
     ka_find(v, KA_RULE_NAMES_EMPTY, KINETO_SEVERITY_WARNING, &p->unnamed,
             "activities have no name");
     ka_find(v, KA_RULE_ROWS_OPEN, KINETO_SEVERITY_NOTE, &p->open,
-            "activities without their begin or end: under way when recording began or ended, or it was lost");
+            "activities without their begin or end: under way when recording began or ended, or it "
+            "was lost");
     ka_find(v, KA_RULE_ARGS_LOST, KINETO_SEVERITY_WARNING, &p->args_lost,
             "activities lost arguments");
     ka_find(v, KA_RULE_CORRELATION_ABSENT, KINETO_SEVERITY_NOTE, &p->without_id,
@@ -247,7 +248,7 @@ static void find_rest(pass *p)
             (unsigned long long)p->work_with_id);
 }
 
-static void release(pass *p)
+static void free_row_tallies(pass *p)
 {
     ka_tally *const all[] = {&p->early,   &p->late,      &p->zero,      &p->absurd,
                              &p->outside, &p->beside,    &p->unsorted,  &p->unnamed,
@@ -259,7 +260,7 @@ static void release(pass *p)
 void ka_verify_rows(ka_verify *v)
 {
     pass p = {.v = v};
-    if (!prepare(v)) {
+    if (!classify_tracks_and_names(v)) {
         v->no_memory = true;
         return;
     }
@@ -269,13 +270,13 @@ void ka_verify_rows(ka_verify *v)
     for (uint32_t n = 0; n < kt_block_count(v->t); n++) {
         const kt_block *b = kt_block_at(v->t, n);
         for (uint32_t i = 0; b && i < b->count; i++)
-            see_row(&p, row++, b, i);
+            check_row(&p, row++, b, i);
     }
     if (!row)
         ka_find_text(v, KA_RULE_ROWS_NONE, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
                      "the trace is empty");
-    find_times(&p);
-    find_durations(&p);
-    find_rest(&p);
-    release(&p);
+    report_times(&p);
+    report_durations(&p);
+    report_other_rules(&p);
+    free_row_tallies(&p);
 }

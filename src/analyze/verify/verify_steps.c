@@ -25,7 +25,7 @@ static void add_step(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 }
 
 /* Ids of operators are unique; other rows repeat them to say whose they are. */
-static void add_operator(pass *p, kineto_row row, uint64_t id)
+static void note_operator_id(pass *p, kineto_row row, uint64_t id)
 {
     bool created = false;
     if (!kb_map_insert(&p->operators, id, row, &created))
@@ -34,7 +34,7 @@ static void add_operator(pass *p, kineto_row row, uint64_t id)
         ka_tally_add(p->v, &p->reused, row);
 }
 
-static void gather(pass *p)
+static void collect_steps(pass *p)
 {
     ka_verify *v = p->v;
     kineto_row row = 0;
@@ -51,7 +51,7 @@ static void gather(pass *p)
                 add_step(p, row, b, i);
             p->annotations += !is_step && kind == KINETO_KIND_USER_ANNOTATION;
             if (ids && kind == KINETO_KIND_CPU_OP && b->external_id[i])
-                add_operator(p, row, b->external_id[i]);
+                note_operator_id(p, row, b->external_id[i]);
         }
     }
 }
@@ -110,7 +110,7 @@ static void check_steps(pass *p)
 void ka_verify_steps(ka_verify *v)
 {
     pass p = {.v = v};
-    gather(&p);
+    collect_steps(&p);
     check_steps(&p);
     ka_find(v, KA_RULE_IDS_REUSED, KINETO_SEVERITY_WARNING, &p.reused,
             "operators repeat the external id of another one");

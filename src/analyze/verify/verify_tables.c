@@ -1,11 +1,14 @@
 /* What stands beside the rows: ledger, processes, tracks, header. */
 #include "analyze/verify/verify.h"
-#include "trace/repair/repair.h"
 #include "trace/bytes/json_value.h"
+#include "trace/repair/repair.h"
 
 /* ---- ledger ---------------------------------------------------------------------------------- */
 
-static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
+static bool is_text(kineto_string s, const char *text)
+{
+    return kb_string_equal(s, kb_string(text));
+}
 
 /* The number behind "byte " in a line's words. */
 static uint64_t offset_in(kineto_string s)
@@ -28,11 +31,11 @@ static uint64_t offset_in(kineto_string s)
 /* Is a line about damage that was repaired? */
 static bool is_repair(const kineto_ledger_line *line)
 {
-    if (is(line->source, "repair") || is(line->reason, KT_REPAIR_DAMAGED) ||
-        is(line->reason, "half a surrogate pair replaced by U+FFFD"))
+    if (is_text(line->source, "repair") || is_text(line->reason, KT_REPAIR_DAMAGED) ||
+        is_text(line->reason, "half a surrogate pair replaced by U+FFFD"))
         return true;
     for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++)
-        if (is(line->reason, kt_repair_name(kind)) ||
+        if (is_text(line->reason, kt_repair_name(kind)) ||
             kb_string_holds(line->reason, kt_repair_text(kind)))
             return true;
     return false;
@@ -59,15 +62,16 @@ typedef enum line_class {
     LINE_STEP
 } line_class;
 
-static line_class classify(const kineto_ledger_line *line)
+static line_class classify_ledger_line(const kineto_ledger_line *line)
 {
     if (!line->count)
         return LINE_OTHER;
-    if (is(line->source, "trace") && is(line->reason, "end before start: duration set to 0"))
+    if (is_text(line->source, "trace") &&
+        is_text(line->reason, "end before start: duration set to 0"))
         return LINE_NEGATIVE;
-    if (is(line->reason, "residual [ns]"))
+    if (is_text(line->reason, "residual [ns]"))
         return line->count > KA_RESIDUAL_NS ? LINE_RESIDUAL : LINE_OTHER;
-    if (is(line->source, "clock") && is(line->reason, "wall clock steps"))
+    if (is_text(line->source, "clock") && is_text(line->reason, "wall clock steps"))
         return LINE_STEP;
     if (kb_string_holds(line->reason, "in the header, with another value"))
         return LINE_HEADER;
@@ -89,7 +93,7 @@ static uint64_t total_of(const ka_verify *v, line_class wanted)
     for (uint32_t i = 0; i < kineto_trace_ledger_count(v->t); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(v->t, i, &line);
-        if (classify(&line) != wanted)
+        if (classify_ledger_line(&line) != wanted)
             continue;
         if (wanted == LINE_RESIDUAL)
             total = KB_MAX(total, line.count);
@@ -106,7 +110,7 @@ static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_sev
     for (uint32_t i = 0; total && i < kineto_trace_ledger_count(v->t); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(v->t, i, &line);
-        if (classify(&line) != wanted)
+        if (classify_ledger_line(&line) != wanted)
             continue;
         char text[600];
         uint64_t offset = offset_in(line.detail);
@@ -122,25 +126,24 @@ static const struct {
     ka_rule rule;
     kineto_severity severity;
     const char *words; /* with the sum of the lines */
-} ledger_rules[] = {
-    {LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
-     "events that are missing, in all %llu"},
-    {LINE_PROCESSES, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
-     "processes whose events are missing, in all %llu"},
-    {LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
-     "events of the file that could not be used, in all %llu"},
-    {LINE_CUT, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
-     "the file ends early: what followed is missing, how many events is not known"},
-    {LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
-     "repairs were needed to read the file, in all %llu"},
-    {LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
-     "members are in the header twice, with different values, in all %llu"},
-    {LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
-     "activities end before they start, in all %llu"},
-    {LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,
-     "readings of clocks are up to %llu ns off their line"},
-    {LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
-     "the wall clock was set (%llu time or more)"}};
+} ledger_rules[] = {{LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+                     "events that are missing, in all %llu"},
+                    {LINE_PROCESSES, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+                     "processes whose events are missing, in all %llu"},
+                    {LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
+                     "events of the file that could not be used, in all %llu"},
+                    {LINE_CUT, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+                     "the file ends early: what followed is missing, how many events is not known"},
+                    {LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+                     "repairs were needed to read the file, in all %llu"},
+                    {LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
+                     "members are in the header twice, with different values, in all %llu"},
+                    {LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
+                     "activities end before they start, in all %llu"},
+                    {LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,
+                     "readings of clocks are up to %llu ns off their line"},
+                    {LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
+                     "the wall clock was set (%llu time or more)"}};
 
 static void check_ledger(ka_verify *v)
 {
@@ -157,7 +160,7 @@ typedef struct process_use {
     bool used;
 } process_use;
 
-static process_use *gather(ka_verify *v, uint32_t *count)
+static process_use *collect_process_uses(ka_verify *v, uint32_t *count)
 {
     *count = kineto_trace_process_count(v->t);
     process_use *uses = calloc((size_t)*count + 1, sizeof *uses);
@@ -180,18 +183,18 @@ static process_use *gather(ka_verify *v, uint32_t *count)
 }
 
 /* Is one the parent of the other, or have they the same one? Children inherit their rank. */
-static bool related(const kineto_process *a, const kineto_process *b)
+static bool are_related(const kineto_process *a, const kineto_process *b)
 {
     return a->pid == b->pid || (a->ppid && (a->ppid == b->pid || a->ppid == b->ppid)) ||
            (b->ppid && b->ppid == a->pid);
 }
 
-static bool conflict(const process_use *a, const process_use *b)
+static bool processes_conflict(const process_use *a, const process_use *b)
 {
     if (a->p.pid == b->p.pid && kb_string_equal(a->p.host, b->p.host))
         return a->start_ns < b->end_ns &&
                b->start_ns < a->end_ns; /* images of one do not overlap */
-    return a->p.rank >= 0 && a->p.rank == b->p.rank && !related(&a->p, &b->p);
+    return a->p.rank >= 0 && a->p.rank == b->p.rank && !are_related(&a->p, &b->p);
 }
 
 /* Files may name any number of processes; the first ones of each rank stand for the others. */
@@ -200,12 +203,12 @@ static bool conflict(const process_use *a, const process_use *b)
 static void check_processes(ka_verify *v)
 {
     uint32_t count;
-    process_use *uses = gather(v, &count);
+    process_use *uses = collect_process_uses(v, &count);
     count = uses ? KB_MIN(count, MOST_PROCESSES) : 0;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; uses[i].used && j < i; j++) {
             char text[120];
-            if (!uses[j].used || !conflict(&uses[j], &uses[i]))
+            if (!uses[j].used || !processes_conflict(&uses[j], &uses[i]))
                 continue;
             snprintf(text, sizeof text, "processes %lld (rank %d) and %lld (rank %d)",
                      (long long)uses[j].p.pid, uses[j].p.rank, (long long)uses[i].p.pid,
@@ -242,8 +245,10 @@ static void check_header(ka_verify *v)
         kineto_string key, value;
         int64_t rank, world;
         kineto_trace_metadata(v->t, i, &key, &value);
-        if (!is(key, "distributedInfo") || !kt_value_whole(kt_member_of(value, "rank"), &rank) ||
-            !kt_value_whole(kt_member_of(value, "world_size"), &world) || (rank >= 0 && rank < world))
+        if (!is_text(key, "distributedInfo") ||
+            !kt_value_whole(kt_member_of(value, "rank"), &rank) ||
+            !kt_value_whole(kt_member_of(value, "world_size"), &world) ||
+            (rank >= 0 && rank < world))
             continue;
         ka_find_text(v, KA_RULE_HEADER_RANK, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
                      "rank %lld of %lld", (long long)rank, (long long)world);

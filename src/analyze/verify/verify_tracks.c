@@ -20,7 +20,7 @@ typedef struct pass {
     ka_tally busy;
 } pass;
 
-static void load(pass *p, uint32_t track)
+static void load_track_slices(pass *p, uint32_t track)
 {
     const kineto_row *rows = kineto_trace_track_rows(p->v->t, track);
     kineto_track about;
@@ -65,7 +65,7 @@ static bool is_scope(const pass *p, const slice *s)
 }
 
 /* What a slice crosses has to leave the stack, which holds what nests. */
-static void cross(pass *p, const slice *s)
+static void check_slice_crossing(pass *p, const slice *s)
 {
     bool crosses = false, scope = is_scope(p, s);
     int64_t worst_ns = 0; /* of those that may not */
@@ -97,7 +97,7 @@ static void check_crossing(pass *p)
             continue;
         while (p->stack.count && p->stack.data[p->stack.count - 1]->end_ns <= s->start_ns)
             p->stack.count--;
-        cross(p, s);
+        check_slice_crossing(p, s);
         if (s->end_ns > s->start_ns && !kb_vec_push(&p->stack, s))
             p->v->no_memory = true;
     }
@@ -178,7 +178,7 @@ static void check_track(pass *p, uint32_t index)
     const ka_track *track = &p->v->tracks[index];
     if (!track->work && !(track->host && track->type == KINETO_TRACK_THREAD))
         return;
-    load(p, index);
+    load_track_slices(p, index);
     check_duplicates(p);
     if (track->work) {
         p->may_overlap = overlaps_by_design(p->v, track->process);
@@ -188,7 +188,7 @@ static void check_track(pass *p, uint32_t index)
     }
 }
 
-static void find(pass *p)
+static void report_track_rules(pass *p)
 {
     ka_verify *v = p->v;
     ka_find(v, KA_RULE_UNITS_MIXED, KINETO_SEVERITY_ERROR, &p->busy,
@@ -218,7 +218,7 @@ void ka_verify_tracks(ka_verify *v)
     pass p = {.v = v};
     for (uint32_t i = 0; i < v->track_count && !v->no_memory; i++)
         check_track(&p, i);
-    find(&p);
+    report_track_rules(&p);
     kb_vec_free(&p.slices);
     kb_vec_free(&p.stack);
 }
