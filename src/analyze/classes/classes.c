@@ -3,14 +3,14 @@
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-#define KA_X(name, word_of_number, ...) word_of_number,
+#define KA_X(name, word, ...) word,
 static const char *const type_words[] = {KA_TYPE_MAP(KA_X)};
 static const char *const family_words[] = {KA_FAMILY_MAP(KA_X)};
 static const char *const precision_words[] = {KA_PRECISION_MAP(KA_X)};
 static const char *const tensor_words[] = {KA_TENSOR_MAP(KA_X)};
 static const char *const library_words[] = {KA_LIBRARY_MAP(KA_X)};
 #undef KA_X
-#define KA_X(name, word_of_number, type) KA_TYPE_##type,
+#define KA_X(name, word, type) KA_TYPE_##type,
 static const uint8_t type_of_family[] = {KA_FAMILY_MAP(KA_X)};
 #undef KA_X
 
@@ -162,15 +162,15 @@ static ka_name_rule apply_patterns(const ka_rules *r, kineto_string name)
 {
     uint64_t found[WORDS] = {0};
     ka_name_rule answer;
-    memset(answer.said, KA_NOT_SAID, sizeof answer.said);
+    memset(answer.value, KA_UNSET, sizeof answer.value);
     find_patterns(r, name, found);
     for (size_t w = 0; w * 64 < r->patterns.count; w++)
         for (uint64_t bits = found[w]; bits; bits &= bits - 1) {
             size_t p = w * 64 + (size_t)__builtin_ctzll(bits);
             const ka_name_rule *rule = &r->rules.data[r->patterns.data[p].rule];
             for (int a = 0; a < KA_ATTRIBUTE_COUNT; a++)
-                if (answer.said[a] == KA_NOT_SAID)
-                    answer.said[a] = rule->said[a];
+                if (answer.value[a] == KA_UNSET)
+                    answer.value[a] = rule->value[a];
         }
     return answer;
 }
@@ -182,7 +182,7 @@ static ka_class class_of_family(uint8_t family)
 
 static uint8_t attribute_value(const ka_name_rule *answer, ka_attribute a)
 {
-    return answer->said[a] == KA_NOT_SAID ? 0 : answer->said[a];
+    return answer->value[a] == KA_UNSET ? 0 : answer->value[a];
 }
 
 static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string name)
@@ -192,9 +192,9 @@ static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string 
                   .precision = attribute_value(&answer, KA_ATTRIBUTE_PRECISION),
                   .tensor = attribute_value(&answer, KA_ATTRIBUTE_TENSOR),
                   .library = attribute_value(&answer, KA_ATTRIBUTE_LIBRARY)};
-    if (answer.said[KA_ATTRIBUTE_TYPE] != KA_NOT_SAID)
-        c.type = answer.said[KA_ATTRIBUTE_TYPE];
-    else if (c.family || kernel) /* a kernel that nobody knows computes */
+    if (answer.value[KA_ATTRIBUTE_TYPE] != KA_UNSET)
+        c.type = answer.value[KA_ATTRIBUTE_TYPE];
+    else if (c.family || kernel) /* an unknown kernel computes */
         c.type = type_of_family[c.family];
     return c;
 }

@@ -1,4 +1,4 @@
-/* What a kernel is for, told by its name: rules, built in (kernel_rules.def) and of the user.
+/* Classes of kernels, by their names: built-in rules (kernel_rules.def) and those of the user.
  * docs/kernel-rules.md has the syntax. */
 #ifndef KA_CLASSES_H
 #define KA_CLASSES_H
@@ -29,7 +29,7 @@
     X(FILL, "fill", COMPUTATION)                                                                   \
     X(LAYOUT, "layout", COMPUTATION) /* transposition, NCHW to NHWC, packing */                    \
     X(RANDOM, "random", COMPUTATION) /* and dropout */                                             \
-    X(TRITON, "triton", COMPUTATION) /* fused by a compiler, not told what … */                  \
+    X(TRITON, "triton", COMPUTATION) /* fused by a compiler, contents unknown … */               \
     X(TRITON_POINTWISE, "triton_pointwise", COMPUTATION)   /* … _poi_ */                         \
     X(TRITON_REDUCTION, "triton_reduction", COMPUTATION)   /* … _red_ */                         \
     X(TRITON_PERSISTENT, "triton_persistent", COMPUTATION) /* … _per_: a reduction in one go */  \

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#define MOST_BYTES ((size_t)1 << 20)
+#define MAX_BYTES ((size_t)1 << 20)
 
 static const char *const built_in[] = {
 #include "analyze/classes/kernel_rules.def"
@@ -83,7 +83,7 @@ static kineto_status read_attribute(kineto_string item, ka_name_rule *rule, cons
         if (v == attributes[i].count)
             return fail_at_line(at, err, "unknown value", item,
                                 known_values(&attributes[i], text, sizeof text));
-        rule->said[i] = (uint8_t)v;
+        rule->value[i] = (uint8_t)v;
         return KINETO_OK;
     }
     return fail_at_line(at, err, "unknown attribute", item,
@@ -93,7 +93,7 @@ static kineto_status read_attribute(kineto_string item, ka_name_rule *rule, cons
 static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, const place *at,
                                      kineto_error *err)
 {
-    memset(rule->said, KA_NOT_SAID, sizeof rule->said);
+    memset(rule->value, KA_UNSET, sizeof rule->value);
     for (text = kb_string_trimmed(text); text.size;) {
         size_t size = 0;
         while (size < text.size && !kb_is_blank(text.data[size]))
@@ -228,7 +228,7 @@ static kineto_status read_built_in(ka_rules *r, kineto_error *err)
 static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
-    char *text = malloc(MOST_BYTES + 1);
+    char *text = malloc(MAX_BYTES + 1);
     FILE *f = text ? fopen(path, "rbe") : NULL;
     if (!f) {
         s = text ? kb_fail_os(err, errno, "cannot open the rules %s", path)
@@ -236,10 +236,10 @@ static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error
         free(text);
         return s;
     }
-    size_t size = fread(text, 1, MOST_BYTES + 1, f);
+    size_t size = fread(text, 1, MAX_BYTES + 1, f);
     if (ferror(f))
         s = kb_fail_os(err, errno, "cannot read the rules %s", path);
-    else if (size > MOST_BYTES)
+    else if (size > MAX_BYTES)
         s = kb_fail(err, KINETO_E_LIMIT, "the rules %s are longer than 1 MiB; shorten them", path);
     else
         s = parse_rule_text(r, path, (kineto_string){text, size}, err);
@@ -258,7 +258,7 @@ static uint32_t gram_at(const char *text)
     return gram;
 }
 
-/* What names are full of: no gram of it is good to look for. */
+/* Text that many names contain: a poor gram to search for. */
 static const char usual[] = "void at::native::(anonymous "
                             "namespace)::vectorized_elementwise_kernel<4, float, unsigned long> "
                             "at::native::unrolled_elementwise_kernel<at::native::gpu_kernel_impl_"

@@ -16,9 +16,9 @@
 typedef enum ka_attribute { KA_ATTRIBUTE_MAP(KA_X) KA_ATTRIBUTE_COUNT } ka_attribute;
 #undef KA_X
 
-#define KA_NOT_SAID UINT8_MAX
+#define KA_UNSET UINT8_MAX
 typedef struct ka_name_rule {
-    uint8_t said[KA_ATTRIBUTE_COUNT]; /* value or KA_NOT_SAID */
+    uint8_t value[KA_ATTRIBUTE_COUNT]; /* value or KA_UNSET */
 } ka_name_rule;
 
 /** Literal bytes between the stars of a pattern. */
@@ -55,7 +55,7 @@ struct ka_rules {
  *  and parameters. Of a mangled name it is the part with its identifiers. Never empty unless `name`
  *  is. */
 kineto_string ka_own_name(kineto_string name);
-/** Does a word begin, or end, in front of a byte? Words are parted by '_', by other punctuation,
+/** Does a word begin, or end, before a byte? Words are parted by '_', by other punctuation,
  *  where a capital follows a small letter, and between letters and digits. */
 bool ka_word_edge(kineto_string name, size_t at);
 

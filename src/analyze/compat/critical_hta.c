@@ -38,7 +38,7 @@ _Static_assert(KA_EDGE_TYPE_COUNT + KA_HTA_EDGE_TYPE_COUNT == HTA_EDGE_END &&
                    KB_COUNT(ka_hta_edge_types) == KA_HTA_EDGE_TYPE_COUNT,
                "a name for each type");
 
-#define MOST_GAP_NS INT64_C(1500000) /* further apart, work did not wait for the one before */
+#define MAX_GAP_NS INT64_C(1500000) /* work after a longer gap did not wait for the previous work */
 
 typedef struct hta {
     ka_path *p;
@@ -76,15 +76,13 @@ static uint8_t bits_of(kineto_string name)
                                            "cudaEventSynchronize",
                                            "cudaMemcpy",
                                            "cudaMemcpyAsync"};
-    static const char *const takes_lock[] = {"cudaHostAlloc", "cudaLaunchKernel",
-                                             "cudaMemcpyAsync"};
-    return (
-        uint8_t)(NAME_KNOWN |
-                 (kb_string_is_one_of(name, blocking, KB_COUNT(blocking)) ? NAME_BLOCKING : 0) |
-                 (kb_string_is_one_of(name, takes_lock, KB_COUNT(takes_lock)) ? NAME_LOCKS : 0) |
-                 (ka_hta_counts_launch(name) ? NAME_LAUNCHES : 0) |
-                 (kb_string_holds(name, "forward") ? NAME_FORWARD : 0) |
-                 (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
+    static const char *const locks[] = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"};
+    return (uint8_t)(NAME_KNOWN |
+                     (kb_string_is_one_of(name, blocking, KB_COUNT(blocking)) ? NAME_BLOCKING : 0) |
+                     (kb_string_is_one_of(name, locks, KB_COUNT(locks)) ? NAME_LOCKS : 0) |
+                     (ka_hta_counts_launch(name) ? NAME_LAUNCHES : 0) |
+                     (kb_string_holds(name, "forward") ? NAME_FORWARD : 0) |
+                     (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
 }
 
 static bool name_is(hta *h, uint32_t slice, uint8_t bit)
@@ -525,7 +523,7 @@ static void link_sync(hta *h, kineto_row row)
         link_waiting(h, &calls[i]);
 }
 
-/* Node at which what this work waits for ended, the last one that was said; KA_NONE. */
+/* The end node of the work that this work waits for, of the last recorded wait; KA_NONE: none. */
 static uint32_t waited_for(const hta *h, uint32_t work)
 {
     size_t low = 0, high = h->syncs.waits.count;
@@ -555,7 +553,7 @@ static void link_device_work(hta *h, uint32_t work)
         (wait == KA_NONE || nodes[wait].ns < launch))
         put_edge(h, h->p->start_of[w->call], start, HTA_EDGE_LAUNCH, false, KA_NONE);
     else if (last != KA_NONE && (wait == KA_NONE || nodes[wait].ns < nodes[last].ns) &&
-             kb_length_ns(nodes[last].ns, nodes[start].ns) < MOST_GAP_NS)
+             kb_length_ns(nodes[last].ns, nodes[start].ns) < MAX_GAP_NS)
         put_edge(h, last, start, HTA_EDGE_GAP, false, KA_NONE);
     if (last == KA_NONE)
         h->no_memory |= !kb_vec_push(&h->streams, w->stream);

@@ -1,6 +1,6 @@
 /* The part of a trace that HolisticTraceAnalysis keeps, with its whole microseconds.
  *
- * It looks at ranges with a category. Those with a stream count as work (even operators, if a
+ * HTA reads ranges with a category. Those with a stream count as work (even operators, if a
  * source gave them one), all others as the host's (even a device's annotations). Work is tied to
  * the last host range with its correlation id. What the host began before the last of several steps
  * stays, and the work with its ids. */
@@ -41,7 +41,7 @@ typedef struct filling {
 
 #define NOT_SEEN INT64_MIN
 
-/* ---- what is looked at -------------------------------------------------------------------------------- */
+/* ---- ranges that HTA reads -------------------------------------------------------------------------------- */
 
 static int64_t number_arg(const filling *f, kineto_row row, const char *key)
 {
@@ -372,7 +372,7 @@ static int compare_work(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Streams are told apart by their number only, whatever device they are of. */
+/* A stream is identified by its number alone, whatever its device. */
 static void append_stream_rows(filling *f, const keyed *rows, size_t count)
 {
     kineto_activity activity;

@@ -24,8 +24,8 @@ static bool is_copy(kineto_string name)
            kb_string_begins(name, "dma");
 }
 
-/* A bracket takes away all behind its other half, or all there is, wherever that is; "->" is no
- * bracket. What is left behind the last space is the name. */
+/* A closing bracket removes all from its opening one, or everything if there is none; "->" is not a
+ * bracket. The name is the text after the last space of the rest. */
 static void shorten_name(kineto_string name, ka_text *out)
 {
     out->size = 0;

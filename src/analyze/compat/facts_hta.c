@@ -39,8 +39,8 @@ static bool collect_aten_and_calls(const ka_dataset *s, slice_list *ops, slice_l
     return ok;
 }
 
-/* Looked at for one call, at most. */
-#define MOST_OPEN 4096u
+/* Open operators examined for one call, at most. */
+#define MAX_OPEN 4096u
 
 /* The last one of `open` around the call. Those that have ended leave from the top; below it they
  * are passed over. */
@@ -50,7 +50,7 @@ static uint32_t last_around(const ka_dataset *s, slice_list *open, const ka_slic
     while (open->list.count &&
            s->slices[open->list.data[open->list.count - 1]].end_ns < call->start_ns)
         open->list.count--;
-    for (size_t i = open->list.count, looked = 0; i-- > 0 && looked < MOST_OPEN; looked++) {
+    for (size_t i = open->list.count, visited = 0; i-- > 0 && visited < MAX_OPEN; visited++) {
         const ka_slice *op = &s->slices[open->list.data[i]];
         if (found != KA_NONE && op->start_ns < s->slices[found].start_ns)
             break;
@@ -249,16 +249,16 @@ static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
     return (uint32_t)low;
 }
 
-/* Work looked at in vain for one range, at most; then only what begins in it is. */
-#define MOST_IN_VAIN 4096u
+/* A range may visit this much work that does not overlap it; after that only work that begins in it. */
+#define MAX_MISSES 4096u
 
 /* What overlaps the range and is free becomes its own: the shortest range comes first. */
 static void claim_range(claiming *c, uint32_t range)
 {
     const ka_slice *r = &c->s->slices[range];
-    uint32_t in_vain = 0, begins = first_behind(c, r->start_ns, false);
+    uint32_t misses = 0, begins = first_behind(c, r->start_ns, false);
     uint32_t i = next_free(c, first_behind(c, r->start_ns, true));
-    while (i < c->count && in_vain < 2 * MOST_IN_VAIN) {
+    while (i < c->count && misses < 2 * MAX_MISSES) {
         const ka_work *w = &c->s->work[c->works[i]];
         if (w->start_ns >= r->end_ns)
             break;
@@ -266,9 +266,9 @@ static void claim_range(claiming *c, uint32_t range)
             c->range_of[c->works[i]] = range;
             c->next[i] = i + 1;
         } else {
-            in_vain++;
+            misses++;
         }
-        i = next_free(c, in_vain == MOST_IN_VAIN ? KB_MAX(i + 1, begins) : i + 1);
+        i = next_free(c, misses == MAX_MISSES ? KB_MAX(i + 1, begins) : i + 1);
     }
 }
 

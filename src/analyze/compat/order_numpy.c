@@ -88,11 +88,11 @@ typedef struct part {
     size_t low, high;
     int depth;
 } part;
-#define MOST_PARTS 128 /* the larger part waits: each is less than half of the one before */
+#define MAX_PARTS 128 /* parts on the stack: each is less than half of the one before it */
 
 void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
 {
-    part parts[MOST_PARTS];
+    part parts[MAX_PARTS];
     size_t waiting = 0;
     int depth = 0;
     for (size_t i = 0; i < count; i++)

@@ -3,18 +3,18 @@
  *
  * HTA sorts with a comparison that goes round in circles: what comes first depends on which two are
  * compared and when. Hence the same steps here: runs, prolonged by binary insertion, are merged in
- * the order of powersort; a merge looks further and further ahead where one side wins again and
+ * the order of powersort; a merge searches further and further ahead where one side wins again and
  * again. */
 #include "analyze/compat/order.h"
 
-#define MOST_RUN 64 /* lists from here on are cut into runs of half of it or more */
-#define OFTEN    7  /* so many wins in a row, and it pays to look ahead */
-#define MOST_WAITING                                                                               \
+#define MAX_RUN 64 /* lists from here on are cut into runs of half of it or more */
+#define OFTEN   7  /* after this many wins in a row a merge searches ahead ("gallops") */
+#define MAX_WAITING                                                                                \
     64 /* runs: their powers rise, and are at most two more than the bits of a count */
 
 typedef struct run {
     size_t first, count;
-    int power; /* of the border with the run behind it */
+    int power; /* of the border with the next run */
 } run;
 
 typedef struct sorting {
@@ -23,7 +23,7 @@ typedef struct sorting {
     ka_less *less;
     const void *context;
     size_t often; /* learnt by all merges */
-    run waiting[MOST_WAITING];
+    run waiting[MAX_WAITING];
     size_t waiting_count;
 } sorting;
 
@@ -31,7 +31,7 @@ typedef struct sorting {
  * else from the last. */
 typedef struct merge {
     sorting *s;
-    uint32_t *a, *b, *to; /* forward: what comes next; else behind it */
+    uint32_t *a, *b, *to; /* forward: the next element; backward: one past it */
     size_t a_count, b_count;
     size_t a_wins, b_wins; /* in a row */
 } merge;
@@ -43,7 +43,7 @@ static bool less(const sorting *s, uint32_t a, uint32_t b) { return s->less(s->c
 static size_t least_run(size_t count)
 {
     size_t odd = 0;
-    for (; count >= MOST_RUN; count /= 2)
+    for (; count >= MAX_RUN; count /= 2)
         odd |= count & 1;
     return count + odd;
 }

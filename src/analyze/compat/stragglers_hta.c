@@ -75,7 +75,7 @@ static double duration_deviation(const ka_straggler_mark *m, size_t count, doubl
 }
 
 /* First and past the last mark of the collective whose durations differ most. */
-static void most_different(const ka_straggler_scores *c, size_t *first, size_t *behind)
+static void most_different(const ka_straggler_scores *c, size_t *first, size_t *end_out)
 {
     double most = -1;
     for (size_t i = 0, end; i < c->marks.count; i = end) {
@@ -91,7 +91,7 @@ static void most_different(const ka_straggler_scores *c, size_t *first, size_t *
         if (sum / (double)steps > most) {
             most = sum / (double)steps;
             *first = i;
-            *behind = end;
+            *end_out = end;
         }
     }
 }
@@ -135,11 +135,11 @@ static void keep_candidates(ka_straggler_scores *c)
 
 void ka_hta_score_stragglers(ka_straggler_scores *c)
 {
-    size_t first = 0, behind = 0;
+    size_t first = 0, end = 0;
     keep_last(c);
-    most_different(c, &first, &behind);
-    for (size_t i = first, next; i < behind; i = next) {
-        next = KB_MIN(end_of_step(c, i), behind);
+    most_different(c, &first, &end);
+    for (size_t i = first, next; i < end; i = next) {
+        next = KB_MIN(end_of_step(c, i), end);
         qsort(&c->marks.data[i], next - i, sizeof *c->marks.data, compare_latest);
         for (size_t k = i; k < next && k < i + CANDIDATES; k++)
             score_of(c, c->marks.data[k].rank)->score++;

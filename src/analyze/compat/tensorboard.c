@@ -48,7 +48,7 @@ typedef struct reading {
     kb_map collective_of; /* external id → the last range of a collective that has it */
     bool has_nccl;        /* one of them is of NCCL */
     int64_t host_start_ns, host_end_ns;
-    bool has_main; /* a thread with steps: work that nobody launched is put there */
+    bool has_main; /* some thread has steps: work without a call is put at its root */
     bool no_memory;
 } reading;
 
@@ -217,7 +217,7 @@ static void link_calls(reading *r)
 
 /* ---- trees ----------------------------------------------------------------------------------------------- */
 
-/* Threads are numbered by id: the plug-in does not tell processes apart. */
+/* Trees are numbered by thread id alone: the plug-in ignores processes. */
 static int64_t thread_id(const reading *r, uint32_t track)
 {
     kineto_track info;
@@ -258,7 +258,7 @@ static bool number_trees(reading *r, index_list *nodes)
     return ok;
 }
 
-/* Names that are no operators for it. */
+/* The plug-in does not list data loaders, optimizers and wrappers as operators. */
 static bool is_listed_operator(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
@@ -310,7 +310,7 @@ typedef struct family {
 } family;
 
 /* Its one callee of the same name goes away, and its calls take the place of its own: then the same
- * again. `moved` tells for each operator which one it is now; KA_NONE: what it launched is not
+ * again. `moved` has for each operator the one it is now; KA_NONE: its work is not
  * seen. */
 static void merge_one(reading *r, family *of, uint32_t i, uint32_t *moved)
 {

@@ -15,7 +15,7 @@
     X(OPERATOR, "host_operator")                                                                   \
     X(CALL, "host_call") /* of a runtime or driver */                                              \
     X(PYTHON, "host_python")                                                                       \
-    X(BETWEEN, "host_between") /* between operators, nobody knows what */                          \
+    X(BETWEEN, "host_between") /* between operators: not recorded */                               \
     X(DATA, "data_loading")                                                                        \
     X(OVERHEAD, "profiler_overhead")                                                               \
     X(COMPUTE, "device_compute")                                                                   \
@@ -44,7 +44,7 @@ typedef enum ka_path_class {
     X(STREAM, "stream") /* work to the next one of the stream */                                   \
     X(LAUNCH, "launch")                                                                            \
     X(WAIT, "wait")                   /* work of one stream to work of another, as recorded … */ \
-    X(WAIT_INFERRED, "wait_inferred") /* … or told from times */                                 \
+    X(WAIT_INFERRED, "wait_inferred") /* … or inferred from times */                             \
     X(SYNC, "sync") /* work to the end of the call that waited for it: recorded … */             \
     X(SYNC_INFERRED, "sync_inferred")                                                              \
     X(FULL_QUEUE, "full_queue") /* work to the end of a launch that found no place in the queue */ \
@@ -90,7 +90,7 @@ typedef struct ka_path {
     /* Once finished: nodes in an order in which each follows what it waits for, edges by dst. */
     KB_VEC(ka_node) nodes;
     KB_VEC(ka_edge) edges;
-    uint32_t *first_edge;   /* by node, and one behind */
+    uint32_t *first_edge;   /* by node, and one past the last */
     int64_t *time, *latest; /* by node, since the first one: when it comes; when it might come
                                without making all of it longer */
     uint32_t start, last;   /* nodes the path begins and ends at */
@@ -115,7 +115,7 @@ kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, 
                              kineto_error *err);
 void ka_path_free(ka_path *path);
 
-/** Classes 0 … count-1 of a path, and their names; "": there is no such class. */
+/** Classes 0 … count-1 of a path, and their names; "" past the end. */
 uint32_t ka_path_class_count(const ka_path *path);
 const char *ka_path_class_name(const ka_path *path, uint32_t class);
 const char *ka_edge_type_name(const ka_path *path, uint32_t type);

@@ -1,4 +1,5 @@
-/* The critical path for other programs. */
+/* The public API of the critical path: a handle that owns the dataset, the path and a reference to the
+ * trace. All functions but create and release are read-only, so any thread may call them. */
 #include "analyze/critical/critical.h"
 
 struct kineto_critical_path {
@@ -17,7 +18,8 @@ kineto_status kineto_critical_path_create(const kineto_trace *trace,
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_critical_path_create: trace and out must not be NULL");
     kineto_status status = ka_options_complete(options, &how, err);
     if (status)
         return status;
@@ -137,7 +139,7 @@ kineto_status kineto_what_if(const kineto_critical_path *cp, const kineto_what_i
 {
     if (!cp || !result || (count && !scales))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "a path, scales and a place for what they do are needed");
+                       "kineto_what_if: path, scales and result must not be NULL");
     kineto_status status = kb_size_check(result, "kineto_what_if_result", err);
     if (status)
         return status;
@@ -150,6 +152,7 @@ kineto_status kineto_critical_path_overlay(const kineto_critical_path *cp, kinet
     if (out)
         *out = NULL;
     if (!cp || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a path to show is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_critical_path_overlay: path and out must not be NULL");
     return ka_path_overlay(&cp->path, out, err);
 }

@@ -3,15 +3,15 @@
 
 /* Clocks of host and device agree about as well; what returns from a wait takes about as long. */
 #define CLOCK_NS       5000
-#define LEAST_CALL_NS  2000
+#define MIN_CALL_NS    2000
 #define WAIT_NS        20000 /* from the end of what a stream waited for to its next work */
 #define UNEXPLAINED_NS 3000
 #define LATE_RETURN_NS 50000 /* of calls that may wait, or may take long for another reason */
-#define LEAST_QUEUE    32u
+#define MIN_QUEUE      32u
 #define SAMPLES        4096u
-#define MOST_STREAMS   256u
+#define MAX_STREAMS    256u
 
-/* What a call may do, told by its name. */
+/* The effect of a call, by its name. */
 typedef enum call_role {
     ROLE_UNKNOWN,
     ROLE_NONE,
@@ -178,16 +178,16 @@ static uint8_t class_of_work(const ka_work *w)
 
 /* What a moment may have waited for. The one that was ready last is what it did wait for: its edge
  * has all of the time, the others have what they take at least. */
-#define MOST_CANDIDATES 8u
+#define MAX_CANDIDATES 8u
 typedef struct candidates {
-    ka_edge edges[MOST_CANDIDATES]; /* ns: at least */
+    ka_edge edges[MAX_CANDIDATES]; /* ns: at least */
     uint32_t count;
 } candidates;
 
 static void propose_edge(const linking *l, candidates *c, ka_edge edge)
 {
     int64_t ns = kb_length_ns(l->p->nodes.data[edge.src].ns, l->p->nodes.data[edge.dst].ns);
-    if (c->count == MOST_CANDIDATES || ns < 0)
+    if (c->count == MAX_CANDIDATES || ns < 0)
         return;
     edge.ns = KB_MIN(KB_MAX(edge.ns, 0), ns);
     c->edges[c->count++] = edge;
@@ -409,7 +409,7 @@ static void waits_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
     ka_path_edge(l->p, edge);
     ka_edge *own = &l->p->edges.data[node - 1];
     own->src = find_wait_begin(l, call);
-    own->ns = KB_MIN(own->ns, LEAST_CALL_NS);
+    own->ns = KB_MIN(own->ns, MIN_CALL_NS);
 }
 
 static void wait_for_work(linking *l, uint32_t call, uint32_t work, uint8_t type)
@@ -426,7 +426,7 @@ static void wait_for_work(linking *l, uint32_t call, uint32_t work, uint8_t type
 /* For all that was launched before: at most the work that ended last made it wait. */
 static void wait_for_all(linking *l, uint32_t call, uint8_t type)
 {
-    uint32_t last = KA_NONE, streams = KB_MIN(l->s->stream_count, MOST_STREAMS);
+    uint32_t last = KA_NONE, streams = KB_MIN(l->s->stream_count, MAX_STREAMS);
     for (uint32_t i = 0; i < streams; i++) {
         uint32_t work = ka_launched_before(l->s, i, l->s->slices[call].start_ns);
         if (work == KA_NONE || l->p->work_start[work] == KA_NONE ||
@@ -512,7 +512,7 @@ static void link_full_queue(linking *l, uint32_t call)
             l->s->work[work].end_ns <= wait_began(l, call))
             return;
         if (l->s->work[work].stream == l->s->work[own].stream && own > work &&
-            own - work >= LEAST_QUEUE) {
+            own - work >= MIN_QUEUE) {
             waits_for(l, call, work, KA_EDGE_FULL_QUEUE);
             return;
         }

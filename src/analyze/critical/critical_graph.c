@@ -568,7 +568,7 @@ static void find_latest(ka_path *p)
     }
 }
 
-/* Of several edges that say when it came the one with the latest beginning tells most. */
+/* Of several edges that determine the time of a node the one that begins last explains it best. */
 static uint32_t edge_that_counts(const ka_path *p, uint32_t node)
 {
     uint32_t best = p->first_edge[node];

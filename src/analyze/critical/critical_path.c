@@ -1,4 +1,4 @@
-/* A critical path is made, and told as tables. */
+/* Builds a critical path for a window and fills its tables. */
 #include "analyze/critical/critical.h"
 
 /* ---- the window ------------------------------------------------------------------------------------------ */
@@ -47,13 +47,14 @@ static kineto_status find_window(const ka_dataset *s, const ka_path_window *wind
         return KINETO_OK;
     if (!find_instances(s, window->annotation, &found))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    else if (!found.count)
+        status = kb_fail(err, KINETO_E_NOT_FOUND, "no host range has '%.80s' in its name",
+                         window->annotation);
     else if (window->instance >= found.count)
-        status = kb_fail(
-            err, KINETO_E_NOT_FOUND,
-            found.count ? "'%.80s' is in the names of ranges of the host, but of %zu there is no "
-                          "instance %u: the first one is 0"
-                        : "no range of the host has '%.80s' in its name",
-            window->annotation, found.count, window->instance);
+        status = kb_fail(err, KINETO_E_NOT_FOUND,
+                         "'%.80s' matches %zu host ranges, numbered from 0; instance %u does not "
+                         "exist",
+                         window->annotation, found.count, window->instance);
     if (!status) {
         const ka_slice *slice = &s->slices[found.data[window->instance]];
         p->start_ns = slice->start_ns;
@@ -149,7 +150,7 @@ static void put_path_summary(const ka_path *p, ka_table *t)
     ka_sort(t, (const int[]){-2, 1, 0});
 }
 
-/* A moment is told as twice its row, and one more if that ends there; -1 is the beginning. */
+/* The number of a node in tables: twice its row, plus 1 for its end; -1: the start of the window. */
 static int64_t moment_of_node(const ka_path *p, uint32_t node)
 {
     const ka_node *n = &p->nodes.data[node];

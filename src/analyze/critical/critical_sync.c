@@ -4,7 +4,7 @@
 
 /* Rows of kind cuda_sync may be among the work of a stream; at most this many are skipped to find other
  * work. */
-#define MOST_SYNCS 64u
+#define MAX_SYNCS 64u
 
 typedef struct sync_row {
     kineto_row row, call; /* call: KINETO_NO_ROW if it is not in the trace */
@@ -102,7 +102,7 @@ uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
         else
             high = middle;
     }
-    for (uint32_t i = 0; low > first && i < MOST_SYNCS; i++, low--)
+    for (uint32_t i = 0; low > first && i < MAX_SYNCS; i++, low--)
         if (s->work[low - 1].kind != KINETO_KIND_CUDA_SYNC)
             break;
     return low > first ? low - 1 : KA_NONE;
@@ -129,7 +129,7 @@ static void add_wait(finding *f, const sync_row *r, uint32_t call)
     const ka_stream *to = &f->s->streams[stream];
     uint32_t before = ka_launched_before(f->s, stream, ns),
              work = before == KA_NONE ? to->first : before + 1;
-    for (uint32_t i = 0; work < to->first + to->count && i < MOST_SYNCS; i++, work++)
+    for (uint32_t i = 0; work < to->first + to->count && i < MAX_SYNCS; i++, work++)
         if (f->s->work[work].kind != KINETO_KIND_CUDA_SYNC)
             break;
     if (work < to->first + to->count)

@@ -3,7 +3,7 @@
  * theirs. */
 #include "analyze/critical/critical.h"
 
-#define LEAST_GAP_NS 20000
+#define MIN_GAP_NS 20000
 
 /* Outermost range of a thread, by its nodes. */
 typedef struct burst_part {
@@ -13,7 +13,7 @@ typedef struct burst_part {
 typedef struct handing {
     ka_path *p;
     const ka_dataset *s;
-    uint32_t *first_node; /* by thread, and one behind; its nodes follow each other */
+    uint32_t *first_node; /* by thread, and one past the last; the nodes of a thread are adjacent */
     uint8_t *is_worker;   /* by thread */
     KB_VEC(burst_part) parts;
 } handing;
@@ -105,7 +105,7 @@ static void add_hand_over_edge(handing *h, uint32_t from, uint32_t to)
     h->p->edges.data[to - 1].ns = 0; /* it waited in between */
 }
 
-/* The last moment of the thread that is no later. */
+/* The last node of the thread that is not later. */
 static uint32_t last_until(const handing *h, uint32_t thread, int64_t ns)
 {
     uint32_t low = h->first_node[thread], high = h->first_node[thread + 1];
@@ -119,7 +119,7 @@ static uint32_t last_until(const handing *h, uint32_t thread, int64_t ns)
     return low - 1;
 }
 
-/* What the worker did in the gap before `node`, its parts from *at on; *at moves behind them. It
+/* What the worker did in the gap before `node`, its parts from *at on; *at moves past them. It
  * began there if it had nothing to do before; and what ended the gap is the last that it did in it,
  * the end of all, or a task for the thread that waits. */
 static void link_gap(handing *h, uint32_t worker, uint32_t node, size_t *at)
@@ -132,7 +132,7 @@ static void link_gap(handing *h, uint32_t worker, uint32_t node, size_t *at)
     while (end < h->parts.count && ns_of(h, parts[end].start) < to)
         end++;
     *at = end > first ? end - 1 : end;
-    if (end == first || kb_length_ns(from, to) < LEAST_GAP_NS)
+    if (end == first || kb_length_ns(from, to) < MIN_GAP_NS)
         return;
     int64_t began = KB_MAX(from, ns_of(h, parts[first].start)),
             ended = KB_MIN(to, ns_of(h, parts[end - 1].end));

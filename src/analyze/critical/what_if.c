@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#define MOST_FACTOR 1e6
+#define MAX_FACTOR 1e6
 
 /* Factors of everything that time belongs to. */
 typedef struct factors {
@@ -86,15 +86,14 @@ static kineto_status scale_class(factors *f, const kineto_what_if_scale *scale, 
             return KINETO_OK;
         }
     return kb_fail(err, KINETO_E_ARGUMENT,
-                   "there is no class '%.80s'; the table critical_path_summary has their names",
-                   scale->pattern);
+                   "unknown class '%.80s'; see the table critical_path_summary", scale->pattern);
 }
 
 static kineto_status scale_one(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
 {
     kineto_what_if_scale s = *scale;
     s.pattern = s.pattern ? s.pattern : "";
-    if (!(s.factor >= 0 && s.factor <= MOST_FACTOR))
+    if (!(s.factor >= 0 && s.factor <= MAX_FACTOR))
         return kb_fail(err, KINETO_E_ARGUMENT, "a factor is a number from 0 to 1000000, not %g",
                        s.factor);
     memset(f->known, 0, (size_t)f->p->s->name_count + 1);
@@ -110,7 +109,7 @@ static kineto_status scale_one(factors *f, const kineto_what_if_scale *scale, ki
     case KINETO_WHAT_IF_CLASS:
         return scale_class(f, &s, err);
     default:
-        return kb_fail(err, KINETO_E_ARGUMENT, "there is no kind of scale %u", s.kind);
+        return kb_fail(err, KINETO_E_ARGUMENT, "unknown scale kind %u", s.kind);
     }
 }
 

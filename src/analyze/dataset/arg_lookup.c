@@ -16,7 +16,7 @@ static size_t skip_json_space(kineto_string s, size_t at)
     return at;
 }
 
-/* Behind the quote that ends the string at `at`: one with an even number of backslashes before it.
+/* Past the quote that ends the string at `at`: one with an even number of backslashes before it.
  */
 static size_t string_end(kineto_string s, size_t at)
 {
@@ -64,7 +64,7 @@ static inline bool brackets_of(const char *at, uint32_t *bits)
     return !_mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8('\\')));
 }
 
-/* As far as whole vectors without backslashes go. True: *at is behind the end. */
+/* Walk whole vectors without backslashes. True: the value ended, *at is past its end. */
 static bool walk_vectors(kineto_string s, size_t *at, nesting *n)
 {
     uint32_t bits;
@@ -128,7 +128,7 @@ static inline bool is_first(const ka_keys *keys, char c)
 }
 
 #ifdef __SSE2__
-/* Which of 16 bytes are quotes with the first letter of a key behind them? 17 are looked at. */
+/* Which of 16 bytes are quotes followed by the first letter of a key? Reads 17 bytes. */
 static inline uint32_t find_key_quotes(const char *at, const ka_keys *keys)
 {
     __m128i quotes = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8('"'));
@@ -188,7 +188,7 @@ static uint32_t key_at(kineto_string object, size_t quote, const ka_keys *keys)
     return k;
 }
 
-/* Where the value begins of the key that ends before `at`; 0: it is no key. */
+/* Where the value begins of the key that ends before `at`; 0: it is not a key. */
 static size_t value_behind(kineto_string object, size_t at)
 {
     at = skip_json_space(object, at);

@@ -3,14 +3,14 @@
 
 #include "trace/transform/steps.h"
 
-enum { NOT_LOOKED_AT, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
+enum { NOT_READ, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
 
 /* A slice around the one that is looked at. */
 typedef struct enclosing {
     uint32_t slice;
-    uint32_t op;    /* the operator it is, or is in; KA_NONE */
-    uint32_t taker; /* whose own time ends where a slice inside it begins; KA_NONE */
-    bool says_all;  /* it, or what it is in, is busy for all that is inside */
+    uint32_t op;       /* the operator it is, or is in; KA_NONE */
+    uint32_t taker;    /* whose own time ends where a slice inside it begins; KA_NONE */
+    bool covers_inner; /* its role, or that of a slice around it, counts for all inside */
 } enclosing;
 
 typedef struct making {
@@ -45,7 +45,7 @@ static uint8_t role_hint(kineto_string name)
 
 static uint8_t role_hint_of_name(making *m, uint32_t name)
 {
-    if (m->hints[name] == NOT_LOOKED_AT)
+    if (m->hints[name] == NOT_READ)
         m->hints[name] = role_hint(ka_name(m->s, name));
     return m->hints[name];
 }
@@ -218,8 +218,8 @@ static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, en
 
 static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const enclosing *in)
 {
-    bool said = in->says_all && role == KA_ROLE_CPU; /* by its caller */
-    if (role != KA_ROLE_COUNT && !said)
+    bool counted = in->covers_inner && role == KA_ROLE_CPU; /* with its caller */
+    if (role != KA_ROLE_COUNT && !counted)
         add_busy_span(m, role, m->s->threads[slice->thread].process, slice->start_ns,
                       slice->end_ns);
 }
@@ -249,7 +249,7 @@ static void attribute_slice(making *m, uint32_t index)
     enclosing in = enclosing_of(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
     ka_role role = m->parts & (KA_VIEW_ROLES | KA_VIEW_COMMUNICATION) ? role_of_slice(m, slice)
                                                                       : KA_ROLE_COUNT;
-    self.says_all = in.says_all || role == KA_ROLE_CPU;
+    self.covers_inner = in.covers_inner || role == KA_ROLE_CPU;
     if (m->parts & KA_VIEW_OPS)
         add_to_ops(m, slice, &in, &self);
     if (m->parts & KA_VIEW_ROLES)
@@ -270,7 +270,7 @@ static void reserve_ops(making *m)
     m->ok &= kb_vec_reserve(&m->v->ops, KB_MIN(count, (size_t)m->s->slice_count + 1));
 }
 
-/* All parts in one walk: to fetch slices costs more than to look at them. */
+/* All parts in one walk: fetching slices from memory costs more than examining them. */
 static void attribute_slices(making *m)
 {
     if (m->parts & KA_VIEW_OPS)

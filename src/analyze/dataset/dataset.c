@@ -62,7 +62,7 @@ static void find_around(ka_slice *slices, uint32_t first, uint32_t end)
     }
 }
 
-/* `next` of each slice, in one walk from behind. */
+/* Sets `next` of each slice, walking backward: an enclosing slice ends where its last child does. */
 static void close_slices(ka_dataset_memory *m)
 {
     for (size_t t = 0; t < m->threads.count; t++) {

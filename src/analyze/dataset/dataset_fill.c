@@ -166,19 +166,16 @@ static void add_tracks(filling *f)
 
 /* A profiler may write a step as an operator and as an annotation, one right inside the other:
  * index of the step that a range only repeats; -1: none. */
-#define MOST_REPEATED 8
+#define MAX_REPEATED 8
 static int32_t step_repeated(const filling *f, const ka_slice *s, uint64_t number)
 {
     const ka_slice *slices = f->m->slices.data;
-    uint32_t block_of_row = s->parent;
-    for (int n = 0; n < MOST_REPEATED && block_of_row != KA_NONE;
-         n++, block_of_row = slices[block_of_row].parent) {
-        if (slices[block_of_row].start_ns != s->start_ns ||
-            slices[block_of_row].end_ns != s->end_ns)
+    uint32_t around = s->parent;
+    for (int n = 0; n < MAX_REPEATED && around != KA_NONE; n++, around = slices[around].parent) {
+        if (slices[around].start_ns != s->start_ns || slices[around].end_ns != s->end_ns)
             break;
-        if (slices[block_of_row].step >= 0 &&
-            f->m->steps.data[slices[block_of_row].step].number == number)
-            return slices[block_of_row].step;
+        if (slices[around].step >= 0 && f->m->steps.data[slices[around].step].number == number)
+            return slices[around].step;
     }
     return -1;
 }
@@ -270,7 +267,7 @@ static const ka_step *own_step(const filling *f, uint32_t place)
 
 /* The last step of its process that began before and has not ended; *hint: where the answer before
  * stood. */
-#define MOST_OPEN_STEPS 64u
+#define MAX_OPEN_STEPS 64u
 static int32_t step_of_process_at(const filling *f, uint32_t process, int64_t ns, uint32_t *hint)
 {
     uint32_t first = f->first_own[process], end = f->first_own[process + 1], low = first,
@@ -286,7 +283,7 @@ static int32_t step_of_process_at(const filling *f, uint32_t process, int64_t ns
         else
             high = middle;
     }
-    for (uint32_t i = low; i-- > first && low - i < MOST_OPEN_STEPS;)
+    for (uint32_t i = low; i-- > first && low - i < MAX_OPEN_STEPS;)
         if (ns < own_step(f, i)->end_ns)
             return (int32_t)f->own_steps[*hint = i];
     return -1;
@@ -375,7 +372,7 @@ static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
     return KINETO_OK;
 }
 
-/* Slices that stay move up; `moved` tells where to. */
+/* Compacts the selected slices; `moved` receives the new index of each, KA_NONE of dropped ones. */
 static void keep_slices(filling *f, const choice *c, uint32_t *moved)
 {
     uint32_t kept = 0;

@@ -6,8 +6,6 @@
 
 #define STACK_FRAMES 8u /* of Python's functions, where the trace has no text of a stack */
 
-enum { NOT_LOOKED_AT, LOOKED_AT }; /* and more: kp_flops_looks */
-
 /* The order of keys. */
 enum { DIMS, OLD_DIMS, STACK, VALUES, TEXTS };
 
@@ -21,11 +19,11 @@ typedef struct reading {
     const ka_dataset *s;
     ka_inputs *in;
     bool calls, flops;          /* which of them are wanted */
-    uint64_t *rows;             /* bits: operators that are looked at */
-    uint8_t *looks;             /* by name: LOOKED_AT + kp_flops_looks */
+    uint64_t *rows;             /* bits by row: operators to read */
+    uint8_t *inputs;            /* by name: 1 + kp_flops_looks; 0: not known yet */
     const kp_flops_rule **rule; /* by name */
     KB_VEC(uint8_t) key;        /* of a call */
-    counted_list by_call;       /* of formulas that look at sizes only */
+    counted_list by_call;       /* of formulas that need sizes only */
     kb_intern values;           /* a call, and what values its inputs had */
     counted_list by_values;     /* by id in it */
     kb_map frames;
@@ -124,10 +122,10 @@ static uint32_t find_call(reading *r, uint32_t name, uint32_t stack, kineto_stri
 
 static kp_flops_looks flops_input_of(reading *r, uint32_t name)
 {
-    uint8_t *looks = &r->looks[name];
-    if (*looks == NOT_LOOKED_AT)
-        *looks = (uint8_t)(LOOKED_AT + kp_flops_looks_at(ka_name(r->s, name), &r->rule[name]));
-    return (kp_flops_looks)(*looks - LOOKED_AT);
+    uint8_t *known = &r->inputs[name];
+    if (!*known)
+        *known = (uint8_t)(1 + kp_flops_looks_at(ka_name(r->s, name), &r->rule[name]));
+    return (kp_flops_looks)(*known - 1);
 }
 
 static counted *counted_of(reading *r, counted_list *list, uint32_t id)
@@ -142,7 +140,7 @@ static counted *counted_of(reading *r, counted_list *list, uint32_t id)
     return &list->data[id];
 }
 
-/* Formulas look at sizes, some at values, too: what has the same ones is counted once. */
+/* Formulas need sizes, some also values: calls with equal ones are evaluated once. */
 static kp_flops_answer count_once(reading *r, uint32_t name, uint32_t call,
                                   const kineto_string *texts, uint64_t *flops)
 {
@@ -165,11 +163,11 @@ static void put_flops(reading *r, kineto_row row, uint32_t name, uint32_t call,
                       const kineto_string *texts)
 {
     uint64_t flops = 0;
-    kp_flops_looks looks = flops_input_of(r, name);
+    kp_flops_looks needs = flops_input_of(r, name);
     kp_flops_answer answer = KP_FLOPS_UNKNOWN;
-    if (looks == KP_FLOPS_AT_ROW)
+    if (needs == KP_FLOPS_AT_ROW)
         answer = kp_flops_row(r->s->trace, row, &flops);
-    else if (looks != KP_FLOPS_AT_NOTHING)
+    else if (needs != KP_FLOPS_AT_NOTHING)
         answer = count_once(r, name, call, texts, &flops);
     if (flops)
         r->in->flops[row] = flops;
@@ -186,11 +184,11 @@ static const ka_keys sizes = {STACK + 1, {'I', 'C', 'I', 'C'}, {SIZES}},
 
 static void read_row(reading *r, kineto_row row, uint32_t name)
 {
-    kp_flops_looks looks = r->flops ? flops_input_of(r, name) : KP_FLOPS_AT_NOTHING;
+    kp_flops_looks needs = r->flops ? flops_input_of(r, name) : KP_FLOPS_AT_NOTHING;
     kineto_string texts[TEXTS] = {[VALUES] = {"", 0}};
-    if (!r->calls && looks == KP_FLOPS_AT_NOTHING)
+    if (!r->calls && needs == KP_FLOPS_AT_NOTHING)
         return;
-    ka_arg_texts(r->s->trace, row, looks == KP_FLOPS_AT_VALUES ? &sizes_and_values : &sizes, texts);
+    ka_arg_texts(r->s->trace, row, needs == KP_FLOPS_AT_VALUES ? &sizes_and_values : &sizes, texts);
     r->has_dims |= texts[DIMS].size > 0;
     kineto_string shapes = r->has_dims ? texts[DIMS] : texts[OLD_DIMS]; /* none has both */
     bool with_stack = r->calls && !r->s->definitions->calls_of_shown_operators;
@@ -198,11 +196,11 @@ static void read_row(reading *r, kineto_row row, uint32_t name)
     uint32_t call = find_call(r, name, stack, shapes);
     if (r->calls)
         r->in->call_of[row] = call;
-    if (looks != KP_FLOPS_AT_NOTHING && !r->in->no_memory)
+    if (needs != KP_FLOPS_AT_NOTHING && !r->in->no_memory)
         put_flops(r, row, name, call, texts);
 }
 
-/* In the order of rows: so arguments in compressed files are had cheaply. */
+/* In the order of rows, so that each part of a compressed file is inflated once. */
 static void read_rows(reading *r)
 {
     const kineto_trace *t = r->s->trace;
@@ -245,12 +243,12 @@ static bool allocate_call_arrays(reading *r)
     size_t rows = (size_t)kineto_trace_count(r->s->trace) + 1, words = rows / 64 + 1,
            names = (size_t)r->s->name_count + 1;
     r->rows = calloc(words, sizeof *r->rows);
-    r->looks = calloc(names, sizeof *r->looks);
+    r->inputs = calloc(names, sizeof *r->inputs);
     r->rule = calloc(names, sizeof *r->rule);
     r->in->call_of = kb_array_zeroed(r->calls ? rows : 1, sizeof *r->in->call_of);
     r->in->flops = kb_array_zeroed(r->flops ? rows : 1, sizeof *r->in->flops);
     r->in->unusable = calloc(r->flops ? words : 1, sizeof *r->in->unusable);
-    return r->rows && r->looks && r->rule && r->in->call_of && r->in->flops && r->in->unusable &&
+    return r->rows && r->inputs && r->rule && r->in->call_of && r->in->flops && r->in->unusable &&
            kb_intern_id(&r->in->calls, kb_string("")) == 0 &&
            kb_intern_id(&r->in->stacks, kb_string("")) == 0;
 }
@@ -258,7 +256,7 @@ static bool allocate_call_arrays(reading *r)
 static void reading_free(reading *r)
 {
     free(r->rows);
-    free(r->looks);
+    free(r->inputs);
     free(r->rule);
     kb_vec_free(&r->key);
     kb_intern_free(&r->values);

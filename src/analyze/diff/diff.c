@@ -132,7 +132,8 @@ static kineto_status read_diff_options(const kineto_diff_options *options, kinet
     if (!status)
         status = ka_options_read(o->analyze, how, err);
     if (!status && o->devices > KINETO_DIFF_DEVICE)
-        return kb_fail(err, KINETO_E_ARGUMENT, "%u is no choice of devices", o->devices);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_options: unknown devices %u",
+                       o->devices);
     o->analyze = o->analyze ? how : NULL;
     return status;
 }
@@ -146,7 +147,8 @@ kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
     if (out)
         *out = NULL;
     if (!before || !after || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "two traces are needed to compare them");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_diff: before, after and out must not be NULL");
     kineto_status status = read_diff_options(options, &o, &how, err);
     if (status)
         return status;

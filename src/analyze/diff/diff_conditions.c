@@ -2,16 +2,16 @@
  * A comparison of different conditions says so first. */
 #include "analyze/diff/diff.h"
 
-#define MOST_TEXT 200u
+#define MAX_TEXT 200u
 
 typedef struct line {
-    char s[MOST_TEXT + 1];
+    char s[MAX_TEXT + 1];
 } line;
 
 static void append_to_line(line *to, kineto_string text)
 {
     size_t used = strlen(to->s);
-    kineto_string rest = {text.data, KB_MIN(text.size, MOST_TEXT - used)};
+    kineto_string rest = {text.data, KB_MIN(text.size, MAX_TEXT - used)};
     if (rest.size)
         memcpy(to->s + used, rest.data, kb_utf8_valid_prefix(rest.data, rest.size));
 }
@@ -65,7 +65,7 @@ static line world_of(const kineto_trace *t)
     return found;
 }
 
-/* The first input of the first operator of a step that looks at a batch with weights. */
+/* The first input of the first operator of a step that applies weights to a batch. */
 static line batch_of(const ka_dataset *s)
 {
     static const struct {

@@ -67,7 +67,7 @@ static bool parse_limit(const char *text, gate *g)
     return false;
 }
 
-/* Names of kernels have '<' and '>', too: the limit is behind the last one. */
+/* Names of kernels have '<' and '>', too: the limit follows the last one. */
 static const char *last_sign(const char *text)
 {
     const char *sign = NULL;
@@ -135,14 +135,14 @@ static bool any_named(const gate *g, const ka_table *t)
     return false;
 }
 
-typedef struct judged {
+typedef struct gate_result {
     kineto_diff_judgement judgement;
     kineto_diff_decider by;
     double value, before, after, low, high;
     double shift; /* by ranks; 0: they prove none */
     int sure;
     kineto_string name;
-} judged;
+} gate_result;
 
 static double gated_value(const gate *g, double before, double after, double delta, double pct)
 {
@@ -157,7 +157,7 @@ static bool is_beyond(const gate *g, double value)
     return g->falls ? value < -g->limit : value > g->limit;
 }
 
-static kineto_diff_decider decider_of(const gate *g, const judged *j, bool without_noise)
+static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool without_noise)
 {
     if (isnan(j->value))
         return KINETO_DIFF_BY_NOTHING;
@@ -172,7 +172,7 @@ static kineto_diff_decider decider_of(const gate *g, const judged *j, bool witho
     return without_noise ? KINETO_DIFF_BY_DIFFERENCE : KINETO_DIFF_BY_NOTHING;
 }
 
-static kineto_diff_judgement judgement_of(const gate *g, const judged *j)
+static kineto_diff_judgement judgement_of(const gate *g, const gate_result *j)
 {
     bool failed = j->by == KINETO_DIFF_BY_DIFFERENCE ||
                   (j->by == KINETO_DIFF_BY_INTERVAL && j->sure > 0) ||
@@ -182,18 +182,18 @@ static kineto_diff_judgement judgement_of(const gate *g, const judged *j)
                                            : KINETO_DIFF_PASSED;
 }
 
-static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
+static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
 {
     uint32_t c = t->column_count - 8;
     kineto_string sure = ka_text_at(t, row, c + 7);
-    judged j = {.before = ka_cell_at(t, row, c).d,
-                .after = ka_cell_at(t, row, c + 1).d,
-                .low = ka_cell_at(t, row, c + 4).d,
-                .high = ka_cell_at(t, row, c + 5).d,
-                .sure = kb_string_equal(sure, kb_string("yes"))       ? 1
-                        : kb_string_equal(sure, kb_string("unknown")) ? -1
-                                                                      : 0,
-                .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
+    gate_result j = {.before = ka_cell_at(t, row, c).d,
+                     .after = ka_cell_at(t, row, c + 1).d,
+                     .low = ka_cell_at(t, row, c + 4).d,
+                     .high = ka_cell_at(t, row, c + 5).d,
+                     .sure = kb_string_equal(sure, kb_string("yes"))       ? 1
+                             : kb_string_equal(sure, kb_string("unknown")) ? -1
+                                                                           : 0,
+                     .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
     j.value =
         gated_value(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
     const ka_shift *shift = &t->shifts.data[row];
@@ -203,8 +203,8 @@ static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool wit
     return j;
 }
 
-/* Failing says more than that something could not be judged. */
-static bool is_worse(const gate *g, const judged *a, const judged *b)
+/* A failure outranks a gate that could not be evaluated. */
+static bool is_worse(const gate *g, const gate_result *a, const gate_result *b)
 {
     static const int rank[] = {
         [KINETO_DIFF_PASSED] = 0, [KINETO_DIFF_NOT_JUDGED] = 1, [KINETO_DIFF_FAILED] = 2};
@@ -232,7 +232,7 @@ static kb_text format_value(unit of, double value)
     return text;
 }
 
-static kb_text relative_change(const judged *j)
+static kb_text relative_change(const gate_result *j)
 {
     kb_text text = {"new"};
     if (isnan(j->after) && isnan(j->before))
@@ -246,7 +246,7 @@ static kb_text relative_change(const judged *j)
     return text;
 }
 
-static const char *gate_reason(const judged *j, bool without_noise)
+static const char *gate_reason(const gate_result *j, bool without_noise)
 {
     bool failed = j->judgement == KINETO_DIFF_FAILED;
     if (isnan(j->value))
@@ -272,7 +272,7 @@ static const char *gate_reason(const judged *j, bool without_noise)
 }
 
 /* Where ranks were asked: what they say the difference is. */
-static kb_text by_ranks(const gate *g, const judged *j)
+static kb_text by_ranks(const gate *g, const gate_result *j)
 {
     kb_text text = {""};
     if (!is_beyond(g, j->value) || j->shift == 0 || !isfinite(j->shift) ||
@@ -286,7 +286,7 @@ static kb_text by_ranks(const gate *g, const judged *j)
     return text;
 }
 
-static void explain_gate(const gate *g, const judged *j, bool without_noise, char *out,
+static void explain_gate(const gate *g, const gate_result *j, bool without_noise, char *out,
                          size_t bytes)
 {
     char interval[100] = "";
@@ -314,7 +314,7 @@ static kineto_status parse_gate_for(const kineto_analysis *diff, const char *tex
     return KINETO_OK;
 }
 
-static kineto_diff_verdict verdict_of(const gate *g, const judged *j, bool without_noise)
+static kineto_diff_verdict verdict_of(const gate *g, const gate_result *j, bool without_noise)
 {
     kineto_diff_verdict v = {.judgement = j->judgement,
                              .value = j->value,
@@ -351,7 +351,7 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
 {
     gate g;
     const ka_table *t = NULL;
-    judged worst = {0};
+    gate_result worst = {0};
     uint64_t count = 0;
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_gate: out is NULL");
@@ -364,7 +364,7 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
         if (!is_named(&g, t, row, whole))
             continue;
-        judged j = judge_row(&g, t, row, without_noise);
+        gate_result j = evaluate_row(&g, t, row, without_noise);
         if (!count++ || is_worse(&g, &j, &worst))
             worst = j;
     }

@@ -1,5 +1,5 @@
 /* Which thing of one trace is which of the other. Kernels get other names with other builds and
- * libraries: they are tried by less and less of the name, then by who launches them. */
+ * libraries: they are tried by less and less of the name, then by the operator that launches them. */
 #include "analyze/diff/diff.h"
 
 typedef struct candidate {

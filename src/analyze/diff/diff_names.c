@@ -19,7 +19,7 @@ static kineto_string text_of(const ka_text *t) { return (kineto_string){t->s, t-
 
 /* ---- mangled names -------------------------------------------------------------------------- */
 
-/* "12foo…": a word behind its length. */
+/* "12foo…": a word after its length. */
 static kineto_string read_mangled_word(kineto_string *rest)
 {
     size_t size = 0, digits = 0;
@@ -43,7 +43,7 @@ static bool skip_prefix(kineto_string *rest, const char *with)
 }
 
 /* What the function is nested in and its own name, of the Itanium C++ ABI: up to template
- * arguments. False: it is not mangled, or in a way that tells nothing. */
+ * arguments. False: it is not mangled, or in an unknown way. */
 static bool read_mangled(kineto_string name, ka_text *out)
 {
     kineto_string rest = name, word;

@@ -8,7 +8,7 @@
  * (1 - q^(m+1)) ... (1 - q^(m+n)) / ((1 - q) ... (1 - q^n)). */
 uint32_t ka_wrong_pairs(uint32_t n, uint32_t m)
 {
-    double orders[KA_MOST_BLOCKS * KA_MOST_BLOCKS + 1] = {1}, all = 1, seen = 0;
+    double orders[KA_MAX_BLOCKS * KA_MAX_BLOCKS + 1] = {1}, all = 1, seen = 0;
     uint32_t pairs = n * m, wrong = 0;
     for (uint32_t i = 1; i <= n; i++) {
         for (uint32_t u = pairs; u >= m + i; u--)
@@ -33,7 +33,7 @@ static uint32_t wrong_pairs(ka_chance *c, uint32_t n, uint32_t m)
 static double median_shift(const double *before, uint32_t n, const double *after, uint32_t m,
                            bool in_percent)
 {
-    double room[KA_MOST_BLOCKS * KA_MOST_BLOCKS];
+    double room[KA_MAX_BLOCKS * KA_MAX_BLOCKS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < m; k++) {

@@ -20,7 +20,7 @@ uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_st
                   .op = KA_NONE,
                   .other = KA_NONE,
                   .how = ""};
-    if (index == KA_NONE || values > UINT32_MAX - KA_MOST_BLOCKS ||
+    if (index == KA_NONE || values > UINT32_MAX - KA_MAX_BLOCKS ||
         !kb_vec_reserve(&side->values, values + side->block_count) ||
         !kb_vec_push(&side->things, x)) {
         side->no_memory = true;
@@ -133,7 +133,7 @@ static void fill_blocks(ka_side *side, const uint64_t *numbers)
 static bool make_blocks(ka_side *side, const uint64_t *numbers)
 {
     const ka_dataset *s = &side->m.dataset;
-    side->block_count = KB_MIN(side->step_count, KA_MOST_BLOCKS);
+    side->block_count = KB_MIN(side->step_count, KA_MAX_BLOCKS);
     side->block_of = malloc(((size_t)s->step_count + 1) * sizeof *side->block_of);
     side->block_steps = calloc(side->block_count, sizeof *side->block_steps);
     if (!side->block_of || !side->block_steps)

@@ -4,12 +4,12 @@
 
 #include <float.h>
 
-#define USUAL_DRAWS   2000u
-#define MOST_DRAWS    100000u
-#define LEVEL         0.95
-#define LEAST_ERROR   0.2
-#define LEAST_MEANS   3u /* steps a side below which an interval would hold everything … */
-#define LEAST_MEDIANS 5u /* … or too often miss */
+#define USUAL_DRAWS 2000u
+#define MAX_DRAWS   100000u
+#define LEVEL       0.95
+#define MIN_ERROR   0.2
+#define MIN_MEANS   3u /* steps a side below which an interval would hold everything … */
+#define MIN_MEDIANS 5u /* … or too often miss */
 
 /* splitmix64: small, and good enough to draw steps with. */
 static uint64_t next_random(uint64_t *state)
@@ -23,7 +23,7 @@ static uint64_t next_random(uint64_t *state)
 bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians)
 {
     *c = (ka_chance){.seed = seed,
-                     .draws = KB_MIN(draws ? KB_MAX(draws, 100u) : USUAL_DRAWS, MOST_DRAWS),
+                     .draws = KB_MIN(draws ? KB_MAX(draws, 100u) : USUAL_DRAWS, MAX_DRAWS),
                      .medians = medians};
     c->room = malloc(c->draws * sizeof *c->room);
     return c->room != NULL;
@@ -32,7 +32,7 @@ bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians)
 void ka_chance_free(ka_chance *c)
 {
     for (uint32_t side = 0; side < 2; side++)
-        for (uint32_t n = 0; n <= KA_MOST_BLOCKS; n++)
+        for (uint32_t n = 0; n <= KA_MAX_BLOCKS; n++)
             free(c->times[side][n]);
     free(c->room);
     *c = (ka_chance){0};
@@ -91,7 +91,7 @@ static difference subtract_means(moments a, moments b, bool logarithms)
 static double studentise_draw(difference draw, difference whole)
 {
     double off = fabs(draw.value - whole.value),
-           t = off / KB_MAX(draw.error, LEAST_ERROR * whole.error);
+           t = off / KB_MAX(draw.error, MIN_ERROR * whole.error);
     return isfinite(t) ? t : (double)INFINITY;
 }
 
@@ -132,7 +132,7 @@ static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, dou
 {
     moments a = moments_of(s->a, NULL, s->n), b = moments_of(s->b, NULL, s->m);
     difference whole = subtract_means(a, b, logarithms);
-    if (!(whole.error > 0)) { /* all steps are the same: there is no noise */
+    if (!(whole.error > 0)) { /* all steps are equal: no noise */
         *low = *high = whole.value;
         return isfinite(whole.value);
     }
@@ -163,7 +163,7 @@ static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
 static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, double *low,
                                 double *high)
 {
-    double a[KA_MOST_BLOCKS], b[KA_MOST_BLOCKS];
+    double a[KA_MAX_BLOCKS], b[KA_MAX_BLOCKS];
     memcpy(a, s->a, s->n * sizeof *a);
     memcpy(b, s->b, s->m * sizeof *b);
     qsort(a, s->n, sizeof *a, kb_compare_doubles);
@@ -182,7 +182,7 @@ static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, d
 
 static double middle_of(const double *values, uint32_t n, bool median)
 {
-    double room[KA_MOST_BLOCKS], sum = 0;
+    double room[KA_MAX_BLOCKS], sum = 0;
     if (!n)
         return 0;
     memcpy(room, values, n * sizeof *room);
@@ -251,14 +251,14 @@ ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count
                        const double *after, uint32_t after_count)
 {
     sides s = {
-        before, after, KB_MIN(before_count, KA_MOST_BLOCKS), KB_MIN(after_count, KA_MOST_BLOCKS),
+        before, after, KB_MIN(before_count, KA_MAX_BLOCKS), KB_MIN(after_count, KA_MAX_BLOCKS),
         NULL,   NULL};
     ka_estimate e = {.before = middle_of(before, s.n, c->medians),
                      .after = middle_of(after, s.m, c->medians),
                      .low_pct = (double)NAN,
                      .high_pct = (double)NAN,
                      .sure = -1};
-    uint32_t least = c->medians ? LEAST_MEDIANS : LEAST_MEANS;
+    uint32_t least = c->medians ? MIN_MEDIANS : MIN_MEANS;
     e.delta = e.after - e.before;
     e.pct = e.before == 0 ? (double)NAN : 100 * e.delta / fabs(e.before);
     if (s.n < least || s.m < least)

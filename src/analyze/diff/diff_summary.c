@@ -4,8 +4,8 @@
 
 /* ---- from tables ---------------------------------------------------------------------------- */
 
-#define MOST_ROWS     40u
-#define LEAST_PERCENT 0.2 /* of a step, or it is left out */
+#define MAX_ROWS    40u
+#define MIN_PERCENT 0.2 /* of a step, or it is left out */
 
 typedef struct change {
     const char *kind;
@@ -30,11 +30,11 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
                          .shift = t->shifts.data[row]};
 }
 
-/* What is noise is left out; without an interval nobody knows what is. */
+/* Noise is left out; without an interval all differences stay. */
 static bool is_worth_telling(const ka_diff *d, const ka_estimate *e)
 {
     return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) &&
-           fabs(e->delta) > LEAST_PERCENT / 100 * d->step_us;
+           fabs(e->delta) > MIN_PERCENT / 100 * d->step_us;
 }
 
 static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char *group,
@@ -42,7 +42,7 @@ static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char 
 {
     const ka_table *t = &d->facts->tables[id];
     uint32_t column = ka_fact_column(t, name), changed = ka_fact_column(t, "change"), taken = 0;
-    for (uint64_t row = 0; row < ka_table_rows(t) && taken < MOST_ROWS; row++) {
+    for (uint64_t row = 0; row < ka_table_rows(t) && taken < MAX_ROWS; row++) {
         ka_estimate e = estimate_at(t, row);
         if ((group && !kb_string_equal(ka_text_at(t, row, 0), kb_string(group))) ||
             !is_worth_telling(d, &e))
@@ -77,7 +77,7 @@ static void put_summary_changes(ka_diff *d, change_list *changes)
     ka_table *t = &d->facts->tables[KA_TABLE_diff_summary];
     if (changes->count)
         qsort(changes->data, changes->count, sizeof *changes->data, compare_diff_changes);
-    for (size_t i = 0; i < changes->count && i < MOST_ROWS; i++) {
+    for (size_t i = 0; i < changes->count && i < MAX_ROWS; i++) {
         const change *c = &changes->data[i];
         ka_put_text(t, kb_string(c->kind));
         ka_put_text(t, c->name);
@@ -85,9 +85,9 @@ static void put_summary_changes(ka_diff *d, change_list *changes)
         ka_put_estimate(t, &c->e, d->step_us);
     }
     if (d->before.is_empty || d->after.is_empty)
-        ka_note(t, "nothing can be said: one of the traces is empty");
+        ka_note(t, "no comparison: one of the traces is empty");
     else if (!changes->count)
-        ka_note(t, "nothing that is worth %.1f %% of a step and more than noise", LEAST_PERCENT);
+        ka_note(t, "no difference above %.1f %% of a step and above noise", MIN_PERCENT);
     changes->count = 0;
 }
 
@@ -137,7 +137,7 @@ static bool put_waterfall(ka_diff *d)
     return ok;
 }
 
-/* Parts first: they add up to the step, and say where to look in the rest. */
+/* Parts first: they add up to the step and show which of the other rows matter. */
 bool ka_diff_put_summary(ka_diff *d)
 {
     change_list changes = {0};

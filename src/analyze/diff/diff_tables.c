@@ -38,9 +38,9 @@ static void put_change(ka_table *t, const ka_thing *a, const ka_thing *b, const 
 typedef void put_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
                       const ka_estimate *e);
 
-static const double nothing[KA_MOST_BLOCKS];
+static const double nothing[KA_MAX_BLOCKS];
 
-/* Of what one side does not know there is no difference. */
+/* An estimate without a difference, because one side is not known. */
 static ka_estimate unknown_estimate(const ka_estimate *e, bool is_before, bool is_after)
 {
     return (ka_estimate){.before = is_before ? e->before : (double)NAN,
@@ -181,7 +181,7 @@ static void put_counter_pair(ka_diff *d, ka_table *t, const ka_thing *a, const k
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* The median beside the mean: what is usual, beside what adds up. */
+/* A row with the median if means are compared, and the reverse: typical time next to total time. */
 static bool put_median_or_mean(ka_diff *d)
 {
     const ka_thing *a = &d->before.things.data[0], *b = &d->after.things.data[0];
@@ -213,8 +213,8 @@ static void note_steps(ka_diff *d)
                 : !a->is_empty ? "the trace after"
                                : "either trace");
     else if (a->no_steps || b->no_steps)
-        ka_note(t, "a trace has no steps: all of it, or of a rank, is one, and nothing tells a "
-                   "difference from noise");
+        ka_note(t, "a trace has no steps: all of it counts as one step of each rank, so "
+                   "differences cannot be distinguished from noise");
     else if (a->warm_up || b->warm_up)
         ka_note(t,
                 "without the first steps that took much longer than the others: %u of %u before, "
@@ -225,20 +225,20 @@ static void note_steps(ka_diff *d)
                      KB_MAX(b->rank_count, 1u));
 }
 
-typedef struct place {
-    double worth;
+typedef struct row_order {
+    double magnitude;
     uint64_t row;
-} place;
+} row_order;
 
 static int compare_row_magnitudes(const void *left, const void *right)
 {
-    const place *a = left, *b = right;
-    if (a->worth != b->worth)
-        return a->worth > b->worth ? -1 : 1;
+    const row_order *a = left, *b = right;
+    if (a->magnitude != b->magnitude)
+        return a->magnitude > b->magnitude ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static bool reorder_rows(void *data, size_t row_bytes, const place *order, uint64_t rows)
+static bool reorder_rows(void *data, size_t row_bytes, const row_order *order, uint64_t rows)
 {
     char *sorted = malloc((size_t)rows * row_bytes + 1);
     if (!sorted)
@@ -254,11 +254,11 @@ static bool reorder_rows(void *data, size_t row_bytes, const place *order, uint6
 bool ka_diff_sort(ka_table *t, uint32_t column)
 {
     uint64_t rows = ka_table_rows(t);
-    place *order = malloc((size_t)rows * sizeof *order + 1);
+    row_order *order = malloc((size_t)rows * sizeof *order + 1);
     bool ok = order;
     for (uint64_t i = 0; ok && i < rows; i++) {
-        double worth = fabs(ka_cell_at(t, i, column).d);
-        order[i] = (place){isnan(worth) ? -1 : worth, i};
+        double magnitude = fabs(ka_cell_at(t, i, column).d);
+        order[i] = (row_order){isnan(magnitude) ? -1 : magnitude, i};
     }
     if (ok && rows) {
         qsort(order, (size_t)rows, sizeof *order, compare_row_magnitudes);
@@ -282,7 +282,7 @@ bool ka_diff_put_tables(ka_diff *d)
     put_things(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter_pair);
     note_steps(d);
     ka_note(&d->facts->tables[KA_TABLE_diff_memory],
-            "peaks are of steps, from memory events that tell how much is allocated");
+            "peaks per step, from memory events that report the allocated total");
     const ka_table_id sorted[] = {KA_TABLE_diff_kernels, KA_TABLE_diff_operators,
                                   KA_TABLE_diff_counters};
     bool ok = put_median_or_mean(d);

@@ -84,7 +84,7 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
 typedef struct ka_calls {
     uint32_t count;   /* of `order` */
     uint32_t *order;  /* slices; what encloses another one on its thread comes before it */
-    uint32_t *behind; /* by place in `order`: first place behind what it encloses on its thread */
+    uint32_t *end;    /* by place in `order`: first place after what it encloses on its thread */
     uint32_t *parent; /* slice; KA_NONE */
     uint32_t *depth, *height, *kernels;
     int64_t *kernel_ns;

@@ -4,7 +4,7 @@
 void ka_calls_free(ka_calls *c)
 {
     free(c->order);
-    free(c->behind);
+    free(c->end);
     free(c->parent);
     free(c->depth);
     free(c->height);
@@ -16,13 +16,13 @@ void ka_calls_free(ka_calls *c)
 static bool make_room(ka_calls *c, size_t slices)
 {
     c->order = malloc((slices + 1) * sizeof *c->order);
-    c->behind = malloc((slices + 1) * sizeof *c->behind);
+    c->end = malloc((slices + 1) * sizeof *c->end);
     c->parent = malloc((slices + 1) * sizeof *c->parent);
     c->depth = calloc(slices + 1, sizeof *c->depth);
     c->height = calloc(slices + 1, sizeof *c->height);
     c->kernels = calloc(slices + 1, sizeof *c->kernels);
     c->kernel_ns = calloc(slices + 1, sizeof *c->kernel_ns);
-    return c->order && c->behind && c->parent && c->depth && c->height && c->kernels &&
+    return c->order && c->end && c->parent && c->depth && c->height && c->kernels &&
            c->kernel_ns;
 }
 
@@ -30,7 +30,7 @@ static void fill_exact(const ka_dataset *s, ka_calls *c)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         c->order[i] = i;
-        c->behind[i] = s->slices[i].next;
+        c->end[i] = s->slices[i].next;
         c->parent[i] = s->slices[i].parent;
         c->depth[i] = s->slices[i].depth;
     }

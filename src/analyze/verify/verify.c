@@ -21,13 +21,13 @@ static kineto_status parse_rule_list(const char *list, uint64_t *mask, kineto_er
         size_t size = strcspn(list, ",");
         uint64_t some = size ? rules_of(list, size) : 0;
         if (!some && size)
-            return kb_fail(err, KINETO_E_ARGUMENT, "'%.*s' is no rule of verify",
+            return kb_fail(err, KINETO_E_ARGUMENT, "unknown verify rule '%.*s'",
                            (int)KB_MIN(size, (size_t)80), list);
         *mask |= some;
         list += size + (list[size] == ',');
     }
     if (!*mask)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no rule of verify was named");
+        return kb_fail(err, KINETO_E_ARGUMENT, "no verify rule given");
     return KINETO_OK;
 }
 
@@ -57,7 +57,7 @@ kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_optio
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to verify it");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_verify: trace and out must not be NULL");
     ka_verify v = {.t = trace};
     kineto_status status = read_verify_options(&v, options, err);
     if (status != KINETO_OK)

@@ -6,7 +6,7 @@
 typedef struct member {
     kineto_string key, value;
 } member;
-#define MOST_KEYS 64u
+#define MAX_KEYS 64u
 
 static const char *skip_blank(const char *at, const char *end)
 {
@@ -15,7 +15,7 @@ static const char *skip_blank(const char *at, const char *end)
     return at;
 }
 
-/* Behind the string that begins at `at`. */
+/* Past the string that begins at `at`. */
 static const char *skip_string(const char *at, const char *end)
 {
     const char *begin = at + 1;
@@ -32,7 +32,7 @@ static const char *skip_string(const char *at, const char *end)
     return end;
 }
 
-/* Behind the value that begins at `at`: at the comma or bracket of the object around it. */
+/* Past the value that begins at `at`: at the comma or bracket of the object around it. */
 static const char *skip_value(const char *at, const char *end)
 {
     static const bool matters[256] = {
@@ -55,13 +55,13 @@ static const char *skip_value(const char *at, const char *end)
     }
 }
 
-/* Of valid JSON; @return how many members, at most MOST_KEYS. */
+/* Of valid JSON; @return how many members, at most MAX_KEYS. */
 static size_t members_of(kineto_string text, member *out)
 {
     const char *at = text.data, *end = text.data + text.size;
     size_t count = 0;
     at = skip_blank(at, end);
-    for (at += at < end; count < MOST_KEYS;) {
+    for (at += at < end; count < MAX_KEYS;) {
         at = skip_blank(at, end);
         if (at >= end || *at != '"')
             break;
@@ -87,9 +87,9 @@ static uint64_t bit_of(kineto_string key)
 
 static bool contradicts_itself(kineto_string text)
 {
-    member members[MOST_KEYS];
+    member members[MAX_KEYS];
     size_t count = members_of(text, members);
-    uint64_t seen = 0; /* bits of keys: most rows need no second look */
+    uint64_t seen = 0; /* hash bits of keys met: only collisions are compared */
     for (size_t i = 0; i < count; i++) {
         uint64_t bit = bit_of(members[i].key);
         bool maybe = seen & bit;
@@ -102,13 +102,13 @@ static bool contradicts_itself(kineto_string text)
     return false;
 }
 
-/* Was it read from texts that needed no repair? Then the reader looked at every byte of them. */
+/* Was it read from texts that needed no repair? Then the reader examined at every byte of them. */
 static bool is_known_valid(const kineto_trace *t)
 {
     static const char repaired[] = "repaired";
     bool valid = kineto_trace_text_bytes(t) > 0 && kineto_trace_repair_total(t) == 0;
     for (uint32_t i = 0; valid && i < kineto_trace_ledger_count(t); i++) {
-        kineto_ledger_line line; /* of a trace that was merged, only the ledger tells */
+        kineto_ledger_line line; /* of a merged trace only the ledger has it */
         kineto_trace_ledger(t, i, &line);
         valid = line.reason.size < sizeof repaired ||
                 memcmp(line.reason.data, repaired, sizeof repaired - 1) != 0;
@@ -134,9 +134,9 @@ static void check_json(ka_verify *v)
         }
     }
     ka_find(v, KA_RULE_ARGS_INVALID, KINETO_SEVERITY_ERROR, &invalid,
-            "activities have arguments that are no JSON object");
+            "activities have arguments that are not a JSON object");
     ka_find(v, KA_RULE_ARGS_INVALID, KINETO_SEVERITY_ERROR, &twice,
-            "activities have arguments that say two things under one key");
+            "activities have arguments with a repeated key and different values");
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -152,25 +152,25 @@ static bool find_number(const ka_verify *v, kineto_row row, const char *key, dou
     return kineto_args_find(v->t, row, key, &arg) && finite_arg(&arg, value) && *value > 0;
 }
 
-#define MOST_COPIES 256u
+#define MAX_COPIES 256u
 
 /* Copies say their size and bandwidth, and by that their duration: another unit shows. */
 static void check_copies(ka_verify *v)
 {
-    double ratios[MOST_COPIES];
+    double ratios[MAX_COPIES];
     ka_tally rows = {0};
-    size_t count = 0, looked = 0;
+    size_t count = 0, examined = 0;
     kineto_row row = 0;
-    for (uint32_t n = 0; n < kt_block_count(v->t) && looked < 4 * MOST_COPIES; n++) {
+    for (uint32_t n = 0; n < kt_block_count(v->t) && examined < 4 * MAX_COPIES; n++) {
         const kt_block *b = kt_block_at(v->t, n);
-        for (uint32_t i = 0; b && i < b->count && looked < 4 * MOST_COPIES; i++, row++) {
+        for (uint32_t i = 0; b && i < b->count && examined < 4 * MAX_COPIES; i++, row++) {
             double bytes, bandwidth;
             int64_t ns = kb_length_ns(b->start_ns[i], b->end_ns[i]);
             if (ns <= 0 || !kt_kind_is_work(b->kind[i]) || ka_is_implausible(v, row) ||
                 b->kind[i] == KINETO_KIND_CONCURRENT_KERNEL)
                 continue;
-            looked++;
-            if (count == MOST_COPIES || !find_number(v, row, "bytes", &bytes) ||
+            examined++;
+            if (count == MAX_COPIES || !find_number(v, row, "bytes", &bytes) ||
                 !find_number(v, row, "memory bandwidth (GB/s)", &bandwidth))
                 continue;
             ratios[count++] = (double)ns / (bytes / bandwidth);

@@ -1,5 +1,5 @@
 /* Launches into a graph that is being captured: between …StreamBeginCapture and …StreamEndCapture a
- * launch becomes a node of a graph and has no device work of its own. So such launches are no loss.
+ * launch becomes a node of a graph and has no device work of its own. So such launches are not lost.
  *
  * The runtime's rows do not say which stream a call is about. A launch is taken to be captured if its
  * own thread captures; or if another thread of its process does, and none of the launches of its

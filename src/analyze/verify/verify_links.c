@@ -244,11 +244,10 @@ static void find_clocks(links *l)
         return;
     }
     if (l->reversed.count >= 3 && l->reversed.count * 5 >= l->linked) {
-        ka_find(
-            v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, &l->reversed,
-            "of %llu device activities that have a launch so many start before it: the device's "
-            "clock is behind by %s or more",
-            (unsigned long long)l->linked, kb_duration(l->earliest_ns).s);
+        ka_find(v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, &l->reversed,
+                "device activities, of %llu with a launch, start before it: the device's "
+                "clock lags by %s or more",
+                (unsigned long long)l->linked, kb_duration(l->earliest_ns).s);
         return;
     }
     ka_find(v, KA_RULE_LAUNCH_ORDER, KINETO_SEVERITY_ERROR, &l->reversed,
@@ -350,8 +349,7 @@ static void check_calls_without_work(links *l)
     find_truncated(l, &tail, all);
     bool much = inside.count >= 10 && inside.count * 100 >= all;
     ka_find(v, KA_RULE_CORRELATION_NO_WORK, much ? KINETO_SEVERITY_WARNING : KINETO_SEVERITY_NOTE,
-            &inside, "of %llu calls that launch device work so many have none",
-            (unsigned long long)all);
+            &inside, "calls, of %llu that launch device work, have none", (unsigned long long)all);
     ka_find(v, KA_RULE_CORRELATION_NO_WORK, KINETO_SEVERITY_NOTE, &captured,
             "launches were captured into a graph, so they have no work of their own");
     kb_vec_free(&tail.rows);

@@ -5,7 +5,7 @@
 
 typedef struct pass {
     ka_verify *v;
-    ka_tally early, late, zero, absurd, outside, beside, unsorted, unnamed, open, args_lost;
+    ka_tally early, late, zero, absurd, outside, partly_outside, unsorted, unnamed, open, args_lost;
     uint64_t slices, timed;
     int64_t worst_ns, furthest_ns;
     bool has_window; /* that the rows do not fill by themselves */
@@ -111,7 +111,7 @@ static void check_time(pass *p, kineto_row row, int64_t start, int64_t end)
         ka_tally_add(p->v, &p->late, row);
 }
 
-/* Against the window; a rounded microsecond is nothing. */
+/* Compare with the window; a rounded microsecond does not count. */
 static void check_window(pass *p, kineto_row row, int64_t start, int64_t end)
 {
     ka_verify *v = p->v;
@@ -121,7 +121,7 @@ static void check_window(pass *p, kineto_row row, int64_t start, int64_t end)
     if (furthest <= KA_ROUNDING_NS)
         return;
     bool touches = start <= v->window_end_ns && end >= v->window_start_ns;
-    ka_tally_add(v, touches ? &p->beside : &p->outside, row);
+    ka_tally_add(v, touches ? &p->partly_outside : &p->outside, row);
     p->furthest_ns = KB_MAX(p->furthest_ns, furthest);
 }
 
@@ -198,7 +198,7 @@ static void check_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-/* A trace in which all times are early counts from something else: that is no defect. */
+/* A trace in which all times are early has another epoch, which is not a defect. */
 static void report_times(pass *p)
 {
     ka_verify *v = p->v;
@@ -227,15 +227,15 @@ static void report_durations(pass *p)
             kb_duration(kb_length_ns(v->window_start_ns, v->window_end_ns)).s);
     ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_WARNING, &p->outside,
             "activities wholly outside the window, by up to %s", kb_duration(p->furthest_ns).s);
-    ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_NOTE, &p->beside,
-            "activities stick out of the window, by up to %s", kb_duration(p->furthest_ns).s);
+    ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_NOTE, &p->partly_outside,
+            "activities lie partly outside the window, by up to %s", kb_duration(p->furthest_ns).s);
 }
 
 static void report_other_rules(pass *p)
 {
     ka_verify *v = p->v;
     ka_find(v, KA_RULE_ORDER_UNSORTED, KINETO_SEVERITY_NOTE, &p->unsorted,
-            "activities start before the one in front of them on their track");
+            "activities are out of start order on their track");
     ka_find(v, KA_RULE_NAMES_EMPTY, KINETO_SEVERITY_WARNING, &p->unnamed,
             "activities have no name");
     ka_find(v, KA_RULE_ROWS_OPEN, KINETO_SEVERITY_NOTE, &p->open,
@@ -244,15 +244,15 @@ static void report_other_rules(pass *p)
     ka_find(v, KA_RULE_ARGS_LOST, KINETO_SEVERITY_WARNING, &p->args_lost,
             "activities lost arguments");
     ka_find(v, KA_RULE_CORRELATION_ABSENT, KINETO_SEVERITY_NOTE, &p->without_id,
-            "device activities without a correlation id, beside %llu that have one",
+            "device activities have no correlation id; %llu others have one",
             (unsigned long long)p->work_with_id);
 }
 
 static void free_row_tallies(pass *p)
 {
-    ka_tally *const all[] = {&p->early,   &p->late,      &p->zero,      &p->absurd,
-                             &p->outside, &p->beside,    &p->unsorted,  &p->unnamed,
-                             &p->open,    &p->args_lost, &p->without_id};
+    ka_tally *const all[] = {&p->early,   &p->late,           &p->zero,      &p->absurd,
+                             &p->outside, &p->partly_outside, &p->unsorted,  &p->unnamed,
+                             &p->open,    &p->args_lost,      &p->without_id};
     for (size_t i = 0; i < KB_COUNT(all); i++)
         kb_vec_free(&all[i]->rows);
 }

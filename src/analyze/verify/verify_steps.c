@@ -81,7 +81,7 @@ static bool has_known_steps(ka_verify *v)
 static void check_steps(pass *p)
 {
     ka_verify *v = p->v;
-    ka_tally behind_gap = {0}, repeated = {0};
+    ka_tally after_gap = {0}, repeated = {0};
     uint64_t missing = 0;
     if (p->steps.count)
         qsort(p->steps.data, p->steps.count, sizeof(step), compare_steps);
@@ -92,12 +92,12 @@ static void check_steps(pass *p)
         if (a->number == b->number) {
             ka_tally_add(v, &repeated, b->row);
         } else if (b->number - a->number > 1) {
-            ka_tally_add(v, &behind_gap, b->row);
+            ka_tally_add(v, &after_gap, b->row);
             missing += b->number - a->number - 1;
         }
     }
-    ka_find(v, KA_RULE_STEPS_MISSING, KINETO_SEVERITY_WARNING, &behind_gap,
-            "%llu steps are missing; the step behind each gap is given",
+    ka_find(v, KA_RULE_STEPS_MISSING, KINETO_SEVERITY_WARNING, &after_gap,
+            "%llu steps are missing; the step after each gap is shown",
             (unsigned long long)missing);
     ka_find(v, KA_RULE_STEPS_REPEATED, KINETO_SEVERITY_WARNING, &repeated,
             "steps repeat the number of another one");

@@ -1,4 +1,4 @@
-/* What stands beside the rows: ledger, processes, tracks, header. */
+/* The tables of a trace besides its rows: ledger, processes, tracks, header. */
 #include "analyze/verify/verify.h"
 #include "trace/bytes/json_value.h"
 #include "trace/repair/repair.h"
@@ -10,7 +10,7 @@ static bool is_text(kineto_string s, const char *text)
     return kb_string_equal(s, kb_string(text));
 }
 
-/* The number behind "byte " in a line's words. */
+/* The number after "byte " in a line of the ledger; KINETO_NO_OFFSET: none. */
 static uint64_t offset_in(kineto_string s)
 {
     static const char word[] = "byte ";
@@ -198,13 +198,13 @@ static bool processes_conflict(const process_use *a, const process_use *b)
 }
 
 /* Files may name any number of processes; the first ones of each rank stand for the others. */
-#define MOST_PROCESSES 4096u
+#define MAX_PROCESSES 4096u
 
 static void check_processes(ka_verify *v)
 {
     uint32_t count;
     process_use *uses = collect_process_uses(v, &count);
-    count = uses ? KB_MIN(count, MOST_PROCESSES) : 0;
+    count = uses ? KB_MIN(count, MAX_PROCESSES) : 0;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; uses[i].used && j < i; j++) {
             char text[120];
@@ -264,8 +264,8 @@ void ka_verify_tables(ka_verify *v)
         check_track_names(v);
     check_header(v);
     if (v->waits && !v->kinds[KINETO_KIND_CUDA_SYNC])
-        ka_find_text(v, KA_RULE_SYNC_MISSING, KINETO_SEVERITY_NOTE, v->waits, NULL,
-                     KINETO_NO_OFFSET,
-                     "%llu calls make a stream wait, and there are no synchronisation activities",
-                     (unsigned long long)v->waits);
+        ka_find_text(
+            v, KA_RULE_SYNC_MISSING, KINETO_SEVERITY_NOTE, v->waits, NULL, KINETO_NO_OFFSET,
+            "%llu calls make a stream wait, but no synchronisation activities were recorded",
+            (unsigned long long)v->waits);
 }

@@ -13,7 +13,7 @@ typedef struct pass {
     ka_verify *v;
     KB_VEC(slice) slices; /* of one track, in order */
     KB_VEC(const slice *) stack;
-    bool may_overlap; /* devices that start work before what is in front of it has ended */
+    bool may_overlap; /* the device starts work before the previous work has ended */
     ka_tally crossing, skew, annotations, overlap, legal, duplicate;
     int64_t worst_crossing_ns, worst_overlap_ns, worst_legal_ns;
     double busiest; /* how many activities ran at once, on average, on a queue */
@@ -55,7 +55,7 @@ static void check_duplicates(pass *p)
 
 /* ---- threads: a stack of what runs -------------------------------------------------------------- */
 
-/* Annotations may cross calls: some are asynchronous, and beside Python frames they begin and end
+/* Annotations may cross calls: some are asynchronous, and next to Python frames they begin and end
  * inside those of their own __enter__ and __exit__, and in what these call. */
 static bool is_annotation(const slice *s) { return s->kind == KINETO_KIND_USER_ANNOTATION; }
 
@@ -210,7 +210,7 @@ static void report_track_rules(pass *p)
         "does so by design",
         kb_duration(p->worst_legal_ns).s);
     ka_find(v, KA_RULE_ROWS_DUPLICATE, KINETO_SEVERITY_WARNING, &p->duplicate,
-            "activities repeat the one in front of them");
+            "activities repeat the previous one");
 }
 
 void ka_verify_tracks(ka_verify *v)
