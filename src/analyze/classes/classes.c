@@ -1,4 +1,7 @@
-/* Names to classes. */
+/* Classifies kernels by name. Rules are patterns with a 4-byte gram each; a name is walked once,
+ * its grams are looked up in a hash table, and only patterns whose gram occurs are compared in
+ * full. The first rule that sets an attribute wins, so rules of the user come before the built-
+ * in ones. */
 #include "analyze/classes/classes_rules.h"
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -14,6 +17,7 @@ static const char *const library_words[] = {KA_LIBRARY_MAP(KA_X)};
 static const uint8_t type_of_family[] = {KA_FAMILY_MAP(KA_X)};
 #undef KA_X
 
+/* "unknown" past the end. */
 static const char *word_of_number(const char *const *words, size_t count, uint32_t i)
 {
     return i < count ? words[i] : "unknown";
@@ -39,6 +43,7 @@ const char *ka_library_name(uint32_t i)
 
 /* ---- does a pattern match? ------------------------------------------------------------------- */
 
+/* Compares `size` bytes; with any_case the piece is in lower case already. */
 static bool is_same_text(const char *name, const char *piece, size_t size, bool any_case)
 {
     if (!any_case)
@@ -180,11 +185,13 @@ static ka_class class_of_family(uint8_t family)
     return (ka_class){.type = type_of_family[family], .family = family};
 }
 
+/* 0 if no rule has set it. */
 static uint8_t attribute_value(const ka_name_rule *answer, ka_attribute a)
 {
     return answer->value[a] == KA_UNSET ? 0 : answer->value[a];
 }
 
+/* Unknown kernels compute; other unknown work has no class. */
 static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string name)
 {
     ka_name_rule answer = apply_patterns(rules, name);

@@ -1,4 +1,6 @@
-/* Rules from lines of text: kernel_rules.def and the user's file. */
+/* Reads rules for names of kernels, from a file of the user and the built-in list, and builds
+ * the index by grams. docs/kernel-rules.md defines the syntax. The built-in rules alone are
+ * parsed once per process and shared. */
 #include "analyze/classes/classes_rules.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@ typedef struct place {
     unsigned line;
 } place;
 
+/* "FILE:LINE: what 'text'; advice". */
 static kineto_status fail_at_line(const place *at, kineto_error *err, const char *what,
                                   kineto_string text, const char *advice)
 {
@@ -53,6 +56,7 @@ typedef struct attribute {
 static const attribute attributes[] = {KA_ATTRIBUTE_MAP(KA_X)};
 #undef KA_X
 
+/* The number of a word; a->count: unknown word. */
 static uint32_t attribute_number(const attribute *a, kineto_string text)
 {
     uint32_t v = 0;
@@ -108,6 +112,7 @@ static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, con
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
+/* Ends the piece that begins at *begin, unless it is empty. False: out of memory. */
 static bool end_piece(ka_rules *r, ka_name_pattern *p, uint32_t *begin)
 {
     uint32_t end = (uint32_t)r->text.count;
@@ -144,6 +149,7 @@ static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
     return end_piece(r, p, &begin);
 }
 
+/* Does it end with a '$' that is not escaped? */
 static bool ends_with_anchor(kineto_string s)
 {
     size_t slashes = 0;
@@ -204,6 +210,7 @@ static kineto_status parse_rule_line(ka_rules *r, kineto_string line, const plac
     return s;
 }
 
+/* Lines of a file; errors name the line. */
 static kineto_status parse_rule_text(ka_rules *r, const char *path, kineto_string text,
                                      kineto_error *err)
 {
@@ -217,6 +224,7 @@ static kineto_status parse_rule_text(ka_rules *r, const char *path, kineto_strin
     return s;
 }
 
+/* Built-in rules are checked like those of a file. */
 static kineto_status read_built_in(ka_rules *r, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
@@ -225,6 +233,7 @@ static kineto_status read_built_in(ka_rules *r, kineto_error *err)
     return s;
 }
 
+/* KINETO_E_LIMIT: longer than 1 MiB. */
 static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
@@ -250,6 +259,7 @@ static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error
 
 /* ---- the index by grams ---------------------------------------------------------------------- */
 
+/* The gram of the first KA_GRAM bytes. */
 static uint32_t gram_at(const char *text)
 {
     uint32_t gram = 0;
@@ -276,6 +286,7 @@ static const char usual[] = "void at::native::(anonymous "
                             "at::native::BinaryFunctor<float, "
                             "at::native::binary_internal::MulFunctor<float> >, c10::complex";
 
+/* Counts saturate. */
 static void count_gram(uint16_t *counts, const char *text, unsigned weight)
 {
     uint16_t *n = &counts[ka_gram_hash(gram_at(text))];
@@ -310,6 +321,8 @@ static bool choose_gram(const ka_rules *r, ka_name_pattern *p, const uint16_t *c
     return least != UINT32_MAX;
 }
 
+/* Chains patterns by the hash of their rarest gram; those without a gram are tried for every
+ * name. */
 static kineto_status index_patterns(ka_rules *r, kineto_error *err)
 {
     uint16_t *counts = calloc((size_t)1 << KA_GRAM_BITS, sizeof *counts);
@@ -346,6 +359,7 @@ static void free_rules(ka_rules *r)
 static kb_lock built_in_lock;
 static ka_rules *shared_rules; /* atomic */
 
+/* Rules of the user first, as the first rule wins. */
 static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *err)
 {
     ka_rules *r = calloc(1, sizeof *r);
@@ -370,6 +384,7 @@ static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *
     return s;
 }
 
+/* Double-checked: after the first call without a file no lock is taken. */
 kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *err)
 {
     if (path)
@@ -388,6 +403,7 @@ kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *er
     return status;
 }
 
+/* The shared rules stay. */
 void ka_rules_free(ka_rules *r)
 {
     if (r && r != kb_load_acquire(&shared_rules))

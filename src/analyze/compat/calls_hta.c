@@ -30,6 +30,7 @@ typedef struct nesting {
 
 enum { NAME_UNKNOWN, NAME_OTHER, NAME_AUTOGRAD, NAME_BACKWARD, NAME_STEP };
 
+/* The class of a name, computed once per name. */
 static uint8_t classify_range_name(const nesting *n, uint32_t name)
 {
     if (n->names[name] == NAME_UNKNOWN) {
@@ -42,6 +43,7 @@ static uint8_t classify_range_name(const nesting *n, uint32_t name)
     return n->names[name];
 }
 
+/* Ranges of devices are among the slices with these definitions; they do not nest. */
 static bool is_host_range(uint32_t kind)
 {
     return kind != KINETO_KIND_GPU_USER_ANNOTATION && kind != KINETO_KIND_CUDA_PROFILER_RANGE &&
@@ -61,6 +63,7 @@ static bool computes_backward(const nesting *n, const ka_thread *thread)
     return any;
 }
 
+/* The order in which HTA reads ranges: that of the file. */
 static int compare_slice_rows(const void *left, const void *right, void *context)
 {
     const ka_slice *slices = context;
@@ -81,12 +84,15 @@ static void collect_thread_ranges(nesting *n, const ka_thread *thread)
                 (void *)(uintptr_t)s->slices);
 }
 
+/* Lengths may be below zero: rounding moves starts up and ends down. */
 static int64_t saturating_difference(int64_t a, int64_t b)
 {
     int64_t ns;
     return __builtin_sub_overflow(a, b, &ns) ? (a > b ? INT64_MAX : INT64_MIN) : ns;
 }
 
+/* The start or end of the range at that index of `ranges`. With no_lengths_below_zero a range
+ * that would end before its start ends there. */
 static moment moment_of(const nesting *n, uint32_t range, bool is_start)
 {
     const ka_slice *slice = &n->s->slices[n->ranges.data[range]];
@@ -185,11 +191,14 @@ static void set_behind(ka_calls *c, uint32_t *place)
     }
     for (uint32_t at = c->count; at-- > 0;) {
         uint32_t parent = c->parent[c->order[at]];
+        KB_ASSERT(parent == KA_NONE || place[parent] < at);
         if (parent != KA_NONE)
             c->end[place[parent]] = KB_MAX(c->end[place[parent]], c->end[at]);
     }
 }
 
+/* Collects the ranges of this class, from that place of the order on, that work of a backward
+ * thread may belong to. */
 static void note_hosts(nesting *n, uint32_t first, uint8_t wanted)
 {
     for (uint32_t at = first; at < n->c->count; at++) {
@@ -199,6 +208,7 @@ static void note_hosts(nesting *n, uint32_t first, uint8_t wanted)
     }
 }
 
+/* Collects the outermost ranges of a backward thread, which get a parent in hang_backward. */
 static void note_outermost(nesting *n, uint32_t first)
 {
     for (uint32_t at = first; at < n->c->count; at++)
@@ -223,6 +233,7 @@ static void nest_threads(nesting *n, bool backward)
     }
 }
 
+/* Without "## backward ##" ranges the steps are those that backward work belongs to. */
 static void take_steps(nesting *n)
 {
     for (uint32_t i = 0; i < n->s->step_count; i++)
@@ -230,6 +241,7 @@ static void take_steps(nesting *n)
             n->no_memory |= !kb_vec_push(&n->hosts, n->s->steps[i].slice);
 }
 
+/* The last host range that began before the slice, if it also ends after it; KA_NONE. */
 static uint32_t find_backward_host(const nesting *n, const ka_slice *slice)
 {
     size_t low = 0, high = n->hosts.count;
@@ -244,6 +256,8 @@ static uint32_t find_backward_host(const nesting *n, const ka_slice *slice)
     return is ? n->hosts.data[low - 1] : KA_NONE;
 }
 
+/* Gives the outermost ranges of backward threads their parents, then all depths anew. Hosts come
+ * before what belongs to them in `order`. */
 static void hang_backward(nesting *n)
 {
     if (!n->hosts.count)
@@ -261,6 +275,7 @@ static void hang_backward(nesting *n)
     }
 }
 
+/* One attempt: the threads that do not compute backward, then those that do. */
 static void nest_all(nesting *n)
 {
     n->c->count = 0;
@@ -280,6 +295,8 @@ static void free_nesting(nesting *n)
     kb_vec_free(&n->sorted);
 }
 
+/* If HTA's comparison would fail on lengths below zero, all is nested again without them, as HTA
+ * does. */
 bool ka_hta_nest_calls(const ka_dataset *s, ka_calls *c)
 {
     nesting n = {.s = s, .c = c};
@@ -301,6 +318,7 @@ bool ka_hta_nest_calls(const ka_dataset *s, ka_calls *c)
 
 /* ---- sequences -------------------------------------------------------------------------------- */
 
+/* The depth of the least deep matching slice; UINT32_MAX: none matches. */
 static uint32_t find_least_depth(const ka_dataset *s, const ka_calls *c, ka_slice_filter *matches,
                                  void *context)
 {

@@ -1,5 +1,6 @@
 /* The critical path as HTA has it: its nodes, its edges in the order in which it makes them (of
- * equal ways the first one wins), and its weights. */
+ * equally long paths the one made first wins), and its weights. Works on the dataset of
+ * dataset_hta.c, in which rows of kind cuda_sync are among the work or the slices. */
 #include "analyze/compat/compat.h"
 #include "analyze/compat/order.h"
 
@@ -68,6 +69,7 @@ enum {
 
 /* ---- names ------------------------------------------------------------------------------------------------ */
 
+/* All that this file needs to know of a name, as NAME_ bits. */
 static uint8_t bits_of(kineto_string name)
 {
     static const char *const blocking[] = {"cudaDeviceSynchronize",
@@ -85,6 +87,7 @@ static uint8_t bits_of(kineto_string name)
                      (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
 }
 
+/* Has the name of the slice this bit? Computed once per name. */
 static bool name_is(hta *h, uint32_t slice, uint8_t bit)
 {
     uint32_t name = h->s->slices[slice].name;
@@ -95,6 +98,7 @@ static bool name_is(hta *h, uint32_t slice, uint8_t bit)
 
 /* ---- nodes ------------------------------------------------------------------------------------------------ */
 
+/* HTA keeps what begins in the window and takes time. */
 static bool in_window(const ka_path *p, const ka_slice *s)
 {
     return s->start_ns >= p->start_ns && s->start_ns <= p->end_ns && ka_slice_ns(s) > 0;
@@ -113,6 +117,7 @@ static void find_last_work(hta *h)
     }
 }
 
+/* Slices that become nodes: by category, as HTA selects them. */
 static bool is_path_operator(const hta *h, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_RUNTIME &&
@@ -125,11 +130,13 @@ static bool is_path_operator(const hta *h, const ka_slice *slice)
     return kb_string_is_one_of(category, known, KB_COUNT(known));
 }
 
+/* The row of the work or slice of a node. */
 static kineto_row row_of_node(const hta *h, const ka_node *n)
 {
     return n->of == KA_OF_WORK ? h->s->work[n->index].row : h->s->slices[n->index].row;
 }
 
+/* By time, then row, starts before ends. */
 static int compare_path_nodes(const void *left, const void *right, void *context)
 {
     const ka_node *a = left, *b = right;
@@ -141,12 +148,15 @@ static int compare_path_nodes(const void *left, const void *right, void *context
     return a->is_end - b->is_end;
 }
 
+/* Appends start and end of a slice or work. */
 static void put_nodes(hta *h, int64_t start_ns, int64_t end_ns, uint32_t index, uint8_t of)
 {
     h->no_memory |= !kb_vec_push(&h->p->nodes, (ka_node){start_ns, index, of, false, true}) ||
                     !kb_vec_push(&h->p->nodes, (ka_node){end_ns, index, of, true, true});
 }
 
+/* Nodes of operators and of the last work of each call, sorted by time; then the indexes from
+ * slices and work to nodes. */
 static void make_nodes(hta *h)
 {
     ka_path *p = h->p;
@@ -177,6 +187,7 @@ static void make_nodes(hta *h)
 
 /* ---- edges ------------------------------------------------------------------------------------------------ */
 
+/* The class of an edge by its type and, of operators, by what it belongs to. */
 static uint8_t class_of(const hta *h, const ka_edge *e)
 {
     if (e->type == HTA_EDGE_GAP)
@@ -216,6 +227,8 @@ static void put_edge(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero
     if (src == KA_NONE || dst == KA_NONE || src == dst)
         return;
     const ka_node *nodes = h->p->nodes.data;
+    KB_ASSERT(src < h->p->nodes.count && dst < h->p->nodes.count);
+    KB_ASSERT(type >= HTA_EDGE_OPERATOR && type < HTA_EDGE_END);
     ka_edge e = {.src = src, .dst = dst, .type = type, .owner = KA_NONE};
     if (type != HTA_EDGE_DEPENDENCY && type != HTA_EDGE_SYNC && !zero)
         e.ns = kb_length_ns(nodes[src].ns, nodes[dst].ns);
@@ -235,12 +248,14 @@ static void put_edge(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero
 
 /* ---- calls that share a lock -------------------------------------------------------------------------------- */
 
+/* Is the node of a call that holds the runtime's lock? */
 static bool takes_lock(hta *h, uint32_t node)
 {
     const ka_node *n = &h->p->nodes.data[node];
     return n->of == KA_OF_SLICE && name_is(h, n->index, NAME_LOCKS);
 }
 
+/* Calls of any thread that hold the runtime's lock wait for each other. */
 static void link_locks(hta *h)
 {
     KB_VEC(uint32_t) started = {0};
@@ -263,6 +278,7 @@ static void link_locks(hta *h)
     kb_vec_free(&started);
 }
 
+/* link_locks has an edge between such nodes already. */
 static bool share_lock(hta *h, uint32_t first, uint32_t second)
 {
     return takes_lock(h, first) && takes_lock(h, second) &&
@@ -289,6 +305,7 @@ typedef struct threads {
     uint32_t last, last_parent, depth;
 } threads;
 
+/* By process, thread, then index of threads. */
 static int compare_thread_groups(const void *left, const void *right)
 {
     const group *a = left, *b = right;
@@ -333,6 +350,8 @@ static int64_t only_thread(hta *h, uint8_t bit)
     return tid;
 }
 
+/* Groups threads as HTA nests them: forward and backward threads count as one if each is the
+ * only one of its kind. */
 static void find_groups(hta *h, threads *t)
 {
     int64_t forward = only_thread(h, NAME_FORWARD), backward = only_thread(h, NAME_AUTOGRAD);
@@ -348,6 +367,7 @@ static void find_groups(hta *h, threads *t)
         qsort(t->groups.data, t->groups.count, sizeof *t->groups.data, compare_thread_groups);
 }
 
+/* A slice begins: an edge from the last node of the group, and it becomes the innermost. */
 static void enter_slice(hta *h, threads *t, uint32_t slice)
 {
     uint32_t node = h->p->start_of[slice];
@@ -363,6 +383,8 @@ static void enter_slice(hta *h, threads *t, uint32_t slice)
     t->depth++;
 }
 
+/* The innermost slice ends: an edge from the last node; blocking calls take no time of their
+ * own. */
 static void leave_slice(hta *h, threads *t)
 {
     if (!t->stack.count)
@@ -378,6 +400,7 @@ static void leave_slice(hta *h, threads *t)
     t->depth--;
 }
 
+/* Starts and ends of the slices of a thread that are in the window. */
 static void collect_moments(hta *h, threads *t, const ka_thread *thread)
 {
     for (uint32_t i = thread->first; i < thread->first + thread->count && !h->no_memory; i++) {
@@ -389,6 +412,7 @@ static void collect_moments(hta *h, threads *t, const ka_thread *thread)
     }
 }
 
+/* Walks the moments of a group in HTA's order. */
 static void link_group(hta *h, threads *t)
 {
     t->stack.count = 0;
@@ -407,6 +431,7 @@ static void link_group(hta *h, threads *t)
     t->moments.count = 0;
 }
 
+/* Threads of one process and id are a group, walked together. */
 static void link_threads(hta *h)
 {
     threads t = {.last = KA_NONE};
@@ -424,6 +449,7 @@ static void link_threads(hta *h)
 
 /* ---- work in queues --------------------------------------------------------------------------------------- */
 
+/* Launches make queues longer, their work makes them shorter. */
 static void collect_changes(hta *h, ka_hta_queue_changes *list)
 {
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
@@ -462,12 +488,14 @@ typedef struct device_row {
 } device_row;
 typedef KB_VEC(device_row) device_rows;
 
+/* In the order of the file; numpy's sort by time follows. */
 static int compare_device_rows(const void *left, const void *right)
 {
     const device_row *a = left, *b = right;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Work with nodes, and sync rows of either kind, which sort by their ends. */
 static void collect_rows(hta *h, device_rows *rows)
 {
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
@@ -500,6 +528,7 @@ static size_t first_of_call(const hta *h, uint32_t call)
     return low;
 }
 
+/* The call ends when the work, or the last work of its stream (of all streams), has ended. */
 static void link_waiting(hta *h, const ka_sync_call *c)
 {
     uint32_t end = h->p->end_of[c->call];
@@ -539,6 +568,8 @@ static uint32_t waited_for(const hta *h, uint32_t work)
     return h->work_end[h->syncs.waits.data[low - 1].source];
 }
 
+/* Edges of one work: itself, the work it waited for, and either its launch, if the queue was
+ * empty, or the work before it in the stream. */
 static void link_device_work(hta *h, uint32_t work)
 {
     const ka_work *w = &h->s->work[work];
@@ -560,6 +591,7 @@ static void link_device_work(hta *h, uint32_t work)
     h->last_of[w->stream] = end;
 }
 
+/* Walks work and sync rows in HTA's order by time. */
 static void link_devices(hta *h)
 {
     device_rows rows = {0};
@@ -583,6 +615,7 @@ static void link_devices(hta *h)
     kb_vec_free(&rows);
 }
 
+/* Maps rows of waiting calls to their slices. */
 static void find_calls(hta *h)
 {
     for (size_t i = 0; i < h->syncs.calls.count && !h->no_memory; i++) {
@@ -622,6 +655,8 @@ static void number_nodes(hta *h)
     free(nodes);
 }
 
+/* Allocates all arrays and finds the recorded waits. False: out of memory; to be freed in any
+ * case. */
 static bool hta_graph_create(hta *h)
 {
     size_t slices = (size_t)h->s->slice_count + 1, work = (size_t)h->s->work_count + 1,

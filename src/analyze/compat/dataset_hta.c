@@ -43,6 +43,7 @@ typedef struct filling {
 
 /* ---- ranges that HTA reads -------------------------------------------------------------------------------- */
 
+/* A whole number among the arguments; NO_ID: there is none. */
 static int64_t number_arg(const filling *f, kineto_row row, const char *key)
 {
     kineto_arg arg;
@@ -50,6 +51,7 @@ static int64_t number_arg(const filling *f, kineto_row row, const char *key)
     return kineto_args_find(f->t, row, key, &arg) && kt_arg_whole(&arg, &number) ? number : NO_ID;
 }
 
+/* The correlation id of a row: the column's, or for work the argument's. */
 static int64_t correlation_of(const filling *f, const kt_block *b, uint32_t i, kineto_row row,
                               int64_t stream)
 {
@@ -59,12 +61,14 @@ static int64_t correlation_of(const filling *f, const kt_block *b, uint32_t i, k
     return stream >= 0 ? number_arg(f, row, "correlation") : NO_ID;
 }
 
+/* Names of waits that HTA counts as device rows. */
 static bool is_sync(kineto_string name)
 {
     return kb_string_equal(name, kb_string("Event Sync")) ||
            kb_string_equal(name, kb_string("Context Sync"));
 }
 
+/* Fills the range of a row; stream NOT_SEEN: HTA drops the row. */
 static void read_range(filling *f, const kt_block *b, uint32_t i, kineto_row row)
 {
     range *r = &f->ranges[row];
@@ -88,6 +92,7 @@ static void read_range(filling *f, const kt_block *b, uint32_t i, kineto_row row
  * microsecond off at most. */
 static double float_us(int64_t ns) { return (double)(ns / 1000) + (double)(ns % 1000) / 1000; }
 
+/* Nanoseconds of a rounded number of microseconds since the base time; saturates. */
 static int64_t whole_us(double us, int64_t base_ns)
 {
     bool fits = us > -9e15 && us < 9e15;
@@ -108,7 +113,8 @@ static void round_all(filling *f, uint32_t rows)
     f->least_ns = whole_us(ceil(float_us(kb_length_ns(base, f->least_ns))), base);
 }
 
-static void look_at_all(filling *f)
+/* Reads all rows; then rounds if any time has a fraction of a microsecond. */
+static void read_ranges(filling *f)
 {
     kineto_row row = 0;
     f->least_ns = INT64_MAX;
@@ -125,6 +131,7 @@ static void look_at_all(filling *f)
 
 /* ---- correlation -------------------------------------------------------------------------------------- */
 
+/* By id, then row. */
 static int compare_keyed(const void *left, const void *right)
 {
     const keyed *a = left, *b = right;
@@ -133,6 +140,8 @@ static int compare_keyed(const void *left, const void *right)
     return a->range < b->range ? -1 : a->range > b->range;
 }
 
+/* Ranges with a correlation id of one side, sorted by id and row. With `kept` only those still
+ * selected. False: out of memory. */
 static bool collect_correlated(const filling *f, uint32_t rows, bool device, bool kept,
                                keyed_list *out)
 {
@@ -161,6 +170,7 @@ static uint32_t find_last(const keyed_list *list, int64_t id)
     return low && list->data[low - 1].id == id ? list->data[low - 1].range : KA_NONE;
 }
 
+/* Ties each range to the last one of the other side with its id. */
 static void join_correlations(filling *f, uint32_t rows)
 {
     keyed_list host = {0}, device = {0};
@@ -179,6 +189,7 @@ static void join_correlations(filling *f, uint32_t rows)
 
 /* ---- steps ---------------------------------------------------------------------------------------------- */
 
+/* The step that a row is; NULL: none. */
 static const kt_step_row *step_of(const filling *f, kineto_row row)
 {
     uint32_t name = kt_block_at(f->t, row / KT_BLOCK_ROWS)->name[row % KT_BLOCK_ROWS];
@@ -239,6 +250,7 @@ static void give_steps(filling *f, uint32_t rows)
 
 /* ---- the chosen ones ---------------------------------------------------------------------------------- */
 
+/* Does the selection of steps keep a range of the host? */
 static bool is_selected(const filling *f, const range *r)
 {
     const ka_step *steps = f->m->steps.data;
@@ -252,6 +264,7 @@ static bool is_selected(const filling *f, const range *r)
            steps[r->step].number <= f->options->last_step;
 }
 
+/* KINETO_E_NOT_FOUND if a range of steps was selected that the trace does not have. */
 static kineto_status check_range(const filling *f, kineto_error *err)
 {
     for (size_t i = 0; i < f->m->steps.count; i++)
@@ -264,6 +277,8 @@ static kineto_status check_range(const filling *f, kineto_error *err)
                    kt_steps_text(f->options->first_step, f->options->last_step).s);
 }
 
+/* Drops host ranges outside of the selected steps, then device ranges whose launch was dropped,
+ * then streams that were not selected. */
 static void select_ranges(filling *f, uint32_t rows)
 {
     keyed_list host = {0};
@@ -289,6 +304,7 @@ static void select_ranges(filling *f, uint32_t rows)
 
 /* ---- the host's ---------------------------------------------------------------------------------------- */
 
+/* Appends a slice of the thread. */
 static void put_slice(filling *f, uint32_t thread, kineto_row row, uint32_t parent)
 {
     const range *r = &f->ranges[row];
@@ -321,6 +337,7 @@ static uint32_t slice_of(const filling *f, uint32_t row)
     return r->kept && r->stream == NO_ID ? f->index[row] : KA_NONE;
 }
 
+/* Appends the slices of a track; any track with host ranges is a thread. */
 static void add_thread(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
 {
     ka_thread thread = {.track = track,
@@ -334,6 +351,7 @@ static void add_thread(filling *f, uint32_t track, const kineto_track *info, con
         f->no_memory |= !kb_vec_push(&f->m->threads, thread);
 }
 
+/* Appends all slices; afterwards steps refer to slices instead of rows. */
 static void add_slices(filling *f)
 {
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t) && !f->no_memory; i++) {
@@ -350,6 +368,7 @@ static void add_slices(filling *f)
 
 /* ---- work ------------------------------------------------------------------------------------------------ */
 
+/* Appends work of a stream. */
 static void append_work_row(filling *f, kineto_row row, uint32_t stream)
 {
     const range *r = &f->ranges[row];
@@ -362,6 +381,7 @@ static void append_work_row(filling *f, kineto_row row, uint32_t stream)
     f->no_memory |= !ka_dataset_put_work(f->m, f->t, w);
 }
 
+/* By start, the longer first, then row. */
 static int compare_work(const void *left, const void *right)
 {
     const ka_work *a = left, *b = right;
@@ -393,6 +413,7 @@ static void append_stream_rows(filling *f, const keyed *rows, size_t count)
         qsort(f->m->work.data + stream.first, count, sizeof *f->m->work.data, compare_work);
 }
 
+/* Groups work by stream number, in the order of numbers. */
 static void append_all_work(filling *f, uint32_t rows)
 {
     keyed_list list = {0};
@@ -411,9 +432,10 @@ static void append_all_work(filling *f, uint32_t rows)
 
 /* ---- all of it ------------------------------------------------------------------------------------------- */
 
+/* The steps of HTA's own parser, in its order. */
 static kineto_status fill_ranges(filling *f, uint32_t rows, kineto_error *err)
 {
-    look_at_all(f);
+    read_ranges(f);
     join_correlations(f, rows);
     find_step_ranges(f, rows);
     kineto_status status = check_range(f, err);

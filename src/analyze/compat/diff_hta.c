@@ -1,5 +1,6 @@
-/* The comparison that HolisticTraceAnalysis makes (TraceDiff): names of the first step of both
- * traces, how often and how long, in whole microseconds. */
+/* The comparison that HolisticTraceAnalysis makes (TraceDiff): names in the first step of both
+ * traces, how often and how long each occurs, in whole microseconds. No statistics; the exact
+ * comparison is in analyze/diff. */
 #include "analyze/compat/compat.h"
 
 #include "analyze/diff/diff.h"
@@ -18,6 +19,7 @@ typedef struct comparing {
 
 /* ---- short names ---------------------------------------------------------------------------- */
 
+/* Names of copies are not shortened. */
 static bool is_copy(kineto_string name)
 {
     return kb_string_begins(name, "Memcpy") || kb_string_begins(name, "Memset") ||
@@ -52,6 +54,8 @@ static void shorten_name(kineto_string name, ka_text *out)
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
+/* Adds one occurrence of a name to a side; short names merge names that differ in template
+ * arguments. */
 static void add_duration(comparing *c, uint32_t side, kineto_string name, int64_t ns)
 {
     ka_text text;
@@ -72,6 +76,7 @@ static void add_duration(comparing *c, uint32_t side, kineto_string name, int64_
     s->ns[side] = ka_add_ns(s->ns[side], ns);
 }
 
+/* The smallest step number; false: the trace has no steps. */
 static bool first_number(const ka_dataset *s, uint64_t *number)
 {
     for (uint32_t i = 0; i < s->step_count; i++)
@@ -79,6 +84,7 @@ static bool first_number(const ka_dataset *s, uint64_t *number)
     return s->step_count > 0;
 }
 
+/* Adds host ranges, device work or both of one step to a side. */
 static void add_side(comparing *c, uint32_t side, const ka_dataset *s, uint64_t number)
 {
     for (uint32_t i = 0; i < s->slice_count && c->options->devices != KINETO_DIFF_DEVICE; i++) {
@@ -93,6 +99,8 @@ static void add_side(comparing *c, uint32_t side, const ka_dataset *s, uint64_t 
     }
 }
 
+/* Measures a trace with these definitions and adds its first step. KINETO_E_NOT_FOUND: it has no
+ * steps. */
 static kineto_status add_trace(comparing *c, uint32_t side, const kineto_trace *trace,
                                kineto_error *err)
 {
@@ -118,6 +126,7 @@ static kineto_status add_trace(comparing *c, uint32_t side, const kineto_trace *
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
+/* A row of the table diff_hta. */
 static void put_sums_row(ka_table *t, const sums *s)
 {
     int64_t more = s->count[1] - s->count[0];

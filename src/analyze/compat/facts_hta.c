@@ -10,6 +10,7 @@ typedef struct slice_list {
     KB_VEC(uint32_t) list;
 } slice_list;
 
+/* Calls that HTA's op_launch takes for launches. */
 static bool is_hta_launch(kineto_string name)
 {
     if (kb_string_begins(name, "cuLaunchKernel") || kb_string_begins(name, "runFunction"))
@@ -17,6 +18,7 @@ static bool is_hta_launch(kineto_string name)
     return kb_string_begins(name, "cuda") && kb_string_holds(name, "LaunchKernel");
 }
 
+/* By start and row. */
 static void sort_by_start(const ka_dataset *s, slice_list *x)
 {
     if (x->list.count)
@@ -24,6 +26,7 @@ static void sort_by_start(const ka_dataset *s, slice_list *x)
                 (void *)(uintptr_t)s->slices);
 }
 
+/* Collects aten operators and launches of all threads, each by start. */
 static bool collect_aten_and_calls(const ka_dataset *s, slice_list *ops, slice_list *calls)
 {
     bool ok = true;
@@ -82,6 +85,8 @@ bool ka_hta_find_op_launches(const ka_dataset *s, ka_op_launches *out)
 
 /* ---- queues -------------------------------------------------------------------------------------- */
 
+/* A launch and the start of its last work, for each counted call, in the order in which HTA sums
+ * them up. */
 static bool collect_launches(const ka_dataset *s, ka_hta_queue_changes *list)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
@@ -114,6 +119,7 @@ bool ka_hta_collect_queues(const ka_dataset *s, ka_queue_changes *by_stream)
 
 /* ---- bandwidth ----------------------------------------------------------------------------------- */
 
+/* Begins before ends, each in the order of the file. */
 static int compare_copies(const void *left, const void *right)
 {
     const ka_copy_change *a = left, *b = right;
@@ -146,6 +152,7 @@ bool ka_hta_sort_copies(ka_copy_change *changes, size_t count)
 
 /* ---- idle time ----------------------------------------------------------------------------------- */
 
+/* HTA's idle time counts kernels, copies and memsets only, by category. */
 static bool is_hta_kind(const ka_dataset *s, const ka_work *w)
 {
     static const char *const categories[] = {"kernel",     "Kernel", "gpu_memset",     "Memset",
@@ -165,6 +172,7 @@ static const ka_slice *call_hta(const ka_dataset *s, const ka_work *w, const ka_
     return b->correlation_id[w->row % KT_BLOCK_ROWS] ? first : NULL;
 }
 
+/* The slice of row 0; NULL: that row is not a slice. */
 static const ka_slice *first_of_file(const ka_dataset *s)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
@@ -175,6 +183,7 @@ static const ka_slice *first_of_file(const ka_dataset *s)
 
 typedef KB_VEC(const ka_work *) works;
 
+/* By start, then row. */
 static int compare_work_starts(const void *left, const void *right)
 {
     const ka_work *a = *(const ka_work *const *)left, *b = *(const ka_work *const *)right;
@@ -226,6 +235,7 @@ typedef struct claiming {
     size_t count;
 } claiming;
 
+/* The first work from `at` on that no range has claimed; a union-find with path halving. */
 static uint32_t next_free(claiming *c, uint32_t at)
 {
     while (c->next[at] != at) {
@@ -272,6 +282,7 @@ static void claim_range(claiming *c, uint32_t range)
     }
 }
 
+/* The shortest first; of equally long ranges the later row first. */
 static int compare_lengths(const void *left, const void *right, void *context)
 {
     const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
@@ -282,6 +293,7 @@ static int compare_lengths(const void *left, const void *right, void *context)
     return a->row > b->row ? -1 : a->row < b->row;
 }
 
+/* Fills works, ended and next for one track. */
 static void load_track_work(claiming *c, uint32_t track)
 {
     c->count = 0;
@@ -298,6 +310,7 @@ static void load_track_work(claiming *c, uint32_t track)
     c->next[c->count] = (uint32_t)c->count;
 }
 
+/* Lets the ranges of a track claim work, shortest first. */
 static bool claim_track(claiming *c, const ka_thread *thread)
 {
     slice_list list = {0};

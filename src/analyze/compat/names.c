@@ -4,6 +4,7 @@
 
 /* ---- HTA: types of work ----------------------------------------------------------------------- */
 
+/* Does the name begin with one of the texts (NULL-terminated)? */
 static bool starts_with_any(kineto_string name, const char *const *texts)
 {
     for (; *texts; texts++)
@@ -18,6 +19,7 @@ static kineto_string first_line(kineto_string name)
     const char *end = name.size ? memchr(name.data, '\n', name.size) : NULL;
     return end ? (kineto_string){name.data, (size_t)(end - name.data)} : name;
 }
+/* Names that HTA counts neither as computation nor as memory. */
 static bool no_computation(kineto_string name, kineto_string line)
 {
     static const char *const starting[] = {"Stream Wait Event",

@@ -10,6 +10,7 @@ typedef struct sorting {
     uint32_t *order;
 } sorting;
 
+/* Compares two places of the order by their time. */
 static bool is_earlier(const sorting *s, size_t a, size_t b)
 {
     return s->ns[s->order[a]] < s->ns[s->order[b]];
@@ -36,6 +37,7 @@ static void sift_down(const int64_t *ns, uint32_t *order, size_t i, size_t n, ui
     order[i - 1] = index;
 }
 
+/* numpy's heapsort, for partitions that stay too uneven. */
 static void heap_sort(const int64_t *ns, uint32_t *order, size_t n)
 {
     for (size_t i = n / 2; i > 0; i--)
@@ -48,6 +50,7 @@ static void heap_sort(const int64_t *ns, uint32_t *order, size_t n)
     }
 }
 
+/* For ranges of up to 16 places, [low, high]. */
 static void insertion_sort(const sorting *s, size_t low, size_t high)
 {
     for (size_t i = low + 1; i <= high; i++) {
@@ -104,6 +107,7 @@ void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
     sorting s = {ns, order};
     while (waiting) {
         part p = parts[--waiting];
+        KB_ASSERT(p.low <= p.high && p.high < count);
         if (p.depth < 0) {
             heap_sort(ns, order + p.low, p.high - p.low + 1);
             continue;
@@ -112,6 +116,7 @@ void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
             size_t pivot = partition_order(&s, p.low, p.high);
             bool left_first = pivot - p.low < p.high - pivot;
             p.depth--;
+            KB_ASSERT(waiting < MAX_PARTS);
             parts[waiting++] =
                 left_first ? (part){pivot + 1, p.high, p.depth} : (part){p.low, pivot - 1, p.depth};
             if (left_first)
@@ -123,6 +128,7 @@ void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
     }
 }
 
+/* Launches first, then work, each in the order of the file. */
 static int compare_queue_changes(const void *left, const void *right)
 {
     const ka_hta_queue_change *a = left, *b = right;

@@ -36,6 +36,7 @@ typedef struct merge {
     size_t a_wins, b_wins; /* in a row */
 } merge;
 
+/* The caller's comparison, in which `a` and `b` are items, not places. */
 static bool less(const sorting *s, uint32_t a, uint32_t b) { return s->less(s->context, a, b); }
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */
@@ -48,6 +49,7 @@ static size_t least_run(size_t count)
     return count + odd;
 }
 
+/* Reverses a run that was found descending. */
 static void turn_round(uint32_t *items, size_t count)
 {
     for (size_t i = 0, j = count; i + 1 < j; i++) {
@@ -72,6 +74,7 @@ static size_t find_run(const sorting *s, uint32_t *items, size_t count)
     return n;
 }
 
+/* Binary insertion: items from `sorted` on are inserted into the sorted beginning. */
 static void insert_rest(const sorting *s, uint32_t *items, size_t sorted, size_t count)
 {
     for (size_t i = sorted; i < count; i++) {
@@ -97,6 +100,7 @@ static bool goes_before(const sorting *s, uint32_t item, uint32_t other, bool af
     return after_equals ? less(s, item, other) : !less(s, other, item);
 }
 
+/* Binary search in a sorted range. */
 static size_t by_halves(const sorting *s, uint32_t item, const uint32_t *items, size_t low,
                         size_t high, bool after_equals)
 {
@@ -110,6 +114,7 @@ static size_t by_halves(const sorting *s, uint32_t item, const uint32_t *items, 
     return low;
 }
 
+/* Gallops from the beginning, then searches by halves. */
 static size_t place_from_first(const sorting *s, uint32_t item, const uint32_t *items, size_t count,
                                bool after_equals)
 {
@@ -123,6 +128,7 @@ static size_t place_from_first(const sorting *s, uint32_t item, const uint32_t *
     return by_halves(s, item, items, low + 1, KB_MIN(far, count), after_equals);
 }
 
+/* Gallops from the end, then searches by halves. */
 static size_t place_from_last(const sorting *s, uint32_t item, const uint32_t *items, size_t count,
                               bool after_equals)
 {
@@ -158,6 +164,7 @@ static void move_last(uint32_t **to, uint32_t **from, size_t *left, size_t n)
 static bool forward_ends(const merge *m) { return m->b_count == 0 || m->a_count <= 1; }
 static bool backward_ends(const merge *m) { return m->a_count == 0 || m->b_count <= 1; }
 
+/* Counts consecutive wins of one side. */
 static void count_win(merge *m, bool a)
 {
     m->a_wins = a ? m->a_wins + 1 : 0;
@@ -242,6 +249,7 @@ static void alternate_merge(merge *m, bool (*step)(merge *), bool (*leap)(merge 
     }
 }
 
+/* Merges from the beginning: the left run is moved to the room. */
 static void merge_forward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b, size_t b_count)
 {
     memcpy(s->spare, a, a_count * sizeof *a);
@@ -253,6 +261,7 @@ static void merge_forward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b, 
     move_first(&m.to, &m.a, &m.a_count, m.a_count);
 }
 
+/* Merges from the end: the right run is moved to the room. */
 static void merge_backward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b, size_t b_count)
 {
     memcpy(s->spare, b, b_count * sizeof *b);
@@ -310,6 +319,7 @@ static int power_of(const run *left, size_t right_count, size_t count)
     }
 }
 
+/* Pushes a run and merges earlier ones by powersort's rule. */
 static void add_run(sorting *s, size_t first, size_t count)
 {
     if (s->waiting_count) {
@@ -321,6 +331,7 @@ static void add_run(sorting *s, size_t first, size_t count)
     s->waiting[s->waiting_count++] = (run){first, count, 0};
 }
 
+/* Merges all waiting runs. */
 static void merge_all(sorting *s)
 {
     while (s->waiting_count > 1) {

@@ -13,6 +13,7 @@ bool ka_hta_is_straggler_mark(const ka_dataset *s, const ka_work *w)
            s->steps[w->step].number > 0 && s->streams[w->stream].id > 0;
 }
 
+/* Collectives are the same if stream and name are. */
 static int compare_chosen(const ka_straggler_mark *a, const ka_straggler_mark *b)
 {
     int by = compare_numbers(a->stream, b->stream);
@@ -20,6 +21,7 @@ static int compare_chosen(const ka_straggler_mark *a, const ka_straggler_mark *b
     return by;
 }
 
+/* By collective, step, rank and start. */
 static int compare_for_hta(const void *left, const void *right)
 {
     const ka_straggler_mark *a = left, *b = right;
@@ -29,6 +31,7 @@ static int compare_for_hta(const void *left, const void *right)
     return by ? by : compare_numbers(a->start_ns, b->start_ns);
 }
 
+/* The same collective in one step of one rank. */
 static bool same_of_rank(const ka_straggler_mark *a, const ka_straggler_mark *b)
 {
     return !compare_chosen(a, b) && a->step == b->step && a->rank == b->rank;
@@ -52,6 +55,7 @@ static void keep_last(ka_straggler_scores *c)
     c->marks.count = kept;
 }
 
+/* Past the last mark of the collective in that step. */
 static size_t end_of_step(const ka_straggler_scores *c, size_t first)
 {
     const ka_straggler_mark *m = c->marks.data;
@@ -62,6 +66,7 @@ static size_t end_of_step(const ka_straggler_scores *c, size_t first)
     return end;
 }
 
+/* Sample deviation of the durations, as shares of a step; 0 of one. */
 static double duration_deviation(const ka_straggler_mark *m, size_t count, double step_us)
 {
     double mean = 0, sum = 0;
@@ -98,6 +103,7 @@ static void most_different(const ka_straggler_scores *c, size_t *first, size_t *
 
 #define CANDIDATES 2u
 
+/* The latest start first. */
 static int compare_latest(const void *left, const void *right)
 {
     const ka_straggler_mark *a = left, *b = right;
@@ -111,6 +117,7 @@ static ka_rank_score *score_of(ka_straggler_scores *c, int64_t rank)
     size_t i = 0;
     while (i + 1 < c->ranks.count && c->ranks.data[i].rank != rank)
         i++;
+    KB_ASSERT(i < c->ranks.count && c->ranks.data[i].rank == rank);
     return &c->ranks.data[i];
 }
 
@@ -133,6 +140,7 @@ static void keep_candidates(ka_straggler_scores *c)
     c->ranks.count = kept;
 }
 
+/* Scores the late ranks in each step of the chosen collective, then keeps those with a score. */
 void ka_hta_score_stragglers(ka_straggler_scores *c)
 {
     size_t first = 0, end = 0;

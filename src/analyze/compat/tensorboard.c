@@ -54,6 +54,7 @@ typedef struct reading {
 
 /* ---- events ------------------------------------------------------------------------------------------ */
 
+/* Is `lower` the text, ignoring case? */
 static bool is_any_case(kineto_string s, const char *lower)
 {
     size_t i = 0;
@@ -62,6 +63,7 @@ static bool is_any_case(kineto_string s, const char *lower)
     return i == s.size && !lower[i];
 }
 
+/* Which events the plug-in reads, by category. */
 static sort_of sort_of_category(kineto_string category)
 {
     static const struct {
@@ -98,6 +100,7 @@ static bool is_step_event(const reading *r, kineto_row row, uint32_t name, uint6
     return known || kt_step_number(kineto_trace_string(r->t, name), number);
 }
 
+/* The sort of a row; SKIPPED: the plug-in does not read it. */
 static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto_row row)
 {
     uint8_t *known = &r->of_category[block->category[i]];
@@ -115,6 +118,7 @@ static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto
     return sort;
 }
 
+/* By start, then row. */
 static int compare_events(const void *left, const void *right)
 {
     const event *a = left, *b = right;
@@ -123,6 +127,7 @@ static int compare_events(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Reads all rows that the plug-in keeps, sorted by start. */
 static void collect_events(reading *r)
 {
     kineto_row row = 0;
@@ -150,6 +155,7 @@ static void collect_events(reading *r)
         qsort(r->events.data, r->events.count, sizeof *r->events.data, compare_events);
 }
 
+/* Kernels, copies and memsets are the last sorts. */
 static bool is_device(uint8_t sort) { return sort >= KERNEL; }
 /* "nccl:all_reduce" and the like; it does not know others. */
 static bool is_collective(kineto_string name)
@@ -225,6 +231,7 @@ static int64_t thread_id(const reading *r, uint32_t track)
     return info.id;
 }
 
+/* By tree, then start, the longer first, then index of events. */
 static int compare_tree_nodes(const void *left, const void *right, void *context)
 {
     const event *events = context, *a = &events[*(const uint32_t *)left],
@@ -240,6 +247,7 @@ static int compare_tree_nodes(const void *left, const void *right, void *context
 
 typedef KB_VEC(uint32_t) index_list;
 
+/* Collects the nodes of all trees, in the order in which they nest. False: out of memory. */
 static bool number_trees(reading *r, index_list *nodes)
 {
     kb_map trees = {0};
@@ -268,6 +276,7 @@ static bool is_listed_operator(const reading *r, const event *e)
            !kb_string_equal(name, kb_string("DistributedDataParallel.forward"));
 }
 
+/* Appends an operator below its parent; the event remembers where it is. */
 static void add_node(reading *r, event *e, uint32_t parent)
 {
     ka_op op = {.start_ns = e->start_ns,
@@ -283,6 +292,7 @@ static void add_node(reading *r, event *e, uint32_t parent)
     r->no_memory |= !kb_vec_push(&r->v->ops, op);
 }
 
+/* Nests nodes by time. `tail` is the innermost node that has not ended. */
 static void build_trees(reading *r)
 {
     index_list nodes = {0};
@@ -339,6 +349,7 @@ static void merge_one(reading *r, family *of, uint32_t i, uint32_t *moved)
     }
 }
 
+/* Returns `moved` of all operators, to be freed; NULL: out of memory. */
 static uint32_t *merge_doubles(reading *r)
 {
     ka_op_list *ops = &r->v->ops;
@@ -361,15 +372,19 @@ static uint32_t *merge_doubles(reading *r)
 
 /* ---- times of operators ------------------------------------------------------------------------------------ */
 
-static void take(int64_t *from, int64_t ns) { *from = ka_add_ns(*from, -ns); }
+/* Subtracts, saturating. */
+static void subtract_ns(int64_t *from, int64_t ns) { *from = ka_add_ns(*from, -ns); }
 
+/* Exclusive host time: without callees and calls. Device time by the call that launched the
+ * work. Merged operators then get a parent again, and inclusive times follow. */
 static void give_times(reading *r, const uint32_t *moved)
 {
     ka_op_list *ops = &r->v->ops;
     for (uint32_t i = 0; i < ops->count; i++) {
         const ka_op *op = &ops->data[i];
         if (op->parent < KA_NONE - 1)
-            take(&ops->data[op->parent].host_self_ns, kb_length_ns(op->start_ns, op->end_ns));
+            subtract_ns(&ops->data[op->parent].host_self_ns,
+                        kb_length_ns(op->start_ns, op->end_ns));
     }
     for (uint32_t i = 0; i < r->events.count; i++) {
         const event *e = &r->events.data[i], *call = e;
@@ -383,7 +398,7 @@ static void give_times(reading *r, const uint32_t *moved)
             continue;
         int64_t ns = kb_length_ns(e->start_ns, e->end_ns);
         if (e->sort == RUNTIME) {
-            take(&ops->data[op].host_self_ns, ns);
+            subtract_ns(&ops->data[op].host_self_ns, ns);
             continue;
         }
         ops->data[op].device_self_ns = ka_add_ns(ops->data[op].device_self_ns, ns);
@@ -396,6 +411,7 @@ static void give_times(reading *r, const uint32_t *moved)
     ka_ops_add_up(ops);
 }
 
+/* The kind of device work by its category. */
 static uint8_t kind_of_sort(uint8_t sort)
 {
     if (sort == KERNEL)
@@ -442,12 +458,14 @@ static void collect_device_work(reading *r, const uint32_t *moved)
 
 /* ---- roles and steps ---------------------------------------------------------------------------------------- */
 
+/* Ranges named like collectives, of operators, annotations or Python. */
 static bool is_range_of_collective(const reading *r, const event *e)
 {
     return (e->sort == OPERATOR || e->sort == ANNOTATION || e->sort == PYTHON) &&
            is_collective(kineto_trace_string(r->t, e->name));
 }
 
+/* Maps external ids to the last range of a collective that has them. */
 static void find_collectives(reading *r)
 {
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
@@ -468,6 +486,7 @@ static const uint64_t *collective_of_kernel(const reading *r, const event *e)
     return e->sort == KERNEL ? kb_map_find(&r->collective_of, e->external) : NULL;
 }
 
+/* KA_ROLE_COUNT: the event is in no role. */
 static ka_role role_of_event(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
@@ -494,6 +513,7 @@ static ka_role role_of_event(const reading *r, const event *e)
     }
 }
 
+/* Adds all events to roles, collects the steps, and finds the extent of the host. */
 static void put_roles(reading *r)
 {
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
@@ -558,6 +578,7 @@ static int64_t end_before(const reading *r)
     return end;
 }
 
+/* Steps end with their last work and begin no earlier than the step before ended. */
 static void extend_steps(reading *r)
 {
     int64_t before = end_before(r);
@@ -569,6 +590,8 @@ static void extend_steps(reading *r)
     }
 }
 
+/* Drops the last steps that launched nothing, and one that launched less than 0.8 of the one
+ * before. */
 static void drop_last_steps(reading *r)
 {
     size_t count = r->steps.count;
@@ -582,6 +605,7 @@ static void drop_last_steps(reading *r)
     r->steps.count = count;
 }
 
+/* Without steps the extent of the host is one. */
 static void make_steps(reading *r)
 {
     uint64_t launched = 0;
@@ -612,6 +636,7 @@ typedef struct piece {
 } piece;
 typedef KB_VEC(piece) piece_list;
 
+/* By collective, start, the longer first. */
 static int compare_pieces(const void *left, const void *right)
 {
     const piece *a = left, *b = right;
@@ -654,6 +679,7 @@ static size_t put_pieces(reading *r, const piece_list *pieces, size_t first, uin
     return i;
 }
 
+/* Steps and collectives are both in the order of starts; what follows the last step is dropped. */
 static void put_communication(reading *r)
 {
     piece_list pieces = {0};

@@ -59,6 +59,7 @@ int64_t kineto_critical_path_length_ns(const kineto_critical_path *cp)
     return cp->path.length_ns;
 }
 
+/* Sums the edges on the path for each call: classes are few, and asked for once. */
 bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, const char **name,
                                 int64_t *ns)
 {
@@ -73,6 +74,7 @@ bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, 
     return true;
 }
 
+/* The row of a slice or work; KINETO_NO_ROW of nothing. */
 static kineto_row row_of_owner(const ka_path *p, uint8_t of, uint32_t index)
 {
     if (of == KA_OF_NOTHING)
@@ -85,6 +87,7 @@ uint32_t kineto_critical_path_node_count(const kineto_critical_path *cp)
     return (uint32_t)cp->path.nodes.count;
 }
 
+/* The first node of the path has no edge on it. */
 static bool is_on_path(const ka_path *p, uint32_t node)
 {
     if (node == p->start)

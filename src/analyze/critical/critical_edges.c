@@ -1,4 +1,7 @@
-/* What work of devices waited for, and calls of the host for work. */
+/* Edges to device work and to the ends of calls that wait. The causes of each moment are
+ * proposed as candidates with the least time they need; the one that was ready last explains the
+ * moment and gets all of the time in between. Recorded waits (critical_sync.c) go first; without
+ * them waits are inferred from names of calls and from times. */
 #include "analyze/critical/critical.h"
 
 /* Clocks of host and device agree about as well; what returns from a wait takes about as long. */
@@ -36,6 +39,7 @@ typedef struct linking {
 
 /* ---- names of calls --------------------------------------------------------------------------------------- */
 
+/* Case and vendor prefixes do not matter; the first word that the name holds decides. */
 static call_role role_of_name(kineto_string name)
 {
     static const struct {
@@ -66,6 +70,7 @@ static call_role role_of_name(kineto_string name)
     return ROLE_NONE;
 }
 
+/* The role of a call, computed once per name. */
 static call_role role_of_call(linking *l, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_RUNTIME && slice->kind != KINETO_KIND_DRIVER)
@@ -76,6 +81,7 @@ static call_role role_of_call(linking *l, const ka_slice *slice)
     return (call_role)*role;
 }
 
+/* Collects the times at which calls made streams wait, in order. */
 static void find_stream_waits(linking *l)
 {
     for (uint32_t i = 0; i < l->s->slice_count && !l->no_memory; i++)
@@ -101,6 +107,7 @@ static bool stream_wait_between(const linking *l, int64_t from_ns, int64_t to_ns
 
 /* ---- work by its end ---------------------------------------------------------------------------------------- */
 
+/* By end, then index. */
 static int compare_work_ends(const void *left, const void *right, void *context)
 {
     const ka_work *work = context;
@@ -110,6 +117,7 @@ static int compare_work_ends(const void *left, const void *right, void *context)
     return a < b ? -1 : a > b;
 }
 
+/* Collects the work that has nodes, by its end. */
 static void order_by_end(linking *l)
 {
     for (uint32_t i = 0; i < l->s->work_count && !l->no_memory; i++) {
@@ -165,6 +173,7 @@ static void measure_delays(linking *l)
 
 /* ---- edges to work ---------------------------------------------------------------------------------------------- */
 
+/* The class of time that a device spends in work. */
 static uint8_t class_of_work(const ka_work *w)
 {
     if (w->kind == KINETO_KIND_GPU_MEMCPY || w->kind == KINETO_KIND_GPU_MEMSET)
@@ -184,6 +193,8 @@ typedef struct candidates {
     uint32_t count;
 } candidates;
 
+/* Adds a candidate, its time limited to what lies between the two nodes. More than
+ * MAX_CANDIDATES, and causes that are later than their effect, are dropped. */
 static void propose_edge(const linking *l, candidates *c, ka_edge edge)
 {
     int64_t ns = kb_length_ns(l->p->nodes.data[edge.src].ns, l->p->nodes.data[edge.dst].ns);
@@ -193,11 +204,13 @@ static void propose_edge(const linking *l, candidates *c, ka_edge edge)
     c->edges[c->count++] = edge;
 }
 
+/* When this cause alone would have let the node happen. */
 static int64_t ready_ns(const linking *l, const ka_edge *edge)
 {
     return ka_add_ns(l->p->nodes.data[edge->src].ns, edge->ns);
 }
 
+/* When all candidates would have let the node happen. */
 static int64_t all_ready_ns(const linking *l, const candidates *c)
 {
     int64_t ns = l->p->start_ns;
@@ -206,6 +219,7 @@ static int64_t all_ready_ns(const linking *l, const candidates *c)
     return ns;
 }
 
+/* Turns candidates into edges; the one that was ready last gets all of the time. */
 static void put_candidates(linking *l, candidates *c)
 {
     uint32_t best = 0;
@@ -245,6 +259,7 @@ static void propose_stream(const linking *l, candidates *c, uint32_t before, uin
     propose_edge(l, c, edge);
 }
 
+/* Work cannot begin before its launch. */
 static void propose_launch(const linking *l, candidates *c, uint32_t work, uint32_t node)
 {
     uint32_t call = l->s->work[work].call;
@@ -258,6 +273,7 @@ static void propose_launch(const linking *l, candidates *c, uint32_t work, uint3
                                .class = KA_PATH_LAUNCH});
 }
 
+/* `work` waits for the end of `source`, which another stream runs. */
 static void propose_wait(const linking *l, candidates *c, uint32_t source, uint32_t work,
                          uint8_t type)
 {
@@ -285,6 +301,7 @@ static void propose_earlier(const linking *l, candidates *c, uint32_t work, uint
                                .class = KA_PATH_EARLIER});
 }
 
+/* All recorded waits of the work. `cursor` rises with work. */
 static void propose_recorded(const linking *l, candidates *c, uint32_t work, size_t *cursor)
 {
     const ka_sync_wait *waits = l->syncs.waits.data;
@@ -317,6 +334,8 @@ static void propose_inferred(const linking *l, candidates *c, uint32_t work)
     }
 }
 
+/* The edge of the work itself, then its causes. `before` is the work of the stream that ended
+ * last before it; KA_NONE. */
 static void add_work_edges(linking *l, uint32_t work, uint32_t before, size_t *cursor)
 {
     uint32_t node = l->p->work_start[work];
@@ -340,6 +359,7 @@ static void add_work_edges(linking *l, uint32_t work, uint32_t before, size_t *c
     put_candidates(l, &c);
 }
 
+/* Edges of all work, stream by stream, so that `cursor` of recorded waits only rises. */
 static void link_streams(linking *l)
 {
     size_t cursor = 0;
@@ -369,6 +389,7 @@ static uint32_t find_wait_begin(const linking *l, uint32_t call)
     return node;
 }
 
+/* When the thread began to wait in the call. */
 static int64_t wait_began(const linking *l, uint32_t call)
 {
     return l->p->nodes.data[find_wait_begin(l, call)].ns;
@@ -408,10 +429,12 @@ static void waits_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
         return;
     ka_path_edge(l->p, edge);
     ka_edge *own = &l->p->edges.data[node - 1];
+    KB_ASSERT(own->dst == node); /* the host's own edge, see critical_graph.c */
     own->src = find_wait_begin(l, call);
     own->ns = KB_MIN(own->ns, MIN_CALL_NS);
 }
 
+/* The end of the call waits for work that ended in time, if it has a node. */
 static void wait_for_work(linking *l, uint32_t call, uint32_t work, uint8_t type)
 {
     if (work == KA_NONE || l->p->work_start[work] == KA_NONE ||
@@ -440,6 +463,7 @@ static void wait_for_all(linking *l, uint32_t call, uint8_t type)
         waits_for(l, call, last, type);
 }
 
+/* Is no later work of the stream launched before that time? */
 static bool is_last_before(const linking *l, uint32_t work, int64_t ns)
 {
     const ka_stream *stream = &l->s->streams[l->s->work[work].stream];
@@ -546,6 +570,7 @@ static void link_call(linking *l, uint32_t call, uint32_t launcher, size_t *curs
         link_full_queue(l, call);
 }
 
+/* Edges to the ends of all calls, thread by thread. */
 static void link_calls(linking *l)
 {
     size_t cursor = 0;
@@ -562,6 +587,7 @@ static void link_calls(linking *l)
     }
 }
 
+/* Measures what is usual first, because candidates are weighed by it. */
 void ka_path_add_device(ka_path *p)
 {
     linking l = {.p = p, .s = p->s, .role = calloc((size_t)p->s->name_count + 1, 1)};

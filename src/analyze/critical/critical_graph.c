@@ -1,5 +1,6 @@
-/* Moments of a rank as nodes, the program order of host threads as edges, and the times that follow
- * from the edges. */
+/* Nodes of a rank and the program order of host threads as edges; then, once all edges are
+ * there, the order of nodes, their times and the longest path. Edge n - 1 of the host leads to
+ * node n until ka_path_finish reorders both, which other files rely on. */
 #include "analyze/critical/critical.h"
 
 /* Names of `own` numbers, then of those that definitions add. */
@@ -53,6 +54,7 @@ typedef struct walk {
     bool ends_path;     /* any moment of the thread may be the last one of the path */
 } walk;
 
+/* The class of host time by what the thread is in. */
 static ka_path_class class_of_kind(uint32_t kind)
 {
     switch (kind) {
@@ -70,6 +72,7 @@ static ka_path_class class_of_kind(uint32_t kind)
     }
 }
 
+/* Is the slice a wait of the data loader? Computed once per name. */
 static bool is_loading(walk *w, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION)
@@ -117,6 +120,8 @@ static void put_moment(walk *w, uint32_t slice, bool is_end)
     edge.ns = kb_length_ns(from_ns, ns);
     edge.type = w->last ? KA_EDGE_HOST : KA_EDGE_START;
     edge.class = (uint8_t)(w->last ? class_inside(w, owner) : KA_PATH_START);
+    KB_ASSERT(p->edges.count + 1 == p->nodes.count ||
+              p->no_memory); /* edge n - 1 leads to node n */
     if (owner != KA_NONE) {
         edge.owner = owner;
         edge.of = KA_OF_SLICE;
@@ -143,6 +148,7 @@ static bool ends_before(const walk *w, uint32_t a, uint32_t b)
     return a_ns != b_ns ? a_ns < b_ns : a > b;
 }
 
+/* Inserts into the heap of open slices, ordered by ends_before. */
 static void push_end(walk *w, uint32_t slice)
 {
     if (!kb_vec_push(&w->ends, slice)) {
@@ -155,6 +161,7 @@ static void push_end(walk *w, uint32_t slice)
     w->ends.data[at] = slice;
 }
 
+/* Removes the open slice that ends first. */
 static uint32_t pop_end(walk *w)
 {
     uint32_t first = w->ends.data[0], moved = w->ends.data[--w->ends.count];
@@ -172,6 +179,7 @@ static uint32_t pop_end(walk *w)
 
 /* ---- one thread ---- */
 
+/* Ends the open slice that ends first; ends past the window have no node. */
 static void leave_slice(walk *w)
 {
     uint32_t slice = pop_end(w);
@@ -193,6 +201,7 @@ static void enter_slice(walk *w, uint32_t slice)
     push_end(w, slice);
 }
 
+/* Nodes of one thread in the order of time: starts from the array, ends from the heap. */
 static void walk_thread(walk *w, const ka_thread *thread)
 {
     const ka_slice *slices = w->s->slices;
@@ -222,6 +231,7 @@ typedef struct thread_use {
     bool has_steps;
 } thread_use;
 
+/* Counts by thread. NULL: out of memory. */
 static thread_use *find_uses(const ka_dataset *s)
 {
     thread_use *uses = calloc((size_t)s->thread_count + 1, sizeof *uses);
@@ -245,6 +255,7 @@ static bool does_work(const ka_dataset *s, const thread_use *use)
     return use->has_steps || use->operators || use->launches || (use->calls && !s->work_count);
 }
 
+/* How much a thread does, to compare threads. */
 static uint64_t count_uses(const thread_use *use) { return (uint64_t)use->operators + use->calls; }
 
 /* The thread of the process that does most. */
@@ -279,6 +290,7 @@ static bool choose_threads(const ka_path *p, const thread_use *uses, uint8_t *ch
     return any;
 }
 
+/* The window begins with the first activity of a chosen thread or device. */
 static void begin_with_chosen(ka_path *p, const uint8_t *chosen)
 {
     int64_t start = p->s->work_count ? p->s->work[p->s->by_time[0]].start_ns : INT64_MAX;
@@ -288,6 +300,7 @@ static void begin_with_chosen(ka_path *p, const uint8_t *chosen)
     p->start_ns = KB_MAX(p->start_ns, start == INT64_MAX ? p->start_ns : start);
 }
 
+/* Node 0 is the beginning of the window; the nodes of chosen threads follow, thread by thread. */
 static void walk_threads(walk *w, const thread_use *uses, uint8_t *chosen)
 {
     ka_path *p = w->p;
@@ -306,6 +319,7 @@ static void walk_threads(walk *w, const thread_use *uses, uint8_t *chosen)
 
 /* ---- nodes of devices ----------------------------------------------------------------------------------- */
 
+/* Work in the window has nodes: by its launch, or by its time if that is not known. */
 static bool has_work(const ka_path *p, const ka_work *w)
 {
     if (w->call != KA_NONE)
@@ -313,6 +327,7 @@ static bool has_work(const ka_path *p, const ka_work *w)
     return w->start_ns >= p->start_ns && w->start_ns <= p->end_ns;
 }
 
+/* The end of a work is the node after its start. */
 static void add_work_nodes(ka_path *p)
 {
     for (uint32_t i = 0; i < p->s->work_count && !p->no_memory; i++) {
@@ -372,6 +387,7 @@ typedef struct ordering {
     uint32_t done;
 } ordering;
 
+/* False: out of memory. */
 static bool ordering_create(ordering *o, size_t nodes, size_t edges)
 {
     o->first_out = calloc(nodes + 2, sizeof *o->first_out);
@@ -392,6 +408,7 @@ static void ordering_shrink(ordering *o)
     o->first_out = o->out = o->waits = o->order = NULL;
 }
 
+/* Lists the edges by their source, and counts what each node waits for. */
 static void group_by_src(const ka_path *p, ordering *o)
 {
     for (size_t i = 0; i < p->edges.count; i++) {
@@ -404,12 +421,15 @@ static void group_by_src(const ka_path *p, ordering *o)
         o->out[o->first_out[p->edges.data[i].src + 1]++] = i;
 }
 
+/* The next place in the order belongs to this node. */
 static void place_node(ordering *o, uint32_t node)
 {
+    KB_ASSERT(o->place[node] == KA_NONE);
     o->place[node] = o->done;
     o->order[o->done++] = node;
 }
 
+/* By time, then index. */
 static int compare_node_times(const void *left, const void *right, void *context)
 {
     const ka_node *nodes = context;
@@ -432,6 +452,7 @@ static void place_circles(const ka_path *p, ordering *o)
         o->place[o->order[i]] = i;
 }
 
+/* Kahn's topological sort. */
 static void find_order(const ka_path *p, ordering *o)
 {
     group_by_src(p, o);
@@ -451,6 +472,7 @@ static void find_order(const ka_path *p, ordering *o)
         place_circles(p, o);
 }
 
+/* Puts nodes into their places; steps refer to places from then on. */
 static bool move_nodes(ka_path *p, const ordering *o)
 {
     ka_node *nodes = malloc((p->nodes.count + 1) * sizeof *nodes);
@@ -468,6 +490,7 @@ static bool move_nodes(ka_path *p, const ordering *o)
     return true;
 }
 
+/* Edges refer to places from then on. Those of circles that lead backward are dropped. */
 static void rename_edges(ka_path *p, const ordering *o)
 {
     size_t kept = 0;
@@ -519,6 +542,7 @@ static void move_edges(ka_edge *edges, uint32_t *places, size_t count)
         }
 }
 
+/* A counting sort by destination, in place; fills first_edge. */
 static bool sort_edges(ka_path *p)
 {
     uint32_t *places = malloc((p->edges.count + 1) * sizeof *places);
@@ -543,12 +567,14 @@ static bool sort_edges(ka_path *p)
 
 /* ---- times ------------------------------------------------------------------------------------------------ */
 
+/* Nodes are in topological order, so one walk suffices. */
 void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times)
 {
     for (uint32_t i = 0; i < p->nodes.count; i++) {
         int64_t latest = i ? INT64_MIN : 0;
         for (uint32_t e = p->first_edge[i]; e < p->first_edge[i + 1]; e++) {
             const ka_edge *edge = &p->edges.data[e];
+            KB_ASSERT(edge->dst == i && edge->src < i);
             int64_t weight = weights ? weights[e] : KB_MAX(edge->ns, 0);
             int64_t ns = ka_add_ns(times[edge->src], weight);
             latest = KB_MAX(latest, ns);
@@ -557,6 +583,7 @@ void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times)
     }
 }
 
+/* Walks backward: the latest time at which a node does not lengthen the whole. */
 static void find_latest(ka_path *p)
 {
     for (uint32_t i = 0; i < p->nodes.count; i++)
@@ -583,6 +610,7 @@ static uint32_t edge_that_counts(const ka_path *p, uint32_t node)
     return best;
 }
 
+/* Walks back from the last node, each time along the edge that determined the time. */
 static void mark_path(ka_path *p)
 {
     p->start = p->last;
@@ -614,6 +642,7 @@ int64_t ka_path_length(const ka_path *p, const int64_t *times)
     return length;
 }
 
+/* Times, the last node, latest times, and the path. */
 static bool compute_path(ka_path *p)
 {
     size_t nodes = p->nodes.count;
@@ -629,6 +658,8 @@ static bool compute_path(ka_path *p)
     return true;
 }
 
+/* Orders nodes and edges, adds edges for nodes without a cause, and computes the path. The
+ * indexes of slices and work are freed: they are valid only while the graph is built. */
 kineto_status ka_path_finish(ka_path *p, kineto_error *err)
 {
     ordering o = {0};

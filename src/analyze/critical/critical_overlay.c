@@ -1,5 +1,5 @@
-/* A trace with its critical path as one more row: what it consists of, one after the other, each
- * under the name of what took the time. */
+/* Copies a trace and adds the critical path as one more track: a row for each activity on the
+ * path, under the name of what took the time, with class, type of edge and row as arguments. */
 #include "analyze/critical/critical.h"
 
 #include "trace/transform/copy.h"
@@ -12,6 +12,7 @@ typedef struct overlay {
     uint32_t track, class_key, type_key, row_key, count_key, category;
 } overlay;
 
+/* The track and the strings that its rows share. */
 static void declare_overlay_track(overlay *o)
 {
     uint32_t process = kt_process_text(o->b, kb_string("Critical path"));
@@ -52,12 +53,14 @@ static void append_path_row(overlay *o, const ka_edge *e, int64_t start_ns, int6
                               .category = o->category});
 }
 
+/* Consecutive edges of one activity become one row. */
 static bool is_same_owner(const ka_edge *a, const ka_edge *b)
 {
     return a->of == b->of && a->owner == b->owner && a->class == b->class && a->type == b->type &&
            a->of != KA_OF_NOTHING;
 }
 
+/* Walks the path forward and merges edges of the same owner. */
 static void put_path(overlay *o)
 {
     const ka_path *p = o->p;

@@ -3,6 +3,7 @@
 
 /* ---- the window ------------------------------------------------------------------------------------------ */
 
+/* By start and row; or by row, if the definitions count in the order of the file. */
 static int compare_instances(const void *left, const void *right, void *context)
 {
     const ka_dataset *s = context;
@@ -36,6 +37,7 @@ static bool find_instances(const ka_dataset *s, const char *text, instances *fou
     return ok;
 }
 
+/* The extent of the dataset, or the selected instance of an annotation. */
 static kineto_status find_window(const ka_dataset *s, const ka_path_window *window, ka_path *p,
                                  kineto_error *err)
 {
@@ -80,6 +82,7 @@ static uint32_t start_of_step(const ka_path *p, uint32_t index)
     return 0;
 }
 
+/* Steps of which both ends have nodes. */
 static void find_path_steps(ka_path *p)
 {
     for (uint32_t i = 0; i < p->s->step_count && !p->no_memory; i++) {
@@ -91,6 +94,7 @@ static void find_path_steps(ka_path *p)
     }
 }
 
+/* The definitions' own graph, or: host nodes and edges, steps, threads that wait, devices. */
 kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, ka_path *p,
                              kineto_error *err)
 {
@@ -128,6 +132,7 @@ void ka_path_free(ka_path *p)
 
 /* ---- tables -------------------------------------------------------------------------------------------------- */
 
+/* Time on the path by class. */
 static void put_path_summary(const ka_path *p, ka_table *t)
 {
     int64_t sums[KA_MAX_PATH_CLASSES] = {0}, all = 0;
@@ -182,6 +187,7 @@ typedef struct owner_sum {
 } owner_sum;
 typedef KB_VEC(owner_sum) owner_sums;
 
+/* The sum of a name and class, created when it is first needed. NULL: out of memory. */
 static owner_sum *sum_of_owner(owner_sums *sums, kb_map *places, uint32_t name, uint8_t class)
 {
     bool created = false;
@@ -194,6 +200,7 @@ static owner_sum *sum_of_owner(owner_sums *sums, kb_map *places, uint32_t name, 
     return &sums->data[*place];
 }
 
+/* Adds an edge to the sum of its owner. */
 static bool add_edge(const ka_path *p, const ka_edge *e, owner_sums *sums, kb_map *places)
 {
     uint32_t name = e->of == KA_OF_WORK ? p->s->work[e->owner].name : p->s->slices[e->owner].name;
@@ -210,6 +217,7 @@ static bool add_edge(const ka_path *p, const ka_edge *e, owner_sums *sums, kb_ma
     return true;
 }
 
+/* Sums by name and class, of all edges that something owns. */
 static bool put_path_operators(const ka_path *p, ka_table *t)
 {
     owner_sums sums = {0};
@@ -234,12 +242,14 @@ static bool put_path_operators(const ka_path *p, ka_table *t)
     return ok;
 }
 
+/* The table may be NULL. */
 static void note_why(ka_table *t, const char *text)
 {
     if (t)
         ka_note(t, "%s", text);
 }
 
+/* Without an annotation an empty window is a note in the tables, not an error. */
 kineto_status ka_analyze_critical(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *summary = ka_table_of(a, KA_TABLE_critical_path_summary),

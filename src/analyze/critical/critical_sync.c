@@ -21,6 +21,7 @@ typedef struct finding {
     bool no_memory;
 } finding;
 
+/* A whole number among the arguments; -1: there is none. */
 static int64_t int_arg(const kineto_trace *t, kineto_row row, const char *key)
 {
     kineto_arg arg;
@@ -28,6 +29,7 @@ static int64_t int_arg(const kineto_trace *t, kineto_row row, const char *key)
     return kineto_args_find(t, row, key, &arg) && kt_arg_whole(&arg, &number) ? number : -1;
 }
 
+/* Reads a row of kind cuda_sync and registers the calls that it refers to. */
 static void append_sync_row(finding *f, kineto_row row, const kt_block *block, uint32_t i)
 {
     const kineto_trace *t = f->s->trace;
@@ -48,6 +50,7 @@ static void append_sync_row(finding *f, kineto_row row, const kt_block *block, u
         f->no_memory |= !kb_map_insert(&f->records, r.record, 0, &created);
 }
 
+/* Blocks know which kinds they hold, so most are skipped. */
 static void collect_rows(finding *f)
 {
     for (uint32_t b = 0; b < kt_block_count(f->s->trace); b++) {
@@ -60,6 +63,7 @@ static void collect_rows(finding *f)
     }
 }
 
+/* Sets the slices of the calls that rows refer to, by row or by correlation id. */
 static void find_slices(finding *f)
 {
     for (uint32_t i = 0; i < f->s->slice_count; i++) {
@@ -77,12 +81,14 @@ static void find_slices(finding *f)
     }
 }
 
+/* The slice of a registered call; KA_NONE: it is not in the dataset. */
 static uint32_t slice_of_key(const kb_map *map, uint64_t key)
 {
     uint64_t *value = kb_map_find(map, key);
     return value && *value ? (uint32_t)(*value - 1) : KA_NONE;
 }
 
+/* Index of a stream by device (-1: any) and id; KA_NONE. */
 static uint32_t stream_of(const ka_dataset *s, int64_t device, int64_t id)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
@@ -91,6 +97,7 @@ static uint32_t stream_of(const ka_dataset *s, int64_t device, int64_t id)
     return KA_NONE;
 }
 
+/* Binary search: launches of a stream are in the order of its work. */
 uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
 {
     uint32_t low = s->streams[stream].first, high = low + s->streams[stream].count;
@@ -119,6 +126,7 @@ static uint32_t source_of(const finding *f, const sync_row *r)
                               record != KA_NONE ? f->s->slices[record].start_ns : r->start_ns);
 }
 
+/* The next work of the stream after the call waits for the source. */
 static void add_wait(finding *f, const sync_row *r, uint32_t call)
 {
     uint32_t source = source_of(f, r),
@@ -136,6 +144,7 @@ static void add_wait(finding *f, const sync_row *r, uint32_t call)
         f->no_memory |= !kb_vec_push(&f->out->waits, (ka_sync_wait){work, source});
 }
 
+/* A wait of the host: for an event, a stream, or the whole device, by the name of the row. */
 static void add_sync(finding *f, const sync_row *r)
 {
     kineto_string name = ka_name(f->s, r->name);

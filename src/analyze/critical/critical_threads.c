@@ -20,6 +20,7 @@ typedef struct handing {
 
 /* ---- which threads -------------------------------------------------------------------------------------- */
 
+/* The first node of each thread. Nodes of threads follow each other in the order of threads. */
 static void find_nodes(handing *h)
 {
     uint32_t thread = 0;
@@ -77,6 +78,7 @@ static uint32_t giver_of(const handing *h, uint32_t worker)
 
 /* ---- bursts in gaps --------------------------------------------------------------------------------------- */
 
+/* The outermost ranges of a worker, as pairs of nodes. */
 static void find_parts(handing *h, uint32_t thread)
 {
     uint32_t depth = 0, start = 0;
@@ -91,6 +93,8 @@ static void find_parts(handing *h, uint32_t thread)
 
 static int64_t ns_of(const handing *h, uint32_t node) { return h->p->nodes.data[node].ns; }
 
+/* An edge from one thread to another. The thread of `to` was idle before it, so its own edge
+ * takes no time. */
 static void add_hand_over_edge(handing *h, uint32_t from, uint32_t to)
 {
     int64_t ns = kb_length_ns(ns_of(h, from), ns_of(h, to));
@@ -102,6 +106,7 @@ static void add_hand_over_edge(handing *h, uint32_t from, uint32_t to)
                                  .owner = KA_NONE,
                                  .type = KA_EDGE_HAND_OVER,
                                  .class = KA_PATH_HAND_OVER});
+    KB_ASSERT(h->p->edges.data[to - 1].dst == to);
     h->p->edges.data[to - 1].ns = 0; /* it waited in between */
 }
 
@@ -143,6 +148,7 @@ static void link_gap(handing *h, uint32_t worker, uint32_t node, size_t *at)
     add_hand_over_edge(h, last_until(h, worker, to), node);
 }
 
+/* Looks for bursts of the worker in every gap of the thread that hands over. */
 static void link_worker(handing *h, uint32_t worker)
 {
     uint32_t giver = giver_of(h, worker);

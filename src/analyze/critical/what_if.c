@@ -1,5 +1,6 @@
-/* How long it would have taken if kernels, copies, operators or launches took another time: the
- * same graph with other weights. */
+/* How long the path would have taken if kernels, copies, operators or launches took another
+ * time: the same graph with other weights. Factors of several scales multiply; fixed edges
+ * (waits, gaps) keep their time. */
 #include "analyze/critical/critical.h"
 
 #include <math.h>
@@ -30,6 +31,7 @@ static bool matches_pattern(kineto_string name, const char *pattern)
     return true;
 }
 
+/* Does the pattern match the name? Computed once per name and scale. */
 static bool is_meant(factors *f, uint32_t name, const char *pattern)
 {
     if (!f->known[name])
@@ -42,6 +44,7 @@ static bool is_copy(const ka_work *w)
     return w->kind == KINETO_KIND_GPU_MEMCPY || w->kind == KINETO_KIND_GPU_MEMSET;
 }
 
+/* Kernels and all other work that is not copied; or copies and memsets. */
 static void scale_work(factors *f, const kineto_what_if_scale *scale)
 {
     const ka_dataset *s = f->p->s;
@@ -51,6 +54,7 @@ static void scale_work(factors *f, const kineto_what_if_scale *scale)
             f->work[i] *= scale->factor;
 }
 
+/* Did the call launch work with a matching name? */
 static bool launches_meant(factors *f, const ka_slice *slice, const char *pattern)
 {
     const ka_dataset *s = f->p->s;
@@ -60,6 +64,8 @@ static bool launches_meant(factors *f, const ka_slice *slice, const char *patter
     return false;
 }
 
+/* Scales matching operators, or calls that launched matching work, with all they enclose.
+ * Operators take their device work with them. */
 static void scale_slices(factors *f, const kineto_what_if_scale *scale)
 {
     const ka_dataset *s = f->p->s;
@@ -78,6 +84,7 @@ static void scale_slices(factors *f, const kineto_what_if_scale *scale)
             f->work[i] *= scale->factor;
 }
 
+/* KINETO_E_ARGUMENT: there is no such class. */
 static kineto_status scale_class(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
 {
     for (uint32_t i = 0; i < KA_PATH_CLASS_COUNT; i++)
@@ -89,6 +96,7 @@ static kineto_status scale_class(factors *f, const kineto_what_if_scale *scale, 
                    "unknown class '%.80s'; see the table critical_path_summary", scale->pattern);
 }
 
+/* Checks one scale and multiplies it into the factors. */
 static kineto_status scale_one(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
 {
     kineto_what_if_scale s = *scale;
@@ -113,6 +121,7 @@ static kineto_status scale_one(factors *f, const kineto_what_if_scale *scale, ki
     }
 }
 
+/* All factors are 1. False: out of memory; to be freed in any case. */
 static bool factors_create(factors *f, const ka_path *p)
 {
     *f = (factors){.p = p};
@@ -139,12 +148,14 @@ static void factors_free(factors *f)
     free(f->inside);
 }
 
+/* Saturates. */
 static int64_t scale_ns(int64_t ns, double factor)
 {
     double value = (double)ns * factor;
     return value >= 9.2e18 ? INT64_MAX : (int64_t)llround(value);
 }
 
+/* Weights of all edges; returns how many changed. */
 static uint64_t weigh_edges(const factors *f, int64_t *weights)
 {
     uint64_t changed = 0;
@@ -161,6 +172,7 @@ static uint64_t weigh_edges(const factors *f, int64_t *weights)
     return changed;
 }
 
+/* The median length of the steps of the window with these times. */
 static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room)
 {
     size_t count = p->steps.count;
@@ -172,6 +184,7 @@ static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room
     return count % 2 ? room[count / 2] : room[count / 2 - 1] / 2 + room[count / 2] / 2;
 }
 
+/* Times with the new weights, and the median step before and after. False: out of memory. */
 static bool evaluate_factors(const factors *f, kineto_what_if_result *r)
 {
     const ka_path *p = f->p;

@@ -1,5 +1,8 @@
-/* Single arguments of many rows: looked for in the text a row came with, since walking over all of
- * them costs more. */
+/* Finds single arguments of many rows in the JSON text they came with. A scan for quotes that
+ * open one of the wanted keys replaces parsing, 16 bytes at a time with SSE2; texts with \u
+ * escapes, which may spell a key, take the slow path. Rows whose arguments are packed
+ * (kt_args_form_of) are walked argument by argument. Values are views into the text, or into
+ * rooms of json_value.h. */
 #include "analyze/dataset/view.h"
 
 #ifdef __SSE2__
@@ -107,6 +110,7 @@ static bool ends_scalar(char c)
     return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
+/* Index past the value that begins at `at`. */
 static size_t value_end(kineto_string s, size_t at)
 {
     char first = at < s.size ? s.data[at] : '\0';
@@ -169,6 +173,7 @@ static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
 }
 #endif
 
+/* Does the text begin with the key and its closing quote? */
 static inline bool is_key_at(const char *text, size_t left, kineto_string key)
 {
     return key.size < left && text[key.size] == '"' &&
@@ -204,6 +209,7 @@ static bool may_escape_keys(kineto_string s)
     return at && at + 1 < end;
 }
 
+/* Parses the members one by one, for texts in which an escape may stand for a letter of a key. */
 static KB_COLD void walk_members(kineto_string object, const ka_keys *keys, kineto_string *values)
 {
     kt_scan scan = kt_scan_of(object);
@@ -221,6 +227,7 @@ static KB_COLD void walk_members(kineto_string object, const ka_keys *keys, kine
 void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values)
 {
     uint32_t found = 0;
+    KB_ASSERT(keys->count <= KA_MOST_KEYS);
     for (uint32_t k = 0; k < keys->count; k++)
         values[k] = (kineto_string){"", 0};
     if (object.size && may_escape_keys(object)) {
@@ -240,6 +247,7 @@ void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *v
     }
 }
 
+/* A set of one key. All four first letters are the same, which the scan allows. */
 static ka_keys keys_of(const char *key)
 {
     return (ka_keys){1, {key[0], key[0], key[0], key[0]}, {kb_string(key)}};
@@ -255,6 +263,7 @@ kineto_string ka_json_member(kineto_string object, const char *key)
 
 /* ---- arguments of a row --------------------------------------------------------------------------- */
 
+/* Are the arguments of the row still JSON text? */
 static bool is_verbatim(const kineto_trace *t, kineto_row row)
 {
     return kt_args_form_of(kt_block_at(t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS) ==
@@ -264,6 +273,7 @@ static bool is_verbatim(const kineto_trace *t, kineto_row row)
 /* What becomes of an argument that was looked for: key number k, which was not met before. */
 typedef void take_arg(const kineto_arg *arg, uint32_t k, void *context);
 
+/* Calls `take` for the first argument of each wanted key, until all keys are found. */
 static void walk_packed(const kineto_trace *t, kineto_row row, const ka_keys *keys, take_arg *take,
                         void *context)
 {
@@ -279,12 +289,14 @@ static void walk_packed(const kineto_trace *t, kineto_row row, const ka_keys *ke
             }
 }
 
+/* A JSON value as text: strings without quotes and escapes, all else as it is spelled. */
 static kineto_string unescape_value(kineto_string raw)
 {
     bool escaped = kt_json_is_string(raw) && memchr(raw.data, '\\', raw.size);
     return kt_value_text(raw, escaped ? kt_text_room(raw.size) : NULL);
 }
 
+/* Stores the argument as text in context[k]; numbers are formatted as JSON has them. */
 static void store_text(const kineto_arg *arg, uint32_t k, void *context)
 {
     char number[32], *end = number;
@@ -344,6 +356,7 @@ kineto_string ka_input_sizes(const kineto_trace *t, kineto_row row)
 
 /* ---- numbers -------------------------------------------------------------------------------------- */
 
+/* The number of a text; false for text that is no number, and for NaN and infinities. */
 static bool finite_number(kineto_string text, double *out)
 {
     return kt_value_number(text, out) && *out - *out == 0;
@@ -354,6 +367,7 @@ typedef struct numbers {
     uint32_t known; /* bits of keys */
 } numbers;
 
+/* Stores a finite number and its bit in `known`. */
 static void store_number(const kineto_arg *arg, uint32_t k, void *context)
 {
     numbers *n = context;
@@ -385,6 +399,7 @@ typedef struct whole_numbers {
     uint32_t known;
 } whole_numbers;
 
+/* Stores a whole number and its bit in `known`; unsigned values saturate at INT64_MAX. */
 static void store_int(const kineto_arg *arg, uint32_t k, void *context)
 {
     whole_numbers *n = context;
@@ -420,6 +435,7 @@ bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t 
 
 /* ---- bytes of tensors ------------------------------------------------------------------------------ */
 
+/* Product of two sizes; 0 if one is negative, INT64_MAX on overflow. */
 static int64_t saturating_product(int64_t a, int64_t b)
 {
     int64_t product;

@@ -1,6 +1,10 @@
-/* Views: making and freeing them, and what names of operators say. */
+/* Makes an attribution when an analysis first needs one, and again if another needs more parts:
+ * then the earlier one is kept, as other threads may still read it. All under the lock of the
+ * dataset. */
 #include "analyze/dataset/view.h"
 
+/* Parts by table. Tables that are not listed ask for what they need themselves (memory,
+ * modules). */
 uint32_t ka_view_parts(kineto_analysis *a)
 {
     static const struct {
@@ -84,6 +88,7 @@ kb_text ka_window_name(const ka_view *v, const ka_window *w)
     return text;
 }
 
+/* Walks backward: callees follow their caller, so each is complete before it is added. */
 void ka_ops_add_up(ka_op_list *ops)
 {
     for (uint32_t i = 0; i < ops->count; i++)
@@ -94,6 +99,7 @@ void ka_ops_add_up(ka_op_list *ops)
         op->tensor_ns = ka_add_ns(op->tensor_ns, op->tensor_self_ns);
         if (!parent)
             continue;
+        KB_ASSERT(op->parent < i);
         parent->device_ns = ka_add_ns(parent->device_ns, op->device_ns);
         parent->tensor_ns = ka_add_ns(parent->tensor_ns, op->tensor_ns);
         parent->next = KB_MAX(parent->next, op->next);

@@ -1,4 +1,7 @@
-/* A view with exact definitions, of a dataset. */
+/* The exact attribution, derived from a dataset. One walk over the slices with a stack of what
+ * encloses the current one fills the operators, the roles and the communication of the host;
+ * work of devices follows the slice that launched it. Windows of steps come first, as
+ * communication refers to them. */
 #include "analyze/dataset/view.h"
 
 #include "trace/transform/steps.h"
@@ -43,6 +46,7 @@ static uint8_t role_hint(kineto_string name)
     return OPERATOR;
 }
 
+/* The hint of a name, computed once. */
 static uint8_t role_hint_of_name(making *m, uint32_t name)
 {
     if (m->hints[name] == NOT_READ)
@@ -52,12 +56,15 @@ static uint8_t role_hint_of_name(making *m, uint32_t name)
 
 /* ---- steps ---------------------------------------------------------------------------------------------- */
 
+/* Appends the window of a selected step; its end is extended by its work later. */
 static void add_window(making *m, const ka_step *step)
 {
     ka_window w = {step->start_ns, step->end_ns, step->number, step->process};
     m->ok &= kb_vec_push(&m->v->windows, w);
 }
 
+/* A window lasts until its last work has ended, and begins no earlier than the window before it
+ * in its process ended. Steps are in the order of starts. */
 static void end_with_devices(making *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
@@ -77,6 +84,7 @@ static void end_with_devices(making *m)
     }
 }
 
+/* One window for each selected step; without steps one for all, unless the dataset is empty. */
 static void make_windows(making *m)
 {
     const ka_dataset *s = m->s;
@@ -96,6 +104,7 @@ static void make_windows(making *m)
     }
 }
 
+/* Index of windows for a step index; KA_NONE: the step is not selected. */
 static uint32_t window_of(const making *m, int32_t step)
 {
     return step < 0 ? m->window_only : m->window_of[step];
@@ -103,6 +112,8 @@ static uint32_t window_of(const making *m, int32_t step)
 
 /* ---- roles ---------------------------------------------------------------------------------------------- */
 
+/* A team for each process with steps, if there are several. Work on a stream whose process has
+ * no steps counts for the process that launched it. */
 static void make_teams(making *m)
 {
     const ka_dataset *s = m->s;
@@ -125,12 +136,14 @@ static void make_teams(making *m)
     }
 }
 
+/* The process that launched the work, else the one of its stream. */
 static uint32_t process_of_work(const ka_dataset *s, const ka_work *w)
 {
     return w->call == KA_NONE ? s->streams[w->stream].process
                               : s->threads[s->slices[w->call].thread].process;
 }
 
+/* Adds a busy span to a role of all, and of the team of the process. */
 static void add_busy_span(making *m, ka_role role, uint32_t process, int64_t start_ns,
                           int64_t end_ns)
 {
@@ -149,6 +162,7 @@ static ka_role role_of_work(const ka_work *w)
                                                : KA_ROLE_KERNEL;
 }
 
+/* KA_ROLE_COUNT: the slice says nothing about what its thread is busy with. */
 static ka_role role_of_slice(making *m, const ka_slice *s)
 {
     bool named = s->kind == KINETO_KIND_CPU_OP || s->kind == KINETO_KIND_USER_ANNOTATION;
@@ -184,10 +198,12 @@ static uint32_t add_op(making *m, const ka_slice *slice, uint32_t parent)
                 .thread = slice->thread,
                 .parent = parent,
                 .shown = true};
+    KB_ASSERT(parent == KA_NONE || parent < m->v->ops.count);
     m->ok &= kb_vec_push(&m->v->ops, op);
     return (uint32_t)m->v->ops.count - 1;
 }
 
+/* Is the slice an operator, not a step or data loader that old traces record as one? */
 static bool is_op(making *m, const ka_slice *s)
 {
     if (s->kind != KINETO_KIND_CPU_OP)
@@ -196,12 +212,15 @@ static bool is_op(making *m, const ka_slice *s)
     return is != MARK && is != DATALOADER;
 }
 
+/* Work that the slice launched belongs to this operator. */
 static void remember_op(making *m, const ka_slice *slice, uint32_t op)
 {
     for (uint32_t k = 0; k < slice->work_count; k++)
         m->op_of[m->s->launched[slice->first_work + k]] = op;
 }
 
+/* An operator or call takes its time away from the operator it began in (exclusive time), unless
+ * a call is in between. `self` receives what slices inside it see. */
 static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, enclosing *self)
 {
     bool call = kt_kind_is_launch(slice->kind), op = is_op(m, slice);
@@ -216,6 +235,7 @@ static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, en
 
 /* ---- slices --------------------------------------------------------------------------------------------- */
 
+/* An operator inside another one adds nothing: its caller covers the time. */
 static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const enclosing *in)
 {
     bool counted = in->covers_inner && role == KA_ROLE_CPU; /* with its caller */
@@ -224,6 +244,7 @@ static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const e
                       slice->end_ns);
 }
 
+/* Communication that the host itself does (gloo). */
 static void add_host_communication(making *m, const ka_slice *slice)
 {
     ka_communication c = {.start_ns = slice->start_ns,
@@ -243,6 +264,7 @@ static enclosing enclosing_of(making *m, const ka_slice *slice)
                          : (enclosing){.slice = KA_NONE, .op = KA_NONE, .taker = KA_NONE};
 }
 
+/* Adds one slice to all wanted parts and opens it for the slices inside it. */
 static void attribute_slice(making *m, uint32_t index)
 {
     const ka_slice *slice = &m->s->slices[index];
@@ -290,6 +312,7 @@ static void unite_roles(making *m)
 
 /* ---- work of operators ---------------------------------------------------------------------------------- */
 
+/* Device time of operators: exclusive from the work each launched, inclusive by the tree. */
 static void give_work(making *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
@@ -305,6 +328,7 @@ static void give_work(making *m)
     ka_ops_add_up(&m->v->ops);
 }
 
+/* All work in the order of starts. */
 static void append_work(making *m)
 {
     const ka_dataset *s = m->s;
@@ -334,6 +358,7 @@ static uint32_t collective_around(const making *m, uint32_t slice)
     return KA_NONE;
 }
 
+/* Bytes of the inputs of the nearest enclosing slice that has any, at most 8 levels up. */
 static int64_t bytes_around(const making *m, uint32_t slice)
 {
     for (int n = 0; slice != KA_NONE && n < 8; n++, slice = m->s->slices[slice].parent) {
@@ -344,6 +369,8 @@ static int64_t bytes_around(const making *m, uint32_t slice)
     return 0;
 }
 
+/* Name and bytes are those of the collective around the launch, if there is one; the bytes that
+ * the kernel itself reports go first. */
 static void add_device_communication(making *m, const ka_work *w)
 {
     uint32_t around = w->call == KA_NONE ? KA_NONE : collective_around(m, w->call);
@@ -384,6 +411,7 @@ static void sort_communication(making *m)
 
 /* ---- all of it ---------------------------------------------------------------------------------------------- */
 
+/* Windows first, then everything that refers to them. */
 static void make_parts(making *m)
 {
     make_windows(m);

@@ -1,4 +1,5 @@
-/* The chosen part of a trace as arrays, with exact definitions. */
+/* Creates a dataset: the definitions fill it, then come the parts that all definitions share,
+ * the tree links, classes, order by time, and the work that each call launched. */
 #include "analyze/dataset/dataset.h"
 #include "analyze/dataset/view.h"
 
@@ -21,11 +22,13 @@ bool ka_dataset_put_slice(ka_dataset_memory *m, const kineto_trace *trace, ka_sl
     const kt_block *b = kt_block_at(trace, s.row / KT_BLOCK_ROWS);
     s.name = b->name[s.row % KT_BLOCK_ROWS];
     s.kind = b->kind[s.row % KT_BLOCK_ROWS];
+    KB_ASSERT(s.parent == KA_NONE || s.parent < m->slices.count); /* what encloses comes first */
     if (s.parent != KA_NONE)
         s.depth = (uint16_t)KB_MIN(m->slices.data[s.parent].depth + 1, UINT16_MAX);
     return kb_vec_push(&m->slices, s);
 }
 
+/* The list of step rows is the trace's, so it also knows steps that are not selected. */
 bool ka_is_step_row(const ka_dataset *s, kineto_row row, uint32_t name)
 {
     return kt_step_list_find(&s->memory->step_rows, row, name) != NULL;
@@ -89,6 +92,7 @@ static ka_type classify_name(const ka_dataset *s, ka_dataset_memory *m, const ka
     return s->definitions->type_of_work ? s->definitions->type_of_work(name) : (ka_type) class.type;
 }
 
+/* Classifies each name of work once. The type is the definitions' own, if they have one. */
 static bool classify_work(ka_dataset *s, ka_dataset_memory *m, const ka_rules *rules)
 {
     size_t names = (size_t)kineto_trace_string_count(s->trace) + 1;
@@ -105,6 +109,7 @@ static bool classify_work(ka_dataset *s, ka_dataset_memory *m, const ka_rules *r
     return ok;
 }
 
+/* By start, the longer first, then row. */
 static int compare_work(const void *left, const void *right, void *context)
 {
     const ka_work *work = context, *a = &work[*(const uint32_t *)left],
@@ -146,6 +151,7 @@ static bool order_work(ka_dataset_memory *m)
     return true;
 }
 
+/* A counting sort of by_time by call, so work of one call stays in the order of starts. */
 static bool group_by_call(ka_dataset_memory *m)
 {
     if (!kb_vec_reserve(&m->launched, m->work.count + 1))
@@ -170,8 +176,10 @@ static bool group_by_call(ka_dataset_memory *m)
     return true;
 }
 
+/* Sets the read-only pointers and the extent. From here on nothing changes. */
 static void publish_arrays(ka_dataset *s, const ka_dataset_memory *m)
 {
+    KB_ASSERT(m->by_time.count == m->work.count && m->launched.count <= m->work.count);
     s->work = m->work.data;
     s->work_count = (uint32_t)m->work.count;
     s->by_time = m->by_time.data;
@@ -200,6 +208,7 @@ static void publish_arrays(ka_dataset *s, const ka_dataset_memory *m)
         s->start_ns = s->end_ns = 0;
 }
 
+/* The rank of the options, else of the trace's identity, else 0. */
 static int32_t rank_of_trace(const kineto_trace *t, const kineto_analyze_options *options)
 {
     kineto_identity identity = {.size = sizeof identity};

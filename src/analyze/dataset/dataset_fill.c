@@ -36,6 +36,7 @@ typedef struct columns {
     uint32_t i;
 } columns;
 
+/* The block of a row and its index in it. */
 static columns block_of_row(const filling *f, kineto_row row)
 {
     return (columns){kt_block_at(f->t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS};
@@ -43,6 +44,7 @@ static columns block_of_row(const filling *f, kineto_row row)
 
 /* ---- work ---------------------------------------------------------------------------------------------- */
 
+/* Appends work of the stream under way; `call` and `step` are set later. */
 static void append_track_work(filling *f, uint32_t stream, kineto_row row, columns c)
 {
     ka_work w = {.start_ns = c.block->start_ns[c.i],
@@ -55,6 +57,7 @@ static void append_track_work(filling *f, uint32_t stream, kineto_row row, colum
     f->no_memory |= !ka_dataset_put_work(f->m, f->t, w);
 }
 
+/* A stream without work yet. */
 static ka_stream stream_of(const filling *f, uint32_t track, const kineto_track *info)
 {
     int64_t device = -1;
@@ -66,6 +69,7 @@ static ka_stream stream_of(const filling *f, uint32_t track, const kineto_track 
                        .first = (uint32_t)f->m->work.count};
 }
 
+/* Appends the work of a track; a stream without any is not kept. */
 static void add_track_work(filling *f, uint32_t track, const kineto_track *info,
                            const kineto_row *rows)
 {
@@ -97,6 +101,7 @@ static uint32_t find_parent_slice(const filling *f, kineto_row row, uint32_t thr
     return KA_NONE;
 }
 
+/* Appends a slice of the thread under way. Its parent is there already. */
 static void append_track_slice(filling *f, uint32_t thread, kineto_row row, columns c)
 {
     ka_slice s = {.start_ns = c.block->start_ns[c.i],
@@ -109,6 +114,7 @@ static void append_track_slice(filling *f, uint32_t thread, kineto_row row, colu
     f->no_memory |= !ka_dataset_put_slice(f->m, f->t, s);
 }
 
+/* Appends the slices of a track; a thread without any is not kept. */
 static void add_track_slices(filling *f, uint32_t track, const kineto_track *info,
                              const kineto_row *rows)
 {
@@ -145,6 +151,7 @@ static void reserve_rows(filling *f)
     f->no_memory |= !kb_vec_reserve(&f->m->slices, slices) || !kb_vec_reserve(&f->m->work, works);
 }
 
+/* Each track may have both, work and slices, whatever its type says. */
 static void add_tracks(filling *f)
 {
     reserve_rows(f);
@@ -225,6 +232,7 @@ static void restore_cut_steps(filling *f)
     }
 }
 
+/* Collects the steps among the slices, in the order of starts. */
 static void find_step_slices(filling *f)
 {
     for (uint32_t i = 0; i < f->m->slices.count && !f->no_memory; i++) {
@@ -260,6 +268,7 @@ static bool group_steps_by_process(filling *f)
     return true;
 }
 
+/* The step at a place of own_steps. */
 static const ka_step *own_step(const filling *f, uint32_t place)
 {
     return &f->m->steps.data[f->own_steps[place]];
@@ -289,6 +298,7 @@ static int32_t step_of_process_at(const filling *f, uint32_t process, int64_t ns
     return -1;
 }
 
+/* Sets `step` of all slices. Consecutive slices mostly share a step, hence the hint. */
 static void give_steps(filling *f)
 {
     uint32_t hint = 0;
@@ -303,6 +313,7 @@ static void give_steps(filling *f)
 
 /* ---- what launched what ------------------------------------------------------------------------------------ */
 
+/* Sets `call` of work by the launch that the trace knows, and its step by the call. */
 static void link_work_to_calls(filling *f)
 {
     for (uint32_t i = 0; i < f->m->work.count; i++) {
@@ -333,6 +344,7 @@ static int64_t last_begins(const filling *f, uint32_t process, int64_t otherwise
     return own_step(f, first)->number != last->number ? last->start_ns : INT64_MAX;
 }
 
+/* Is something of this process, start and step among the selected steps? */
 static bool is_in_choice(const filling *f, const choice *c, uint32_t process, int64_t start_ns,
                          int32_t step)
 {
@@ -353,6 +365,8 @@ static int64_t last_of_all(const filling *f)
     return latest == INT64_MIN ? INT64_MAX : latest;
 }
 
+/* Checks the options against the steps that there are. KINETO_E_NOT_FOUND: a range without
+ * steps. */
 static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
 {
     const ka_step *steps = f->m->steps.data;
@@ -399,6 +413,7 @@ static void keep_slices(filling *f, const choice *c, uint32_t *moved)
     f->m->slices.count = kept;
 }
 
+/* Work stays with its call; work without a call by its own start and step. */
 static void keep_work(filling *f, const choice *c, const uint32_t *moved)
 {
     uint32_t kept = 0;
@@ -420,6 +435,7 @@ static void keep_work(filling *f, const choice *c, const uint32_t *moved)
     f->m->work.count = kept;
 }
 
+/* Drops slices and work that are not selected, and redirects all indexes of slices. */
 static kineto_status drop_unselected(filling *f, kineto_error *err)
 {
     choice c;
@@ -440,6 +456,7 @@ static kineto_status drop_unselected(filling *f, kineto_error *err)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------- */
 
+/* Fills everything in the order in which each part needs the previous ones. */
 static kineto_status fill_from_tracks(filling *f, kineto_error *err)
 {
     size_t rows = (size_t)kineto_trace_count(f->t);

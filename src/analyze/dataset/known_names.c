@@ -25,6 +25,7 @@ static kineto_string core_of(kineto_string op)
     return op;
 }
 
+/* Does the name contain `lower`, which is in lower case? */
 static bool contains_ignoring_case(kineto_string name, const char *lower)
 {
     size_t n = strlen(lower);

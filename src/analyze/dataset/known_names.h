@@ -15,6 +15,6 @@ bool ka_is_dataloader(kineto_string name);
 bool ka_is_eligible(kineto_string op);
 /** Can the call not have waited for what it launched? True of copies and memsets whose call is Async,
  *  unless they move pageable memory: copies within a device or between devices, and from and to pinned
- *  memory, as far as their names tell. */
+ *  memory, as far as their names show. */
 bool ka_never_waits(const struct ka_dataset *s, uint32_t slice);
 #endif

@@ -1,5 +1,7 @@
-/* What calls of operators say of themselves: calls with the same inputs and stack, and the FLOPs of
- * each, from one walk over the arguments of each row. */
+/* Calls of operators: which of them have the same name, input sizes and stack, and the FLOPs of
+ * each, from one walk over the arguments of each row. Sizes and stacks are interned, and
+ * formulas are evaluated once for each distinct call, because programs repeat the same calls in
+ * every step. */
 #include "analyze/dataset/view.h"
 
 #include "analyze/summary/flops.h"
@@ -34,6 +36,7 @@ typedef struct reading {
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
+/* Id of a stack as the file has it; 0: none. */
 static uint32_t stack_text(reading *r, kineto_string raw)
 {
     uint32_t id = raw.size ? kb_intern_id(&r->in->stacks, raw) : 0;
@@ -51,6 +54,8 @@ static kineto_row python_around(const kineto_trace *t, kineto_row row)
     return p;
 }
 
+/* Id of a stack of Python functions, innermost first; names are cut at 255 bytes. The text is
+ * only built for new stacks. */
 static uint32_t stack_of_names(reading *r, const uint32_t *names, uint32_t count)
 {
     char text[STACK_FRAMES * 256];
@@ -86,6 +91,7 @@ static uint32_t python_stack(reading *r, kineto_row row)
     return r->last_stack = stack_of_names(r, names, count);
 }
 
+/* The recorded stack, else that of the Python functions around the row. */
 static uint32_t stack_of(reading *r, kineto_row row, kineto_string raw)
 {
     uint32_t stack = stack_text(r, raw);
@@ -111,6 +117,7 @@ static kineto_string build_call_key(reading *r, uint32_t a, uint32_t b, kineto_s
     return (kineto_string){(const char *)r->key.data, KA_CALL_HEAD + size};
 }
 
+/* Id of a call by name, stack and sizes. */
 static uint32_t find_call(reading *r, uint32_t name, uint32_t stack, kineto_string shapes)
 {
     uint32_t id = kb_intern_id(&r->in->calls, build_call_key(r, name, stack, shapes, true));
@@ -120,6 +127,7 @@ static uint32_t find_call(reading *r, uint32_t name, uint32_t stack, kineto_stri
 
 /* ---- FLOPs ---------------------------------------------------------------------------------- */
 
+/* What a formula for this operator needs to read, computed once per name. */
 static kp_flops_looks flops_input_of(reading *r, uint32_t name)
 {
     uint8_t *known = &r->inputs[name];
@@ -128,6 +136,7 @@ static kp_flops_looks flops_input_of(reading *r, uint32_t name)
     return (kp_flops_looks)(*known - 1);
 }
 
+/* The cached result of an id; grows the list. NULL: out of memory. */
 static counted *counted_of(reading *r, counted_list *list, uint32_t id)
 {
     static const counted none;
@@ -159,6 +168,7 @@ static kp_flops_answer count_once(reading *r, uint32_t name, uint32_t call,
 
 static void set_bit(uint64_t *bits, size_t i) { bits[i / 64] |= UINT64_C(1) << i % 64; }
 
+/* FLOPs of one row, or its `unusable` bit. */
 static void put_flops(reading *r, kineto_row row, uint32_t name, uint32_t call,
                       const kineto_string *texts)
 {
@@ -182,6 +192,7 @@ static const ka_keys sizes = {STACK + 1, {'I', 'C', 'I', 'C'}, {SIZES}},
                      sizes_and_values = {
                          TEXTS, {'I', 'C', 'I', 'C'}, {SIZES, KA_KEY("Concrete Inputs")}};
 
+/* Reads the arguments of one operator and stores its call id and FLOPs. */
 static void read_row(reading *r, kineto_row row, uint32_t name)
 {
     kp_flops_looks needs = r->flops ? flops_input_of(r, name) : KP_FLOPS_AT_NOTHING;
@@ -212,6 +223,7 @@ static void read_rows(reading *r)
         }
 }
 
+/* Marks the rows of operators in the dataset. */
 static void mark_slices(reading *r)
 {
     for (uint32_t i = 0; i < r->s->slice_count; i++) {
@@ -238,6 +250,7 @@ static void read_shown_calls(reading *r, const ka_op_list *ops)
     r->calls = false;
 }
 
+/* Arrays by row are only as large as the parts need. Id 0 is reserved for none. */
 static bool allocate_call_arrays(reading *r)
 {
     size_t rows = (size_t)kineto_trace_count(r->s->trace) + 1, words = rows / 64 + 1,
@@ -290,6 +303,8 @@ void ka_inputs_free(ka_inputs *in)
     free(in);
 }
 
+/* Fills all arrays. With calls of shown operators these are read first, then FLOPs by the
+ * dataset's operators. */
 static void read_operator_calls(ka_inputs *in, const ka_view *v)
 {
     reading r = {.s = v->dataset,

@@ -1,6 +1,9 @@
-/* Sets of moments, as sorted spans. */
+/* Sets of time spans: sorted, disjoint arrays. They are collected unsorted and united once;
+ * inputs are sorted in runs (by thread or stream), so a natural merge sort is cheaper than
+ * qsort. */
 #include "analyze/dataset/dataset.h"
 
+/* By start, then end. */
 static int compare_span_starts(const void *left, const void *right)
 {
     const ka_span *a = left, *b = right;
@@ -63,6 +66,7 @@ void ka_spans_unite(ka_spans *spans)
         else
             spans->data[kept++] = s;
     }
+    KB_ASSERT(kept <= spans->count);
     spans->count = kept;
 }
 

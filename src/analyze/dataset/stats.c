@@ -1,8 +1,10 @@
-/* Numbers that describe other numbers. */
+/* Descriptive statistics: mean, sample deviation, linear quantiles, median and median absolute
+ * deviation, as numpy and pandas define them. */
 #include "analyze/dataset/dataset.h"
 
 #include <math.h>
 
+/* Values often are in order already, which is checked first. */
 static void sort_values(double *values, size_t count)
 {
     for (size_t i = 1; i < count; i++)
@@ -34,6 +36,7 @@ static double sum_values(const double *values, size_t count)
     return sum;
 }
 
+/* Of a sample, with n - 1; 0 for fewer than two values. */
 static double sample_deviation(double *values, size_t count, double mean)
 {
     double sum = 0;

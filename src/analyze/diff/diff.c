@@ -36,6 +36,7 @@ static kineto_status create_facts(uint32_t definitions, bool findings, kineto_an
     return status;
 }
 
+/* No table ran out of memory. */
 static bool has_memory(const kineto_analysis *a)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
@@ -85,6 +86,7 @@ static uint32_t draws_for(const ka_diff *d, uint32_t asked)
     return asked || things < 20000 ? asked : (uint32_t)KB_MAX(40000000 / things, (size_t)200);
 }
 
+/* Measures both traces, matches their things and fills all tables but findings. */
 static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
                                    const kineto_trace *after, const kineto_diff_options *o,
                                    const kineto_analyze_options *how, kineto_error *err)
@@ -107,6 +109,7 @@ static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
 }
 
+/* The comparison by the exact definitions. */
 static kineto_status compare_exact(const kineto_trace *before, const kineto_trace *after,
                                    const kineto_diff_options *o, kineto_analysis *facts,
                                    kineto_error *err)
@@ -138,6 +141,7 @@ static kineto_status read_diff_options(const kineto_diff_options *options, kinet
     return status;
 }
 
+/* The definitions may compare in a way of their own, which fills one table. */
 kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
                           const kineto_diff_options *options, kineto_analysis **out,
                           kineto_error *err)

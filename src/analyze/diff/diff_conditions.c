@@ -41,6 +41,7 @@ static line devices_of(const kineto_trace *t)
     return devices;
 }
 
+/* The value of a member of the trace's header; "": it has none. */
 static line metadata_of(const kineto_trace *t, const char *key)
 {
     line found = {""};
@@ -53,6 +54,7 @@ static line metadata_of(const kineto_trace *t, const char *key)
     return found;
 }
 
+/* World size by the header; "": not given. */
 static line world_of(const kineto_trace *t)
 {
     line found = {""};
@@ -87,6 +89,7 @@ static line batch_of(const ka_dataset *s)
     return found;
 }
 
+/* A row, if the two sides differ. */
 static void put_condition(ka_table *t, const char *what, line before, line after)
 {
     if (strcmp(before.s, after.s) == 0)
@@ -96,6 +99,7 @@ static void put_condition(ka_table *t, const char *what, line before, line after
     ka_put_text(t, kb_string(after.s[0] ? after.s : "not given"));
 }
 
+/* Members of the header that name versions of software. */
 static bool is_version(kineto_string key)
 {
     return kb_string_holds(key, "version") && !kb_string_equal(key, kb_string("schemaVersion"));

@@ -1,8 +1,9 @@
-/* May a difference pass? It fails only if it is beyond the limit and no noise, by its interval or
- * by the ranks of steps. */
+/* Gates: may a difference pass? A gate fails only if the difference is beyond its limit and not
+ * noise, by the bootstrap interval or by the ranks of steps. Reads the tables of the difference,
+ * whose last eight columns are the cells of ka_put_estimate. */
 #include "analyze/diff/diff.h"
 
-/* ---- what was asked ------------------------------------------------------------------------- */
+/* ---- gates ---------------------------------------------------------------------------------- */
 
 typedef enum unit { PERCENT, MICROSECONDS, BYTES, PLAIN } unit;
 
@@ -32,6 +33,7 @@ typedef struct gate {
     double limit;
 } gate;
 
+/* A number and a unit that fits the subject. Limits may be negative only for what must not fall. */
 static bool parse_limit(const char *text, gate *g)
 {
     static const struct {
@@ -77,6 +79,7 @@ static const char *last_sign(const char *text)
     return sign;
 }
 
+/* False: it is not a gate. */
 static bool parse_gate(const char *text, gate *g)
 {
     const char *sign = last_sign(text);
@@ -99,6 +102,7 @@ static bool parse_gate(const char *text, gate *g)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+/* Names of kernels and operators match by a part, unless one matches as a whole. */
 static bool contains_text(kineto_string text, kineto_string part)
 {
     return memmem(text.data, text.size, part.data, part.size) != NULL;
@@ -113,6 +117,7 @@ static bool is_grouped(const ka_table *t, uint64_t row, kineto_string name)
            memcmp(name.data + group.size + 1, own.data, own.size) == 0;
 }
 
+/* Does the row match the name of the gate? */
 static bool is_named(const gate *g, const ka_table *t, uint64_t row, bool whole)
 {
     kineto_string own = ka_text_at(t, row, ka_fact_column(t, g->what->name)), other = {"", 0};
@@ -127,6 +132,7 @@ static bool is_named(const gate *g, const ka_table *t, uint64_t row, bool whole)
     return contains_text(own, g->name) || contains_text(other, g->name);
 }
 
+/* Does any row have exactly this name? Then parts of names do not count. */
 static bool any_named(const gate *g, const ka_table *t)
 {
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
@@ -144,6 +150,7 @@ typedef struct gate_result {
     kineto_string name;
 } gate_result;
 
+/* The value the limit is compared with. A new thing has grown without limit. */
 static double gated_value(const gate *g, double before, double after, double delta, double pct)
 {
     if (g->of != PERCENT)
@@ -152,11 +159,13 @@ static double gated_value(const gate *g, double before, double after, double del
     return is_new ? copysign((double)INFINITY, after) : before == 0 && after == 0 ? 0 : pct;
 }
 
+/* False for NAN. */
 static bool is_beyond(const gate *g, double value)
 {
     return g->falls ? value < -g->limit : value > g->limit;
 }
 
+/* What decides: the limit if it is kept, else the interval or the ranks, whichever proves more. */
 static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool without_noise)
 {
     if (isnan(j->value))
@@ -172,7 +181,8 @@ static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool 
     return without_noise ? KINETO_DIFF_BY_DIFFERENCE : KINETO_DIFF_BY_NOTHING;
 }
 
-static kineto_diff_judgement judgement_of(const gate *g, const gate_result *j)
+/* Follows from what decided. */
+static kineto_diff_judgement judgement_of_result(const gate *g, const gate_result *j)
 {
     bool failed = j->by == KINETO_DIFF_BY_DIFFERENCE ||
                   (j->by == KINETO_DIFF_BY_INTERVAL && j->sure > 0) ||
@@ -182,6 +192,7 @@ static kineto_diff_judgement judgement_of(const gate *g, const gate_result *j)
                                            : KINETO_DIFF_PASSED;
 }
 
+/* Reads a row back into numbers and decides. */
 static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
 {
     uint32_t c = t->column_count - 8;
@@ -199,7 +210,7 @@ static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, 
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
     j.by = decider_of(g, &j, without_noise);
-    j.judgement = judgement_of(g, &j);
+    j.judgement = judgement_of_result(g, &j);
     return j;
 }
 
@@ -215,6 +226,7 @@ static bool is_worse(const gate *g, const gate_result *a, const gate_result *b)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
+/* For people; "none": not known. */
 static kb_text format_value(unit of, double value)
 {
     kb_text text = {"none"};
@@ -232,6 +244,7 @@ static kb_text format_value(unit of, double value)
     return text;
 }
 
+/* "new" and "gone" in place of an infinite percentage. */
 static kb_text relative_change(const gate_result *j)
 {
     kb_text text = {"new"};
@@ -246,6 +259,7 @@ static kb_text relative_change(const gate_result *j)
     return text;
 }
 
+/* The reason in words, for the sentence of a verdict. */
 static const char *gate_reason(const gate_result *j, bool without_noise)
 {
     bool failed = j->judgement == KINETO_DIFF_FAILED;
@@ -286,6 +300,7 @@ static kb_text by_ranks(const gate *g, const gate_result *j)
     return text;
 }
 
+/* The sentence of a verdict. */
 static void explain_gate(const gate *g, const gate_result *j, bool without_noise, char *out,
                          size_t bytes)
 {
@@ -300,6 +315,7 @@ static void explain_gate(const gate *g, const gate_result *j, bool without_noise
                    relative_change(j).s, interval, gate_reason(j, without_noise), by_ranks(g, j).s);
 }
 
+/* The gate and its table. */
 static kineto_status parse_gate_for(const kineto_analysis *diff, const char *text, gate *g,
                                     const ka_table **t, kineto_error *err)
 {
@@ -330,13 +346,14 @@ static kineto_diff_verdict verdict_of(const gate *g, const gate_result *j, bool 
     return v;
 }
 
+/* No row has the name of the gate. */
 static kineto_diff_verdict verdict_of_nothing(const gate *g)
 {
     const double none = (double)NAN;
     return (kineto_diff_verdict){.judgement = KINETO_DIFF_NOT_JUDGED,
                                  .value = none,
                                  .limit = g->limit,
-                                 .sentence = "there is nothing of that name to judge",
+                                 .sentence = "no row of that name to evaluate",
                                  .decided_by = KINETO_DIFF_BY_NOTHING,
                                  .subject = {"", 0},
                                  .before = none,
@@ -346,6 +363,7 @@ static kineto_diff_verdict verdict_of_nothing(const gate *g)
                                  .shift = none};
 }
 
+/* The verdict of the worst row that the gate names. */
 kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bool without_noise,
                                kineto_diff_verdict *out, kineto_error *err)
 {

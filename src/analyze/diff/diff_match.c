@@ -1,5 +1,7 @@
-/* Which thing of one trace is which of the other. Kernels get other names with other builds and
- * libraries: they are tried by less and less of the name, then by the operator that launches them. */
+/* Matches the things of one trace with those of the other. Most have the same name. Kernels
+ * change names with builds and libraries: they are matched by less and less of the name, then by
+ * the operator that launches them. A key that occurs equally often on both sides pairs its
+ * things in their order; other keys pair nothing and leave them to the next, weaker key. */
 #include "analyze/diff/diff.h"
 
 typedef struct candidate {
@@ -20,6 +22,7 @@ typedef bool key_of(const ka_side *side, const ka_thing *x, ka_text *out);
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
+/* By key, side, then the order in which things came. */
 static int compare_candidates(const void *left, const void *right)
 {
     const candidate *a = left, *b = right;
@@ -30,6 +33,7 @@ static int compare_candidates(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
+/* Things of a side that have no partner yet, with their keys. */
 static void collect_candidates(matching *m, bool after, uint8_t kind, key_of *key)
 {
     const ka_side *side = m->sides[after];
@@ -54,12 +58,15 @@ static void pair_in_order(matching *m, size_t from, size_t to, const char *how)
         return;
     for (size_t i = from; i < middle; i++) {
         uint32_t a = m->candidates.data[i].thing, b = m->candidates.data[middle + i - from].thing;
+        KB_ASSERT(m->sides[0]->things.data[a].other == KA_NONE);
+        KB_ASSERT(m->sides[1]->things.data[b].other == KA_NONE);
         m->sides[0]->things.data[a].other = b;
         m->sides[1]->things.data[b].other = a;
         m->sides[1]->things.data[b].how = m->sides[0]->things.data[a].how = how;
     }
 }
 
+/* Pairs the things of a kind that have the same key. */
 static void match_by(matching *m, uint8_t kind, key_of *key, const char *how)
 {
     m->candidates.count = 0;
@@ -81,6 +88,7 @@ static void match_by(matching *m, uint8_t kind, key_of *key, const char *how)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
+/* Cut at the size of ka_text. */
 static void append_key(ka_text *out, kineto_string s)
 {
     size_t size = KB_MIN(s.size, sizeof out->s - out->size);
@@ -96,6 +104,7 @@ static void append_whole(ka_text *out, kineto_string s)
     append_key(out, (kineto_string){(const char *)&hash, sizeof hash});
 }
 
+/* Keys of operators also tell operators from calls. */
 static bool by_name(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -112,6 +121,7 @@ static bool is_kernel(const ka_thing *x)
     return x->activity != KINETO_KIND_GPU_MEMCPY && x->activity != KINETO_KIND_GPU_MEMSET;
 }
 
+/* Without return type, parameters and clones. */
 static bool by_spelling(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -119,6 +129,7 @@ static bool by_spelling(const ka_side *side, const ka_thing *x, ka_text *out)
     return is_kernel(x) && out->size;
 }
 
+/* Also without template arguments. */
 static bool by_skeleton(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -126,6 +137,7 @@ static bool by_skeleton(const ka_side *side, const ka_thing *x, ka_text *out)
     return is_kernel(x) && out->size;
 }
 
+/* Also without namespaces. */
 static bool by_last_component(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -133,6 +145,7 @@ static bool by_last_component(const ka_side *side, const ka_thing *x, ka_text *o
     return is_kernel(x) && out->size;
 }
 
+/* Also with '#' for numbers. */
 static bool by_numberless(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -171,6 +184,7 @@ static bool by_numberless_and_launch(const ka_side *side, const ka_thing *x, ka_
     return by_numberless(side, x, out) && append_launch(side, x, true, out);
 }
 
+/* By the operator, its shapes and the place among its work only. */
 static bool by_launch(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     out->size = 0;
@@ -187,6 +201,7 @@ static bool by_family_and_operator(const ka_side *side, const ka_thing *x, ka_te
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
+/* From the strongest key to the weakest; `how` is shown in the table. */
 static void match_kernels(matching *m)
 {
     static const struct {

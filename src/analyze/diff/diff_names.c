@@ -1,7 +1,8 @@
 /* Names of kernels without what changes from build to build, so that those of two builds can be
- * told to be the same. */
+ * recognised as the same. */
 #include "analyze/diff/diff.h"
 
+/* Longer names are cut. */
 static void append_char(ka_text *out, char c)
 {
     if (out->size < sizeof out->s)
@@ -33,6 +34,7 @@ static kineto_string read_mangled_word(kineto_string *rest)
     return word;
 }
 
+/* Removes a prefix; false: the text does not begin with it. */
 static bool skip_prefix(kineto_string *rest, const char *with)
 {
     if (!kb_string_begins(*rest, with))
@@ -86,6 +88,7 @@ static bool is_anonymous(kineto_string rest)
            kb_string_begins(rest, "{anonymous}");
 }
 
+/* Length of an anonymous namespace at the beginning of the text. */
 static size_t anonymous_size(kineto_string rest)
 {
     size_t i = 1;
@@ -94,6 +97,7 @@ static size_t anonymous_size(kineto_string rest)
     return i + 1;
 }
 
+/* The text from an index on. */
 static kineto_string rest_from(kineto_string s, size_t at)
 {
     return (kineto_string){s.data + at, s.size - at};
@@ -117,7 +121,7 @@ static size_t end_of_name(kineto_string name)
     return name.size;
 }
 
-/* Behind the return type: the last space outside of brackets. */
+/* Past the return type: the last space outside of brackets. */
 static size_t begin_of_name(kineto_string name)
 {
     int depth = 0;

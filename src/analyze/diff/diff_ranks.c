@@ -22,6 +22,7 @@ uint32_t ka_wrong_pairs(uint32_t n, uint32_t m)
     return wrong;
 }
 
+/* ka_wrong_pairs, cached by the numbers of steps. */
 static uint32_t wrong_pairs(ka_chance *c, uint32_t n, uint32_t m)
 {
     if (!c->wrong[n][m])

@@ -1,5 +1,7 @@
-/* What is in the steps of one trace: how long things took in each of them, or in blocks of steps
- * that follow one another. */
+/* Measures one trace for a comparison: how long each thing (step, part, kernel, operator) took
+ * in each step, or in up to KA_MAX_BLOCKS blocks of consecutive steps. Steps of several ranks
+ * with one number are one step; steps of warm-up are left out. Without steps all of the trace is
+ * one. */
 #include "analyze/diff/diff.h"
 
 #include "analyze/dataset/each_rank.h"
@@ -38,10 +40,12 @@ int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step)
     return step < 0 ? -1 : side->block_of[step];
 }
 
+/* Adds to the sum of a block; blocks become means at the end (divide_by_steps). */
 static void add_thing_time(ka_side *side, uint32_t thing, int32_t block, int64_t ns)
 {
     ka_thing *x = &side->things.data[thing];
     double us = ka_us(ns);
+    KB_ASSERT(block >= 0 && (uint32_t)block < side->block_count);
     x->sum += us;
     side->values.data[x->values + (uint32_t)block] += us;
 }
@@ -72,6 +76,7 @@ static bool add_warm_up(const ka_side *side, uint32_t process, kb_map *warm)
     return ok;
 }
 
+/* The set of processes that have steps. False: out of memory. */
 static bool list_processes(const ka_side *side, kb_map *processes)
 {
     bool ok = true;
@@ -130,6 +135,7 @@ static void fill_blocks(ka_side *side, const uint64_t *numbers)
     }
 }
 
+/* All steps are left out (-1) until fill_blocks. */
 static bool make_blocks(ka_side *side, const uint64_t *numbers)
 {
     const ka_dataset *s = &side->m.dataset;
@@ -145,6 +151,7 @@ static bool make_blocks(ka_side *side, const uint64_t *numbers)
     return true;
 }
 
+/* Steps, warm-up and blocks. False: out of memory. */
 static bool find_side_steps(ka_side *side)
 {
     kb_map warm = {0};
@@ -181,7 +188,8 @@ bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last)
 
 #define FIRST_PART 3u /* column of the table of steps; things: the step, then one for each column */
 
-static bool new_parts(ka_side *side)
+/* Thing 0 is the step; the others are the columns of the table of steps. */
+static bool create_step_things(ka_side *side)
 {
     const ka_table *t = &side->m.facts->tables[KA_TABLE_steps];
     (void)ka_new_thing(side, KA_THING_STEP, kb_string("step"), kb_string(""));
@@ -197,13 +205,15 @@ static bool new_parts(ka_side *side)
     return !side->no_memory;
 }
 
+/* Adds the cells of a row of the table of steps. */
 static void add_parts(ka_side *side, const ka_table *t, uint64_t row, int32_t block)
 {
     for (uint32_t c = FIRST_PART; c < t->column_count; c++)
         add_thing_time(side, c - FIRST_PART + 1, block, ka_cell_at(t, row, c).i);
 }
 
-static void take_step(ka_side *side, uint32_t index, uint64_t row)
+/* Adds a step, if it is compared, and its row of the table. */
+static void add_step_times(ka_side *side, uint32_t index, uint64_t row)
 {
     const ka_table *t = &side->m.facts->tables[KA_TABLE_steps];
     const ka_step *step = &side->m.dataset.steps[index];
@@ -216,7 +226,7 @@ static void take_step(ka_side *side, uint32_t index, uint64_t row)
 }
 
 /* The table of steps has a row for each of the durations, those of a process together. */
-static void take_steps(ka_side *side)
+static void add_all_steps(ka_side *side)
 {
     const ka_durations *d = &side->durations;
     const ka_step *steps = side->m.dataset.steps;
@@ -228,14 +238,15 @@ static void take_steps(ka_side *side)
         side->no_memory |= !kb_map_insert(&seen, process, 1, &is_new);
         for (uint32_t k = i; is_new && k < d->count; k++)
             if (steps[d->step[k]].process == process)
-                take_step(side, d->step[k], row++);
+                add_step_times(side, d->step[k], row++);
     }
     kb_map_free(&seen);
 }
 
 /* ---- without steps: all of the trace is one, or all of each of its ranks --------------------- */
 
-static void take_whole(ka_side *side, const ka_measured *m)
+/* All of a trace, or of a rank, as one step. */
+static void add_whole_trace(ka_side *side, const ka_measured *m)
 {
     const ka_table *t = &m->facts->tables[KA_TABLE_steps];
     add_thing_time(side, 0, 0, kb_length_ns(m->dataset.start_ns, m->dataset.end_ns));
@@ -245,8 +256,9 @@ static void take_whole(ka_side *side, const ka_measured *m)
     side->span_count++;
 }
 
-static kineto_status take_rank(void *context, const kineto_trace *part, int32_t rank,
-                               const kineto_row *rows, kineto_error *err)
+/* A rank of a trace without steps, measured by itself. */
+static kineto_status add_rank_part(void *context, const kineto_trace *part, int32_t rank,
+                                   const kineto_row *rows, kineto_error *err)
 {
     ka_side *side = context;
     kineto_analyze_options how = side->m.options;
@@ -254,7 +266,7 @@ static kineto_status take_rank(void *context, const kineto_trace *part, int32_t 
     how.rank = &rank;
     kineto_status status = ka_measure(part, &how, &m, err);
     if (!status)
-        take_whole(side, &m);
+        add_whole_trace(side, &m);
     ka_measured_free(&m);
     for (kineto_row i = 0; i < kineto_trace_count(part); i++)
         side->has_rank[rows[i]] = 1;
@@ -262,14 +274,15 @@ static kineto_status take_rank(void *context, const kineto_trace *part, int32_t 
     return status;
 }
 
-static kineto_status take_ranks(ka_side *side, kineto_error *err)
+/* KINETO_E_MEMORY, or as ka_measure. */
+static kineto_status add_all_ranks(ka_side *side, kineto_error *err)
 {
     const kineto_trace *trace = side->m.dataset.trace;
     uint64_t without;
     side->has_rank = kb_array_zeroed((size_t)kineto_trace_count(trace) + 1, 1);
     if (!side->has_rank)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
-    kineto_status status = ka_visit_ranks(trace, take_rank, side, &without, err);
+    kineto_status status = ka_visit_ranks(trace, add_rank_part, side, &without, err);
     if (!side->rank_count) { /* none has an activity */
         free(side->has_rank);
         side->has_rank = NULL;
@@ -277,15 +290,16 @@ static kineto_status take_ranks(ka_side *side, kineto_error *err)
     return status;
 }
 
-static kineto_status take_durations(ka_side *side, kineto_error *err)
+/* By steps, by ranks, or all at once. */
+static kineto_status add_side_durations(ka_side *side, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (!side->no_steps)
-        take_steps(side);
+        add_all_steps(side);
     else if (ka_has_ranks(side->m.dataset.trace))
-        status = take_ranks(side, err);
+        status = add_all_ranks(side, err);
     if (side->no_steps && !side->rank_count)
-        take_whole(side, &side->m);
+        add_whole_trace(side, &side->m);
     return status;
 }
 
@@ -309,6 +323,7 @@ static bool is_counted(const ka_dataset *s, uint32_t i)
     return !(slice->step >= 0 && s->steps[slice->step].slice == i) && !ka_is_step(s, i);
 }
 
+/* Exclusive times: without operators and calls inside. Parents come before what they enclose. */
 static void measure_own(hosts *h)
 {
     const ka_dataset *s = &h->side->m.dataset;
@@ -322,6 +337,7 @@ static void measure_own(hosts *h)
     }
 }
 
+/* A thing for an operator or call, with a copy of its shapes. KA_NONE: out of memory. */
 static uint32_t new_operator(hosts *h, const ka_slice *slice, kineto_string shapes)
 {
     ka_side *side = h->side;
@@ -336,6 +352,7 @@ static uint32_t new_operator(hosts *h, const ka_slice *slice, kineto_string shap
     return thing;
 }
 
+/* Cut at 1000 bytes. */
 static kineto_string shapes_of(const ka_dataset *s, const ka_slice *slice)
 {
     kineto_string shapes = ka_input_sizes(s->trace, slice->row);
@@ -343,6 +360,7 @@ static kineto_string shapes_of(const ka_dataset *s, const ka_slice *slice)
     return shapes;
 }
 
+/* The thing of an operator by name and shapes. */
 static uint32_t operator_with_shapes(hosts *h, const ka_slice *slice)
 {
     char key[1016];
@@ -362,6 +380,7 @@ static uint32_t operator_with_shapes(hosts *h, const ka_slice *slice)
     return h->by_key.data[id];
 }
 
+/* The thing of an operator or call, created when it is first met. */
 static uint32_t operator_of(hosts *h, const ka_slice *slice)
 {
     if (h->side->with_shapes && slice->kind == KINETO_KIND_CPU_OP)
@@ -371,7 +390,8 @@ static uint32_t operator_of(hosts *h, const ka_slice *slice)
     return h->by_name[slice->name];
 }
 
-static void take_operators(hosts *h)
+/* Exclusive times of operators and calls, in the steps that are compared. */
+static void add_side_operators(hosts *h)
 {
     const ka_dataset *s = &h->side->m.dataset;
     for (uint32_t i = 0; i < s->slice_count && !h->side->no_memory; i++) {
@@ -394,6 +414,7 @@ typedef struct devices {
     uint32_t type[KA_TYPE_COUNT], family[KA_FAMILY_COUNT];
 } devices;
 
+/* The thing of a name of work, created when it is first met. */
 static uint32_t kernel_of(ka_side *side, devices *d, const ka_work *w)
 {
     const ka_dataset *s = &side->m.dataset;
@@ -408,6 +429,7 @@ static uint32_t kernel_of(ka_side *side, devices *d, const ka_work *w)
     return d->kernel[w->name] = thing;
 }
 
+/* Adds to a type or family of work; `known` caches its thing. */
 static void add_to(ka_side *side, uint32_t *known, uint8_t kind, const char *name, int32_t block,
                    int64_t ns)
 {
@@ -429,7 +451,8 @@ static uint32_t launching_operator(const hosts *h, const ka_work *w)
     return slice;
 }
 
-static void take_one(hosts *h, devices *d, const ka_work *w)
+/* Adds a work to its kernel, type, family and operator. */
+static void add_one_work(hosts *h, devices *d, const ka_work *w)
 {
     ka_side *side = h->side;
     int32_t block = ka_block_at(side, w->row, w->step);
@@ -455,6 +478,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
     }
 }
 
+/* False: out of memory. */
 static bool add_side_work(hosts *h)
 {
     const ka_dataset *s = &h->side->m.dataset;
@@ -466,13 +490,14 @@ static bool add_side_work(hosts *h)
     memset(d.type, 0xff, sizeof d.type);
     memset(d.family, 0xff, sizeof d.family);
     for (uint32_t i = 0; ok && i < s->work_count && !h->side->no_memory; i++)
-        take_one(h, &d, &s->work[s->by_time[i]]);
+        add_one_work(h, &d, &s->work[s->by_time[i]]);
     free(d.kernel);
     free(d.places);
     return ok;
 }
 
-static bool take_activities(ka_side *side)
+/* Operators first: work refers to them. */
+static bool add_side_activities(ka_side *side)
 {
     const ka_dataset *s = &side->m.dataset;
     hosts h = {.side = side,
@@ -483,7 +508,7 @@ static bool take_activities(ka_side *side)
     if (ok) {
         memset(h.by_name, 0xff, ((size_t)s->name_count + 1) * sizeof *h.by_name);
         measure_own(&h);
-        take_operators(&h);
+        add_side_operators(&h);
         ok = add_side_work(&h);
     }
     free(h.op_of);
@@ -497,7 +522,7 @@ static bool take_activities(ka_side *side)
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* Sums of blocks become means of their steps. */
-static void make_means(ka_side *side)
+static void divide_by_steps(ka_side *side)
 {
     for (size_t i = 0; i < side->things.count; i++) {
         const ka_thing *x = &side->things.data[i];
@@ -506,6 +531,7 @@ static void make_means(ka_side *side)
     }
 }
 
+/* Measures the dataset with the table of steps only, then everything else from the dataset. */
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
                            const kineto_analyze_options *how, ka_side *side, kineto_error *err)
 {
@@ -516,14 +542,14 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     kineto_status status = ka_measure(trace, &o, &side->m, err);
     if (status)
         return status;
-    bool ok = find_side_steps(side) && new_parts(side);
+    bool ok = find_side_steps(side) && create_step_things(side);
     if (ok)
-        status = take_durations(side, err);
+        status = add_side_durations(side, err);
     if (status)
         return status;
-    ok = ok && take_activities(side);
+    ok = ok && add_side_activities(side);
     if (ok) {
-        make_means(side);
+        divide_by_steps(side);
         ok = ka_side_take_samples(side);
     }
     if (!ok || side->no_memory)

@@ -59,6 +59,7 @@ typedef struct moments {
     double mean, variance; /* of the mean */
 } moments;
 
+/* Mean and its variance, of the values or of one draw of them. */
 static moments moments_of(const double *values, const uint8_t *times, uint32_t n)
 {
     double sum = 0, squares = 0;
@@ -78,6 +79,7 @@ typedef struct difference {
     double value, error;
 } difference;
 
+/* Errors of logarithms by the delta method. */
 static difference subtract_means(moments a, moments b, bool logarithms)
 {
     if (!logarithms)
@@ -95,8 +97,10 @@ static double studentise_draw(difference draw, difference whole)
     return isfinite(t) ? t : (double)INFINITY;
 }
 
+/* Hoare's selection. */
 double ka_select_kth(double *room, uint32_t count, uint32_t k)
 {
+    KB_ASSERT(count > 0);
     uint32_t low = 0, high = count - 1;
     k = KB_MIN(k, high);
     while (low < high) {
@@ -127,6 +131,7 @@ typedef struct sides {
     const uint8_t *ta, *tb;
 } sides;
 
+/* Studentised bootstrap, symmetric. False: no finite interval. */
 static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, double *low,
                               double *high)
 {
@@ -149,6 +154,7 @@ static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, dou
 
 /* ---- medians -------------------------------------------------------------------------------- */
 
+/* The median of a draw, without sorting it: counts run along the sorted values. */
 static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
 {
     uint32_t seen = 0, i = 0, lower = (n - 1) / 2, upper = n / 2;
@@ -160,6 +166,7 @@ static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
     return (first + sorted[i]) / 2;
 }
 
+/* Percentile bootstrap. False: no finite interval. */
 static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, double *low,
                                 double *high)
 {
@@ -180,6 +187,7 @@ static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, d
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
+/* Mean or median; 0 of none. */
 static double middle_of(const double *values, uint32_t n, bool median)
 {
     double room[KA_MAX_BLOCKS], sum = 0;
@@ -193,6 +201,7 @@ static double middle_of(const double *values, uint32_t n, bool median)
     return sum / n;
 }
 
+/* False for NAN, too. */
 static bool are_at_least(const double *values, uint32_t n, double least)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -247,6 +256,7 @@ static void add_interval(ka_chance *c, const sides *s, ka_estimate *e)
         e->low_pct = KB_MAX(e->low_pct, -100); /* nothing becomes less than nothing */
 }
 
+/* Estimates both sides and their difference; intervals only with enough steps. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count)
 {

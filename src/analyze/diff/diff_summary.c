@@ -1,5 +1,5 @@
 /* What changed, in one table: parts of the step, then what is in them; and findings that only one
- * trace has, or that are worth something else in the other. */
+ * trace has, or that have other estimated savings in the other. */
 #include "analyze/diff/diff.h"
 
 /* ---- from tables ---------------------------------------------------------------------------- */
@@ -14,6 +14,7 @@ typedef struct change {
 } change;
 typedef KB_VEC(change) change_list;
 
+/* Reads the eight cells of an estimate back. */
 static ka_estimate estimate_at(const ka_table *t, uint64_t row)
 {
     uint32_t c = t->column_count - 8;
@@ -31,21 +32,23 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
 }
 
 /* Noise is left out; without an interval all differences stay. */
-static bool is_worth_telling(const ka_diff *d, const ka_estimate *e)
+static bool is_reportable_change(const ka_diff *d, const ka_estimate *e)
 {
     return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) &&
            fabs(e->delta) > MIN_PERCENT / 100 * d->step_us;
 }
 
-static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char *group,
-                       const char *name, change_list *out)
+/* Reportable rows of a table, at most MAX_ROWS, which is sorted already; `group` selects by the
+ * first column. False: out of memory. */
+static bool collect_table_changes(ka_diff *d, ka_table_id id, const char *kind, const char *group,
+                                  const char *name, change_list *out)
 {
     const ka_table *t = &d->facts->tables[id];
     uint32_t column = ka_fact_column(t, name), changed = ka_fact_column(t, "change"), taken = 0;
     for (uint64_t row = 0; row < ka_table_rows(t) && taken < MAX_ROWS; row++) {
         ka_estimate e = estimate_at(t, row);
         if ((group && !kb_string_equal(ka_text_at(t, row, 0), kb_string(group))) ||
-            !is_worth_telling(d, &e))
+            !is_reportable_change(d, &e))
             continue;
         change c = {kind, ka_text_at(t, row, column), ka_text_at(t, row, changed), e};
         if (!kb_vec_push(out, c))
@@ -55,6 +58,7 @@ static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char 
     return true;
 }
 
+/* Proven changes first, then by size, kind and name. */
 static int compare_diff_changes(const void *left, const void *right)
 {
     const change *a = left, *b = right;
@@ -72,6 +76,7 @@ static int compare_diff_changes(const void *left, const void *right)
                    : (a->name.size > b->name.size) - (a->name.size < b->name.size);
 }
 
+/* The largest changes of all tables. */
 static void put_summary_changes(ka_diff *d, change_list *changes)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_summary];
@@ -93,6 +98,7 @@ static void put_summary_changes(ka_diff *d, change_list *changes)
 
 /* ---- the step, part by part ------------------------------------------------------------------- */
 
+/* A row of the waterfall. */
 static void put_part(ka_table *t, kineto_string name, double before, double after, double step_us,
                      const char *proven)
 {
@@ -111,7 +117,7 @@ static bool put_waterfall(ka_diff *d)
     ka_table *t = &d->facts->tables[KA_TABLE_diff_waterfall];
     const ka_table *steps = &d->facts->tables[KA_TABLE_diff_steps];
     change_list parts = {0};
-    bool ok = take_table(d, KA_TABLE_diff_categories, "", "part", "name", &parts);
+    bool ok = collect_table_changes(d, KA_TABLE_diff_categories, "", "part", "name", &parts);
     if (ok && ka_table_rows(steps) > 1 && !d->before.is_empty && !d->after.is_empty) {
         ka_estimate whole = estimate_at(steps, 1);
         double before = whole.before, after = whole.after;
@@ -141,9 +147,11 @@ static bool put_waterfall(ka_diff *d)
 bool ka_diff_put_summary(ka_diff *d)
 {
     change_list changes = {0};
-    bool ok = take_table(d, KA_TABLE_diff_categories, "part of the step", "part", "name", &changes);
-    ok = ok && take_table(d, KA_TABLE_diff_kernels, "device work", NULL, "name", &changes) &&
-         take_table(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
+    bool ok = collect_table_changes(d, KA_TABLE_diff_categories, "part of the step", "part", "name",
+                                    &changes);
+    ok = ok &&
+         collect_table_changes(d, KA_TABLE_diff_kernels, "device work", NULL, "name", &changes) &&
+         collect_table_changes(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
     if (ok)
         put_summary_changes(d, &changes);
     ok = ok && put_waterfall(d);
@@ -153,11 +161,13 @@ bool ka_diff_put_summary(ka_diff *d)
 
 /* ---- findings ------------------------------------------------------------------------------- */
 
+/* The same rule about the same subject. */
 static bool same_finding(const kineto_finding *a, const kineto_finding *b)
 {
     return a->rule == b->rule && kb_string_equal(a->subject, b->subject);
 }
 
+/* False: there is none; `out` is then undefined. */
 static bool find_same(const kineto_findings *in, const kineto_finding *x, kineto_finding *out)
 {
     for (uint32_t i = 0; kineto_findings_get(in, i, out); i++)
@@ -166,7 +176,8 @@ static bool find_same(const kineto_findings *in, const kineto_finding *x, kineto
     return false;
 }
 
-static double worth_us(const kineto_finding *f)
+/* 0 without a finding; NAN: the finding has no estimate. */
+static double estimated_savings_us(const kineto_finding *f)
 {
     return !f ? 0 : f->has_worth ? ka_us(f->worth_ns) : (double)NAN;
 }
@@ -182,11 +193,12 @@ static void put_measured(const ka_diff *d, ka_table *t)
     ka_put_known(t, d->chance.medians ? first : other);
 }
 
+/* A row for a finding; `a` or `b` may be NULL, not both. */
 static void put_diff_finding(ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
     const kineto_finding *shown = b ? b : a; /* what holds now, if it does */
-    double before = worth_us(a), after = worth_us(b);
+    double before = estimated_savings_us(a), after = estimated_savings_us(b);
     ka_put_text(t, kb_string(shown->id));
     ka_put_text(t, shown->subject);
     ka_put_text(t, kb_string(!a ? "added" : !b ? "removed" : "changed"));
@@ -198,10 +210,10 @@ static void put_diff_finding(ka_diff *d, const kineto_finding *a, const kineto_f
     ka_put_text(t, a && b ? a->sentence : (kineto_string){"", 0});
 }
 
-/* Worths differ a little from run to run. */
+/* Estimates differ a little from run to run. */
 static bool finding_differs(const ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
-    double off = fabs(worth_us(a) - worth_us(b));
+    double off = fabs(estimated_savings_us(a) - estimated_savings_us(b));
     return a->has_worth != b->has_worth || off > 0.01 * d->step_us;
 }
 

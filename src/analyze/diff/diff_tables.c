@@ -41,10 +41,10 @@ typedef void put_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing
 static const double nothing[KA_MAX_BLOCKS];
 
 /* An estimate without a difference, because one side is not known. */
-static ka_estimate unknown_estimate(const ka_estimate *e, bool is_before, bool is_after)
+static ka_estimate unknown_estimate(const ka_estimate *e, bool before_known, bool after_known)
 {
-    return (ka_estimate){.before = is_before ? e->before : (double)NAN,
-                         .after = is_after ? e->after : (double)NAN,
+    return (ka_estimate){.before = before_known ? e->before : (double)NAN,
+                         .after = after_known ? e->after : (double)NAN,
                          .delta = (double)NAN,
                          .pct = (double)NAN,
                          .low_pct = (double)NAN,
@@ -52,22 +52,44 @@ static ka_estimate unknown_estimate(const ka_estimate *e, bool is_before, bool i
                          .sure = -1};
 }
 
-/* What is not there takes no time, unless nothing is; memory and counters that are not there are
- * not known. */
-static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing *b)
+/* The values of a thing on one side, one for each block. A thing that a side does not have took no time
+ * in any of its blocks. */
+typedef struct thing_values {
+    const double *values;
+    uint32_t count;
+} thing_values;
+
+static thing_values thing_values_of(const ka_side *side, const ka_thing *x)
 {
-    const ka_thing *either = a ? a : b;
-    const double *before = a ? d->before.values.data + a->values : nothing,
-                 *after = b ? d->after.values.data + b->values : nothing;
-    uint32_t before_count = a ? a->value_count : d->before.block_count,
-             after_count = b ? b->value_count : d->after.block_count;
-    ka_estimate e = ka_compare(&d->chance, before, before_count, after, after_count);
-    bool is_time = either->kind < KA_THING_MEMORY;
-    bool is_before = !d->before.is_empty && (is_time || (a && before_count)),
-         is_after = !d->after.is_empty && (is_time || (b && after_count));
-    return is_before && is_after ? e : unknown_estimate(&e, is_before, is_after);
+    if (!x)
+        return (thing_values){nothing, side->block_count};
+    return (thing_values){side->values.data + x->values, x->value_count};
 }
 
+/* Is the value of a thing on this side known? Times always are, unless the side is empty: a thing that is
+ * absent took none. Memory and counters are known only if they were sampled. */
+static bool is_thing_known(const ka_side *side, const ka_thing *x, bool is_time)
+{
+    if (side->is_empty)
+        return false;
+    return is_time || (x && x->value_count > 0);
+}
+
+/* Compares a thing on both sides; `a` or `b` may be NULL, not both. */
+static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing *b)
+{
+    KB_ASSERT(a || b);
+    bool is_time = (a ? a : b)->kind < KA_THING_MEMORY;
+    bool before_known = is_thing_known(&d->before, a, is_time),
+         after_known = is_thing_known(&d->after, b, is_time);
+    thing_values before = thing_values_of(&d->before, a), after = thing_values_of(&d->after, b);
+    ka_estimate e = ka_compare(&d->chance, before.values, before.count, after.values, after.count);
+    if (before_known && after_known)
+        return e;
+    return unknown_estimate(&e, before_known, after_known);
+}
+
+/* A row of a thing on both sides, or on one. */
 static void put_thing_pair(ka_diff *d, ka_table_id id, const ka_thing *a, const ka_thing *b,
                            put_pair *put)
 {
@@ -75,6 +97,7 @@ static void put_thing_pair(ka_diff *d, ka_table_id id, const ka_thing *a, const 
     put(d, &d->facts->tables[id], a, b, &e);
 }
 
+/* Things of before with their partners, then those that only `after` has. */
 static void put_things(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *put)
 {
     for (uint32_t i = 0; i < d->before.things.count; i++) {
@@ -94,6 +117,7 @@ static void put_things(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair 
 
 static const ka_thing *either(const ka_thing *a, const ka_thing *b) { return b ? b : a; }
 
+/* Two cells: how many steps each side has. */
 static void put_step_counts(const ka_diff *d, ka_table *t)
 {
     ka_put_int(t, d->before.is_empty ? 0 : d->before.step_count);
@@ -120,11 +144,13 @@ static void put_category_pair(ka_diff *d, ka_table *t, const ka_thing *a, const 
     ka_put_estimate(t, e, d->step_us);
 }
 
+/* Mean of a count or time per step of all ranks. */
 static double per_step(const ka_side *side, double sum)
 {
     return sum / KB_MAX(side->span_count, 1u);
 }
 
+/* Two cells: occurrences per step; 0 on the side without the thing. */
 static void put_counts(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b)
 {
     ka_put_number(t, a ? per_step(&d->before, (double)a->count) : 0);
@@ -238,6 +264,7 @@ static int compare_row_magnitudes(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Moves rows of `row_bytes` into the order. False: out of memory. */
 static bool reorder_rows(void *data, size_t row_bytes, const row_order *order, uint64_t rows)
 {
     char *sorted = malloc((size_t)rows * row_bytes + 1);
@@ -270,6 +297,7 @@ bool ka_diff_sort(ka_table *t, uint32_t column)
     return ok;
 }
 
+/* All tables with estimates; those of many rows are sorted by difference. */
 bool ka_diff_put_tables(ka_diff *d)
 {
     put_things(d, KA_THING_STEP, KA_TABLE_diff_steps, put_step_pair);

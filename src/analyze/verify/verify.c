@@ -1,4 +1,7 @@
-/* kineto_verify: which rules, then one pass after the other over a trace. */
+/* kineto_verify: selects the rules and runs the passes over a trace. Passes share ka_verify: the
+ * first one (verify_rows.c) fills what later ones need of tracks, names and kinds, and
+ * verify_args.c decides whether units are mixed before overlaps are checked. Findings are
+ * collected in the report and sorted by severity. */
 #include "analyze/verify/verify.h"
 
 /* Rules with this id, or with ids that begin with it and a dot. */
@@ -14,6 +17,8 @@ static uint64_t rules_of(const char *id, size_t size)
     return mask;
 }
 
+/* Sets the bits of all rules in a list with commas; NULL: all rules. KINETO_E_ARGUMENT: an entry
+ * matches no rule. */
 static kineto_status parse_rule_list(const char *list, uint64_t *mask, kineto_error *err)
 {
     *mask = list ? 0 : UINT64_MAX;
@@ -31,6 +36,7 @@ static kineto_status parse_rule_list(const char *list, uint64_t *mask, kineto_er
     return KINETO_OK;
 }
 
+/* Options with defaults. */
 static kineto_status read_verify_options(ka_verify *v, const kineto_verify_options *options,
                                          kineto_error *err)
 {
@@ -42,6 +48,7 @@ static kineto_status read_verify_options(ka_verify *v, const kineto_verify_optio
     return parse_rule_list(all.rules, &v->wanted, err);
 }
 
+/* Stops once memory has run out. */
 static void run_passes(ka_verify *v)
 {
     static void (*const passes[])(ka_verify *) = {

@@ -1,4 +1,6 @@
-/* What arguments say: are they valid, do sizes fit durations, do counters that only grow do so? */
+/* Checks arguments: are they valid JSON, do sizes and bandwidths of copies fit their durations,
+ * do counters that only grow do so? Validation reads every byte of the arguments, so it is
+ * skipped for traces that the reader has validated already. */
 #include "analyze/verify/verify.h"
 
 /* ---- JSON objects: top-level keys ------------------------------------------------------------ */
@@ -77,6 +79,7 @@ static size_t members_of(kineto_string text, member *out)
     return count;
 }
 
+/* A bit of 64 for a key, by size and two of its bytes: equal keys have equal bits. */
 static uint64_t bit_of(kineto_string key)
 {
     const unsigned char *bytes = (const unsigned char *)key.data;
@@ -85,6 +88,7 @@ static uint64_t bit_of(kineto_string key)
     return UINT64_C(1) << ((hash ^ hash >> 6) & 63);
 }
 
+/* Has the object a key twice, with different values? */
 static bool contradicts_itself(kineto_string text)
 {
     member members[MAX_KEYS];
@@ -116,6 +120,7 @@ static bool is_known_valid(const kineto_trace *t)
     return valid;
 }
 
+/* Keys may be repeated with the same value, which readers agree on. */
 static void check_json(ka_verify *v)
 {
     ka_tally invalid = {0}, twice = {0};
@@ -141,11 +146,13 @@ static void check_json(ka_verify *v)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
+/* Booleans and texts without a number are not numbers. */
 static bool finite_arg(const kineto_arg *arg, double *value)
 {
     return arg->type != KINETO_ARG_BOOL && kt_arg_number(arg, value) && *value - *value == 0;
 }
 
+/* A positive number among the arguments. */
 static bool find_number(const ka_verify *v, kineto_row row, const char *key, double *value)
 {
     kineto_arg arg;
@@ -213,6 +220,7 @@ static bool promises_growth(kineto_string s)
     return false;
 }
 
+/* A drop is counted; a counter that is reset rises again. */
 static void add_counter_sample(counters *c, uint64_t key, double value, kineto_row row)
 {
     bool created = false;
@@ -230,6 +238,7 @@ static void add_counter_sample(counters *c, uint64_t key, double value, kineto_r
     s->last = value;
 }
 
+/* Only series whose counter or own name promises growth. */
 static void add_counter_row(counters *c, uint32_t track, kineto_row row)
 {
     kineto_activity a;
@@ -246,6 +255,7 @@ static void add_counter_row(counters *c, uint32_t track, kineto_row row)
     }
 }
 
+/* Three rises for each drop: the counter does grow, so its drops are wrong. */
 static void check_counters(ka_verify *v)
 {
     counters c = {.v = v};

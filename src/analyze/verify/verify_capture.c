@@ -15,6 +15,7 @@ typedef struct capture_mark {
 
 typedef KB_VEC(capture_mark) capture_marks;
 
+/* By track and time. */
 static int compare_marks(const void *left, const void *right)
 {
     const capture_mark *a = left, *b = right;
@@ -25,6 +26,7 @@ static int compare_marks(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* By owner and start. */
 static int compare_captures(const void *left, const void *right)
 {
     const ka_capture *a = left, *b = right;
@@ -33,6 +35,7 @@ static int compare_captures(const void *left, const void *right)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
+/* Collects begins and ends of captures by the names of calls. */
 static void gather_marks(ka_verify *v, capture_marks *marks)
 {
     kineto_row row = 0;

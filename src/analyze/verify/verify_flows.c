@@ -1,4 +1,6 @@
-/* Arrows: those with one end, those with one id too few, those that go back in time. */
+/* Checks flows (the arrows of a trace): those with one end only, those that reuse an id, and
+ * those that end before they start. What Kineto itself writes for calls without device work is
+ * only a note. */
 #include "analyze/verify/verify.h"
 
 typedef struct pass {
@@ -8,12 +10,14 @@ typedef struct pass {
     int64_t worst_ns;
 } pass;
 
+/* KINETO_KIND_COUNT past the end of the trace. */
 static uint32_t kind_of_row(const pass *p, kineto_row row)
 {
     ka_row r = ka_row_at(p->v, row);
     return r.block ? r.block->kind[r.index] : KINETO_KIND_COUNT;
 }
 
+/* Correlation id of a row; 0: none. */
 static uint64_t id_of(const pass *p, kineto_row row)
 {
     ka_row r = ka_row_at(p->v, row);
@@ -45,6 +49,7 @@ static void check_dangling(pass *p, const kineto_flow *flow)
     ka_tally_add(p->v, &p->lost, end);
 }
 
+/* Launches are checked by launch.order, which knows the clocks. */
 static void check_direction(pass *p, const kineto_flow *flow)
 {
     ka_row from = ka_row_at(p->v, flow->from), to = ka_row_at(p->v, flow->to);
@@ -74,6 +79,7 @@ static void check_start(pass *p, const kineto_flow *flow)
     *last = rows;
 }
 
+/* Flows without both ends are dangling. */
 static void check_flow(pass *p, const kineto_flow *flow)
 {
     uint64_t count = kineto_trace_count(p->v->t);

@@ -1,5 +1,7 @@
-/* Calls and the device work they launched: joined by correlation id, in one walk over both sorted.
- */
+/* Checks calls and the device work they launched. Both are sorted by correlation id and joined
+ * in one walk; then calls without work and work without calls are explained (recording began
+ * later, buffers were lost, launches captured into a graph), and the clocks of host and device
+ * are compared by the delays. */
 #include "analyze/verify/verify.h"
 
 typedef struct item {
@@ -33,6 +35,7 @@ typedef struct links {
     ka_tally before, lost, duplicate, reversed;
 } links;
 
+/* By id, start and row. */
 static int by_id(const void *left, const void *right)
 {
     const item *a = left, *b = right;
@@ -43,6 +46,7 @@ static int by_id(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* By start and row. */
 static int by_start(const void *left, const void *right)
 {
     const item *a = left, *b = right;
@@ -51,6 +55,7 @@ static int by_start(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Rows with a correlation id, both lists sorted by it. */
 static void collect_calls_and_work(links *l)
 {
     kineto_row row = 0;
@@ -72,12 +77,14 @@ static void collect_calls_and_work(links *l)
         qsort(l->works.data, l->works.count, sizeof(item), by_id);
 }
 
+/* UINT32_MAX past the end of the trace. */
 static uint32_t track_of(const links *l, kineto_row row)
 {
     ka_row r = ka_row_at(l->v, row);
     return r.block ? r.block->track[r.index] : UINT32_MAX;
 }
 
+/* At most process_count, the entry for unknown processes. */
 static uint32_t process_of_row(const links *l, kineto_row row)
 {
     uint32_t track = track_of(l, row);
@@ -87,6 +94,7 @@ static uint32_t process_of_row(const links *l, kineto_row row)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
+/* Counts a call and its work as joined and updates what the clocks are compared by. */
 static void link_pair(links *l, item *call, item *work)
 {
     uint64_t *least = &l->least_ids[process_of_row(l, work->row)];
@@ -106,6 +114,7 @@ static void link_pair(links *l, item *call, item *work)
         l->first_call = *call;
         l->first_work = *work;
     }
+    KB_ASSERT(call->id == work->id);
     if (!l->linked || call->start_ns > l->last_call.start_ns) {
         l->last_call = *call;
         l->last_work = *work;
@@ -126,6 +135,7 @@ static void check_calls(links *l, const item *calls, size_t count)
     }
 }
 
+/* All calls and work of one id. Each work belongs to the last call that began before it. */
 static void join_group(links *l, item *calls, size_t call_count, item *works, size_t work_count)
 {
     size_t call = 0;
@@ -142,6 +152,7 @@ static void join_group(links *l, item *calls, size_t call_count, item *works, si
         check_calls(l, calls, call_count);
 }
 
+/* Past the items with this id. */
 static size_t group_end(const item *items, size_t at, size_t count, uint64_t id)
 {
     while (at < count && items[at].id == id)
@@ -149,6 +160,7 @@ static size_t group_end(const item *items, size_t at, size_t count, uint64_t id)
     return at;
 }
 
+/* Merges both lists by id. */
 static void join_by_correlation(links *l)
 {
     size_t c = 0, w = 0;
@@ -178,6 +190,7 @@ static void sort_orphans(links *l)
     }
 }
 
+/* Work without a call, and repeated ids. */
 static void find_ids(links *l)
 {
     ka_verify *v = l->v;
@@ -213,6 +226,7 @@ static bool scales_differ(const links *l)
     return device < host / 300 && l->last_work.start_ns < l->last_call.start_ns;
 }
 
+/* How far the times of host and device lie apart; 0 or less: they overlap. */
 static void disjoint_spans(const ka_verify *v, int64_t *gap_ns)
 {
     int64_t host[2] = {INT64_MAX, INT64_MIN}, device[2] = {INT64_MAX, INT64_MIN};
@@ -229,6 +243,7 @@ static void disjoint_spans(const ka_verify *v, int64_t *gap_ns)
         *gap_ns = KB_MAX(kb_length_ns(host[1], device[0]), kb_length_ns(device[1], host[0]));
 }
 
+/* At most one finding: mixed units, an offset between the clocks, or single rows out of order. */
 static void find_clocks(links *l)
 {
     ka_verify *v = l->v;
@@ -265,12 +280,14 @@ static void find_clocks(links *l)
 
 /* ---- calls without work ---------------------------------------------------------------------- */
 
+/* Was a call without work captured into a graph? */
 static bool is_captured(const links *l, const item *call)
 {
     return l->captures.of_tracks.count && !call->linked &&
            ka_is_captured(&l->captures, track_of(l, call->row), call->start_ns);
 }
 
+/* All linked launches must be reported before the first question. */
 static void find_captures(links *l)
 {
     ka_captures_find(l->v, &l->captures);
@@ -297,12 +314,14 @@ static name_use *count_names(links *l, size_t *last_linked)
     return uses;
 }
 
+/* Do calls of this name have work in at least four of five cases? */
 static bool is_launch_name(const links *l, const name_use *uses, const item *call)
 {
     const name_use *use = &uses[KB_MIN(call->name, l->v->name_count)];
     return use->linked && use->linked * 5 >= use->calls * 4;
 }
 
+/* Launches at the end of the recording without work: device records are missing. */
 static void find_truncated(links *l, ka_tally *tail, uint64_t all)
 {
     ka_verify *v = l->v;
@@ -325,6 +344,7 @@ static void find_truncated(links *l, ka_tally *tail, uint64_t all)
             device_end <= host_end ? "before" : "after");
 }
 
+/* Device records are complete up to the last linked call; launches after it are counted apart. */
 static void check_calls_without_work(links *l)
 {
     ka_verify *v = l->v;

@@ -1,4 +1,5 @@
-/* The report of a verification: findings, their places, and the rules they refer to. */
+/* The report of a verification. It owns all texts in an arena and refers to rules by number;
+ * findings have up to `places` places, adjacent in one array. */
 #include "analyze/verify/verify.h"
 
 #include <stdarg.h>
@@ -54,6 +55,7 @@ void ka_tally_add(ka_verify *v, ka_tally *tally, kineto_row row)
         v->no_memory = true;
 }
 
+/* A copy that lives as long as the report; empty if memory has run out. */
 static kineto_string copy_to_report(ka_verify *v, const char *data, size_t size)
 {
     char *copy = size ? kb_arena_copy(&v->report->arena, data, size) : NULL;
@@ -87,6 +89,7 @@ size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t 
     return KB_MIN((size_t)n, size - 1);
 }
 
+/* Thread or stream, its id and its process. */
 static kineto_string describe_track(ka_verify *v, uint32_t index)
 {
     char text[320];
@@ -95,6 +98,7 @@ static kineto_string describe_track(ka_verify *v, uint32_t index)
 
 #define NAME_BYTES 200u
 
+/* A place of the finding under way. */
 static void add_place(ka_verify *v, kineto_row row)
 {
     kineto_activity a;
@@ -119,6 +123,7 @@ static KINETO_PRINTF(2, 0) kineto_string sentence(ka_verify *v, const char *fmt,
     return copy_to_report(v, text, size > 0 ? KB_MIN((size_t)size, sizeof text - 1) : 0);
 }
 
+/* Places are appended before, so the finding knows their range. */
 static void add_finding(ka_verify *v, const finding *f)
 {
     if (!kb_vec_push(&v->report->findings, *f))
@@ -148,6 +153,7 @@ void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t
                   const char *text, uint64_t offset, const char *fmt, ...)
 {
     kineto_verify_report *r = v->report;
+    KB_ASSERT(rule < KA_RULE_COUNT);
     if (!ka_wants(v, rule))
         return;
     finding *last = r->findings.count ? &r->findings.data[r->findings.count - 1] : NULL;
@@ -179,6 +185,7 @@ void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t
         last->place_count++;
 }
 
+/* The most severe first, then in the order of rules. */
 static int compare_findings(const void *left, const void *right)
 {
     const finding *a = left, *b = right;

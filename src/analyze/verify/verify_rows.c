@@ -1,5 +1,6 @@
-/* One pass over the columns: times, durations, window, order, names; and what later passes need to
- * know of tracks and names. */
+/* The first pass, once over all columns: times, durations, window, order, names. It also fills
+ * what later passes need: tracks, name hints, counts of kinds, and the rows with implausible
+ * times, which all other rules leave out. */
 #include "analyze/verify/verify.h"
 #include "trace/transform/steps.h"
 
@@ -15,6 +16,7 @@ typedef struct pass {
 
 /* ---- what tracks and names are --------------------------------------------------------------- */
 
+/* KA_NAME_ hints; names longer than 256 bytes are not of calls. */
 static uint8_t classify_name(kineto_string s)
 {
     uint64_t step;
@@ -35,6 +37,7 @@ static uint8_t classify_name(kineto_string s)
                                                                                       : 0;
 }
 
+/* False: out of memory. */
 static bool classify_tracks_and_names(ka_verify *v)
 {
     v->track_count = kineto_trace_track_count(v->t);
@@ -60,7 +63,9 @@ static bool classify_tracks_and_names(ka_verify *v)
 
 /* ---- times that cannot be ---------------------------------------------------------------------- */
 
+/* Before the year 2000. */
 static bool is_early(int64_t start) { return start < KA_EARLIEST_NS; }
+/* After the year 2069. */
 static bool is_late(int64_t end) { return end > KA_LATEST_NS; }
 
 /* Whose times are looked at: not those of the recorder's own spans, and of instants for all tracks. */
@@ -102,6 +107,7 @@ static void find_implausible(ka_verify *v)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
+/* Counts early and late rows. */
 static void check_time(pass *p, kineto_row row, int64_t start, int64_t end)
 {
     p->timed++;
@@ -125,6 +131,7 @@ static void check_window(pass *p, kineto_row row, int64_t start, int64_t end)
     p->furthest_ns = KB_MAX(p->furthest_ns, furthest);
 }
 
+/* Longer than the window, or than any activity can last. */
 static void check_duration(pass *p, kineto_row row, const kt_block *b, uint32_t i, bool work)
 {
     ka_verify *v = p->v;
@@ -141,6 +148,7 @@ static void check_duration(pass *p, kineto_row row, const kt_block *b, uint32_t 
     p->worst_ns = KB_MAX(p->worst_ns, ns);
 }
 
+/* Extent, order and contents of a track. */
 static void update_track(pass *p, kineto_row row, ka_track *track, const kt_block *b, uint32_t i)
 {
     uint32_t kind = b->kind[i];
@@ -155,6 +163,7 @@ static void update_track(pass *p, kineto_row row, ka_track *track, const kt_bloc
     track->host += ka_is_host(kind);
 }
 
+/* Counts launches and waits by name. */
 static void count_call(pass *p, const kt_block *b, uint32_t i)
 {
     uint8_t hint = p->v->names[KB_MIN(b->name[i], p->v->name_count)];
@@ -162,6 +171,7 @@ static void count_call(pass *p, const kt_block *b, uint32_t i)
     p->v->waits += (hint & KA_NAME_WAIT) != 0;
 }
 
+/* All checks of one row; rows with implausible times are left out of most. */
 static void check_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 {
     ka_verify *v = p->v;
@@ -215,6 +225,7 @@ static void report_times(pass *p)
             p->late.count == p->timed ? ": was the base time added to full times?" : "");
 }
 
+/* Most slices must be without duration before that is a finding. */
 static void report_durations(pass *p)
 {
     ka_verify *v = p->v;
@@ -231,6 +242,7 @@ static void report_durations(pass *p)
             "activities lie partly outside the window, by up to %s", kb_duration(p->furthest_ns).s);
 }
 
+/* Rules that need no more than a count. */
 static void report_other_rules(pass *p)
 {
     ka_verify *v = p->v;

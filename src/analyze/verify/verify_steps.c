@@ -1,4 +1,5 @@
-/* Steps and operators: numbers that should occur once, and without gaps. */
+/* Checks step numbers (once each, without gaps, by process and kind) and external ids of
+ * operators, which are unique. */
 #include "analyze/verify/verify.h"
 #include "trace/transform/steps.h"
 
@@ -16,6 +17,7 @@ typedef struct pass {
     uint64_t annotations;
 } pass;
 
+/* Collects a step with its number. */
 static void add_step(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 {
     step s = {.process = p->v->tracks[b->track[i]].process, .kind = b->kind[i], .row = row};
@@ -34,6 +36,7 @@ static void note_operator_id(pass *p, kineto_row row, uint64_t id)
         ka_tally_add(p->v, &p->reused, row);
 }
 
+/* Collects steps, and ids of operators if that rule is wanted. */
 static void collect_steps(pass *p)
 {
     ka_verify *v = p->v;
@@ -56,6 +59,7 @@ static void collect_steps(pass *p)
     }
 }
 
+/* By process, kind, number and row. */
 static int compare_steps(const void *left, const void *right)
 {
     const step *a = left, *b = right;
@@ -78,6 +82,7 @@ static bool has_known_steps(ka_verify *v)
     return has;
 }
 
+/* Steps of one process and kind are adjacent after sorting. */
 static void check_steps(pass *p)
 {
     ka_verify *v = p->v;

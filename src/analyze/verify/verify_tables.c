@@ -1,4 +1,6 @@
-/* The tables of a trace besides its rows: ledger, processes, tracks, header. */
+/* Checks the tables of a trace besides its rows: ledger (what was lost, repaired or unreadable),
+ * processes, tracks and header. Lines of the ledger are mapped to rules by their wording, see
+ * ledger_rules. */
 #include "analyze/verify/verify.h"
 #include "trace/bytes/json_value.h"
 #include "trace/repair/repair.h"
@@ -160,6 +162,7 @@ typedef struct process_use {
     bool used;
 } process_use;
 
+/* Extent of the host activity of each process. NULL: out of memory. */
 static process_use *collect_process_uses(ka_verify *v, uint32_t *count)
 {
     *count = kineto_trace_process_count(v->t);
@@ -189,6 +192,7 @@ static bool are_related(const kineto_process *a, const kineto_process *b)
            (b->ppid && b->ppid == a->pid);
 }
 
+/* The same pid on the same host at the same time, or one rank in unrelated processes. */
 static bool processes_conflict(const process_use *a, const process_use *b)
 {
     if (a->p.pid == b->p.pid && kb_string_equal(a->p.host, b->p.host))
@@ -200,6 +204,7 @@ static bool processes_conflict(const process_use *a, const process_use *b)
 /* Files may name any number of processes; the first ones of each rank stand for the others. */
 #define MAX_PROCESSES 4096u
 
+/* One finding per process suffices. */
 static void check_processes(ka_verify *v)
 {
     uint32_t count;
@@ -223,6 +228,7 @@ static void check_processes(ka_verify *v)
 
 /* ---- tracks and header ----------------------------------------------------------------------- */
 
+/* Tracks with activities but without a name. */
 static void check_track_names(ka_verify *v)
 {
     ka_tally unnamed = {0};
@@ -239,6 +245,7 @@ static void check_track_names(ka_verify *v)
             "tracks have no name; the first activity of each is given");
 }
 
+/* rank must be below world_size. */
 static void check_header(ka_verify *v)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(v->t); i++) {

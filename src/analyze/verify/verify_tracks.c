@@ -1,4 +1,6 @@
-/* Each track in order of time: what crosses, overlaps, or stands there twice. */
+/* Checks each track in the order of time: slices of a thread nest, device work on one queue does
+ * not overlap, and no activity occurs twice. What hardware and profilers do by design (graphs,
+ * dependent launches, asynchronous annotations, rounding) is only a note. */
 #include "analyze/verify/verify.h"
 #include "trace/bytes/json_value.h"
 
@@ -20,6 +22,7 @@ typedef struct pass {
     ka_tally busy;
 } pass;
 
+/* Slices of a track in the order of its rows; rows with implausible times are left out. */
 static void load_track_slices(pass *p, uint32_t track)
 {
     const kineto_row *rows = kineto_trace_track_rows(p->v->t, track);
@@ -59,6 +62,7 @@ static void check_duplicates(pass *p)
  * inside those of their own __enter__ and __exit__, and in what these call. */
 static bool is_annotation(const slice *s) { return s->kind == KINETO_KIND_USER_ANNOTATION; }
 
+/* Is it __enter__ or __exit__ of a context manager? */
 static bool is_scope(const pass *p, const slice *s)
 {
     return p->v->names[KB_MIN(s->name, p->v->name_count)] & KA_NAME_SCOPE;
@@ -88,6 +92,7 @@ static void check_slice_crossing(pass *p, const slice *s)
         p->worst_crossing_ns = KB_MAX(p->worst_crossing_ns, worst_ns);
 }
 
+/* Host slices nest; those that end inside another one cross it. */
 static void check_crossing(pass *p)
 {
     p->stack.count = 0;
@@ -130,6 +135,7 @@ static bool units_differ(pass *p, uint64_t count, double busy_ns, int64_t first,
     return true;
 }
 
+/* Queues on which far too much runs at once have the wrong unit; their pairs are not reported. */
 static void check_overlap(pass *p)
 {
     const slice *running = NULL, *first = NULL, *last = NULL;
@@ -173,6 +179,7 @@ static bool overlaps_by_design(const ka_verify *v, uint32_t process)
     return kt_value_whole(kt_member_of(p.properties_json, "computeMajor"), &major) && major >= 9;
 }
 
+/* Tracks with device work are queues, all others threads. */
 static void check_track(pass *p, uint32_t index)
 {
     const ka_track *track = &p->v->tracks[index];
@@ -188,6 +195,7 @@ static void check_track(pass *p, uint32_t index)
     }
 }
 
+/* Findings of all tracks together. */
 static void report_track_rules(pass *p)
 {
     ka_verify *v = p->v;
