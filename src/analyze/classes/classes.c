@@ -1,4 +1,4 @@
-/* Classifies kernels by name. Rules are patterns with a 4-byte gram each; a name is walked once,
+/* Classifies kernels by name. Rules are patterns with a gram of KA_GRAM bytes each; a name is walked once,
  * its grams are looked up in a hash table, and only patterns whose gram occurs are compared in
  * full. The first rule that sets an attribute wins, so rules of the user come before the built-
  * in ones. */
@@ -130,7 +130,7 @@ static bool pattern_holds(const ka_rules *r, const ka_name_pattern *p, kineto_st
            is_same_text(name.data + at, r->text.data + piece->at, piece->size, p->any_case);
 }
 
-/* A pattern of one piece is looked for wherever its gram is; others are tried once, in all of the
+/* A pattern of one piece is compared wherever its gram occurs; others are tried once, in all of the
  * name, so that a name made for it does not take long. */
 static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[WORDS])
 {
@@ -180,6 +180,7 @@ static ka_name_rule apply_patterns(const ka_rules *r, kineto_string name)
     return answer;
 }
 
+/* The type follows from the family. */
 static ka_class class_of_family(uint8_t family)
 {
     return (ka_class){.type = type_of_family[family], .family = family};
@@ -206,6 +207,8 @@ static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string 
     return c;
 }
 
+/* Copies, memsets and synchronisation are classified by kind; names decide only for kernels and
+ * for kinds that plug-ins define. */
 ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name)
 {
     switch (kind) {

@@ -143,7 +143,7 @@ typedef struct ka_class {
 typedef struct ka_rules ka_rules;
 
 /* ---- classes_file.c ---- */
-/** @param path  rules of the user, looked at before the built-in ones; NULL: none.
+/** @param path  rules of the user, which go before the built-in ones; NULL: none.
  *  @return KINETO_E_FORMAT names file and line, KINETO_E_LIMIT, KINETO_E_MEMORY, or why the file
  *          cannot be read. */
 kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *err);

@@ -47,6 +47,7 @@ static kineto_string split_at(kineto_string s, const char *separator, kineto_str
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
+/* An attribute by its word, and the names of its values. */
 typedef struct attribute {
     const char *word;
     const char *(*name)(uint32_t value);
@@ -94,6 +95,7 @@ static kineto_status read_attribute(kineto_string item, ka_name_rule *rule, cons
                         "write type=, family=, precision=, tensor= or library=");
 }
 
+/* "family=gemm library=cublas": attributes that are not named stay KA_UNSET. */
 static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, const place *at,
                                      kineto_error *err)
 {

@@ -39,7 +39,7 @@ typedef struct ka_name_pattern {
 #define KA_GRAM          3u
 #define KA_GRAM_BITS     14u
 #define KA_MOST_PATTERNS 4096u
-/** Patterns in the order they are looked at. One pass over a name, by grams of a few bytes, finds
+/** Patterns in the order of their rules. One pass over a name, by grams of a few bytes, finds
  * the few that can match. */
 struct ka_rules {
     KB_VEC(ka_name_rule) rules;

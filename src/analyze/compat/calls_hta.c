@@ -13,6 +13,7 @@ typedef struct moment {
     bool is_start;
 } moment;
 
+/* The state of nesting; arrays of moments are reused by all threads. */
 typedef struct nesting {
     const ka_dataset *s;
     ka_calls *c;
@@ -329,6 +330,7 @@ static uint32_t find_least_depth(const ka_dataset *s, const ka_calls *c, ka_slic
     return least;
 }
 
+/* The tree is needed for depths, so it is made even if no operator matches. */
 bool ka_hta_visit_sequences(const ka_dataset *s, ka_slice_filter *matches,
                             ka_sequence_visitor *visit, void *context)
 {

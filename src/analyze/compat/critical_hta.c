@@ -41,6 +41,7 @@ _Static_assert(KA_EDGE_TYPE_COUNT + KA_HTA_EDGE_TYPE_COUNT == HTA_EDGE_END &&
 
 #define MAX_GAP_NS INT64_C(1500000) /* work after a longer gap did not wait for the previous work */
 
+/* The state of building the graph; arrays are by index of slices, work or streams. */
 typedef struct hta {
     ka_path *p;
     const ka_dataset *s;
@@ -287,17 +288,20 @@ static bool share_lock(hta *h, uint32_t first, uint32_t second)
 
 /* ---- threads ------------------------------------------------------------------------------------------------ */
 
+/* A thread as HTA sees it: by process and thread id. */
 typedef struct group {
     int64_t pid, tid;
     uint32_t thread;
 } group;
 
+/* Start or end of a slice, with its length, by which ties are broken. */
 typedef struct moment {
     int64_t ns, dur_ns;
     uint32_t slice;
     bool is_end;
 } moment;
 
+/* The walk over one group: open slices and the last node. */
 typedef struct threads {
     KB_VEC(group) groups;   /* by process and thread */
     KB_VEC(moment) moments; /* of a group */
@@ -481,6 +485,7 @@ static void count_queues(hta *h)
 
 /* ---- devices ---------------------------------------------------------------------------------------------- */
 
+/* A row of a device in HTA's order; sync rows sort by their ends. */
 typedef struct device_row {
     kineto_row row;
     int64_t sort_ns;
@@ -698,6 +703,8 @@ static void hta_graph_free(hta *h)
     ka_syncs_free(&h->syncs);
 }
 
+/* Edges are made in HTA's order: locks, threads, devices. Nodes are numbered in the order in
+ * which edges meet them. */
 kineto_status ka_hta_build_path(ka_path *p, kineto_error *err)
 {
     hta h = {.p = p, .s = p->s};

@@ -12,6 +12,7 @@
 
 #define NO_ID (-1)
 
+/* What HTA keeps of a row. */
 typedef struct range {
     int64_t start_ns, end_ns;    /* in whole microseconds, if the trace has finer ones */
     int64_t stream, correlation; /* NO_ID */
@@ -21,20 +22,22 @@ typedef struct range {
     bool kept;
 } range;
 
+/* A range by an id: correlation or stream. */
 typedef struct keyed {
     int64_t id;
     uint32_t range;
 } keyed;
 typedef KB_VEC(keyed) keyed_list;
 
+/* Working state; `ranges` has an entry for each row of the trace. */
 typedef struct filling {
     ka_dataset *s;
     ka_dataset_memory *m;
     const kineto_trace *t;
     const kineto_analyze_options *options;
-    range *ranges;    /* by row; stream INT64_MIN: not looked at */
+    range *ranges;    /* by row; stream NOT_SEEN: HTA drops the row */
     uint32_t *index;  /* by row: of slices: it, or what is around it; KA_NONE */
-    int64_t least_ns; /* start of all that is looked at */
+    int64_t least_ns; /* first start of all ranges */
     bool fine;        /* times have fractions of a microsecond */
     bool no_memory;
 } filling;
@@ -233,7 +236,7 @@ static int32_t step_of_any_process(const filling *f, int64_t ns)
     return -1;
 }
 
-/* Work on stream 0 belongs to no step: its launch is looked for from stream 1 on. */
+/* Work on stream 0 belongs to no step: HTA searches launches from stream 1 on. */
 static void give_steps(filling *f, uint32_t rows)
 {
     for (uint32_t i = 0; f->m->steps.count && i < rows; i++) {
@@ -449,6 +452,7 @@ static kineto_status fill_ranges(filling *f, uint32_t rows, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Rows are read first, because rounding needs the earliest time. */
 kineto_status ka_hta_fill_dataset(ka_dataset *s, kineto_error *err)
 {
     uint32_t rows = (uint32_t)kineto_trace_count(s->trace);

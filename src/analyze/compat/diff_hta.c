@@ -5,11 +5,13 @@
 
 #include "analyze/diff/diff.h"
 
+/* Occurrences and time of a name on both sides. */
 typedef struct sums {
     kineto_string name;
     int64_t count[2], ns[2];
 } sums;
 
+/* Names of both sides share ids. */
 typedef struct comparing {
     const kineto_diff_options *options;
     kb_intern names;
@@ -145,6 +147,7 @@ static void put_sums_row(ka_table *t, const sums *s)
                                             : "unchanged"));
 }
 
+/* Names that occur in neither first step have no row. */
 kineto_status ka_hta_compare_traces(const kineto_trace *before, const kineto_trace *after,
                                     const kineto_diff_options *options, kineto_analysis *facts,
                                     kineto_error *err)

@@ -6,6 +6,7 @@
 
 /* ---- launches: the aten operator of any thread that began last of those around the call ---------- */
 
+/* Indexes of slices. */
 typedef struct slice_list {
     KB_VEC(uint32_t) list;
 } slice_list;
@@ -63,6 +64,7 @@ static uint32_t last_around(const ka_dataset *s, slice_list *open, const ka_slic
     return found;
 }
 
+/* Operators that have begun are kept on a stack, whatever their thread. */
 bool ka_hta_find_op_launches(const ka_dataset *s, ka_op_launches *out)
 {
     slice_list ops = {0}, calls = {0}, open = {0};
@@ -105,6 +107,7 @@ static bool collect_launches(const ka_dataset *s, ka_hta_queue_changes *list)
     return ka_hta_order_queue(list);
 }
 
+/* HTA sums all streams in one order; each stream gets its part of it. */
 bool ka_hta_collect_queues(const ka_dataset *s, ka_queue_changes *by_stream)
 {
     ka_hta_queue_changes all = {0};
@@ -226,6 +229,7 @@ bool ka_hta_sum_idle(const ka_dataset *s, ka_stream_idle *by_stream)
 
 /* ---- annotations: by the device's own ranges ----------------------------------------------------- */
 
+/* The work of one track, and which of it is still free. */
 typedef struct claiming {
     const ka_dataset *s;
     uint32_t *range_of;
@@ -329,6 +333,7 @@ static bool claim_track(claiming *c, const ka_thread *thread)
     return ok;
 }
 
+/* A device range claims work of its own track only. */
 bool ka_hta_attribute_annotations(const ka_dataset *s, uint32_t *range_of)
 {
     size_t n = (size_t)s->work_count + 2;

@@ -5,6 +5,7 @@
  * heapsort where partitions are too uneven. */
 #include "analyze/compat/order.h"
 
+/* The keys and the order under way. */
 typedef struct sorting {
     const int64_t *ns;
     uint32_t *order;
@@ -87,12 +88,14 @@ static size_t partition_order(const sorting *s, size_t low, size_t high)
     return i;
 }
 
+/* A range of places that is still to be sorted, and how much deeper it may be divided. */
 typedef struct part {
     size_t low, high;
     int depth;
 } part;
 #define MAX_PARTS 128 /* parts on the stack: each is less than half of the one before it */
 
+/* The larger part goes on the stack and the smaller one is sorted at once, as numpy does. */
 void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
 {
     part parts[MAX_PARTS];
@@ -137,6 +140,7 @@ static int compare_queue_changes(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* HTA appends work to launches and sorts by time alone. */
 bool ka_hta_order_queue(ka_hta_queue_changes *changes)
 {
     size_t count = changes->count;

@@ -12,11 +12,13 @@
 #define MAX_WAITING                                                                                \
     64 /* runs: their powers rise, and are at most two more than the bits of a count */
 
+/* A sorted run that waits to be merged. */
 typedef struct run {
     size_t first, count;
     int power; /* of the border with the next run */
 } run;
 
+/* The state of a sort. */
 typedef struct sorting {
     uint32_t *items, *spare;
     size_t count;
@@ -37,10 +39,14 @@ typedef struct merge {
 } merge;
 
 /* The caller's comparison, in which `a` and `b` are items, not places. */
-static bool less(const sorting *s, uint32_t a, uint32_t b) { return s->less(s->context, a, b); }
+static bool is_item_less(const sorting *s, uint32_t a, uint32_t b)
+{
+    return s->less(s->context, a, b);
+}
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */
 
+/* CPython's minrun: 32 to 64, so that count / minrun is close to a power of two. */
 static size_t least_run(size_t count)
 {
     size_t odd = 0;
@@ -65,9 +71,9 @@ static size_t find_run(const sorting *s, uint32_t *items, size_t count)
 {
     if (count < 2)
         return count;
-    bool falls = less(s, items[1], items[0]);
+    bool falls = is_item_less(s, items[1], items[0]);
     size_t n = 2;
-    while (n < count && less(s, items[n], items[n - 1]) == falls)
+    while (n < count && is_item_less(s, items[n], items[n - 1]) == falls)
         n++;
     if (falls)
         turn_round(items, n);
@@ -82,7 +88,7 @@ static void insert_rest(const sorting *s, uint32_t *items, size_t sorted, size_t
         size_t low = 0, high = i;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
-            if (less(s, item, items[middle]))
+            if (is_item_less(s, item, items[middle]))
                 high = middle;
             else
                 low = middle + 1;
@@ -97,7 +103,7 @@ static void insert_rest(const sorting *s, uint32_t *items, size_t sorted, size_t
 /* Does `item` belong before `other`? Among equals: after them, or before all of them. */
 static bool goes_before(const sorting *s, uint32_t item, uint32_t other, bool after_equals)
 {
-    return after_equals ? less(s, item, other) : !less(s, other, item);
+    return after_equals ? is_item_less(s, item, other) : !is_item_less(s, other, item);
 }
 
 /* Binary search in a sorted range. */
@@ -144,6 +150,7 @@ static size_t place_from_last(const sorting *s, uint32_t item, const uint32_t *i
 
 /* ---- merges ------------------------------------------------------------------------------------------------ */
 
+/* Moves n items from the beginning of a run. */
 static void move_first(uint32_t **to, uint32_t **from, size_t *left, size_t n)
 {
     memmove(*to, *from, n * sizeof **to);
@@ -176,7 +183,7 @@ static bool step_forward(merge *m)
 {
     m->a_wins = m->b_wins = 0;
     while (m->a_wins < m->s->often && m->b_wins < m->s->often) {
-        bool a = !less(m->s, *m->b, *m->a);
+        bool a = !is_item_less(m->s, *m->b, *m->a);
         count_win(m, a);
         move_first(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
         if (forward_ends(m))
@@ -189,7 +196,7 @@ static bool step_backward(merge *m)
 {
     m->a_wins = m->b_wins = 0;
     while (m->a_wins < m->s->often && m->b_wins < m->s->often) {
-        bool a = less(m->s, m->b[-1], m->a[-1]);
+        bool a = is_item_less(m->s, m->b[-1], m->a[-1]);
         count_win(m, a);
         move_last(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
         if (backward_ends(m))
@@ -342,6 +349,7 @@ static void merge_all(sorting *s)
     }
 }
 
+/* CPython's list_sort_impl without its special cases for types, which compare the same. */
 bool ka_order_python(uint32_t *items, size_t count, ka_less *is_less, const void *context)
 {
     sorting s = {

@@ -9,6 +9,7 @@
 
 #include "trace/transform/steps.h"
 
+/* Sorts of events that the plug-in reads; device work comes last. */
 typedef enum sort_of {
     SKIPPED,
     OPERATOR,
@@ -22,6 +23,7 @@ typedef enum sort_of {
     MEMSET
 } sort_of;
 
+/* An event, by start; links are indexes of events. */
 typedef struct event {
     int64_t start_ns, end_ns;
     uint64_t external, correlation;
@@ -32,18 +34,20 @@ typedef struct event {
     uint8_t sort;
 } event;
 
+/* A step and the extent of the work that it launched. */
 typedef struct step {
     int64_t start_ns, end_ns;
     int64_t device_start_ns, device_end_ns;
     uint64_t number, launched;
 } step;
 
+/* The state of reading a trace as the plug-in does. */
 typedef struct reading {
     ka_view *v;
     const kineto_trace *t;
     KB_VEC(event) events; /* by start, as in the file where that is the same */
     KB_VEC(step) steps;
-    uint8_t *of_category; /* by category: sort and one more; 0 not looked at */
+    uint8_t *of_category; /* by category: sort and one more; 0: not read yet */
     bool *is_matched;     /* by event: work that a step launched */
     kb_map collective_of; /* external id → the last range of a collective that has it */
     bool has_nccl;        /* one of them is of NCCL */
@@ -315,6 +319,7 @@ static void build_trees(reading *r)
 
 /* ---- an operator that only calls itself --------------------------------------------------------------- */
 
+/* Callees of an operator, to find those that call only one. */
 typedef struct family {
     uint32_t children, only; /* how many, and the last of them */
 } family;
@@ -647,7 +652,7 @@ static int compare_pieces(const void *left, const void *right)
     return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
-/* Kernels are looked at where something is of NCCL. Of ranges with the same external id, the last counts. */
+/* Kernels count only where some range is of NCCL. Of ranges with the same external id, the last counts. */
 static void find_pieces(reading *r, piece_list *pieces)
 {
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {

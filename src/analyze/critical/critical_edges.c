@@ -26,6 +26,7 @@ typedef enum call_role {
     ROLE_STREAM, /* makes a stream wait */
 } call_role;
 
+/* The state of adding edges; times that are usual in this trace. */
 typedef struct linking {
     ka_path *p;
     const ka_dataset *s;

@@ -41,10 +41,11 @@ const char *ka_edge_type_name(const ka_path *path, uint32_t type)
 
 /* ---- nodes of the host -------------------------------------------------------------------------------- */
 
+/* The walk over one thread: open slices as a heap by end and as a chain of the innermost. */
 typedef struct walk {
     ka_path *p;
     const ka_dataset *s;
-    uint8_t *class_of; /* by name of a slice: ka_path_class + 1; 0: not looked at */
+    uint8_t *class_of; /* by name of a slice: 2: a data loader, 1: not, 0: not known yet */
     KB_VEC(uint32_t)
     ends;               /* open slices of the window, a heap: the one that ends next is the first */
     uint32_t innermost; /* the open slice that began last; KA_NONE */
@@ -341,6 +342,7 @@ static void add_work_nodes(ka_path *p)
     }
 }
 
+/* All entries are KA_NONE. False: out of memory. */
 bool ka_path_reserve(ka_path *p)
 {
     size_t slices = p->s->slice_count, work = p->s->work_count;
@@ -355,6 +357,7 @@ bool ka_path_reserve(ka_path *p)
     return true;
 }
 
+/* Threads first, so that their edges are adjacent to their nodes. */
 void ka_path_add_nodes(ka_path *p)
 {
     const ka_dataset *s = p->s;
@@ -379,7 +382,7 @@ void ka_path_add_nodes(ka_path *p)
 
 /* ---- order ------------------------------------------------------------------------------------------------ */
 
-/* What follows from what, while the order is looked for. */
+/* The state of the topological sort. */
 typedef struct ordering {
     uint32_t *first_out, *out; /* edges by src */
     uint32_t *waits;           /* by node: edges of which the src has no place yet */

@@ -4,6 +4,7 @@
 
 #include "trace/transform/copy.h"
 
+/* The builder of the copy, and the ids of the strings it adds. */
 typedef struct overlay {
     const ka_path *p;
     const kineto_trace *t;

@@ -16,7 +16,7 @@ static int compare_instances(const void *left, const void *right, void *context)
 
 typedef KB_VEC(uint32_t) instances;
 
-/* Each name is looked at once. */
+/* Slices whose names hold the text, by start; each name is matched once. */
 static bool find_instances(const ka_dataset *s, const char *text, instances *found)
 {
     uint8_t *known = calloc((size_t)s->name_count + 1, 1);
@@ -165,6 +165,7 @@ static int64_t moment_of_node(const ka_path *p, uint32_t node)
     return (int64_t)row * 2 + n->is_end;
 }
 
+/* Edges in the order of their destinations. */
 static void put_edges(const ka_path *p, ka_table *t)
 {
     for (size_t i = 0; i < p->edges.count; i++) {
@@ -179,6 +180,7 @@ static void put_edges(const ka_path *p, ka_table *t)
 
 /* ---- by name ---------------------------------------------------------------------------------------------------- */
 
+/* Time of a name in one class, on the path and in all. */
 typedef struct owner_sum {
     uint32_t name;
     uint8_t class;

@@ -6,6 +6,7 @@
  * work. */
 #define MAX_SYNCS 64u
 
+/* A row of kind cuda_sync with its arguments. */
 typedef struct sync_row {
     kineto_row row, call; /* call: KINETO_NO_ROW if it is not in the trace */
     uint64_t record;      /* correlation of the call that recorded the event; 0 */
@@ -13,6 +14,7 @@ typedef struct sync_row {
     uint32_t name;
 } sync_row;
 
+/* The rows, and the calls they refer to, to be found among the slices. */
 typedef struct finding {
     const ka_dataset *s;
     ka_syncs *out;

@@ -10,6 +10,7 @@ typedef struct burst_part {
     uint32_t start, end;
 } burst_part;
 
+/* Nodes by thread, and the outermost ranges of the worker under way. */
 typedef struct handing {
     ka_path *p;
     const ka_dataset *s;
@@ -33,7 +34,7 @@ static void find_nodes(handing *h)
         h->first_node[thread++] = h->p->host_nodes;
 }
 
-/* Names are looked at once each. */
+/* Threads with outermost operators of the autograd engine; each name is matched once. False: none. */
 static bool find_workers(handing *h)
 {
     uint8_t *known = calloc((size_t)h->s->name_count + 1, 1);

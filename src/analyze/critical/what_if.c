@@ -12,7 +12,7 @@ typedef struct factors {
     const ka_path *p;
     double *slices, *work; /* by index */
     double classes[KA_PATH_CLASS_COUNT];
-    uint8_t *known;  /* by name: 0 not looked at, 1 the pattern is not in it, 2 it is */
+    uint8_t *known;  /* by name: 0: not known yet, 1: no match, 2: match */
     uint8_t *inside; /* by slice: it, or what encloses it, is meant */
 } factors;
 

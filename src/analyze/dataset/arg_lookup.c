@@ -151,7 +151,7 @@ static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
     for (; at + 17 <= s.size; at += 16)
         if ((bits = find_key_quotes(s.data + at, keys)) != 0)
             return at + (size_t)__builtin_ctz(bits);
-    if (s.size >= 17 && at < s.size) { /* what is left, with bytes that were looked at before */
+    if (s.size >= 17 && at < s.size) { /* the rest, together with bytes that were scanned already */
         size_t last = s.size - 17;
         bits = find_key_quotes(s.data + last, keys) >> (at - last);
         return bits ? at + (size_t)__builtin_ctz(bits) : s.size;
@@ -270,7 +270,7 @@ static bool is_verbatim(const kineto_trace *t, kineto_row row)
            KT_ARGS_JSON;
 }
 
-/* What becomes of an argument that was looked for: key number k, which was not met before. */
+/* Receives the first argument with key number k. */
 typedef void take_arg(const kineto_arg *arg, uint32_t k, void *context);
 
 /* Calls `take` for the first argument of each wanted key, until all keys are found. */

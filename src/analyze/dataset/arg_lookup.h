@@ -6,7 +6,7 @@
 #include "trace/bytes/json_value.h"
 #include "trace/trace.h"
 
-/** Names of members that are looked for together, in one walk. */
+/** Names of members that are searched together, in one walk. */
 #define KA_MOST_KEYS 6
 #define KA_KEY(text) {text, sizeof(text) - 1}
 typedef struct ka_keys {
@@ -22,7 +22,7 @@ kineto_string ka_json_member(kineto_string object, const char *key);
 kineto_string ka_json_text(kineto_string object, const char *key);
 /** Arguments as texts: texts without quotes and escapes, numbers as JSON has them, lists and objects as they
  *  are spelled (see trace/bytes/json_value.h); empty if a row has none. Valid until the args of KT_TEXT_VIEWS
- *  other rows, or KT_TEXT_ROOMS other arguments are looked at. */
+ *  other rows, or KT_TEXT_ROOMS other arguments are read. */
 void ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys,
                   kineto_string *values);
 kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key);

@@ -8,7 +8,7 @@
 
 enum { NOT_READ, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
 
-/* A slice around the one that is looked at. */
+/* A slice around the current one. */
 typedef struct enclosing {
     uint32_t slice;
     uint32_t op;       /* the operator it is, or is in; KA_NONE */

@@ -88,7 +88,7 @@ static void add_track_work(filling *f, uint32_t track, const kineto_track *info,
 
 /* ---- slices --------------------------------------------------------------------------------------------- */
 
-/* The innermost range around it that is looked at; *open are those that have not ended. */
+/* The innermost enclosing range that is a slice of the same thread; KA_NONE: there is none. */
 static uint32_t find_parent_slice(const filling *f, kineto_row row, uint32_t thread)
 {
     for (kineto_row p = kineto_trace_parent(f->t, row); p != KINETO_NO_ROW;

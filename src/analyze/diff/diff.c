@@ -12,6 +12,7 @@ static bool has_own_definitions(ka_table_id table)
     return false;
 }
 
+/* Definitions with a comparison of their own fill one table, all others the rest. */
 static bool is_table_compared(uint32_t definitions, ka_table_id table, bool findings)
 {
     const ka_definitions *d = ka_definitions_of(definitions);
@@ -21,6 +22,7 @@ static bool is_table_compared(uint32_t definitions, ka_table_id table, bool find
            (findings || table != KA_TABLE_diff_findings);
 }
 
+/* An analysis in which only tables of comparisons are wanted. */
 static kineto_status create_facts(uint32_t definitions, bool findings, kineto_analysis **out,
                                   kineto_error *err)
 {
@@ -64,6 +66,7 @@ static kineto_status find_in(const kineto_trace *trace, const ka_side *side, boo
     return kineto_find(trace, &o, out, err);
 }
 
+/* Findings of both traces, compared by rule and subject. */
 static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
                                const kineto_analyze_options *how, kineto_error *err)
 {

@@ -81,7 +81,7 @@ typedef struct ka_thing {
     uint8_t activity;           /* kineto_kind */
     uint8_t family;             /* of a kernel */
     kineto_string name, detail; /* shapes, a device */
-    uint64_t count;             /* in all steps that are looked at */
+    uint64_t count;             /* in all steps that are compared */
     double sum, most;           /* of all steps */
     double device;              /* us of what an operator launched itself */
     uint32_t values;            /* first of its values */

@@ -4,10 +4,12 @@
 
 #define MAX_TEXT 200u
 
+/* A short text with its end. */
 typedef struct line {
     char s[MAX_TEXT + 1];
 } line;
 
+/* Cut at MAX_TEXT bytes, never inside of a UTF-8 sequence. */
 static void append_to_line(line *to, kineto_string text)
 {
     size_t used = strlen(to->s);
@@ -123,6 +125,7 @@ static void put_versions(ka_table *t, const kineto_trace *a, const kineto_trace 
     }
 }
 
+/* Rows are only for conditions that differ; versions of both traces are compared once. */
 void ka_diff_put_conditions(ka_diff *d)
 {
     const ka_dataset *before = &d->before.m.dataset, *after = &d->after.m.dataset;

@@ -5,8 +5,10 @@
 
 /* ---- gates ---------------------------------------------------------------------------------- */
 
+/* Units of limits and values. */
 typedef enum unit { PERCENT, MICROSECONDS, BYTES, PLAIN } unit;
 
+/* A table that gates can be about, with the columns that may hold the name. */
 typedef struct subject {
     const char *word;
     ka_table_id table;
@@ -24,6 +26,7 @@ static const subject subjects[] = {
     {"counter", KA_TABLE_diff_counters, PLAIN, false, "name", NULL},
 };
 
+/* A parsed gate; texts are borrowed from the caller. */
 typedef struct gate {
     const char *text;
     const subject *what;
@@ -141,6 +144,7 @@ static bool any_named(const gate *g, const ka_table *t)
     return false;
 }
 
+/* How one row fares at a gate. NAN: not known. */
 typedef struct gate_result {
     kineto_diff_judgement judgement;
     kineto_diff_decider by;
@@ -278,7 +282,7 @@ static const char *gate_reason(const gate_result *j, bool without_noise)
         return failed ? "beyond the limit, and more than noise by a rank test"
                       : "beyond the limit by a few steps only: a rank test does not prove it";
     case KINETO_DIFF_BY_DIFFERENCE:
-        return "beyond the limit; noise was not looked at";
+        return "beyond the limit; noise was not considered";
     case KINETO_DIFF_BY_NOTHING:
         break;
     }
@@ -330,6 +334,7 @@ static kineto_status parse_gate_for(const kineto_analysis *diff, const char *tex
     return KINETO_OK;
 }
 
+/* The public form of a result, with its sentence. */
 static kineto_diff_verdict verdict_of(const gate *g, const gate_result *j, bool without_noise)
 {
     kineto_diff_verdict v = {.judgement = j->judgement,

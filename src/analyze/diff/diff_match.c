@@ -4,12 +4,14 @@
  * things in their order; other keys pair nothing and leave them to the next, weaker key. */
 #include "analyze/diff/diff.h"
 
+/* A thing that may be paired, by the id of its key. */
 typedef struct candidate {
     uint32_t key; /* id */
     uint32_t order, thing;
     bool after;
 } candidate;
 
+/* Both sides, and the keys and candidates of the attempt under way. */
 typedef struct matching {
     ka_side *sides[2];
     kb_intern keys;
@@ -223,6 +225,7 @@ static void match_kernels(matching *m)
         match_by(m, KA_THING_KERNEL, tries[i].key, tries[i].how);
 }
 
+/* Only kernels need more than their names. */
 bool ka_match_sides(ka_side *before, ka_side *after)
 {
     matching m = {.sides = {before, after}};

@@ -9,6 +9,7 @@ static void append_char(ka_text *out, char c)
         out->s[out->size++] = c;
 }
 
+/* Longer names are cut. */
 static void append_chars(ka_text *out, const char *s, size_t size)
 {
     size = KB_MIN(size, sizeof out->s - out->size);
@@ -82,6 +83,7 @@ static int depth_change(char c)
                                                           : 0;
 }
 
+/* Spellings of the anonymous namespace by GCC, Clang, NVCC and others. */
 static bool is_anonymous(kineto_string rest)
 {
     return kb_string_begins(rest, "(anonymous namespace)") || kb_string_begins(rest, "<unnamed>") ||
@@ -139,6 +141,8 @@ static size_t begin_of_name(kineto_string name)
     return begin;
 }
 
+/* Mangled names are read up to template arguments; other names keep all but type, parameters and
+ * clone. */
 void ka_spell_kernel(kineto_string name, ka_text *out)
 {
     if (read_mangled(name, out))
@@ -160,6 +164,7 @@ void ka_spell_kernel(kineto_string name, ka_text *out)
         out->size -= 3;
 }
 
+/* Drops everything inside of brackets. */
 void ka_skeleton_of(kineto_string name, ka_text *out)
 {
     ka_text spelled;
@@ -174,6 +179,7 @@ void ka_skeleton_of(kineto_string name, ka_text *out)
     }
 }
 
+/* After the last ':'. */
 void ka_last_component_of(kineto_string name, ka_text *out)
 {
     ka_text skeleton;
@@ -185,6 +191,7 @@ void ka_last_component_of(kineto_string name, ka_text *out)
     append_chars(out, skeleton.s + from, skeleton.size - from);
 }
 
+/* Each run of digits becomes one '#'. */
 void ka_numberless(kineto_string name, ka_text *out)
 {
     ka_text last;

@@ -3,6 +3,7 @@
  * dataset. */
 #include "analyze/diff/diff.h"
 
+/* The state of the walk over rows of memory and counters. */
 typedef struct sampling {
     ka_side *side;
     kb_map things; /* of a device, or a counter and its series, to things */

@@ -9,6 +9,7 @@
 
 /* ---- things --------------------------------------------------------------------------------- */
 
+/* Values of all blocks are appended with the thing, so `values + block` is always valid. */
 uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_string detail)
 {
     uint32_t index = (uint32_t)side->things.count;
@@ -174,6 +175,7 @@ static bool find_side_steps(ka_side *side)
     return ok;
 }
 
+/* Used to find findings in the same steps. */
 bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last)
 {
     *first = UINT64_MAX;
@@ -305,6 +307,7 @@ static kineto_status add_side_durations(ka_side *side, kineto_error *err)
 
 /* ---- operators and calls -------------------------------------------------------------------- */
 
+/* Operators and calls by slice, and their things by name, or by name and shapes. */
 typedef struct hosts {
     ka_side *side;
     uint32_t *op_of;   /* by slice: the operator or call it is, or is in; KA_NONE */
@@ -408,6 +411,7 @@ static void add_side_operators(hosts *h)
 
 /* ---- work of devices ------------------------------------------------------------------------ */
 
+/* Caches of things: by name of work, type and family. */
 typedef struct devices {
     uint32_t *kernel; /* thing of a name */
     uint32_t *places; /* by slice: how much work of an operator came already */

@@ -20,6 +20,7 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
+/* At least 100 draws, at most MAX_DRAWS. */
 bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians)
 {
     *c = (ka_chance){.seed = seed,
@@ -55,6 +56,7 @@ static const uint8_t *times_of(ka_chance *c, uint32_t side, uint32_t n)
 
 /* ---- means ---------------------------------------------------------------------------------- */
 
+/* The mean of a sample and the variance of that mean. */
 typedef struct moments {
     double mean, variance; /* of the mean */
 } moments;
@@ -125,6 +127,7 @@ double ka_select_kth(double *room, uint32_t count, uint32_t k)
     return room[k];
 }
 
+/* Two samples and, once drawn, how often each value is in each draw. */
 typedef struct sides {
     const double *a, *b;
     uint32_t n, m;

@@ -7,6 +7,7 @@
 #define MAX_ROWS    40u
 #define MIN_PERCENT 0.2 /* of a step, or it is left out */
 
+/* A row of some table that is candidate for the summary. */
 typedef struct change {
     const char *kind;
     kineto_string name, change;
@@ -217,6 +218,7 @@ static bool finding_differs(const ka_diff *d, const kineto_finding *a, const kin
     return a->has_worth != b->has_worth || off > 0.01 * d->step_us;
 }
 
+/* Findings that only one trace has, or whose estimate changed; equal ones are left out. */
 bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kineto_findings *after)
 {
     kineto_finding a, b;

@@ -11,6 +11,7 @@ void ka_put_known(ka_table *t, double value)
         ka_put_none(t);
 }
 
+/* Ends each row; also appends the shift of the row, for gates. */
 void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
 {
     static const char *const words[] = {"unknown", "no", "yes"};
@@ -26,6 +27,7 @@ void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
     t->no_memory |= !kb_vec_push(&t->shifts, e->shift);
 }
 
+/* "changed" needs proof, unless proof is impossible (too few steps). */
 static void put_change(ka_table *t, const ka_thing *a, const ka_thing *b, const ka_estimate *e)
 {
     bool differs = ka_is_proven(e->sure, e->shift) || (e->sure < 0 && e->delta != 0);
@@ -157,6 +159,7 @@ static void put_counts(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thin
     ka_put_number(t, b ? per_step(&d->after, (double)b->count) : 0);
 }
 
+/* The earlier name is shown only if it differs. */
 static void put_kernel_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
                             const ka_estimate *e)
 {
@@ -184,6 +187,7 @@ static void put_operator_pair(ka_diff *d, ka_table *t, const ka_thing *a, const 
     ka_put_estimate(t, e, d->step_us);
 }
 
+/* Columns with the maximum of each side follow the change. */
 static void put_memory_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
                             const ka_estimate *e)
 {
@@ -251,11 +255,13 @@ static void note_steps(ka_diff *d)
                      KB_MAX(b->rank_count, 1u));
 }
 
+/* A row and the size of its difference. */
 typedef struct row_order {
     double magnitude;
     uint64_t row;
 } row_order;
 
+/* The largest first; rows of equal size keep their order. */
 static int compare_row_magnitudes(const void *left, const void *right)
 {
     const row_order *a = left, *b = right;

@@ -58,6 +58,7 @@ static void run_passes(ka_verify *v)
         passes[i](v);
 }
 
+/* Passes only need the trace; the report is handed over to the caller. */
 kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_options *options,
                             kineto_verify_report **out, kineto_error *err)
 {

@@ -5,11 +5,13 @@
 
 /* ---- JSON objects: top-level keys ------------------------------------------------------------ */
 
+/* A member of an object: key with its quotes, value as it is spelled. */
 typedef struct member {
     kineto_string key, value;
 } member;
 #define MAX_KEYS 64u
 
+/* The first byte at or after `at` that is not white space. */
 static const char *skip_blank(const char *at, const char *end)
 {
     while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
@@ -204,6 +206,7 @@ typedef struct series {
     kineto_row first_drop;
 } series;
 
+/* All series of all counters, by a hash of track, counter and series. */
 typedef struct counters {
     ka_verify *v;
     KB_VEC(series) list;
@@ -279,6 +282,7 @@ static void check_counters(ka_verify *v)
     kb_map_free(&c.by_key);
 }
 
+/* check_copies runs whether its rule is wanted or not: it sets units_are_mixed. */
 void ka_verify_args(ka_verify *v)
 {
     if (ka_wants(v, KA_RULE_ARGS_INVALID))

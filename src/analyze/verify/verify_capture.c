@@ -6,6 +6,7 @@
  * thread meanwhile has work (a backward pass launches from a thread of its own). */
 #include "analyze/verify/verify.h"
 
+/* A call that begins or ends a capture; `ns` is when the capture does. */
 typedef struct capture_mark {
     uint32_t track;
     bool begins;
@@ -102,6 +103,7 @@ static void unite_by_process(ka_verify *v, ka_captures *c)
     c->of_processes.count = kept;
 }
 
+/* Marks are sorted by track, so each track is one run of the array. */
 void ka_captures_find(ka_verify *v, ka_captures *out)
 {
     capture_marks marks = {0};
@@ -151,6 +153,7 @@ void ka_captures_see_linked(ka_captures *c, uint32_t track, int64_t ns)
         c->v->no_memory |= !kb_map_insert(&c->executing, key, 1, NULL);
 }
 
+/* By the captures of its own track, else by those of its process, see the first comment. */
 bool ka_is_captured(const ka_captures *c, uint32_t track, int64_t ns)
 {
     if (!c->of_tracks.count || track >= c->v->track_count)
@@ -161,6 +164,7 @@ bool ka_is_captured(const ka_captures *c, uint32_t track, int64_t ns)
     return key && !kb_map_find(&c->executing, key);
 }
 
+/* Reads all rows: called only for traces without any device work. */
 uint64_t ka_count_captured_launches(const ka_captures *c)
 {
     const ka_verify *v = c->v;

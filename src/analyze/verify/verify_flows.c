@@ -3,6 +3,7 @@
  * only a note. */
 #include "analyze/verify/verify.h"
 
+/* The pass over all flows, with a tally for each finding. */
 typedef struct pass {
     ka_verify *v;
     kb_map last; /* (type, id) → rows of the last one: start << 32 | end */
@@ -92,6 +93,7 @@ static void check_flow(pass *p, const kineto_flow *flow)
         check_start(p, flow);
 }
 
+/* Flows with an offset below a microsecond are not backward: clocks were rounded. */
 void ka_verify_flows(ka_verify *v)
 {
     pass p = {.v = v};

@@ -4,6 +4,7 @@
  * are compared by the delays. */
 #include "analyze/verify/verify.h"
 
+/* A call, or device work, with a correlation id. */
 typedef struct item {
     uint64_t id;
     int64_t start_ns, end_ns;
@@ -17,6 +18,8 @@ typedef struct name_use {
     uint64_t calls, linked;
 } name_use;
 
+/* The state of the join. Times of the first and last linked pair show whether clocks run equally
+ * fast. */
 typedef struct links {
     ka_verify *v;
     KB_VEC(item) calls; /* by id, later by start */
@@ -375,6 +378,7 @@ static void check_calls_without_work(links *l)
     kb_vec_free(&tail.rows);
 }
 
+/* Kernels were launched, but no device work was recorded at all. */
 static void check_device(const links *l)
 {
     ka_verify *v = l->v;
@@ -395,6 +399,7 @@ static void check_device(const links *l)
             ranges ? ": profiler ranges were recorded instead" : "");
 }
 
+/* Ids first, as clocks and calls without work are evaluated by the linked pairs. */
 void ka_verify_links(ka_verify *v)
 {
     links l = {.v = v, .least_delay_ns = INT64_MAX};

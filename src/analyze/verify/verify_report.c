@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 
+/* A finding; its places are adjacent in the report. */
 typedef struct finding {
     ka_rule rule;
     kineto_severity severity;
@@ -49,6 +50,7 @@ bool ka_report_create(kineto_verify_report **out)
     return *out != NULL;
 }
 
+/* Counts every row, but keeps only the first `places` of them. */
 void ka_tally_add(ka_verify *v, ka_tally *tally, kineto_row row)
 {
     if (tally->count++ < v->places && !kb_vec_push(&tally->rows, row))
@@ -73,6 +75,7 @@ static void format_track_id(char *out, size_t size, kineto_string text, int64_t 
         snprintf(out, size, "%lld", (long long)id);
 }
 
+/* Ids that were texts in the file are shown as such. */
 size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t size)
 {
     static const char *const types[] = {"thread", "stream", "counters", "async", "row"};
@@ -130,6 +133,7 @@ static void add_finding(ka_verify *v, const finding *f)
         v->no_memory = true;
 }
 
+/* A tally without rows gives no finding. The tally is freed in any case. */
 void ka_find(ka_verify *v, ka_rule rule, kineto_severity severity, ka_tally *tally, const char *fmt,
              ...)
 {
@@ -149,6 +153,8 @@ void ka_find(ka_verify *v, ka_rule rule, kineto_severity severity, ka_tally *tal
     tally->count = 0;
 }
 
+/* Joins the previous finding if rule and severity are the same, so that a list of places has one
+ * sentence. */
 void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t count,
                   const char *text, uint64_t offset, const char *fmt, ...)
 {
@@ -196,6 +202,7 @@ static int compare_findings(const void *left, const void *right)
     return a->first_place < b->first_place ? -1 : a->first_place > b->first_place;
 }
 
+/* Not stable by itself: first_place keeps the order in which findings were made. */
 void ka_report_sort(kineto_verify_report *report)
 {
     if (report->findings.count)

@@ -4,6 +4,8 @@
 #include "analyze/verify/verify.h"
 #include "trace/transform/steps.h"
 
+/* The state of the first pass: a tally for each finding, and the worst values for their
+ * sentences. */
 typedef struct pass {
     ka_verify *v;
     ka_tally early, late, zero, absurd, outside, partly_outside, unsorted, unnamed, open, args_lost;
@@ -68,7 +70,7 @@ static bool is_early(int64_t start) { return start < KA_EARLIEST_NS; }
 /* After the year 2069. */
 static bool is_late(int64_t end) { return end > KA_LATEST_NS; }
 
-/* Whose times are looked at: not those of the recorder's own spans, and of instants for all tracks. */
+/* Are the times of this row checked? Not those of the recorder's own spans and of global instants. */
 static bool has_time(const ka_verify *v, const kt_block *b, uint32_t i)
 {
     bool global = b->form[i] == KINETO_FORM_INSTANT && (b->flags[i] & KINETO_ACTIVITY_GLOBAL);
@@ -260,6 +262,7 @@ static void report_other_rules(pass *p)
             (unsigned long long)p->work_with_id);
 }
 
+/* ka_find frees the tallies it is given; this frees those of rules that were skipped. */
 static void free_row_tallies(pass *p)
 {
     ka_tally *const all[] = {&p->early,   &p->late,           &p->zero,      &p->absurd,
@@ -269,6 +272,7 @@ static void free_row_tallies(pass *p)
         kb_vec_free(&all[i]->rows);
 }
 
+/* The window is used only if the rows do not define it themselves. */
 void ka_verify_rows(ka_verify *v)
 {
     pass p = {.v = v};

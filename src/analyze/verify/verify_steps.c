@@ -3,12 +3,14 @@
 #include "analyze/verify/verify.h"
 #include "trace/transform/steps.h"
 
+/* A step by its name, "ProfilerStep#N". */
 typedef struct step {
     uint64_t number;
     uint32_t process, kind;
     kineto_row row;
 } step;
 
+/* Steps and operator ids of the whole trace. */
 typedef struct pass {
     ka_verify *v;
     KB_VEC(step) steps;
@@ -112,6 +114,7 @@ static void check_steps(pass *p)
                      (unsigned long long)p->annotations);
 }
 
+/* One pass over the rows, then one over the sorted steps. */
 void ka_verify_steps(ka_verify *v)
 {
     pass p = {.v = v};

@@ -7,6 +7,7 @@
 
 /* ---- ledger ---------------------------------------------------------------------------------- */
 
+/* Compares with a C string. */
 static bool is_text(kineto_string s, const char *text)
 {
     return kb_string_equal(s, kb_string(text));
@@ -43,6 +44,7 @@ static bool is_repair(const kineto_ledger_line *line)
     return false;
 }
 
+/* The place in the file that a line of the ledger names. */
 static void line_place(const kineto_ledger_line *line, char *text, size_t size)
 {
     snprintf(text, size, "%.*s: %.*s: %llu%s%.*s", (int)KB_MIN(line->source.size, (size_t)60),
@@ -51,6 +53,7 @@ static void line_place(const kineto_ledger_line *line, char *text, size_t size)
              (int)KB_MIN(line->detail.size, (size_t)240), line->detail.data);
 }
 
+/* Classes of lines; each has a rule. */
 typedef enum line_class {
     LINE_OTHER,
     LINE_LOSS,
@@ -64,6 +67,7 @@ typedef enum line_class {
     LINE_STEP
 } line_class;
 
+/* By the reason and the words of a line. */
 static line_class classify_ledger_line(const kineto_ledger_line *line)
 {
     if (!line->count)
@@ -105,6 +109,7 @@ static uint64_t total_of(const ka_verify *v, line_class wanted)
     return total;
 }
 
+/* A finding of all lines of a class, with their sum in the sentence. */
 static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_severity severity,
                        const char *words)
 {
@@ -147,6 +152,7 @@ static const struct {
                     {LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
                      "the wall clock was set (%llu time or more)"}};
 
+/* Classes are reported in the order of ledger_rules. */
 static void check_ledger(ka_verify *v)
 {
     for (size_t i = 0; i < KB_COUNT(ledger_rules); i++)
@@ -156,6 +162,7 @@ static void check_ledger(ka_verify *v)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
+/* A process and the extent of its host activity. */
 typedef struct process_use {
     kineto_process p;
     int64_t start_ns, end_ns;
@@ -262,6 +269,7 @@ static void check_header(ka_verify *v)
     }
 }
 
+/* Cheap checks run always; ka_find_text drops findings of rules that are not wanted. */
 void ka_verify_tables(ka_verify *v)
 {
     check_ledger(v);

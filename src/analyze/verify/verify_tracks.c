@@ -4,6 +4,7 @@
 #include "analyze/verify/verify.h"
 #include "trace/bytes/json_value.h"
 
+/* The columns of a row that these checks compare. */
 typedef struct slice {
     int64_t start_ns, end_ns;
     kineto_row row;
@@ -11,6 +12,7 @@ typedef struct slice {
     uint64_t correlation_id, external_id;
 } slice;
 
+/* The state of the pass over tracks; slices and stack are reused by all of them. */
 typedef struct pass {
     ka_verify *v;
     KB_VEC(slice) slices; /* of one track, in order */
@@ -221,6 +223,7 @@ static void report_track_rules(pass *p)
             "activities repeat the previous one");
 }
 
+/* Tracks are independent of each other. */
 void ka_verify_tracks(ka_verify *v)
 {
     pass p = {.v = v};
