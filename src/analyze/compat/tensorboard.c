@@ -1,10 +1,14 @@
-/* A view as the TensorBoard plug-in 0.4.3 reads a trace, mistakes that are no more than mistakes of
- * definition included, to compare with it.
+/* Attribution as the TensorBoard plug-in 0.4.3 reads a trace, for the tables that HTA does not have, with
+ * those of its mistakes that are choices of definition.
  *
- * Calls of the runtime belong to the operator with their external id, work of devices to the call
- * with its correlation id; of operators that only call one of the same name the inner one's calls
- * count; ranges that overlap others of their thread are left out; calls of drivers are not known.
- * Steps end with the device, and the last ones are left out if they launched little. */
+ * It reads the rows of the trace, not the dataset: all of them, in nanoseconds, whichever steps are
+ * selected. Calls of the runtime belong to the operator with their external id, work of devices to the
+ * call with its correlation id; of operators that only call one of the same name the inner one's calls
+ * count; ranges that overlap others of their thread are left out; calls of drivers are not known. Steps
+ * end with the device, and the last ones are left out if they launched little.
+ *
+ * Passes over `events` (by start) in this order: collect, link, nest, merge; then times, work, roles and
+ * steps, and communication, which refers to the windows of steps. */
 #include "analyze/compat/compat.h"
 
 #include "trace/transform/steps.h"

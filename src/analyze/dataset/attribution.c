@@ -29,15 +29,15 @@ uint32_t ka_view_parts(kineto_analysis *a)
 static bool make_parts_wanted(const ka_dataset *s, uint32_t parts)
 {
     ka_dataset_memory *m = s->memory;
-    if (m->view && (parts & ~m->view_parts) == 0)
+    if (m->attribution && (parts & ~m->view_parts) == 0)
         return true;
     ka_view *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return false;
     fresh->dataset = s;
-    fresh->inputs = m->view ? m->view->inputs : ka_inputs_create(s->view_parts);
-    fresh->before = m->view; /* others may be looking at it */
-    m->view = fresh;
+    fresh->inputs = m->attribution ? m->attribution->inputs : ka_inputs_create(s->view_parts);
+    fresh->before = m->attribution; /* other threads may still read it */
+    m->attribution = fresh;
     m->view_parts |= s->definitions->fills_all_parts ? UINT32_MAX : parts | s->view_parts;
     return fresh->inputs && s->definitions->fill_attribution(fresh, m->view_parts);
 }
@@ -48,7 +48,7 @@ kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *v, kinet
     pthread_mutex_lock(&m->lock);
     m->no_memory |= !make_parts_wanted(s, parts);
     bool ok = !m->no_memory;
-    *v = ok ? *m->view : (ka_view){.dataset = s};
+    *v = ok ? *m->attribution : (ka_view){.dataset = s};
     pthread_mutex_unlock(&m->lock);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

@@ -254,7 +254,7 @@ void ka_dataset_free(ka_dataset *s)
         kb_vec_free(&m->launched);
         kt_step_list_free(&m->step_rows);
         free(m->class_of);
-        ka_view_destroy(m->view);
+        ka_view_destroy(m->attribution);
         pthread_mutex_destroy(&m->lock);
     }
     free(m);

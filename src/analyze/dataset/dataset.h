@@ -177,7 +177,7 @@ typedef struct ka_dataset_memory {
     kt_step_list step_rows;
     ka_class *class_of;
     pthread_mutex_t lock; /* guards the members below, which are made when first needed */
-    struct ka_view *view;
+    struct ka_view *attribution;
     uint32_t view_parts;
     bool no_memory;
 } ka_dataset_memory;

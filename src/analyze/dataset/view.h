@@ -102,12 +102,13 @@ typedef struct ka_view {
 
 /** The attribution of a dataset, which owns it. Made once for all analyses, again only if some need more
  *  parts; immutable. threads: any.
- *  @param parts  needed by the caller; it may have more.
- *  @param view   set to a shallow copy, to be used as long as the dataset. */
-kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *view, kineto_error *err);
+ *  @param parts        needed by the caller; it may have more.
+ *  @param attribution  set to a shallow copy, to be used as long as the dataset. */
+kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *attribution,
+                          kineto_error *err);
 /** The parts that the wanted tables need. */
 uint32_t ka_view_parts(kineto_analysis *a);
-void ka_view_destroy(ka_view *view);
+void ka_view_destroy(ka_view *attribution);
 /** Teams, or 1: windows and roles of all processes belong together. */
 static inline size_t ka_team_count(const ka_view *v) { return v->teams.count ? v->teams.count : 1; }
 static inline bool ka_in_team(const ka_view *v, size_t team, const ka_window *w)
