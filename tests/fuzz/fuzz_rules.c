@@ -1,6 +1,7 @@
 /* Files of rules for names of kernels: any text is read, or refused with its line; and with the
  * rules that were read any name has a class. Names follow behind a NUL. */
 #include "analyze/classes/classes.h"
+#include "analyze/compat/compat.h"
 #include "read.h"
 
 #include <string.h>

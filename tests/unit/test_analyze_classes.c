@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "analyze/classes/classes_rules.h"
+#include "analyze/compat/compat.h"
 
 /* ---- the table of names: of real traces, and of libraries ------------------------------------ */
 

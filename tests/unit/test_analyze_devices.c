@@ -2,7 +2,7 @@
  * tests/analyze looks at those. */
 #include "unit.h"
 
-#include "analyze/dataset/order.h"
+#include "analyze/compat/order.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>
@@ -97,7 +97,7 @@ static void any_order_becomes_sorted(void **state)
                                       (int64_t)(i < half ? i : i - half)};
                 ns[i] = of[how];
             }
-            ka_order_as_hta(ns, order, counts[k]);
+            ka_order_numpy(ns, order, counts[k]);
             assert_ordered(ns, order, counts[k]);
         }
 }
@@ -108,7 +108,7 @@ static void few_equal_moments_keep_their_order(void **state)
     const int64_t ns[] = {5, 3, 5, 3, 1, 5, 3};
     const uint32_t expected[] = {4, 1, 3, 6, 0, 2, 5};
     uint32_t order[7];
-    ka_order_as_hta(ns, order, 7);
+    ka_order_numpy(ns, order, 7);
     assert_memory_equal(order, expected, sizeof order);
 }
 

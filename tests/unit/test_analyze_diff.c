@@ -51,7 +51,7 @@ static outcome judge_pairs_of(double change, bool medians, uint64_t seed, uint32
                               bool some_slow)
 {
     outcome o = {0};
-    double before[KA_MOST_BLOCKS], after[KA_MOST_BLOCKS];
+    double before[KA_MAX_BLOCKS], after[KA_MAX_BLOCKS];
     ka_chance c;
     assert_true(ka_chance_make(&c, 1, 0, medians));
     state = seed;

@@ -2,7 +2,7 @@
  * with a key of functools.cmp_to_key that says -1 where `less` is true, else 1. */
 #include "unit.h"
 
-#include "analyze/dataset/order.h"
+#include "analyze/compat/order.h"
 
 #define GROUP 40
 

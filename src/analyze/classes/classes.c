@@ -1,4 +1,7 @@
-/* Names to classes. */
+/* Classifies kernels by name. Rules are patterns with a gram of KA_GRAM bytes each; a name is walked once,
+ * its grams are looked up in a hash table, and only patterns whose gram occurs are compared in
+ * full. The first rule that sets an attribute wins, so rules of the user come before the built-
+ * in ones. */
 #include "analyze/classes/classes_rules.h"
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -14,23 +17,34 @@ static const char *const library_words[] = {KA_LIBRARY_MAP(KA_X)};
 static const uint8_t type_of_family[] = {KA_FAMILY_MAP(KA_X)};
 #undef KA_X
 
-static const char *word(const char *const *words, size_t count, uint32_t i)
+/* "unknown" past the end. */
+static const char *word_of_number(const char *const *words, size_t count, uint32_t i)
 {
     return i < count ? words[i] : "unknown";
 }
 
-const char *ka_type_name(uint32_t i) { return word(type_words, KB_COUNT(type_words), i); }
-const char *ka_family_name(uint32_t i) { return word(family_words, KB_COUNT(family_words), i); }
+const char *ka_type_name(uint32_t i) { return word_of_number(type_words, KB_COUNT(type_words), i); }
+const char *ka_family_name(uint32_t i)
+{
+    return word_of_number(family_words, KB_COUNT(family_words), i);
+}
 const char *ka_precision_name(uint32_t i)
 {
-    return word(precision_words, KB_COUNT(precision_words), i);
+    return word_of_number(precision_words, KB_COUNT(precision_words), i);
 }
-const char *ka_tensor_name(uint32_t i) { return word(tensor_words, KB_COUNT(tensor_words), i); }
-const char *ka_library_name(uint32_t i) { return word(library_words, KB_COUNT(library_words), i); }
+const char *ka_tensor_name(uint32_t i)
+{
+    return word_of_number(tensor_words, KB_COUNT(tensor_words), i);
+}
+const char *ka_library_name(uint32_t i)
+{
+    return word_of_number(library_words, KB_COUNT(library_words), i);
+}
 
 /* ---- does a pattern match? ------------------------------------------------------------------- */
 
-static bool same(const char *name, const char *piece, size_t size, bool any_case)
+/* Compares `size` bytes; with any_case the piece is in lower case already. */
+static bool is_same_text(const char *name, const char *piece, size_t size, bool any_case)
 {
     if (!any_case)
         return memcmp(name, piece, size) == 0;
@@ -41,7 +55,8 @@ static bool same(const char *name, const char *piece, size_t size, bool any_case
 }
 
 /* Where the piece begins in the name, at `from` or later; past its end if it does not. */
-static size_t find(kineto_string name, size_t from, const char *piece, size_t size, bool any_case)
+static size_t find_piece(kineto_string name, size_t from, const char *piece, size_t size,
+                         bool any_case)
 {
     if (from > name.size || size > name.size - from)
         return name.size + 1;
@@ -50,22 +65,22 @@ static size_t find(kineto_string name, size_t from, const char *piece, size_t si
         return at ? (size_t)(at - name.data) : name.size + 1;
     }
     for (size_t last = name.size - size; from <= last; from++)
-        if (same(name.data + from, piece, size, true))
+        if (is_same_text(name.data + from, piece, size, true))
             return from;
     return name.size + 1;
 }
 
 /* May piece `i` of the pattern be at `at`? The first one begins a word, and the last one ends one if
  * the pattern wants whole words. */
-static bool has_edges(const ka_name_pattern *p, kineto_string name, uint32_t i, size_t at, size_t size)
+static bool has_edges(const ka_name_pattern *p, kineto_string name, uint32_t i, size_t at,
+                      size_t size)
 {
-    bool begins = i == 0 && !p->open_start,
-         ends = p->own && i + 1 == p->count && !p->open_end;
+    bool begins = i == 0 && !p->open_start, ends = p->own && i + 1 == p->count && !p->open_end;
     return (!begins || ka_word_edge(name, at)) && (!ends || ka_word_edge(name, at + size));
 }
 
 /* One piece after another, each as early as it can be. */
-static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string name)
+static bool pattern_matches(const ka_rules *r, const ka_name_pattern *p, kineto_string name)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < p->count; i++) {
@@ -77,12 +92,13 @@ static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string n
         size_t end = name.size - piece->size;
         if (first || last) {
             size_t must = last ? end : 0;
-            if ((first && must != 0) || !same(name.data + must, text, piece->size, p->any_case) ||
+            if ((first && must != 0) ||
+                !is_same_text(name.data + must, text, piece->size, p->any_case) ||
                 !has_edges(p, name, i, must, piece->size))
                 return false;
             at = must + piece->size;
         } else {
-            while ((at = find(name, at, text, piece->size, p->any_case)) <= name.size &&
+            while ((at = find_piece(name, at, text, piece->size, p->any_case)) <= name.size &&
                    !has_edges(p, name, i, at, piece->size))
                 at++;
             at += piece->size;
@@ -98,22 +114,23 @@ static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string n
 #define WORDS (KA_MOST_PATTERNS / 64)
 
 /* The pattern's gram ends before `end` in the name: is there all of it? */
-static bool holds(const ka_rules *r, const ka_name_pattern *p, kineto_string name, size_t end)
+static bool pattern_holds(const ka_rules *r, const ka_name_pattern *p, kineto_string name,
+                          size_t end)
 {
     const ka_name_piece *piece = &r->pieces.data[p->first];
     if (p->own)
-        return matches(r, p, ka_own_name(name));
+        return pattern_matches(r, p, ka_own_name(name));
     if (p->count > 1 || p->to_end)
-        return matches(r, p, name);
+        return pattern_matches(r, p, name);
     size_t before = (size_t)p->gram_at + KA_GRAM;
     if (end < before || (p->from_start && end != before))
         return false;
     size_t at = end - before;
     return piece->size <= name.size - at && has_edges(p, name, 0, at, piece->size) &&
-           same(name.data + at, r->text.data + piece->at, piece->size, p->any_case);
+           is_same_text(name.data + at, r->text.data + piece->at, piece->size, p->any_case);
 }
 
-/* A pattern of one piece is looked for wherever its gram is; others are tried once, in all of the
+/* A pattern of one piece is compared wherever its gram occurs; others are tried once, in all of the
  * name, so that a name made for it does not take long. */
 static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[WORDS])
 {
@@ -130,7 +147,7 @@ static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[
             const ka_name_pattern *p = &r->patterns.data[next - 1];
             if (p->gram != gram || (done[w] & bit))
                 continue;
-            bool good = holds(r, p, name, i + 1);
+            bool good = pattern_holds(r, p, name, i + 1);
             if (good)
                 found[w] |= bit;
             if (good || p->own || p->count > 1 || p->to_end)
@@ -140,53 +157,58 @@ static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[
     for (size_t i = 0; i < r->short_ones.count; i++) {
         uint16_t p = r->short_ones.data[i];
         const ka_name_pattern *pattern = &r->patterns.data[p];
-        if (matches(r, pattern, pattern->own ? ka_own_name(name) : name))
+        if (pattern_matches(r, pattern, pattern->own ? ka_own_name(name) : name))
             found[p / 64] |= UINT64_C(1) << p % 64;
     }
 }
 
 /* Every attribute is what the first rule says that says something about it. */
-static ka_name_rule ask(const ka_rules *r, kineto_string name)
+static ka_name_rule apply_patterns(const ka_rules *r, kineto_string name)
 {
     uint64_t found[WORDS] = {0};
     ka_name_rule answer;
-    memset(answer.said, KA_NOT_SAID, sizeof answer.said);
+    memset(answer.value, KA_UNSET, sizeof answer.value);
     find_patterns(r, name, found);
     for (size_t w = 0; w * 64 < r->patterns.count; w++)
         for (uint64_t bits = found[w]; bits; bits &= bits - 1) {
             size_t p = w * 64 + (size_t)__builtin_ctzll(bits);
             const ka_name_rule *rule = &r->rules.data[r->patterns.data[p].rule];
             for (int a = 0; a < KA_ATTRIBUTE_COUNT; a++)
-                if (answer.said[a] == KA_NOT_SAID)
-                    answer.said[a] = rule->said[a];
+                if (answer.value[a] == KA_UNSET)
+                    answer.value[a] = rule->value[a];
         }
     return answer;
 }
 
+/* The type follows from the family. */
 static ka_class class_of_family(uint8_t family)
 {
     return (ka_class){.type = type_of_family[family], .family = family};
 }
 
-static uint8_t said(const ka_name_rule *answer, ka_attribute a)
+/* 0 if no rule has set it. */
+static uint8_t attribute_value(const ka_name_rule *answer, ka_attribute a)
 {
-    return answer->said[a] == KA_NOT_SAID ? 0 : answer->said[a];
+    return answer->value[a] == KA_UNSET ? 0 : answer->value[a];
 }
 
+/* Unknown kernels compute; other unknown work has no class. */
 static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string name)
 {
-    ka_name_rule answer = ask(rules, name);
-    ka_class c = {.family = said(&answer, KA_ATTRIBUTE_FAMILY),
-                  .precision = said(&answer, KA_ATTRIBUTE_PRECISION),
-                  .tensor = said(&answer, KA_ATTRIBUTE_TENSOR),
-                  .library = said(&answer, KA_ATTRIBUTE_LIBRARY)};
-    if (answer.said[KA_ATTRIBUTE_TYPE] != KA_NOT_SAID)
-        c.type = answer.said[KA_ATTRIBUTE_TYPE];
-    else if (c.family || kernel) /* a kernel that nobody knows computes */
+    ka_name_rule answer = apply_patterns(rules, name);
+    ka_class c = {.family = attribute_value(&answer, KA_ATTRIBUTE_FAMILY),
+                  .precision = attribute_value(&answer, KA_ATTRIBUTE_PRECISION),
+                  .tensor = attribute_value(&answer, KA_ATTRIBUTE_TENSOR),
+                  .library = attribute_value(&answer, KA_ATTRIBUTE_LIBRARY)};
+    if (answer.value[KA_ATTRIBUTE_TYPE] != KA_UNSET)
+        c.type = answer.value[KA_ATTRIBUTE_TYPE];
+    else if (c.family || kernel) /* an unknown kernel computes */
         c.type = type_of_family[c.family];
     return c;
 }
 
+/* Copies, memsets and synchronisation are classified by kind; names decide only for kernels and
+ * for kinds that plug-ins define. */
 ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name)
 {
     switch (kind) {
@@ -203,51 +225,4 @@ ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name)
     default: /* of kinds of plug-ins' own it is not known whether they compute */
         return kind >= KINETO_KIND_OWN_FIRST ? class_by_name(rules, false, name) : (ka_class){0};
     }
-}
-
-/* ---- as HolisticTraceAnalysis has it --------------------------------------------------------- */
-
-static bool starts_with_any(kineto_string name, const char *const *texts)
-{
-    for (; *texts; texts++)
-        if (kb_string_begins(name, *texts))
-            return true;
-    return false;
-}
-
-/* What `.*` can reach: it stops at a line's end. */
-static kineto_string first_line(kineto_string name)
-{
-    const char *end = name.size ? memchr(name.data, '\n', name.size) : NULL;
-    return end ? (kineto_string){name.data, (size_t)(end - name.data)} : name;
-}
-
-static bool no_computation(kineto_string name, kineto_string line)
-{
-    static const char *const starting[] = {"Stream Wait Event",
-                                           "runFunction",
-                                           "job_exe",
-                                           "packet",
-                                           "pe_exe",
-                                           "cpum_exe_subgraph",
-                                           "collective_subgraph_execution",
-                                           NULL};
-    if (starts_with_any(name, starting) || kb_string_holds(line, "Memcpy") ||
-        kb_string_holds(line, "Memset") || kb_string_holds(line, "dma") ||
-        kb_string_holds(line, "Sync"))
-        return true;
-    return kb_string_begins(name, "cuda") &&
-           kb_string_holds((kineto_string){line.data + 4, line.size - 4}, "LaunchKernel");
-}
-
-ka_type ka_type_hta(kineto_string name)
-{
-    static const char *const communication[] = {"nccl", "hip", "hccl", NULL};
-    static const char *const memory[] = {"Memcpy", "Memset", "dma", NULL};
-    kineto_string line = first_line(name);
-    if (starts_with_any(name, communication) || kb_string_holds(line, "ncclKernel"))
-        return KA_TYPE_COMMUNICATION;
-    if (starts_with_any(name, memory))
-        return KA_TYPE_MEMORY;
-    return no_computation(name, line) ? KA_TYPE_OTHER : KA_TYPE_COMPUTATION;
 }

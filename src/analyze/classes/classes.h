@@ -1,4 +1,4 @@
-/* What a kernel is for, told by its name: rules, built in (kernel_rules.def) and of the user.
+/* Classes of kernels, by their names: built-in rules (kernel_rules.def) and those of the user.
  * docs/reference/kernel-rules.md has the syntax. */
 #ifndef KA_CLASSES_H
 #define KA_CLASSES_H
@@ -29,7 +29,7 @@
     X(FILL, "fill", COMPUTATION)                                                                   \
     X(LAYOUT, "layout", COMPUTATION) /* transposition, NCHW to NHWC, packing */                    \
     X(RANDOM, "random", COMPUTATION) /* and dropout */                                             \
-    X(TRITON, "triton", COMPUTATION) /* fused by a compiler, not told what … */                  \
+    X(TRITON, "triton", COMPUTATION) /* fused by a compiler, contents unknown … */               \
     X(TRITON_POINTWISE, "triton_pointwise", COMPUTATION)   /* … _poi_ */                         \
     X(TRITON_REDUCTION, "triton_reduction", COMPUTATION)   /* … _red_ */                         \
     X(TRITON_PERSISTENT, "triton_persistent", COMPUTATION) /* … _per_: a reduction in one go */  \
@@ -143,7 +143,7 @@ typedef struct ka_class {
 typedef struct ka_rules ka_rules;
 
 /* ---- classes_file.c ---- */
-/** @param path  rules of the user, looked at before the built-in ones; NULL: none.
+/** @param path  rules of the user, which go before the built-in ones; NULL: none.
  *  @return KINETO_E_FORMAT names file and line, KINETO_E_LIMIT, KINETO_E_MEMORY, or why the file
  *          cannot be read. */
 kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *err);
@@ -153,8 +153,6 @@ void ka_rules_free(ka_rules *rules);
 /* ---- classes.c ---- */
 /** By the activity's kind (kineto_kind), then by its name. */
 ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name);
-/** What HolisticTraceAnalysis takes a name for, mistakes included. */
-ka_type ka_type_hta(kineto_string name);
 
 /** The word for a number; "unknown" if it is out of range. Static storage. */
 const char *ka_type_name(uint32_t type);

@@ -1,9 +1,11 @@
-/* Rules from lines of text: kernel_rules.def and the user's file. */
+/* Reads rules for names of kernels, from a file of the user and the built-in list, and builds
+ * the index by grams. docs/reference/kernel-rules.md defines the syntax. The built-in rules alone are
+ * parsed once per process and shared. */
 #include "analyze/classes/classes_rules.h"
 
 #include <errno.h>
 
-#define MOST_BYTES ((size_t)1 << 20)
+#define MAX_BYTES ((size_t)1 << 20)
 
 static const char *const built_in[] = {
 #include "analyze/classes/kernel_rules.def"
@@ -15,14 +17,15 @@ typedef struct place {
     unsigned line;
 } place;
 
-static kineto_status bad(const place *at, kineto_error *err, const char *what, kineto_string text,
-                         const char *advice)
+/* "FILE:LINE: what 'text'; advice". */
+static kineto_status fail_at_line(const place *at, kineto_error *err, const char *what,
+                                  kineto_string text, const char *advice)
 {
     return kb_fail(err, KINETO_E_FORMAT, "%s:%u: %s '%.*s'; %s", at->file, at->line, what,
                    (int)KB_MIN(text.size, (size_t)60), text.data ? text.data : "", advice);
 }
 
-static kineto_status no_memory(kineto_error *err)
+static kineto_status fail_rules_memory(kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory for rules about kernels");
 }
@@ -30,7 +33,7 @@ static kineto_status no_memory(kineto_error *err)
 /* ---- pieces of text -------------------------------------------------------------------------- */
 
 /* What is before the separator; *rest is what follows it, or has no data if there is none. */
-static kineto_string split(kineto_string s, const char *separator, kineto_string *rest)
+static kineto_string split_at(kineto_string s, const char *separator, kineto_string *rest)
 {
     size_t size = strlen(separator);
     const char *at = s.size ? memmem(s.data, s.size, separator, size) : NULL;
@@ -44,6 +47,7 @@ static kineto_string split(kineto_string s, const char *separator, kineto_string
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
+/* An attribute by its word, and the names of its values. */
 typedef struct attribute {
     const char *word;
     const char *(*name)(uint32_t value);
@@ -53,7 +57,8 @@ typedef struct attribute {
 static const attribute attributes[] = {KA_ATTRIBUTE_MAP(KA_X)};
 #undef KA_X
 
-static uint32_t value_of(const attribute *a, kineto_string text)
+/* The number of a word; a->count: unknown word. */
+static uint32_t attribute_number(const attribute *a, kineto_string text)
 {
     uint32_t v = 0;
     while (v < a->count && !kb_string_equal(text, kb_string(a->name(v))))
@@ -74,26 +79,27 @@ static const char *known_values(const attribute *a, char *text, size_t size)
 static kineto_status read_attribute(kineto_string item, ka_name_rule *rule, const place *at,
                                     kineto_error *err)
 {
-    kineto_string value, key = split(item, "=", &value);
+    kineto_string value, key = split_at(item, "=", &value);
     for (uint32_t i = 0; i < KA_ATTRIBUTE_COUNT; i++) {
         if (!kb_string_equal(key, kb_string(attributes[i].word)))
             continue;
-        uint32_t v = value_of(&attributes[i], value);
+        uint32_t v = attribute_number(&attributes[i], value);
         char text[400];
         if (v == attributes[i].count)
-            return bad(at, err, "unknown value", item,
-                       known_values(&attributes[i], text, sizeof text));
-        rule->said[i] = (uint8_t)v;
+            return fail_at_line(at, err, "unknown value", item,
+                                known_values(&attributes[i], text, sizeof text));
+        rule->value[i] = (uint8_t)v;
         return KINETO_OK;
     }
-    return bad(at, err, "unknown attribute", item,
-               "write type=, family=, precision=, tensor= or library=");
+    return fail_at_line(at, err, "unknown attribute", item,
+                        "write type=, family=, precision=, tensor= or library=");
 }
 
+/* "family=gemm library=cublas": attributes that are not named stay KA_UNSET. */
 static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, const place *at,
                                      kineto_error *err)
 {
-    memset(rule->said, KA_NOT_SAID, sizeof rule->said);
+    memset(rule->value, KA_UNSET, sizeof rule->value);
     for (text = kb_string_trimmed(text); text.size;) {
         size_t size = 0;
         while (size < text.size && !kb_is_blank(text.data[size]))
@@ -108,6 +114,7 @@ static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, con
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
+/* Ends the piece that begins at *begin, unless it is empty. False: out of memory. */
 static bool end_piece(ka_rules *r, ka_name_pattern *p, uint32_t *begin)
 {
     uint32_t end = (uint32_t)r->text.count;
@@ -144,6 +151,7 @@ static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
     return end_piece(r, p, &begin);
 }
 
+/* Does it end with a '$' that is not escaped? */
 static bool ends_with_anchor(kineto_string s)
 {
     size_t slashes = 0;
@@ -169,77 +177,83 @@ static kineto_status read_pattern(ka_rules *r, kineto_string text, const place *
     if (ends_with_anchor(rest))
         p.to_end = true, rest.size--;
     if (!read_pieces(r, &p, rest))
-        return no_memory(err);
+        return fail_rules_memory(err);
     if (!p.count)
-        return bad(at, err, "no text in the pattern", text, "it would match every name");
+        return fail_at_line(at, err, "no text in the pattern", text, "it would match every name");
     if (r->patterns.count == KA_MOST_PATTERNS)
         return kb_fail(err, KINETO_E_LIMIT,
                        "%s:%u: more than %u patterns; join some with '*', or leave some out",
                        at->file, at->line, KA_MOST_PATTERNS);
-    return kb_vec_push(&r->patterns, p) ? KINETO_OK : no_memory(err);
+    return kb_vec_push(&r->patterns, p) ? KINETO_OK : fail_rules_memory(err);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* "family=gemm library=cublas : pattern | pattern" */
-static kineto_status read_line(ka_rules *r, kineto_string line, const place *at, kineto_error *err)
+static kineto_status parse_rule_line(ka_rules *r, kineto_string line, const place *at,
+                                     kineto_error *err)
 {
     kineto_string patterns, attributes_text;
     ka_name_rule rule;
     line = kb_string_trimmed(line);
     if (!line.size || line.data[0] == '#')
         return KINETO_OK;
-    attributes_text = split(line, " : ", &patterns);
+    attributes_text = split_at(line, " : ", &patterns);
     if (!patterns.data)
-        return bad(at, err, "no ' : ' in", line, "write 'family=gemm : pattern | pattern'");
+        return fail_at_line(at, err, "no ' : ' in", line,
+                            "write 'family=gemm : pattern | pattern'");
     kineto_status s = read_attributes(attributes_text, &rule, at, err);
     if (s == KINETO_OK && !kb_vec_push(&r->rules, rule))
-        s = no_memory(err);
+        s = fail_rules_memory(err);
     while (s == KINETO_OK && patterns.data) {
-        kineto_string pattern = split(patterns, " | ", &patterns);
+        kineto_string pattern = split_at(patterns, " | ", &patterns);
         s = read_pattern(r, kb_string_trimmed(pattern), at, err);
     }
     return s;
 }
 
-static kineto_status read_lines(ka_rules *r, const char *path, kineto_string text,
-                                kineto_error *err)
+/* Lines of a file; errors name the line. */
+static kineto_status parse_rule_text(ka_rules *r, const char *path, kineto_string text,
+                                     kineto_error *err)
 {
     place at = {.file = path};
     kineto_status s = KINETO_OK;
     while (s == KINETO_OK && text.data) {
-        kineto_string line = split(text, "\n", &text);
+        kineto_string line = split_at(text, "\n", &text);
         at.line++;
-        s = read_line(r, line, &at, err);
+        s = parse_rule_line(r, line, &at, err);
     }
     return s;
 }
 
+/* Built-in rules are checked like those of a file. */
 static kineto_status read_built_in(ka_rules *r, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
     for (unsigned i = 0; s == KINETO_OK && i < KB_COUNT(built_in); i++)
-        s = read_line(r, kb_string(built_in[i]), &(place){"built-in rules", i + 1}, err);
+        s = parse_rule_line(r, kb_string(built_in[i]), &(place){"built-in rules", i + 1}, err);
     return s;
 }
 
-static kineto_status read_file(ka_rules *r, const char *path, kineto_error *err)
+/* KINETO_E_LIMIT: longer than 1 MiB. */
+static kineto_status read_rules_file(ka_rules *r, const char *path, kineto_error *err)
 {
     kineto_status s = KINETO_OK;
-    char *text = malloc(MOST_BYTES + 1);
+    char *text = malloc(MAX_BYTES + 1);
     FILE *f = text ? fopen(path, "rbe") : NULL;
     if (!f) {
-        s = text ? kb_fail_os(err, errno, "cannot open the rules %s", path) : no_memory(err);
+        s = text ? kb_fail_os(err, errno, "cannot open the rules %s", path)
+                 : fail_rules_memory(err);
         free(text);
         return s;
     }
-    size_t size = fread(text, 1, MOST_BYTES + 1, f);
+    size_t size = fread(text, 1, MAX_BYTES + 1, f);
     if (ferror(f))
         s = kb_fail_os(err, errno, "cannot read the rules %s", path);
-    else if (size > MOST_BYTES)
+    else if (size > MAX_BYTES)
         s = kb_fail(err, KINETO_E_LIMIT, "the rules %s are longer than 1 MiB; shorten them", path);
     else
-        s = read_lines(r, path, (kineto_string){text, size}, err);
+        s = parse_rule_text(r, path, (kineto_string){text, size}, err);
     fclose(f);
     free(text);
     return s;
@@ -247,6 +261,7 @@ static kineto_status read_file(ka_rules *r, const char *path, kineto_error *err)
 
 /* ---- the index by grams ---------------------------------------------------------------------- */
 
+/* The gram of the first KA_GRAM bytes. */
 static uint32_t gram_at(const char *text)
 {
     uint32_t gram = 0;
@@ -255,7 +270,7 @@ static uint32_t gram_at(const char *text)
     return gram;
 }
 
-/* What names are full of: no gram of it is good to look for. */
+/* Text that many names contain: a poor gram to search for. */
 static const char usual[] = "void at::native::(anonymous "
                             "namespace)::vectorized_elementwise_kernel<4, float, unsigned long> "
                             "at::native::unrolled_elementwise_kernel<at::native::gpu_kernel_impl_"
@@ -273,6 +288,7 @@ static const char usual[] = "void at::native::(anonymous "
                             "at::native::BinaryFunctor<float, "
                             "at::native::binary_internal::MulFunctor<float> >, c10::complex";
 
+/* Counts saturate. */
 static void count_gram(uint16_t *counts, const char *text, unsigned weight)
 {
     uint16_t *n = &counts[ka_gram_hash(gram_at(text))];
@@ -307,6 +323,8 @@ static bool choose_gram(const ka_rules *r, ka_name_pattern *p, const uint16_t *c
     return least != UINT32_MAX;
 }
 
+/* Chains patterns by the hash of their rarest gram; those without a gram are tried for every
+ * name. */
 static kineto_status index_patterns(ka_rules *r, kineto_error *err)
 {
     uint16_t *counts = calloc((size_t)1 << KA_GRAM_BITS, sizeof *counts);
@@ -324,7 +342,7 @@ static kineto_status index_patterns(ka_rules *r, kineto_error *err)
         *head = (uint16_t)(i + 1);
     }
     free(counts);
-    return good ? KINETO_OK : no_memory(err);
+    return good ? KINETO_OK : fail_rules_memory(err);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -343,13 +361,14 @@ static void free_rules(ka_rules *r)
 static kb_lock built_in_lock;
 static ka_rules *shared_rules; /* atomic */
 
+/* Rules of the user first, as the first rule wins. */
 static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *err)
 {
     ka_rules *r = calloc(1, sizeof *r);
     *out = NULL;
-    kineto_status s = r ? KINETO_OK : no_memory(err);
+    kineto_status s = r ? KINETO_OK : fail_rules_memory(err);
     if (s == KINETO_OK && path)
-        s = read_file(r, path, err);
+        s = read_rules_file(r, path, err);
     size_t own = s == KINETO_OK ? r->patterns.count : 0;
     if (s == KINETO_OK)
         s = read_built_in(r, err);
@@ -367,6 +386,7 @@ static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *
     return s;
 }
 
+/* Double-checked: after the first call without a file no lock is taken. */
 kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *err)
 {
     if (path)
@@ -385,6 +405,7 @@ kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *er
     return status;
 }
 
+/* The shared rules stay. */
 void ka_rules_free(ka_rules *r)
 {
     if (r && r != kb_load_acquire(&shared_rules))

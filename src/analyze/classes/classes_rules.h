@@ -16,9 +16,9 @@
 typedef enum ka_attribute { KA_ATTRIBUTE_MAP(KA_X) KA_ATTRIBUTE_COUNT } ka_attribute;
 #undef KA_X
 
-#define KA_NOT_SAID UINT8_MAX
+#define KA_UNSET UINT8_MAX
 typedef struct ka_name_rule {
-    uint8_t said[KA_ATTRIBUTE_COUNT]; /* value or KA_NOT_SAID */
+    uint8_t value[KA_ATTRIBUTE_COUNT]; /* value or KA_UNSET */
 } ka_name_rule;
 
 /** Literal bytes between the stars of a pattern. */
@@ -32,14 +32,14 @@ typedef struct ka_name_pattern {
     uint32_t gram_at; /* bytes from the beginning of its piece */
     uint16_t next;    /* pattern with the same hash + 1 */
     bool from_start, to_end, any_case;
-    bool own; /* only in the kernel's own name, and whole words of it */
+    bool own;                  /* only in the kernel's own name, and whole words of it */
     bool open_start, open_end; /* there is a star at this end: it need not be the edge of a word */
 } ka_name_pattern;
 
 #define KA_GRAM          3u
 #define KA_GRAM_BITS     14u
 #define KA_MOST_PATTERNS 4096u
-/** Patterns in the order they are looked at. One pass over a name, by grams of a few bytes, finds
+/** Patterns in the order of their rules. One pass over a name, by grams of a few bytes, finds
  * the few that can match. */
 struct ka_rules {
     KB_VEC(ka_name_rule) rules;
@@ -55,7 +55,7 @@ struct ka_rules {
  *  and parameters. Of a mangled name it is the part with its identifiers. Never empty unless `name`
  *  is. */
 kineto_string ka_own_name(kineto_string name);
-/** Does a word begin, or end, in front of a byte? Words are parted by '_', by other punctuation,
+/** Does a word begin, or end, before a byte? Words are parted by '_', by other punctuation,
  *  where a capital follows a small letter, and between letters and digits. */
 bool ka_word_edge(kineto_string name, size_t at);
 

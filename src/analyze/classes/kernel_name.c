@@ -34,6 +34,7 @@ static kineto_string own_mangled_name(kineto_string name)
 
 static const char anonymous[] = "(anonymous namespace)";
 
+/* Does the text begin at that index of the name? */
 static bool begins_at(kineto_string name, size_t at, const char *text, size_t size)
 {
     return size <= name.size - at && memcmp(name.data + at, text, size) == 0;
@@ -74,9 +75,13 @@ kineto_string ka_own_name(kineto_string name)
 
 enum { PUNCTUATION, DIGIT, SMALL, CAPITAL };
 
+/* Classes of bytes; a word ends where the class changes. */
 static int kind_of_byte(char c)
 {
-    return c >= 'a' && c <= 'z' ? SMALL : c >= 'A' && c <= 'Z' ? CAPITAL : is_digit(c) ? DIGIT : PUNCTUATION;
+    return c >= 'a' && c <= 'z'   ? SMALL
+           : c >= 'A' && c <= 'Z' ? CAPITAL
+           : is_digit(c)          ? DIGIT
+                                  : PUNCTUATION;
 }
 
 bool ka_word_edge(kineto_string name, size_t at)

@@ -1,17 +1,54 @@
 /* The critical path as HTA has it: its nodes, its edges in the order in which it makes them (of
- * equal ways the first one wins), and its weights. */
+ * equally long paths the one made first wins), and its weights. Works on the dataset of
+ * dataset_hta.c, in which rows of kind cuda_sync are among the work or the slices. */
+#include "analyze/compat/compat.h"
+#include "analyze/compat/order.h"
+
 #include "analyze/critical/critical.h"
 
-#include "analyze/dataset/order.h"
+/* Classes and types of edges, in the order of ka_hta_path_classes and ka_hta_edge_types. */
+enum {
+    HTA_CLASS_NONE = KA_PATH_CLASS_COUNT,
+    HTA_CLASS_CPU,
+    HTA_CLASS_COMPUTE,
+    HTA_CLASS_COMMUNICATION,
+    HTA_CLASS_GAP,
+    HTA_CLASS_LAUNCH,
+    HTA_CLASS_END
+};
+enum {
+    HTA_EDGE_OPERATOR = KA_EDGE_TYPE_COUNT,
+    HTA_EDGE_DEPENDENCY,
+    HTA_EDGE_LAUNCH,
+    HTA_EDGE_GAP,
+    HTA_EDGE_SYNC,
+    HTA_EDGE_END
+};
+const char *const ka_hta_path_classes[] = {"",
+                                           "cpu_bound",
+                                           "gpu_compute_bound",
+                                           "gpu_communication_bound",
+                                           "gpu_kernel_kernel_overhead",
+                                           "gpu_kernel_launch_overhead"};
+const char *const ka_hta_edge_types[] = {"OPERATOR_KERNEL", "DEPENDENCY", "KERNEL_LAUNCH_DELAY",
+                                         "KERNEL_KERNEL_DELAY", "SYNC_DEPENDENCY"};
+_Static_assert(KA_PATH_CLASS_COUNT + KA_HTA_PATH_CLASS_COUNT == HTA_CLASS_END &&
+                   KB_COUNT(ka_hta_path_classes) == KA_HTA_PATH_CLASS_COUNT,
+               "a name for each class");
+_Static_assert(KA_EDGE_TYPE_COUNT + KA_HTA_EDGE_TYPE_COUNT == HTA_EDGE_END &&
+                   KB_COUNT(ka_hta_edge_types) == KA_HTA_EDGE_TYPE_COUNT,
+               "a name for each type");
 
-#define MOST_GAP_NS INT64_C(1500000) /* further apart, work did not wait for the one before */
+#define MAX_GAP_NS INT64_C(1500000) /* work after a longer gap did not wait for the previous work */
 
+/* The state of building the graph; arrays are by index of slices, work or streams. */
 typedef struct hta {
     ka_path *p;
     const ka_dataset *s;
     uint8_t *names;                           /* by name: bits, below */
     uint8_t *is_in;                           /* by slice: in the window */
     int64_t *queue_at_launch, *queue_at_work; /* by slice, by work; INT64_MIN: none */
+    uint32_t *work_end;                       /* by work: its last node; KA_NONE */
     uint32_t *parent;                         /* by slice, as HTA nests; KA_NONE */
     uint32_t *last_work;                      /* by slice */
     uint32_t *last_of;                        /* by stream: node its last work ended at */
@@ -33,6 +70,7 @@ enum {
 
 /* ---- names ------------------------------------------------------------------------------------------------ */
 
+/* All that this file needs to know of a name, as NAME_ bits. */
 static uint8_t bits_of(kineto_string name)
 {
     static const char *const blocking[] = {"cudaDeviceSynchronize",
@@ -50,6 +88,7 @@ static uint8_t bits_of(kineto_string name)
                      (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
 }
 
+/* Has the name of the slice this bit? Computed once per name. */
 static bool name_is(hta *h, uint32_t slice, uint8_t bit)
 {
     uint32_t name = h->s->slices[slice].name;
@@ -60,6 +99,7 @@ static bool name_is(hta *h, uint32_t slice, uint8_t bit)
 
 /* ---- nodes ------------------------------------------------------------------------------------------------ */
 
+/* HTA keeps what begins in the window and takes time. */
 static bool in_window(const ka_path *p, const ka_slice *s)
 {
     return s->start_ns >= p->start_ns && s->start_ns <= p->end_ns && ka_slice_ns(s) > 0;
@@ -78,7 +118,8 @@ static void find_last_work(hta *h)
     }
 }
 
-static bool is_operator(const hta *h, const ka_slice *slice)
+/* Slices that become nodes: by category, as HTA selects them. */
+static bool is_path_operator(const hta *h, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_RUNTIME &&
         slice->kind != KINETO_KIND_DRIVER)
@@ -90,35 +131,40 @@ static bool is_operator(const hta *h, const ka_slice *slice)
     return kb_string_is_one_of(category, known, KB_COUNT(known));
 }
 
-static kineto_row row_of(const hta *h, const ka_node *n)
+/* The row of the work or slice of a node. */
+static kineto_row row_of_node(const hta *h, const ka_node *n)
 {
     return n->of == KA_OF_WORK ? h->s->work[n->index].row : h->s->slices[n->index].row;
 }
 
-static int compare_nodes(const void *left, const void *right, void *context)
+/* By time, then row, starts before ends. */
+static int compare_path_nodes(const void *left, const void *right, void *context)
 {
     const ka_node *a = left, *b = right;
     if (a->ns != b->ns)
         return a->ns < b->ns ? -1 : 1;
-    kineto_row ra = row_of(context, a), rb = row_of(context, b);
+    kineto_row ra = row_of_node(context, a), rb = row_of_node(context, b);
     if (ra != rb)
         return ra < rb ? -1 : 1;
     return a->is_end - b->is_end;
 }
 
+/* Appends start and end of a slice or work. */
 static void put_nodes(hta *h, int64_t start_ns, int64_t end_ns, uint32_t index, uint8_t of)
 {
     h->no_memory |= !kb_vec_push(&h->p->nodes, (ka_node){start_ns, index, of, false, true}) ||
                     !kb_vec_push(&h->p->nodes, (ka_node){end_ns, index, of, true, true});
 }
 
+/* Nodes of operators and of the last work of each call, sorted by time; then the indexes from
+ * slices and work to nodes. */
 static void make_nodes(hta *h)
 {
     ka_path *p = h->p;
     for (uint32_t i = 0; i < h->s->slice_count && !h->no_memory; i++) {
         const ka_slice *s = &h->s->slices[i];
         h->is_in[i] = in_window(p, s);
-        if (h->is_in[i] && is_operator(h, s))
+        if (h->is_in[i] && is_path_operator(h, s))
             put_nodes(h, s->start_ns, s->end_ns, i, KA_OF_SLICE);
     }
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
@@ -128,7 +174,7 @@ static void make_nodes(hta *h)
     }
     if (!p->nodes.count || h->no_memory)
         return;
-    qsort_r(p->nodes.data, p->nodes.count, sizeof *p->nodes.data, compare_nodes, h);
+    qsort_r(p->nodes.data, p->nodes.count, sizeof *p->nodes.data, compare_path_nodes, h);
     for (uint32_t i = 0; i < p->nodes.count; i++) {
         const ka_node *n = &p->nodes.data[i];
         if (n->of == KA_OF_SLICE)
@@ -136,35 +182,36 @@ static void make_nodes(hta *h)
         else if (!n->is_end)
             p->work_start[n->index] = i;
         else
-            p->work_end[n->index] = i;
+            h->work_end[n->index] = i;
     }
 }
 
 /* ---- edges ------------------------------------------------------------------------------------------------ */
 
+/* The class of an edge by its type and, of operators, by what it belongs to. */
 static uint8_t class_of(const hta *h, const ka_edge *e)
 {
-    if (e->type == KA_EDGE_HTA_GAP)
-        return KA_PATH_HTA_GAP;
-    if (e->type == KA_EDGE_HTA_LAUNCH)
-        return KA_PATH_HTA_LAUNCH;
-    if (e->type != KA_EDGE_HTA_OPERATOR)
-        return KA_PATH_HTA_NONE;
+    if (e->type == HTA_EDGE_GAP)
+        return HTA_CLASS_GAP;
+    if (e->type == HTA_EDGE_LAUNCH)
+        return HTA_CLASS_LAUNCH;
+    if (e->type != HTA_EDGE_OPERATOR)
+        return HTA_CLASS_NONE;
     if (e->of != KA_OF_WORK)
-        return KA_PATH_HTA_CPU;
+        return HTA_CLASS_CPU;
     return kb_string_holds(ka_name(h->s, h->s->work[e->owner].name), "ncclKernel") ||
                    kb_string_holds(ka_name(h->s, h->s->work[e->owner].name), "ncclDevKernel")
-               ? KA_PATH_HTA_COMMUNICATION
-               : KA_PATH_HTA_COMPUTE;
+               ? HTA_CLASS_COMMUNICATION
+               : HTA_CLASS_COMPUTE;
 }
 
 /* Whose time the edge is: of what it is inside of. */
-static void attribute(const hta *h, ka_edge *e, uint32_t parent)
+static void attribute_edge(const hta *h, ka_edge *e, uint32_t parent)
 {
     const ka_node *src = &h->p->nodes.data[e->src], *dst = &h->p->nodes.data[e->dst];
     e->of = src->of;
     e->owner = src->index;
-    if (e->type != KA_EDGE_HTA_OPERATOR || !src->is_end)
+    if (e->type != HTA_EDGE_OPERATOR || !src->is_end)
         return;
     if (dst->is_end) {
         e->of = dst->of;
@@ -176,16 +223,18 @@ static void attribute(const hta *h, ka_edge *e, uint32_t parent)
 }
 
 /* The last of several edges from one node to another counts, in the place of the first. */
-static void put(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uint32_t parent)
+static void put_edge(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uint32_t parent)
 {
     if (src == KA_NONE || dst == KA_NONE || src == dst)
         return;
     const ka_node *nodes = h->p->nodes.data;
+    KB_ASSERT(src < h->p->nodes.count && dst < h->p->nodes.count);
+    KB_ASSERT(type >= HTA_EDGE_OPERATOR && type < HTA_EDGE_END);
     ka_edge e = {.src = src, .dst = dst, .type = type, .owner = KA_NONE};
-    if (type != KA_EDGE_HTA_DEPENDENCY && type != KA_EDGE_HTA_SYNC && !zero)
+    if (type != HTA_EDGE_DEPENDENCY && type != HTA_EDGE_SYNC && !zero)
         e.ns = kb_length_ns(nodes[src].ns, nodes[dst].ns);
-    if (type == KA_EDGE_HTA_OPERATOR || type == KA_EDGE_HTA_GAP)
-        attribute(h, &e, parent);
+    if (type == HTA_EDGE_OPERATOR || type == HTA_EDGE_GAP)
+        attribute_edge(h, &e, parent);
     e.class = class_of(h, &e);
     bool created = false;
     uint64_t *place =
@@ -200,53 +249,59 @@ static void put(hta *h, uint32_t src, uint32_t dst, uint8_t type, bool zero, uin
 
 /* ---- calls that share a lock -------------------------------------------------------------------------------- */
 
-static bool locks(hta *h, uint32_t node)
+/* Is the node of a call that holds the runtime's lock? */
+static bool takes_lock(hta *h, uint32_t node)
 {
     const ka_node *n = &h->p->nodes.data[node];
     return n->of == KA_OF_SLICE && name_is(h, n->index, NAME_LOCKS);
 }
 
+/* Calls of any thread that hold the runtime's lock wait for each other. */
 static void link_locks(hta *h)
 {
     KB_VEC(uint32_t) started = {0};
     uint32_t last = KA_NONE;
     const ka_node *nodes = h->p->nodes.data;
     for (uint32_t i = 0; i < h->p->nodes.count && !h->no_memory; i++) {
-        if (!locks(h, i))
+        if (!takes_lock(h, i))
             continue;
         if (!nodes[i].is_end)
             h->no_memory |= !kb_vec_push(&started, i);
         while (nodes[i].is_end && started.count) {
             uint32_t from = started.data[--started.count];
             bool own = nodes[from].index == nodes[i].index;
-            put(h, from, i, own ? KA_EDGE_HTA_OPERATOR : KA_EDGE_HTA_DEPENDENCY, false, KA_NONE);
+            put_edge(h, from, i, own ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false, KA_NONE);
         }
         if (nodes[i].is_end && last != KA_NONE && nodes[last].is_end)
-            put(h, last, i, KA_EDGE_HTA_DEPENDENCY, false, KA_NONE);
+            put_edge(h, last, i, HTA_EDGE_DEPENDENCY, false, KA_NONE);
         last = i;
     }
     kb_vec_free(&started);
 }
 
+/* link_locks has an edge between such nodes already. */
 static bool share_lock(hta *h, uint32_t first, uint32_t second)
 {
-    return locks(h, first) && locks(h, second) &&
+    return takes_lock(h, first) && takes_lock(h, second) &&
            (!h->p->nodes.data[first].is_end || h->p->nodes.data[second].is_end);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------------ */
 
+/* A thread as HTA sees it: by process and thread id. */
 typedef struct group {
     int64_t pid, tid;
     uint32_t thread;
 } group;
 
+/* Start or end of a slice, with its length, by which ties are broken. */
 typedef struct moment {
     int64_t ns, dur_ns;
     uint32_t slice;
     bool is_end;
 } moment;
 
+/* The walk over one group: open slices and the last node. */
 typedef struct threads {
     KB_VEC(group) groups;   /* by process and thread */
     KB_VEC(moment) moments; /* of a group */
@@ -254,7 +309,8 @@ typedef struct threads {
     uint32_t last, last_parent, depth;
 } threads;
 
-static int compare_groups(const void *left, const void *right)
+/* By process, thread, then index of threads. */
+static int compare_thread_groups(const void *left, const void *right)
 {
     const group *a = left, *b = right;
     if (a->pid != b->pid)
@@ -265,7 +321,7 @@ static int compare_groups(const void *left, const void *right)
 }
 
 /* HTA's order of moments of a thread. */
-static int compare_moments(const void *left, const void *right, void *context)
+static int compare_thread_moments(const void *left, const void *right, void *context)
 {
     const hta *h = context;
     const moment *a = left, *b = right;
@@ -298,6 +354,8 @@ static int64_t only_thread(hta *h, uint8_t bit)
     return tid;
 }
 
+/* Groups threads as HTA nests them: forward and backward threads count as one if each is the
+ * only one of its kind. */
 static void find_groups(hta *h, threads *t)
 {
     int64_t forward = only_thread(h, NAME_FORWARD), backward = only_thread(h, NAME_AUTOGRAD);
@@ -310,10 +368,11 @@ static void find_groups(hta *h, threads *t)
         h->no_memory |= !kb_vec_push(&t->groups, g);
     }
     if (t->groups.count)
-        qsort(t->groups.data, t->groups.count, sizeof *t->groups.data, compare_groups);
+        qsort(t->groups.data, t->groups.count, sizeof *t->groups.data, compare_thread_groups);
 }
 
-static void enter(hta *h, threads *t, uint32_t slice)
+/* A slice begins: an edge from the last node of the group, and it becomes the innermost. */
+static void enter_slice(hta *h, threads *t, uint32_t slice)
 {
     uint32_t node = h->p->start_of[slice];
     h->parent[slice] = t->stack.count ? t->stack.data[t->stack.count - 1] : KA_NONE;
@@ -321,14 +380,16 @@ static void enter(hta *h, threads *t, uint32_t slice)
     if (node == KA_NONE)
         return;
     if (t->last != KA_NONE && !share_lock(h, t->last, node))
-        put(h, t->last, node, t->depth ? KA_EDGE_HTA_OPERATOR : KA_EDGE_HTA_DEPENDENCY, false,
-            t->last_parent);
+        put_edge(h, t->last, node, t->depth ? HTA_EDGE_OPERATOR : HTA_EDGE_DEPENDENCY, false,
+                 t->last_parent);
     t->last = node;
     t->last_parent = h->parent[slice];
     t->depth++;
 }
 
-static void leave(hta *h, threads *t)
+/* The innermost slice ends: an edge from the last node; blocking calls take no time of their
+ * own. */
+static void leave_slice(hta *h, threads *t)
 {
     if (!t->stack.count)
         return;
@@ -336,13 +397,14 @@ static void leave(hta *h, threads *t)
     if (node == KA_NONE)
         return;
     if (t->last != KA_NONE && !share_lock(h, t->last, node))
-        put(h, t->last, node, KA_EDGE_HTA_OPERATOR, name_is(h, slice, NAME_BLOCKING),
-            t->last_parent);
+        put_edge(h, t->last, node, HTA_EDGE_OPERATOR, name_is(h, slice, NAME_BLOCKING),
+                 t->last_parent);
     t->last = node;
     t->last_parent = h->parent[slice];
     t->depth--;
 }
 
+/* Starts and ends of the slices of a thread that are in the window. */
 static void collect_moments(hta *h, threads *t, const ka_thread *thread)
 {
     for (uint32_t i = thread->first; i < thread->first + thread->count && !h->no_memory; i++) {
@@ -354,23 +416,26 @@ static void collect_moments(hta *h, threads *t, const ka_thread *thread)
     }
 }
 
+/* Walks the moments of a group in HTA's order. */
 static void link_group(hta *h, threads *t)
 {
     t->stack.count = 0;
     t->last = t->last_parent = KA_NONE;
     t->depth = 0;
     if (t->moments.count)
-        qsort_r(t->moments.data, t->moments.count, sizeof *t->moments.data, compare_moments, h);
+        qsort_r(t->moments.data, t->moments.count, sizeof *t->moments.data, compare_thread_moments,
+                h);
     for (size_t i = 0; i < t->moments.count && !h->no_memory; i++)
         if (t->moments.data[i].is_end)
-            leave(h, t);
+            leave_slice(h, t);
         else
-            enter(h, t, t->moments.data[i].slice);
+            enter_slice(h, t, t->moments.data[i].slice);
     while (t->stack.count && !h->no_memory)
-        leave(h, t);
+        leave_slice(h, t);
     t->moments.count = 0;
 }
 
+/* Threads of one process and id are a group, walked together. */
 static void link_threads(hta *h)
 {
     threads t = {.last = KA_NONE};
@@ -388,7 +453,8 @@ static void link_threads(hta *h)
 
 /* ---- work in queues --------------------------------------------------------------------------------------- */
 
-static void collect_changes(hta *h, ka_queue_changes *list)
+/* Launches make queues longer, their work makes them shorter. */
+static void collect_changes(hta *h, ka_hta_queue_changes *list)
 {
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
         const ka_work *w = &h->s->work[i];
@@ -396,20 +462,20 @@ static void collect_changes(hta *h, ka_queue_changes *list)
             continue;
         const ka_slice *c = &h->s->slices[w->call];
         h->no_memory |=
-            !kb_vec_push(list, (ka_queue_change){c->row, c->start_ns, w->call, w->stream, 1}) ||
-            !kb_vec_push(list, (ka_queue_change){w->row, w->start_ns, i, w->stream, -1});
+            !kb_vec_push(list, (ka_hta_queue_change){c->row, c->start_ns, w->call, w->stream, 1}) ||
+            !kb_vec_push(list, (ka_hta_queue_change){w->row, w->start_ns, i, w->stream, -1});
     }
 }
 
 /* `index` of a change is a slice if it makes the queue longer, else work. */
 static void count_queues(hta *h)
 {
-    ka_queue_changes list = {0};
+    ka_hta_queue_changes list = {0};
     collect_changes(h, &list);
     int64_t *length = calloc((size_t)h->s->stream_count + 1, sizeof *length);
-    h->no_memory |= !length || !ka_order_queue_as_hta(&list);
+    h->no_memory |= !length || !ka_hta_order_queue(&list);
     for (size_t i = 0; !h->no_memory && i < list.count; i++) {
-        const ka_queue_change *c = &list.data[i];
+        const ka_hta_queue_change *c = &list.data[i];
         length[c->stream] += c->by;
         (c->by > 0 ? h->queue_at_launch : h->queue_at_work)[c->index] = length[c->stream];
     }
@@ -419,6 +485,7 @@ static void count_queues(hta *h)
 
 /* ---- devices ---------------------------------------------------------------------------------------------- */
 
+/* A row of a device in HTA's order; sync rows sort by their ends. */
 typedef struct device_row {
     kineto_row row;
     int64_t sort_ns;
@@ -426,12 +493,14 @@ typedef struct device_row {
 } device_row;
 typedef KB_VEC(device_row) device_rows;
 
-static int compare_rows(const void *left, const void *right)
+/* In the order of the file; numpy's sort by time follows. */
+static int compare_device_rows(const void *left, const void *right)
 {
     const device_row *a = left, *b = right;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Work with nodes, and sync rows of either kind, which sort by their ends. */
 static void collect_rows(hta *h, device_rows *rows)
 {
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
@@ -447,7 +516,7 @@ static void collect_rows(hta *h, device_rows *rows)
             h->no_memory |= !kb_vec_push(rows, (device_row){s->row, s->end_ns, KA_NONE});
     }
     if (rows->count)
-        qsort(rows->data, rows->count, sizeof *rows->data, compare_rows);
+        qsort(rows->data, rows->count, sizeof *rows->data, compare_device_rows);
 }
 
 /* First of what the trace says of a call, by search. */
@@ -464,14 +533,15 @@ static size_t first_of_call(const hta *h, uint32_t call)
     return low;
 }
 
+/* The call ends when the work, or the last work of its stream (of all streams), has ended. */
 static void link_waiting(hta *h, const ka_sync_call *c)
 {
     uint32_t end = h->p->end_of[c->call];
     if (c->source != KA_NONE)
-        put(h, h->p->work_end[c->source], end, KA_EDGE_HTA_SYNC, true, KA_NONE);
+        put_edge(h, h->work_end[c->source], end, HTA_EDGE_SYNC, true, KA_NONE);
     for (size_t k = 0; c->source == KA_NONE && k < h->streams.count; k++)
         if (c->stream == KA_NONE || c->stream == h->streams.data[k])
-            put(h, h->last_of[h->streams.data[k]], end, KA_EDGE_HTA_SYNC, true, KA_NONE);
+            put_edge(h, h->last_of[h->streams.data[k]], end, HTA_EDGE_SYNC, true, KA_NONE);
 }
 
 /* A row that says that the host waited. */
@@ -487,7 +557,7 @@ static void link_sync(hta *h, kineto_row row)
         link_waiting(h, &calls[i]);
 }
 
-/* Node at which what this work waits for ended, the last one that was said; KA_NONE. */
+/* The end node of the work that this work waits for, of the last recorded wait; KA_NONE: none. */
 static uint32_t waited_for(const hta *h, uint32_t work)
 {
     size_t low = 0, high = h->syncs.waits.count;
@@ -500,30 +570,33 @@ static uint32_t waited_for(const hta *h, uint32_t work)
     }
     if (!low || h->syncs.waits.data[low - 1].work != work)
         return KA_NONE;
-    return h->p->work_end[h->syncs.waits.data[low - 1].source];
+    return h->work_end[h->syncs.waits.data[low - 1].source];
 }
 
-static void link_work(hta *h, uint32_t work)
+/* Edges of one work: itself, the work it waited for, and either its launch, if the queue was
+ * empty, or the work before it in the stream. */
+static void link_device_work(hta *h, uint32_t work)
 {
     const ka_work *w = &h->s->work[work];
     const ka_node *nodes = h->p->nodes.data;
-    uint32_t start = h->p->work_start[work], end = h->p->work_end[work], wait = waited_for(h, work),
+    uint32_t start = h->p->work_start[work], end = h->work_end[work], wait = waited_for(h, work),
              last = h->last_of[w->stream];
     int64_t launch = h->s->slices[w->call].start_ns;
-    put(h, start, end, KA_EDGE_HTA_OPERATOR, false, KA_NONE);
-    put(h, wait, start, KA_EDGE_HTA_SYNC, true, KA_NONE);
+    put_edge(h, start, end, HTA_EDGE_OPERATOR, false, KA_NONE);
+    put_edge(h, wait, start, HTA_EDGE_SYNC, true, KA_NONE);
     if (h->queue_at_launch[w->call] == 1 && h->queue_at_work[work] == 0 &&
         (last == KA_NONE || nodes[last].ns < launch) &&
         (wait == KA_NONE || nodes[wait].ns < launch))
-        put(h, h->p->start_of[w->call], start, KA_EDGE_HTA_LAUNCH, false, KA_NONE);
+        put_edge(h, h->p->start_of[w->call], start, HTA_EDGE_LAUNCH, false, KA_NONE);
     else if (last != KA_NONE && (wait == KA_NONE || nodes[wait].ns < nodes[last].ns) &&
-             kb_length_ns(nodes[last].ns, nodes[start].ns) < MOST_GAP_NS)
-        put(h, last, start, KA_EDGE_HTA_GAP, false, KA_NONE);
+             kb_length_ns(nodes[last].ns, nodes[start].ns) < MAX_GAP_NS)
+        put_edge(h, last, start, HTA_EDGE_GAP, false, KA_NONE);
     if (last == KA_NONE)
         h->no_memory |= !kb_vec_push(&h->streams, w->stream);
     h->last_of[w->stream] = end;
 }
 
+/* Walks work and sync rows in HTA's order by time. */
 static void link_devices(hta *h)
 {
     device_rows rows = {0};
@@ -534,19 +607,20 @@ static void link_devices(hta *h)
     for (size_t i = 0; !h->no_memory && i < rows.count; i++)
         ns[i] = rows.data[i].sort_ns;
     if (!h->no_memory)
-        ka_order_as_hta(ns, order, rows.count);
+        ka_order_numpy(ns, order, rows.count);
     for (size_t i = 0; !h->no_memory && i < rows.count; i++) {
         const device_row *r = &rows.data[order[i]];
         if (r->work == KA_NONE || h->s->work[r->work].kind == KINETO_KIND_CUDA_SYNC)
             link_sync(h, r->row);
         else
-            link_work(h, r->work);
+            link_device_work(h, r->work);
     }
     free(ns);
     free(order);
     kb_vec_free(&rows);
 }
 
+/* Maps rows of waiting calls to their slices. */
 static void find_calls(hta *h)
 {
     for (size_t i = 0; i < h->syncs.calls.count && !h->no_memory; i++) {
@@ -586,7 +660,9 @@ static void number_nodes(hta *h)
     free(nodes);
 }
 
-static bool create(hta *h)
+/* Allocates all arrays and finds the recorded waits. False: out of memory; to be freed in any
+ * case. */
+static bool hta_graph_create(hta *h)
 {
     size_t slices = (size_t)h->s->slice_count + 1, work = (size_t)h->s->work_count + 1,
            streams = (size_t)h->s->stream_count + 1;
@@ -594,14 +670,16 @@ static bool create(hta *h)
     h->is_in = calloc(slices, 1);
     h->queue_at_launch = calloc(slices, sizeof *h->queue_at_launch);
     h->queue_at_work = calloc(work, sizeof *h->queue_at_work);
+    h->work_end = malloc(work * sizeof *h->work_end);
     h->parent = calloc(slices, sizeof *h->parent);
     h->last_of = malloc(streams * sizeof *h->last_of);
     h->last_work = malloc(slices * sizeof *h->last_work);
-    if (!h->names || !h->is_in || !h->queue_at_launch || !h->queue_at_work || !h->parent ||
-        !h->last_of || !h->last_work || !ka_path_reserve(h->p))
+    if (!h->names || !h->is_in || !h->queue_at_launch || !h->queue_at_work || !h->work_end ||
+        !h->parent || !h->last_of || !h->last_work || !ka_path_reserve(h->p))
         return false;
     memset(h->last_work, 0xff, slices * sizeof *h->last_work);
     memset(h->last_of, 0xff, streams * sizeof *h->last_of);
+    memset(h->work_end, 0xff, work * sizeof *h->work_end);
     for (size_t i = 0; i < work; i++)
         h->queue_at_work[i] = -1;
     for (size_t i = 0; i < slices; i++)
@@ -609,12 +687,13 @@ static bool create(hta *h)
     return ka_syncs_find(h->s, &h->syncs);
 }
 
-static void release(hta *h)
+static void hta_graph_free(hta *h)
 {
     free(h->names);
     free(h->is_in);
     free(h->queue_at_launch);
     free(h->queue_at_work);
+    free(h->work_end);
     free(h->parent);
     free(h->last_of);
     free(h->last_work);
@@ -624,16 +703,18 @@ static void release(hta *h)
     ka_syncs_free(&h->syncs);
 }
 
-kineto_status ka_path_hta(ka_path *p, kineto_error *err)
+/* Edges are made in HTA's order: locks, threads, devices. Nodes are numbered in the order in
+ * which edges meet them. */
+kineto_status ka_hta_build_path(ka_path *p, kineto_error *err)
 {
     hta h = {.p = p, .s = p->s};
-    h.no_memory = !create(&h);
+    h.no_memory = !hta_graph_create(&h);
     if (!h.no_memory) {
         find_last_work(&h);
         make_nodes(&h);
     }
     if (!h.no_memory && !p->nodes.count) {
-        release(&h);
+        hta_graph_free(&h);
         return kb_fail(err, KINETO_E_NOT_FOUND, "the window has nothing that could be on a path");
     }
     if (!h.no_memory) {
@@ -645,6 +726,6 @@ kineto_status ka_path_hta(ka_path *p, kineto_error *err)
         number_nodes(&h);
     }
     p->no_memory |= h.no_memory;
-    release(&h);
+    hta_graph_free(&h);
     return ka_path_finish(p, err);
 }

@@ -1,10 +1,10 @@
 /* The part of a trace that HolisticTraceAnalysis keeps, with its whole microseconds.
  *
- * It looks at ranges with a category. Those with a stream count as work (even operators, if a
+ * HTA reads ranges with a category. Those with a stream count as work (even operators, if a
  * source gave them one), all others as the host's (even a device's annotations). Work is tied to
  * the last host range with its correlation id. What the host began before the last of several steps
  * stays, and the work with its ids. */
-#include "analyze/dataset/dataset.h"
+#include "analyze/compat/compat.h"
 
 #include "trace/model/steps.h"
 
@@ -12,6 +12,7 @@
 
 #define NO_ID (-1)
 
+/* What HTA keeps of a row. */
 typedef struct range {
     int64_t start_ns, end_ns;    /* in whole microseconds, if the trace has finer ones */
     int64_t stream, correlation; /* NO_ID */
@@ -21,28 +22,31 @@ typedef struct range {
     bool kept;
 } range;
 
+/* A range by an id: correlation or stream. */
 typedef struct keyed {
     int64_t id;
     uint32_t range;
 } keyed;
 typedef KB_VEC(keyed) keyed_list;
 
+/* Working state; `ranges` has an entry for each row of the trace. */
 typedef struct filling {
     ka_dataset *s;
     ka_dataset_memory *m;
     const kineto_trace *t;
     const kineto_analyze_options *options;
-    range *ranges;    /* by row; stream INT64_MIN: not looked at */
+    range *ranges;    /* by row; stream NOT_SEEN: HTA drops the row */
     uint32_t *index;  /* by row: of slices: it, or what is around it; KA_NONE */
-    int64_t least_ns; /* start of all that is looked at */
+    int64_t least_ns; /* first start of all ranges */
     bool fine;        /* times have fractions of a microsecond */
     bool no_memory;
 } filling;
 
 #define NOT_SEEN INT64_MIN
 
-/* ---- what is looked at -------------------------------------------------------------------------------- */
+/* ---- ranges that HTA reads -------------------------------------------------------------------------------- */
 
+/* A whole number among the arguments; NO_ID: there is none. */
 static int64_t number_arg(const filling *f, kineto_row row, const char *key)
 {
     kineto_arg arg;
@@ -50,6 +54,7 @@ static int64_t number_arg(const filling *f, kineto_row row, const char *key)
     return kineto_args_find(f->t, row, key, &arg) && kt_arg_whole(&arg, &number) ? number : NO_ID;
 }
 
+/* The correlation id of a row: the column's, or for work the argument's. */
 static int64_t correlation_of(const filling *f, const kt_block *b, uint32_t i, kineto_row row,
                               int64_t stream)
 {
@@ -59,13 +64,15 @@ static int64_t correlation_of(const filling *f, const kt_block *b, uint32_t i, k
     return stream >= 0 ? number_arg(f, row, "correlation") : NO_ID;
 }
 
+/* Names of waits that HTA counts as device rows. */
 static bool is_sync(kineto_string name)
 {
     return kb_string_equal(name, kb_string("Event Sync")) ||
            kb_string_equal(name, kb_string("Context Sync"));
 }
 
-static void look_at(filling *f, const kt_block *b, uint32_t i, kineto_row row)
+/* Fills the range of a row; stream NOT_SEEN: HTA drops the row. */
+static void read_range(filling *f, const kt_block *b, uint32_t i, kineto_row row)
 {
     range *r = &f->ranges[row];
     kineto_string category = kt_category_string(f->t, b->category[i]);
@@ -88,6 +95,7 @@ static void look_at(filling *f, const kt_block *b, uint32_t i, kineto_row row)
  * microsecond off at most. */
 static double float_us(int64_t ns) { return (double)(ns / 1000) + (double)(ns % 1000) / 1000; }
 
+/* Nanoseconds of a rounded number of microseconds since the base time; saturates. */
 static int64_t whole_us(double us, int64_t base_ns)
 {
     bool fits = us > -9e15 && us < 9e15;
@@ -108,14 +116,15 @@ static void round_all(filling *f, uint32_t rows)
     f->least_ns = whole_us(ceil(float_us(kb_length_ns(base, f->least_ns))), base);
 }
 
-static void look_at_all(filling *f)
+/* Reads all rows; then rounds if any time has a fraction of a microsecond. */
+static void read_ranges(filling *f)
 {
     kineto_row row = 0;
     f->least_ns = INT64_MAX;
     for (uint32_t b = 0; b < kt_block_count(f->t); b++) {
         const kt_block *block = kt_block_at(f->t, b);
         for (uint32_t i = 0; i < block->count; i++)
-            look_at(f, block, i, row++);
+            read_range(f, block, i, row++);
     }
     if (f->least_ns == INT64_MAX)
         f->least_ns = 0;
@@ -125,6 +134,7 @@ static void look_at_all(filling *f)
 
 /* ---- correlation -------------------------------------------------------------------------------------- */
 
+/* By id, then row. */
 static int compare_keyed(const void *left, const void *right)
 {
     const keyed *a = left, *b = right;
@@ -133,7 +143,10 @@ static int compare_keyed(const void *left, const void *right)
     return a->range < b->range ? -1 : a->range > b->range;
 }
 
-static bool collect(const filling *f, uint32_t rows, bool device, bool kept, keyed_list *out)
+/* Ranges with a correlation id of one side, sorted by id and row. With `kept` only those still
+ * selected. False: out of memory. */
+static bool collect_correlated(const filling *f, uint32_t rows, bool device, bool kept,
+                               keyed_list *out)
 {
     for (uint32_t i = 0; i < rows; i++) {
         const range *r = &f->ranges[i];
@@ -160,10 +173,12 @@ static uint32_t find_last(const keyed_list *list, int64_t id)
     return low && list->data[low - 1].id == id ? list->data[low - 1].range : KA_NONE;
 }
 
-static void join(filling *f, uint32_t rows)
+/* Ties each range to the last one of the other side with its id. */
+static void join_correlations(filling *f, uint32_t rows)
 {
     keyed_list host = {0}, device = {0};
-    if (collect(f, rows, false, false, &host) && collect(f, rows, true, false, &device)) {
+    if (collect_correlated(f, rows, false, false, &host) &&
+        collect_correlated(f, rows, true, false, &device)) {
         for (size_t i = 0; i < host.count; i++)
             f->ranges[host.data[i].range].partner = find_last(&device, host.data[i].id);
         for (size_t i = 0; i < device.count; i++)
@@ -177,6 +192,7 @@ static void join(filling *f, uint32_t rows)
 
 /* ---- steps ---------------------------------------------------------------------------------------------- */
 
+/* The step that a row is; NULL: none. */
 static const kt_step_row *step_of(const filling *f, kineto_row row)
 {
     uint32_t name = kt_block_at(f->t, row / KT_BLOCK_ROWS)->name[row % KT_BLOCK_ROWS];
@@ -184,7 +200,7 @@ static const kt_step_row *step_of(const filling *f, kineto_row row)
 }
 
 /* `slice` is the row, until slices are there. */
-static void find_steps(filling *f, uint32_t rows)
+static void find_step_ranges(filling *f, uint32_t rows)
 {
     for (uint32_t i = 0; i < rows; i++) {
         const range *r = &f->ranges[i];
@@ -203,7 +219,7 @@ static void find_steps(filling *f, uint32_t rows)
 }
 
 /* The last one, of any process, that began before and has not ended. */
-static int32_t step_at(const filling *f, int64_t ns)
+static int32_t step_of_any_process(const filling *f, int64_t ns)
 {
     const ka_step *steps = f->m->steps.data;
     size_t low = 0, high = f->m->steps.count;
@@ -220,13 +236,13 @@ static int32_t step_at(const filling *f, int64_t ns)
     return -1;
 }
 
-/* Work on stream 0 belongs to no step: its launch is looked for from stream 1 on. */
+/* Work on stream 0 belongs to no step: HTA searches launches from stream 1 on. */
 static void give_steps(filling *f, uint32_t rows)
 {
     for (uint32_t i = 0; f->m->steps.count && i < rows; i++) {
         range *r = &f->ranges[i];
         if (r->stream == NO_ID || (r->stream == 0 && !r->device))
-            r->step = step_at(f, r->start_ns);
+            r->step = step_of_any_process(f, r->start_ns);
     }
     for (uint32_t i = 0; f->m->steps.count && i < rows; i++) {
         range *r = &f->ranges[i];
@@ -237,7 +253,8 @@ static void give_steps(filling *f, uint32_t rows)
 
 /* ---- the chosen ones ---------------------------------------------------------------------------------- */
 
-static bool chosen(const filling *f, const range *r)
+/* Does the selection of steps keep a range of the host? */
+static bool is_selected(const filling *f, const range *r)
 {
     const ka_step *steps = f->m->steps.data;
     size_t count = f->m->steps.count;
@@ -250,6 +267,7 @@ static bool chosen(const filling *f, const range *r)
            steps[r->step].number <= f->options->last_step;
 }
 
+/* KINETO_E_NOT_FOUND if a range of steps was selected that the trace does not have. */
 static kineto_status check_range(const filling *f, kineto_error *err)
 {
     for (size_t i = 0; i < f->m->steps.count; i++)
@@ -262,18 +280,20 @@ static kineto_status check_range(const filling *f, kineto_error *err)
                    kt_steps_text(f->options->first_step, f->options->last_step).s);
 }
 
-static void choose(filling *f, uint32_t rows)
+/* Drops host ranges outside of the selected steps, then device ranges whose launch was dropped,
+ * then streams that were not selected. */
+static void select_ranges(filling *f, uint32_t rows)
 {
     keyed_list host = {0};
     for (uint32_t i = 0; i < rows; i++)
         if (f->ranges[i].kept && !f->ranges[i].device)
-            f->ranges[i].kept = chosen(f, &f->ranges[i]);
+            f->ranges[i].kept = is_selected(f, &f->ranges[i]);
     bool all = f->options->steps != KINETO_STEPS_RANGE &&
                (!f->m->steps.count ||
                 f->m->steps.data[0].number == f->m->steps.data[f->m->steps.count - 1].number);
     if (f->options->steps == KINETO_STEPS_ALL)
         all = true;
-    if (!all && !collect(f, rows, false, true, &host))
+    if (!all && !collect_correlated(f, rows, false, true, &host))
         f->no_memory = true;
     for (uint32_t i = 0; i < rows; i++) {
         range *r = &f->ranges[i];
@@ -287,6 +307,7 @@ static void choose(filling *f, uint32_t rows)
 
 /* ---- the host's ---------------------------------------------------------------------------------------- */
 
+/* Appends a slice of the thread. */
 static void put_slice(filling *f, uint32_t thread, kineto_row row, uint32_t parent)
 {
     const range *r = &f->ranges[row];
@@ -301,7 +322,7 @@ static void put_slice(filling *f, uint32_t thread, kineto_row row, uint32_t pare
 }
 
 /* What is left out stands for what is around it. */
-static void add_row(filling *f, uint32_t thread, kineto_row row)
+static void add_host_row(filling *f, uint32_t thread, kineto_row row)
 {
     const range *r = &f->ranges[row];
     kineto_row around = kineto_trace_parent(f->t, row);
@@ -319,6 +340,7 @@ static uint32_t slice_of(const filling *f, uint32_t row)
     return r->kept && r->stream == NO_ID ? f->index[row] : KA_NONE;
 }
 
+/* Appends the slices of a track; any track with host ranges is a thread. */
 static void add_thread(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
 {
     ka_thread thread = {.track = track,
@@ -326,12 +348,13 @@ static void add_thread(filling *f, uint32_t track, const kineto_track *info, con
                         .id = info->id,
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count && !f->no_memory; i++)
-        add_row(f, (uint32_t)f->m->threads.count, rows[i]);
+        add_host_row(f, (uint32_t)f->m->threads.count, rows[i]);
     thread.count = (uint32_t)f->m->slices.count - thread.first;
     if (thread.count)
         f->no_memory |= !kb_vec_push(&f->m->threads, thread);
 }
 
+/* Appends all slices; afterwards steps refer to slices instead of rows. */
 static void add_slices(filling *f)
 {
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t) && !f->no_memory; i++) {
@@ -348,7 +371,8 @@ static void add_slices(filling *f)
 
 /* ---- work ------------------------------------------------------------------------------------------------ */
 
-static void put_work(filling *f, kineto_row row, uint32_t stream)
+/* Appends work of a stream. */
+static void append_work_row(filling *f, kineto_row row, uint32_t stream)
 {
     const range *r = &f->ranges[row];
     ka_work w = {.start_ns = r->start_ns,
@@ -360,6 +384,7 @@ static void put_work(filling *f, kineto_row row, uint32_t stream)
     f->no_memory |= !ka_dataset_put_work(f->m, f->t, w);
 }
 
+/* By start, the longer first, then row. */
 static int compare_work(const void *left, const void *right)
 {
     const ka_work *a = left, *b = right;
@@ -370,8 +395,8 @@ static int compare_work(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Streams are told apart by their number only, whatever device they are of. */
-static void add_stream(filling *f, const keyed *rows, size_t count)
+/* A stream is identified by its number alone, whatever its device. */
+static void append_stream_rows(filling *f, const keyed *rows, size_t count)
 {
     kineto_activity activity;
     kineto_track track;
@@ -385,13 +410,14 @@ static void add_stream(filling *f, const keyed *rows, size_t count)
                         .count = (uint32_t)count};
     (void)kt_track_device(f->t, activity.track, &stream.device);
     for (size_t i = 0; i < count; i++)
-        put_work(f, rows[i].range, (uint32_t)f->m->streams.count);
+        append_work_row(f, rows[i].range, (uint32_t)f->m->streams.count);
     f->no_memory |= !kb_vec_push(&f->m->streams, stream);
     if (!f->no_memory)
         qsort(f->m->work.data + stream.first, count, sizeof *f->m->work.data, compare_work);
 }
 
-static void add_work(filling *f, uint32_t rows)
+/* Groups work by stream number, in the order of numbers. */
+static void append_all_work(filling *f, uint32_t rows)
 {
     keyed_list list = {0};
     for (uint32_t i = 0; i < rows; i++)
@@ -402,57 +428,42 @@ static void add_work(filling *f, uint32_t rows)
     for (size_t i = 0, end; i < list.count; i = end) {
         for (end = i + 1; end < list.count && list.data[end].id == list.data[i].id; end++)
             ;
-        add_stream(f, list.data + i, end - i);
+        append_stream_rows(f, list.data + i, end - i);
     }
     kb_vec_free(&list);
 }
 
-static void give_types(filling *f)
-{
-    size_t names = (size_t)kineto_trace_string_count(f->t) + 1;
-    uint8_t *types = calloc(names, 1);
-    f->no_memory |= !types;
-    for (size_t i = 0; types && i < f->m->work.count; i++) {
-        ka_work *w = &f->m->work.data[i];
-        if (!types[w->name])
-            types[w->name] = (uint8_t)(1 + ka_type_hta(kineto_trace_string(f->t, w->name)));
-        w->type = types[w->name] - 1;
-    }
-    free(types);
-}
-
 /* ---- all of it ------------------------------------------------------------------------------------------- */
 
-static kineto_status fill(filling *f, uint32_t rows, kineto_error *err)
+/* The steps of HTA's own parser, in its order. */
+static kineto_status fill_ranges(filling *f, uint32_t rows, kineto_error *err)
 {
-    look_at_all(f);
-    join(f, rows);
-    find_steps(f, rows);
+    read_ranges(f);
+    join_correlations(f, rows);
+    find_step_ranges(f, rows);
     kineto_status status = check_range(f, err);
     if (status || f->no_memory)
         return status;
     give_steps(f, rows);
-    choose(f, rows);
+    select_ranges(f, rows);
     add_slices(f);
-    add_work(f, rows);
-    give_types(f);
+    append_all_work(f, rows);
     f->s->min_ts_ns = f->least_ns;
     return KINETO_OK;
 }
 
-kineto_status ka_dataset_fill_hta(ka_dataset *s, const kineto_analyze_options *options,
-                                const ka_rules *rules, kineto_error *err)
+/* Rows are read first, because rounding needs the earliest time. */
+kineto_status ka_hta_fill_dataset(ka_dataset *s, kineto_error *err)
 {
     uint32_t rows = (uint32_t)kineto_trace_count(s->trace);
-    filling f = {.s = s, .m = s->memory, .t = s->trace, .options = options};
-    (void)rules; /* names have HTA's types */
+    filling f = {.s = s, .m = s->memory, .t = s->trace, .options = s->options};
     f.ranges = malloc(((size_t)rows + 1) * sizeof *f.ranges);
     f.index = malloc(((size_t)rows + 1) * sizeof *f.index);
     f.no_memory = !f.ranges || !f.index || !kt_prepare(s->trace, true, false);
     kineto_status status = KINETO_OK;
     if (!f.no_memory) {
         memset(f.index, 0xff, (size_t)rows * sizeof *f.index);
-        status = fill(&f, rows, err);
+        status = fill_ranges(&f, rows, err);
     }
     free(f.ranges);
     free(f.index);

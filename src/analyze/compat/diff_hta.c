@@ -1,12 +1,17 @@
-/* The comparison that HolisticTraceAnalysis makes (TraceDiff): names of the first step of both
- * traces, how often and how long, in whole microseconds. */
+/* The comparison that HolisticTraceAnalysis makes (TraceDiff): names in the first step of both
+ * traces, how often and how long each occurs, in whole microseconds. No statistics; the exact
+ * comparison is in analyze/diff. */
+#include "analyze/compat/compat.h"
+
 #include "analyze/diff/diff.h"
 
+/* Occurrences and time of a name on both sides. */
 typedef struct sums {
     kineto_string name;
     int64_t count[2], ns[2];
 } sums;
 
+/* Names of both sides share ids. */
 typedef struct comparing {
     const kineto_diff_options *options;
     kb_intern names;
@@ -16,15 +21,16 @@ typedef struct comparing {
 
 /* ---- short names ---------------------------------------------------------------------------- */
 
+/* Names of copies are not shortened. */
 static bool is_copy(kineto_string name)
 {
     return kb_string_begins(name, "Memcpy") || kb_string_begins(name, "Memset") ||
            kb_string_begins(name, "dma");
 }
 
-/* A bracket takes away all behind its other half, or all there is, wherever that is; "->" is no
- * bracket. What is left behind the last space is the name. */
-static void shorten(kineto_string name, ka_text *out)
+/* A closing bracket removes all from its opening one, or everything if there is none; "->" is not a
+ * bracket. The name is the text after the last space of the rest. */
+static void shorten_name(kineto_string name, ka_text *out)
 {
     out->size = 0;
     for (size_t i = 0; i < name.size; i++) {
@@ -50,12 +56,14 @@ static void shorten(kineto_string name, ka_text *out)
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-static void add(comparing *c, uint32_t side, kineto_string name, int64_t ns)
+/* Adds one occurrence of a name to a side; short names merge names that differ in template
+ * arguments. */
+static void add_duration(comparing *c, uint32_t side, kineto_string name, int64_t ns)
 {
     ka_text text;
     bool plain = !memchr(name.data, '<', name.size) && !memchr(name.data, '(', name.size);
     if (c->options->short_names && !plain && !is_copy(name)) {
-        shorten(name, &text);
+        shorten_name(name, &text);
         name = (kineto_string){text.s, text.size};
     }
     uint32_t id = kb_intern_id(&c->names, name);
@@ -70,6 +78,7 @@ static void add(comparing *c, uint32_t side, kineto_string name, int64_t ns)
     s->ns[side] = ka_add_ns(s->ns[side], ns);
 }
 
+/* The smallest step number; false: the trace has no steps. */
 static bool first_number(const ka_dataset *s, uint64_t *number)
 {
     for (uint32_t i = 0; i < s->step_count; i++)
@@ -77,21 +86,24 @@ static bool first_number(const ka_dataset *s, uint64_t *number)
     return s->step_count > 0;
 }
 
+/* Adds host ranges, device work or both of one step to a side. */
 static void add_side(comparing *c, uint32_t side, const ka_dataset *s, uint64_t number)
 {
     for (uint32_t i = 0; i < s->slice_count && c->options->devices != KINETO_DIFF_DEVICE; i++) {
         const ka_slice *x = &s->slices[i];
         if (x->step >= 0 && s->steps[x->step].number == number)
-            add(c, side, ka_name(s, x->name), ka_slice_ns(x));
+            add_duration(c, side, ka_name(s, x->name), ka_slice_ns(x));
     }
     for (uint32_t i = 0; i < s->work_count && c->options->devices != KINETO_DIFF_HOST; i++) {
         const ka_work *x = &s->work[i];
         if (x->step >= 0 && s->steps[x->step].number == number)
-            add(c, side, ka_name(s, x->name), ka_work_ns(x));
+            add_duration(c, side, ka_name(s, x->name), ka_work_ns(x));
     }
 }
 
-static kineto_status take_side(comparing *c, uint32_t side, const kineto_trace *trace,
+/* Measures a trace with these definitions and adds its first step. KINETO_E_NOT_FOUND: it has no
+ * steps. */
+static kineto_status add_trace(comparing *c, uint32_t side, const kineto_trace *trace,
                                kineto_error *err)
 {
     kineto_analyze_options o = {.size = sizeof o};
@@ -116,7 +128,8 @@ static kineto_status take_side(comparing *c, uint32_t side, const kineto_trace *
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static void put_sums(ka_table *t, const sums *s)
+/* A row of the table diff_hta. */
+static void put_sums_row(ka_table *t, const sums *s)
 {
     int64_t more = s->count[1] - s->count[0];
     ka_put_text(t, s->name);
@@ -134,18 +147,19 @@ static void put_sums(ka_table *t, const sums *s)
                                             : "unchanged"));
 }
 
-kineto_status ka_diff_hta(const kineto_trace *before, const kineto_trace *after,
-                          const kineto_diff_options *options, kineto_analysis *facts,
-                          kineto_error *err)
+/* Names that occur in neither first step have no row. */
+kineto_status ka_hta_compare_traces(const kineto_trace *before, const kineto_trace *after,
+                                    const kineto_diff_options *options, kineto_analysis *facts,
+                                    kineto_error *err)
 {
     comparing c = {.options = options};
     ka_table *t = &facts->tables[KA_TABLE_diff_hta];
-    kineto_status status = take_side(&c, 0, before, err);
+    kineto_status status = add_trace(&c, 0, before, err);
     if (!status)
-        status = take_side(&c, 1, after, err);
+        status = add_trace(&c, 1, after, err);
     for (size_t i = 0; !status && i < c.list.count; i++)
         if (c.list.data[i].count[0] || c.list.data[i].count[1])
-            put_sums(t, &c.list.data[i]);
+            put_sums_row(t, &c.list.data[i]);
     if (!status && c.no_memory)
         status = kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
     if (!status)

@@ -3,27 +3,29 @@
  *
  * HTA sorts with a comparison that goes round in circles: what comes first depends on which two are
  * compared and when. Hence the same steps here: runs, prolonged by binary insertion, are merged in
- * the order of powersort; a merge looks further and further ahead where one side wins again and
+ * the order of powersort; a merge searches further and further ahead where one side wins again and
  * again. */
-#include "analyze/dataset/order.h"
+#include "analyze/compat/order.h"
 
-#define MOST_RUN 64 /* lists from here on are cut into runs of half of it or more */
-#define OFTEN    7  /* so many wins in a row, and it pays to look ahead */
-#define MOST_WAITING                                                                               \
+#define MAX_RUN 64 /* lists from here on are cut into runs of half of it or more */
+#define OFTEN   7  /* after this many wins in a row a merge searches ahead ("gallops") */
+#define MAX_WAITING                                                                                \
     64 /* runs: their powers rise, and are at most two more than the bits of a count */
 
+/* A sorted run that waits to be merged. */
 typedef struct run {
     size_t first, count;
-    int power; /* of the border with the run behind it */
+    int power; /* of the border with the next run */
 } run;
 
+/* The state of a sort. */
 typedef struct sorting {
     uint32_t *items, *spare;
     size_t count;
     ka_less *less;
     const void *context;
     size_t often; /* learnt by all merges */
-    run waiting[MOST_WAITING];
+    run waiting[MAX_WAITING];
     size_t waiting_count;
 } sorting;
 
@@ -31,23 +33,29 @@ typedef struct sorting {
  * else from the last. */
 typedef struct merge {
     sorting *s;
-    uint32_t *a, *b, *to; /* forward: what comes next; else behind it */
+    uint32_t *a, *b, *to; /* forward: the next element; backward: one past it */
     size_t a_count, b_count;
     size_t a_wins, b_wins; /* in a row */
 } merge;
 
-static bool less(const sorting *s, uint32_t a, uint32_t b) { return s->less(s->context, a, b); }
+/* The caller's comparison, in which `a` and `b` are items, not places. */
+static bool is_item_less(const sorting *s, uint32_t a, uint32_t b)
+{
+    return s->less(s->context, a, b);
+}
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */
 
+/* CPython's minrun: 32 to 64, so that count / minrun is close to a power of two. */
 static size_t least_run(size_t count)
 {
     size_t odd = 0;
-    for (; count >= MOST_RUN; count /= 2)
+    for (; count >= MAX_RUN; count /= 2)
         odd |= count & 1;
     return count + odd;
 }
 
+/* Reverses a run that was found descending. */
 static void turn_round(uint32_t *items, size_t count)
 {
     for (size_t i = 0, j = count; i + 1 < j; i++) {
@@ -63,15 +71,16 @@ static size_t find_run(const sorting *s, uint32_t *items, size_t count)
 {
     if (count < 2)
         return count;
-    bool falls = less(s, items[1], items[0]);
+    bool falls = is_item_less(s, items[1], items[0]);
     size_t n = 2;
-    while (n < count && less(s, items[n], items[n - 1]) == falls)
+    while (n < count && is_item_less(s, items[n], items[n - 1]) == falls)
         n++;
     if (falls)
         turn_round(items, n);
     return n;
 }
 
+/* Binary insertion: items from `sorted` on are inserted into the sorted beginning. */
 static void insert_rest(const sorting *s, uint32_t *items, size_t sorted, size_t count)
 {
     for (size_t i = sorted; i < count; i++) {
@@ -79,7 +88,7 @@ static void insert_rest(const sorting *s, uint32_t *items, size_t sorted, size_t
         size_t low = 0, high = i;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
-            if (less(s, item, items[middle]))
+            if (is_item_less(s, item, items[middle]))
                 high = middle;
             else
                 low = middle + 1;
@@ -94,9 +103,10 @@ static void insert_rest(const sorting *s, uint32_t *items, size_t sorted, size_t
 /* Does `item` belong before `other`? Among equals: after them, or before all of them. */
 static bool goes_before(const sorting *s, uint32_t item, uint32_t other, bool after_equals)
 {
-    return after_equals ? less(s, item, other) : !less(s, other, item);
+    return after_equals ? is_item_less(s, item, other) : !is_item_less(s, other, item);
 }
 
+/* Binary search in a sorted range. */
 static size_t by_halves(const sorting *s, uint32_t item, const uint32_t *items, size_t low,
                         size_t high, bool after_equals)
 {
@@ -110,6 +120,7 @@ static size_t by_halves(const sorting *s, uint32_t item, const uint32_t *items, 
     return low;
 }
 
+/* Gallops from the beginning, then searches by halves. */
 static size_t place_from_first(const sorting *s, uint32_t item, const uint32_t *items, size_t count,
                                bool after_equals)
 {
@@ -123,6 +134,7 @@ static size_t place_from_first(const sorting *s, uint32_t item, const uint32_t *
     return by_halves(s, item, items, low + 1, KB_MIN(far, count), after_equals);
 }
 
+/* Gallops from the end, then searches by halves. */
 static size_t place_from_last(const sorting *s, uint32_t item, const uint32_t *items, size_t count,
                               bool after_equals)
 {
@@ -138,7 +150,8 @@ static size_t place_from_last(const sorting *s, uint32_t item, const uint32_t *i
 
 /* ---- merges ------------------------------------------------------------------------------------------------ */
 
-static void take(uint32_t **to, uint32_t **from, size_t *left, size_t n)
+/* Moves n items from the beginning of a run. */
+static void move_first(uint32_t **to, uint32_t **from, size_t *left, size_t n)
 {
     memmove(*to, *from, n * sizeof **to);
     *to += n;
@@ -146,7 +159,7 @@ static void take(uint32_t **to, uint32_t **from, size_t *left, size_t n)
     *left -= n;
 }
 
-static void take_last(uint32_t **to, uint32_t **from, size_t *left, size_t n)
+static void move_last(uint32_t **to, uint32_t **from, size_t *left, size_t n)
 {
     *to -= n;
     *from -= n;
@@ -158,6 +171,7 @@ static void take_last(uint32_t **to, uint32_t **from, size_t *left, size_t n)
 static bool forward_ends(const merge *m) { return m->b_count == 0 || m->a_count <= 1; }
 static bool backward_ends(const merge *m) { return m->a_count == 0 || m->b_count <= 1; }
 
+/* Counts consecutive wins of one side. */
 static void count_win(merge *m, bool a)
 {
     m->a_wins = a ? m->a_wins + 1 : 0;
@@ -169,9 +183,9 @@ static bool step_forward(merge *m)
 {
     m->a_wins = m->b_wins = 0;
     while (m->a_wins < m->s->often && m->b_wins < m->s->often) {
-        bool a = !less(m->s, *m->b, *m->a);
+        bool a = !is_item_less(m->s, *m->b, *m->a);
         count_win(m, a);
-        take(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
+        move_first(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
         if (forward_ends(m))
             return true;
     }
@@ -182,9 +196,9 @@ static bool step_backward(merge *m)
 {
     m->a_wins = m->b_wins = 0;
     while (m->a_wins < m->s->often && m->b_wins < m->s->often) {
-        bool a = less(m->s, m->b[-1], m->a[-1]);
+        bool a = is_item_less(m->s, m->b[-1], m->a[-1]);
         count_win(m, a);
-        take_last(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
+        move_last(&m->to, a ? &m->a : &m->b, a ? &m->a_count : &m->b_count, 1);
         if (backward_ends(m))
             return true;
     }
@@ -195,17 +209,17 @@ static bool step_backward(merge *m)
 static bool leap_forward(merge *m)
 {
     m->a_wins = place_from_first(m->s, *m->b, m->a, m->a_count, true);
-    take(&m->to, &m->a, &m->a_count, m->a_wins);
+    move_first(&m->to, &m->a, &m->a_count, m->a_wins);
     if (forward_ends(m))
         return true;
-    take(&m->to, &m->b, &m->b_count, 1);
+    move_first(&m->to, &m->b, &m->b_count, 1);
     if (forward_ends(m))
         return true;
     m->b_wins = place_from_first(m->s, *m->a, m->b, m->b_count, false);
-    take(&m->to, &m->b, &m->b_count, m->b_wins);
+    move_first(&m->to, &m->b, &m->b_count, m->b_wins);
     if (forward_ends(m))
         return true;
-    take(&m->to, &m->a, &m->a_count, 1);
+    move_first(&m->to, &m->a, &m->a_count, 1);
     return forward_ends(m);
 }
 
@@ -213,23 +227,23 @@ static bool leap_backward(merge *m)
 {
     uint32_t *first = m->a - m->a_count;
     m->a_wins = m->a_count - place_from_last(m->s, m->b[-1], first, m->a_count, true);
-    take_last(&m->to, &m->a, &m->a_count, m->a_wins);
+    move_last(&m->to, &m->a, &m->a_count, m->a_wins);
     if (backward_ends(m))
         return true;
-    take_last(&m->to, &m->b, &m->b_count, 1);
+    move_last(&m->to, &m->b, &m->b_count, 1);
     if (backward_ends(m))
         return true;
     first = m->b - m->b_count;
     m->b_wins = m->b_count - place_from_last(m->s, m->a[-1], first, m->b_count, false);
-    take_last(&m->to, &m->b, &m->b_count, m->b_wins);
+    move_last(&m->to, &m->b, &m->b_count, m->b_wins);
     if (backward_ends(m))
         return true;
-    take_last(&m->to, &m->a, &m->a_count, 1);
+    move_last(&m->to, &m->a, &m->a_count, 1);
     return backward_ends(m);
 }
 
 /* Leaps make further ones likelier, steps after them less so. */
-static void go_on(merge *m, bool (*step)(merge *), bool (*leap)(merge *))
+static void alternate_merge(merge *m, bool (*step)(merge *), bool (*leap)(merge *))
 {
     while (!step(m)) {
         m->s->often++;
@@ -242,17 +256,19 @@ static void go_on(merge *m, bool (*step)(merge *), bool (*leap)(merge *))
     }
 }
 
+/* Merges from the beginning: the left run is moved to the room. */
 static void merge_forward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b, size_t b_count)
 {
     memcpy(s->spare, a, a_count * sizeof *a);
     merge m = {.s = s, .a = s->spare, .b = b, .to = a, .a_count = a_count, .b_count = b_count};
-    take(&m.to, &m.b, &m.b_count, 1);
+    move_first(&m.to, &m.b, &m.b_count, 1);
     if (!forward_ends(&m))
-        go_on(&m, step_forward, leap_forward);
-    take(&m.to, &m.b, &m.b_count, m.b_count);
-    take(&m.to, &m.a, &m.a_count, m.a_count);
+        alternate_merge(&m, step_forward, leap_forward);
+    move_first(&m.to, &m.b, &m.b_count, m.b_count);
+    move_first(&m.to, &m.a, &m.a_count, m.a_count);
 }
 
+/* Merges from the end: the right run is moved to the room. */
 static void merge_backward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b, size_t b_count)
 {
     memcpy(s->spare, b, b_count * sizeof *b);
@@ -262,11 +278,11 @@ static void merge_backward(sorting *s, uint32_t *a, size_t a_count, uint32_t *b,
                .to = b + b_count,
                .a_count = a_count,
                .b_count = b_count};
-    take_last(&m.to, &m.a, &m.a_count, 1);
+    move_last(&m.to, &m.a, &m.a_count, 1);
     if (!backward_ends(&m))
-        go_on(&m, step_backward, leap_backward);
-    take_last(&m.to, &m.a, &m.a_count, m.a_count);
-    take_last(&m.to, &m.b, &m.b_count, m.b_count);
+        alternate_merge(&m, step_backward, leap_backward);
+    move_last(&m.to, &m.a, &m.a_count, m.a_count);
+    move_last(&m.to, &m.b, &m.b_count, m.b_count);
 }
 
 /* Of waiting runs i and i + 1; what is in its place at either end stays there. */
@@ -310,6 +326,7 @@ static int power_of(const run *left, size_t right_count, size_t count)
     }
 }
 
+/* Pushes a run and merges earlier ones by powersort's rule. */
 static void add_run(sorting *s, size_t first, size_t count)
 {
     if (s->waiting_count) {
@@ -321,6 +338,7 @@ static void add_run(sorting *s, size_t first, size_t count)
     s->waiting[s->waiting_count++] = (run){first, count, 0};
 }
 
+/* Merges all waiting runs. */
 static void merge_all(sorting *s)
 {
     while (s->waiting_count > 1) {
@@ -331,6 +349,7 @@ static void merge_all(sorting *s)
     }
 }
 
+/* CPython's list_sort_impl without its special cases for types, which compare the same. */
 bool ka_order_python(uint32_t *items, size_t count, ka_less *is_less, const void *context)
 {
     sorting s = {

@@ -9,12 +9,13 @@
 
 #include "analyze/facts/analyses.h"
 
-/** What the time of an edge is: X(NAME, "word"). The last ones are HTA's. */
+/** What the time of an edge is: X(NAME, "word"). Definitions with a graph of their own number further
+ *  classes, and types of edges, from KA_PATH_CLASS_COUNT and KA_EDGE_TYPE_COUNT on. */
 #define KA_PATH_CLASSES(X)                                                                         \
     X(OPERATOR, "host_operator")                                                                   \
     X(CALL, "host_call") /* of a runtime or driver */                                              \
     X(PYTHON, "host_python")                                                                       \
-    X(BETWEEN, "host_between") /* between operators, nobody knows what */                          \
+    X(BETWEEN, "host_between") /* between operators: not recorded */                               \
     X(DATA, "data_loading")                                                                        \
     X(OVERHEAD, "profiler_overhead")                                                               \
     X(COMPUTE, "device_compute")                                                                   \
@@ -27,19 +28,14 @@
     X(RETURN, "sync_return")   /* from the end of work to that of the call that waited for it */   \
     X(HAND_OVER, "hand_over")  /* from a thread to another */                                      \
     X(EARLIER, "earlier_work") /* before the window */                                             \
-    X(START, "not_explained")  /* it is not known what it waited for */                            \
-    X(HTA_NONE, "")                                                                                \
-    X(HTA_CPU, "cpu_bound")                                                                        \
-    X(HTA_COMPUTE, "gpu_compute_bound")                                                            \
-    X(HTA_COMMUNICATION, "gpu_communication_bound")                                                \
-    X(HTA_GAP, "gpu_kernel_kernel_overhead")                                                       \
-    X(HTA_LAUNCH, "gpu_kernel_launch_overhead")
+    X(START, "not_explained")  /* it is not known what it waited for */
 typedef enum ka_path_class {
 #define X(name, word) KA_PATH_##name,
     KA_PATH_CLASSES(X)
 #undef X
         KA_PATH_CLASS_COUNT
 } ka_path_class;
+#define KA_MAX_PATH_CLASSES 32u /* with those of definitions */
 
 /** What made the edge: X(NAME, "word"). */
 #define KA_EDGE_TYPES(X)                                                                           \
@@ -48,17 +44,12 @@ typedef enum ka_path_class {
     X(STREAM, "stream") /* work to the next one of the stream */                                   \
     X(LAUNCH, "launch")                                                                            \
     X(WAIT, "wait")                   /* work of one stream to work of another, as recorded … */ \
-    X(WAIT_INFERRED, "wait_inferred") /* … or told from times */                                 \
+    X(WAIT_INFERRED, "wait_inferred") /* … or inferred from times */                             \
     X(SYNC, "sync") /* work to the end of the call that waited for it: recorded … */             \
     X(SYNC_INFERRED, "sync_inferred")                                                              \
     X(FULL_QUEUE, "full_queue") /* work to the end of a launch that found no place in the queue */ \
     X(HAND_OVER, "hand_over")                                                                      \
-    X(START, "start") /* the beginning of the window to it */                                      \
-    X(HTA_OPERATOR, "OPERATOR_KERNEL")                                                             \
-    X(HTA_DEPENDENCY, "DEPENDENCY")                                                                \
-    X(HTA_LAUNCH, "KERNEL_LAUNCH_DELAY")                                                           \
-    X(HTA_GAP, "KERNEL_KERNEL_DELAY")                                                              \
-    X(HTA_SYNC, "SYNC_DEPENDENCY")
+    X(START, "start") /* the beginning of the window to it */
 typedef enum ka_edge_type {
 #define X(name, word) KA_EDGE_##name,
     KA_EDGE_TYPES(X)
@@ -99,7 +90,7 @@ typedef struct ka_path {
     /* Once finished: nodes in an order in which each follows what it waits for, edges by dst. */
     KB_VEC(ka_node) nodes;
     KB_VEC(ka_edge) edges;
-    uint32_t *first_edge;   /* by node, and one behind */
+    uint32_t *first_edge;   /* by node, and one past the last */
     int64_t *time, *latest; /* by node, since the first one: when it comes; when it might come
                                without making all of it longer */
     uint32_t start, last;   /* nodes the path begins and ends at */
@@ -107,7 +98,6 @@ typedef struct ka_path {
     KB_VEC(ka_path_step) steps;
     /* Only until it is finished: */
     uint32_t *start_of, *end_of; /* nodes of slices; KA_NONE */
-    uint32_t *work_end;          /* by work; HTA's */
     uint32_t *work_start;        /* node of work; its end is the next one. KA_NONE */
     uint32_t host_nodes;         /* nodes 1 … are of the host; edge n - 1 leads to node n … */
     bool no_memory;              /* sticks */
@@ -125,8 +115,10 @@ kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, 
                              kineto_error *err);
 void ka_path_free(ka_path *path);
 
-const char *ka_path_class_name(uint32_t class);
-const char *ka_edge_type_name(uint32_t type);
+/** Classes 0 … count-1 of a path, and their names; "" past the end. */
+uint32_t ka_path_class_count(const ka_path *path);
+const char *ka_path_class_name(const ka_path *path, uint32_t class);
+const char *ka_edge_type_name(const ka_path *path, uint32_t type);
 
 /* ---- among the files of the critical path ---- */
 /** critical_graph.c: the nodes of all that is in the window, and the edges of host threads. */
@@ -169,9 +161,6 @@ static inline int64_t ka_launch_ns(const ka_dataset *s, uint32_t work)
 }
 /** critical_threads.c: threads that wait for another one. */
 void ka_path_add_hand_over(ka_path *p);
-/** critical_hta.c: HTA's graph, instead of all the others; finished. */
-kineto_status ka_path_hta(ka_path *p, kineto_error *err);
-
 /** critical_overlay.c: the trace with its path in it. */
 kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error *err);
 /** what_if.c: the length with other weights. */

@@ -1,4 +1,5 @@
-/* The critical path for other programs. */
+/* The public API of the critical path: a handle that owns the dataset, the path and a reference to the
+ * trace. All functions but create and release are read-only, so any thread may call them. */
 #include "analyze/critical/critical.h"
 
 struct kineto_critical_path {
@@ -17,7 +18,8 @@ kineto_status kineto_critical_path_create(const kineto_trace *trace,
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_critical_path_create: trace and out must not be NULL");
     kineto_status status = ka_options_complete(options, &how, err);
     if (status)
         return status;
@@ -57,21 +59,23 @@ int64_t kineto_critical_path_length_ns(const kineto_critical_path *cp)
     return cp->path.length_ns;
 }
 
+/* Sums the edges on the path for each call: classes are few, and asked for once. */
 bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, const char **name,
                                 int64_t *ns)
 {
     *name = "";
     *ns = 0;
-    if (index >= KA_PATH_CLASS_COUNT)
+    if (index >= ka_path_class_count(&cp->path))
         return false;
-    *name = ka_path_class_name(index);
+    *name = ka_path_class_name(&cp->path, index);
     for (size_t i = 0; i < cp->path.edges.count; i++)
         if (cp->path.edges.data[i].on_path && cp->path.edges.data[i].class == index)
             *ns = ka_add_ns(*ns, cp->path.edges.data[i].ns);
     return true;
 }
 
-static kineto_row row_of(const ka_path *p, uint8_t of, uint32_t index)
+/* The row of a slice or work; KINETO_NO_ROW of nothing. */
+static kineto_row row_of_owner(const ka_path *p, uint8_t of, uint32_t index)
 {
     if (of == KA_OF_NOTHING)
         return KINETO_NO_ROW;
@@ -83,6 +87,7 @@ uint32_t kineto_critical_path_node_count(const kineto_critical_path *cp)
     return (uint32_t)cp->path.nodes.count;
 }
 
+/* The first node of the path has no edge on it. */
 static bool is_on_path(const ka_path *p, uint32_t node)
 {
     if (node == p->start)
@@ -101,7 +106,7 @@ bool kineto_critical_path_node(const kineto_critical_path *cp, uint32_t index,
     if (index >= p->nodes.count)
         return false;
     const ka_node *node = &p->nodes.data[index];
-    *out = (kineto_critical_node){.row = row_of(p, node->of, node->index),
+    *out = (kineto_critical_node){.row = row_of_owner(p, node->of, node->index),
                                   .is_end = node->is_end,
                                   .on_path = is_on_path(p, index),
                                   .at_ns = p->time[index],
@@ -124,10 +129,10 @@ bool kineto_critical_path_edge(const kineto_critical_path *cp, uint32_t index,
     const ka_edge *e = &cp->path.edges.data[index];
     *out = (kineto_critical_edge){.from = e->src,
                                   .to = e->dst,
-                                  .type = ka_edge_type_name(e->type),
-                                  .class_name = ka_path_class_name(e->class),
+                                  .type = ka_edge_type_name(&cp->path, e->type),
+                                  .class_name = ka_path_class_name(&cp->path, e->class),
                                   .ns = e->ns,
-                                  .row = row_of(&cp->path, e->of, e->owner),
+                                  .row = row_of_owner(&cp->path, e->of, e->owner),
                                   .on_path = e->on_path};
     return true;
 }
@@ -137,7 +142,7 @@ kineto_status kineto_what_if(const kineto_critical_path *cp, const kineto_what_i
 {
     if (!cp || !result || (count && !scales))
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "a path, scales and a place for what they do are needed");
+                       "kineto_what_if: path, scales and result must not be NULL");
     kineto_status status = kb_size_check(result, "kineto_what_if_result", err);
     if (status)
         return status;
@@ -150,6 +155,7 @@ kineto_status kineto_critical_path_overlay(const kineto_critical_path *cp, kinet
     if (out)
         *out = NULL;
     if (!cp || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a path to show is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_critical_path_overlay: path and out must not be NULL");
     return ka_path_overlay(&cp->path, out, err);
 }

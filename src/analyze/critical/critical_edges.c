@@ -1,17 +1,20 @@
-/* What work of devices waited for, and calls of the host for work. */
+/* Edges to device work and to the ends of calls that wait. The causes of each moment are
+ * proposed as candidates with the least time they need; the one that was ready last explains the
+ * moment and gets all of the time in between. Recorded waits (critical_sync.c) go first; without
+ * them waits are inferred from names of calls and from times. */
 #include "analyze/critical/critical.h"
 
 /* Clocks of host and device agree about as well; what returns from a wait takes about as long. */
 #define CLOCK_NS       5000
-#define LEAST_CALL_NS  2000
+#define MIN_CALL_NS    2000
 #define WAIT_NS        20000 /* from the end of what a stream waited for to its next work */
 #define UNEXPLAINED_NS 3000
 #define LATE_RETURN_NS 50000 /* of calls that may wait, or may take long for another reason */
-#define LEAST_QUEUE    32u
+#define MIN_QUEUE      32u
 #define SAMPLES        4096u
-#define MOST_STREAMS   256u
+#define MAX_STREAMS    256u
 
-/* What a call may do, told by its name. */
+/* The effect of a call, by its name. */
 typedef enum call_role {
     ROLE_UNKNOWN,
     ROLE_NONE,
@@ -23,6 +26,7 @@ typedef enum call_role {
     ROLE_STREAM, /* makes a stream wait */
 } call_role;
 
+/* The state of adding edges; times that are usual in this trace. */
 typedef struct linking {
     ka_path *p;
     const ka_dataset *s;
@@ -36,6 +40,7 @@ typedef struct linking {
 
 /* ---- names of calls --------------------------------------------------------------------------------------- */
 
+/* Case and vendor prefixes do not matter; the first word that the name holds decides. */
 static call_role role_of_name(kineto_string name)
 {
     static const struct {
@@ -66,7 +71,8 @@ static call_role role_of_name(kineto_string name)
     return ROLE_NONE;
 }
 
-static call_role role_of(linking *l, const ka_slice *slice)
+/* The role of a call, computed once per name. */
+static call_role role_of_call(linking *l, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_RUNTIME && slice->kind != KINETO_KIND_DRIVER)
         return ROLE_NONE;
@@ -76,10 +82,11 @@ static call_role role_of(linking *l, const ka_slice *slice)
     return (call_role)*role;
 }
 
+/* Collects the times at which calls made streams wait, in order. */
 static void find_stream_waits(linking *l)
 {
     for (uint32_t i = 0; i < l->s->slice_count && !l->no_memory; i++)
-        if (role_of(l, &l->s->slices[i]) == ROLE_STREAM)
+        if (role_of_call(l, &l->s->slices[i]) == ROLE_STREAM)
             l->no_memory |= !kb_vec_push(&l->stream_waits, l->s->slices[i].start_ns);
     if (l->stream_waits.count)
         qsort(l->stream_waits.data, l->stream_waits.count, sizeof(int64_t), kb_compare_int64);
@@ -101,7 +108,8 @@ static bool stream_wait_between(const linking *l, int64_t from_ns, int64_t to_ns
 
 /* ---- work by its end ---------------------------------------------------------------------------------------- */
 
-static int compare_ends(const void *left, const void *right, void *context)
+/* By end, then index. */
+static int compare_work_ends(const void *left, const void *right, void *context)
 {
     const ka_work *work = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -110,6 +118,7 @@ static int compare_ends(const void *left, const void *right, void *context)
     return a < b ? -1 : a > b;
 }
 
+/* Collects the work that has nodes, by its end. */
 static void order_by_end(linking *l)
 {
     for (uint32_t i = 0; i < l->s->work_count && !l->no_memory; i++) {
@@ -118,7 +127,7 @@ static void order_by_end(linking *l)
             l->no_memory |= !kb_vec_push(&l->by_end, work);
     }
     if (l->by_end.count)
-        qsort_r(l->by_end.data, l->by_end.count, sizeof(uint32_t), compare_ends,
+        qsort_r(l->by_end.data, l->by_end.count, sizeof(uint32_t), compare_work_ends,
                 (void *)(uintptr_t)l->s->work);
 }
 
@@ -140,7 +149,7 @@ static size_t ended_until(const linking *l, int64_t ns)
 
 /* The least time from a launch to its work, and the usual one between work that was in the queue.
  */
-static void measure(linking *l)
+static void measure_delays(linking *l)
 {
     int64_t gaps[SAMPLES];
     uint32_t count = 0, step = l->s->work_count / SAMPLES + 1;
@@ -165,6 +174,7 @@ static void measure(linking *l)
 
 /* ---- edges to work ---------------------------------------------------------------------------------------------- */
 
+/* The class of time that a device spends in work. */
 static uint8_t class_of_work(const ka_work *w)
 {
     if (w->kind == KINETO_KIND_GPU_MEMCPY || w->kind == KINETO_KIND_GPU_MEMSET)
@@ -178,26 +188,30 @@ static uint8_t class_of_work(const ka_work *w)
 
 /* What a moment may have waited for. The one that was ready last is what it did wait for: its edge
  * has all of the time, the others have what they take at least. */
-#define MOST_CANDIDATES 8u
+#define MAX_CANDIDATES 8u
 typedef struct candidates {
-    ka_edge edges[MOST_CANDIDATES]; /* ns: at least */
+    ka_edge edges[MAX_CANDIDATES]; /* ns: at least */
     uint32_t count;
 } candidates;
 
-static void propose(const linking *l, candidates *c, ka_edge edge)
+/* Adds a candidate, its time limited to what lies between the two nodes. More than
+ * MAX_CANDIDATES, and causes that are later than their effect, are dropped. */
+static void propose_edge(const linking *l, candidates *c, ka_edge edge)
 {
     int64_t ns = kb_length_ns(l->p->nodes.data[edge.src].ns, l->p->nodes.data[edge.dst].ns);
-    if (c->count == MOST_CANDIDATES || ns < 0)
+    if (c->count == MAX_CANDIDATES || ns < 0)
         return;
     edge.ns = KB_MIN(KB_MAX(edge.ns, 0), ns);
     c->edges[c->count++] = edge;
 }
 
+/* When this cause alone would have let the node happen. */
 static int64_t ready_ns(const linking *l, const ka_edge *edge)
 {
     return ka_add_ns(l->p->nodes.data[edge->src].ns, edge->ns);
 }
 
+/* When all candidates would have let the node happen. */
 static int64_t all_ready_ns(const linking *l, const candidates *c)
 {
     int64_t ns = l->p->start_ns;
@@ -206,6 +220,7 @@ static int64_t all_ready_ns(const linking *l, const candidates *c)
     return ns;
 }
 
+/* Turns candidates into edges; the one that was ready last gets all of the time. */
 static void put_candidates(linking *l, candidates *c)
 {
     uint32_t best = 0;
@@ -242,32 +257,34 @@ static void propose_stream(const linking *l, candidates *c, uint32_t before, uin
             edge.class = class_of_work(w);
         }
     }
-    propose(l, c, edge);
+    propose_edge(l, c, edge);
 }
 
+/* Work cannot begin before its launch. */
 static void propose_launch(const linking *l, candidates *c, uint32_t work, uint32_t node)
 {
     uint32_t call = l->s->work[work].call;
     if (call != KA_NONE && l->p->start_of[call] != KA_NONE)
-        propose(l, c,
-                (ka_edge){.src = l->p->start_of[call],
-                          .dst = node,
-                          .ns = l->least_launch,
-                          .owner = work,
-                          .type = KA_EDGE_LAUNCH,
-                          .class = KA_PATH_LAUNCH});
+        propose_edge(l, c,
+                     (ka_edge){.src = l->p->start_of[call],
+                               .dst = node,
+                               .ns = l->least_launch,
+                               .owner = work,
+                               .type = KA_EDGE_LAUNCH,
+                               .class = KA_PATH_LAUNCH});
 }
 
+/* `work` waits for the end of `source`, which another stream runs. */
 static void propose_wait(const linking *l, candidates *c, uint32_t source, uint32_t work,
                          uint8_t type)
 {
     if (l->p->work_start[source] != KA_NONE)
-        propose(l, c,
-                (ka_edge){.src = l->p->work_start[source] + 1,
-                          .dst = l->p->work_start[work],
-                          .owner = source,
-                          .type = type,
-                          .class = KA_PATH_STREAM_WAIT});
+        propose_edge(l, c,
+                     (ka_edge){.src = l->p->work_start[source] + 1,
+                               .dst = l->p->work_start[work],
+                               .owner = source,
+                               .type = type,
+                               .class = KA_PATH_STREAM_WAIT});
 }
 
 /* The first work of a stream in the window waits for what was there before. */
@@ -277,14 +294,15 @@ static void propose_earlier(const linking *l, candidates *c, uint32_t work, uint
         return;
     int64_t end = l->s->work[work - 1].end_ns;
     if (end > l->p->start_ns && end <= l->s->work[work].start_ns)
-        propose(l, c,
-                (ka_edge){.dst = node,
-                          .ns = ka_add_ns(kb_length_ns(l->p->start_ns, end), l->usual_gap),
-                          .owner = KA_NONE,
-                          .type = KA_EDGE_START,
-                          .class = KA_PATH_EARLIER});
+        propose_edge(l, c,
+                     (ka_edge){.dst = node,
+                               .ns = ka_add_ns(kb_length_ns(l->p->start_ns, end), l->usual_gap),
+                               .owner = KA_NONE,
+                               .type = KA_EDGE_START,
+                               .class = KA_PATH_EARLIER});
 }
 
+/* All recorded waits of the work. `cursor` rises with work. */
 static void propose_recorded(const linking *l, candidates *c, uint32_t work, size_t *cursor)
 {
     const ka_sync_wait *waits = l->syncs.waits.data;
@@ -317,7 +335,9 @@ static void propose_inferred(const linking *l, candidates *c, uint32_t work)
     }
 }
 
-static void link_work(linking *l, uint32_t work, uint32_t before, size_t *cursor)
+/* The edge of the work itself, then its causes. `before` is the work of the stream that ended
+ * last before it; KA_NONE. */
+static void add_work_edges(linking *l, uint32_t work, uint32_t before, size_t *cursor)
 {
     uint32_t node = l->p->work_start[work];
     const ka_work *w = &l->s->work[work];
@@ -340,6 +360,7 @@ static void link_work(linking *l, uint32_t work, uint32_t before, size_t *cursor
     put_candidates(l, &c);
 }
 
+/* Edges of all work, stream by stream, so that `cursor` of recorded waits only rises. */
 static void link_streams(linking *l)
 {
     size_t cursor = 0;
@@ -349,7 +370,7 @@ static void link_streams(linking *l)
         for (uint32_t j = stream->first; j < stream->first + stream->count; j++) {
             if (l->p->work_start[j] == KA_NONE)
                 continue;
-            link_work(l, j, before, &cursor);
+            add_work_edges(l, j, before, &cursor);
             if (before == KA_NONE || l->s->work[j].end_ns >= l->s->work[before].end_ns)
                 before = j;
         }
@@ -369,6 +390,7 @@ static uint32_t find_wait_begin(const linking *l, uint32_t call)
     return node;
 }
 
+/* When the thread began to wait in the call. */
 static int64_t wait_began(const linking *l, uint32_t call)
 {
     return l->p->nodes.data[find_wait_begin(l, call)].ns;
@@ -408,11 +430,13 @@ static void waits_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
         return;
     ka_path_edge(l->p, edge);
     ka_edge *own = &l->p->edges.data[node - 1];
+    KB_ASSERT(own->dst == node); /* the host's own edge, see critical_graph.c */
     own->src = find_wait_begin(l, call);
-    own->ns = KB_MIN(own->ns, LEAST_CALL_NS);
+    own->ns = KB_MIN(own->ns, MIN_CALL_NS);
 }
 
-static void wait_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
+/* The end of the call waits for work that ended in time, if it has a node. */
+static void wait_for_work(linking *l, uint32_t call, uint32_t work, uint8_t type)
 {
     if (work == KA_NONE || l->p->work_start[work] == KA_NONE ||
         l->s->work[work].end_ns > ka_add_ns(l->s->slices[call].end_ns, CLOCK_NS))
@@ -426,7 +450,7 @@ static void wait_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
 /* For all that was launched before: at most the work that ended last made it wait. */
 static void wait_for_all(linking *l, uint32_t call, uint8_t type)
 {
-    uint32_t last = KA_NONE, streams = KB_MIN(l->s->stream_count, MOST_STREAMS);
+    uint32_t last = KA_NONE, streams = KB_MIN(l->s->stream_count, MAX_STREAMS);
     for (uint32_t i = 0; i < streams; i++) {
         uint32_t work = ka_launched_before(l->s, i, l->s->slices[call].start_ns);
         if (work == KA_NONE || l->p->work_start[work] == KA_NONE ||
@@ -440,6 +464,7 @@ static void wait_for_all(linking *l, uint32_t call, uint8_t type)
         waits_for(l, call, last, type);
 }
 
+/* Is no later work of the stream launched before that time? */
 static bool is_last_before(const linking *l, uint32_t work, int64_t ns)
 {
     const ka_stream *stream = &l->s->streams[l->s->work[work].stream];
@@ -492,7 +517,7 @@ static bool link_recorded(linking *l, uint32_t call, size_t *cursor)
         if (work == KA_NONE)
             wait_for_all(l, call, KA_EDGE_SYNC);
         else
-            wait_for(l, call, work, KA_EDGE_SYNC);
+            wait_for_work(l, call, work, KA_EDGE_SYNC);
         any = true;
     }
     return any;
@@ -512,7 +537,7 @@ static void link_full_queue(linking *l, uint32_t call)
             l->s->work[work].end_ns <= wait_began(l, call))
             return;
         if (l->s->work[work].stream == l->s->work[own].stream && own > work &&
-            own - work >= LEAST_QUEUE) {
+            own - work >= MIN_QUEUE) {
             waits_for(l, call, work, KA_EDGE_FULL_QUEUE);
             return;
         }
@@ -525,19 +550,19 @@ static void link_unknown(linking *l, uint32_t call, call_role role, uint32_t lau
 {
     uint32_t work = work_waited_for(l, call, role);
     if (work != KA_NONE)
-        wait_for(l, call, work, KA_EDGE_SYNC_INFERRED);
+        wait_for_work(l, call, work, KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_SYNC && launcher != KA_NONE)
-        wait_for(l, call, own_work(l, launcher), KA_EDGE_SYNC_INFERRED);
+        wait_for_work(l, call, own_work(l, launcher), KA_EDGE_SYNC_INFERRED);
 }
 
 /* `launcher` is the last call before it in the thread that launched work. */
 static void link_call(linking *l, uint32_t call, uint32_t launcher, size_t *cursor)
 {
-    call_role role = role_of(l, &l->s->slices[call]);
+    call_role role = role_of_call(l, &l->s->slices[call]);
     if (link_recorded(l, call, cursor))
         return;
     if (role == ROLE_COPY && !ka_never_waits(l->s, call))
-        wait_for(l, call, own_work(l, call), KA_EDGE_SYNC_INFERRED);
+        wait_for_work(l, call, own_work(l, call), KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_DEVICE)
         wait_for_all(l, call, KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_SYNC || role == ROLE_EVENT || role == ROLE_MAY)
@@ -546,6 +571,7 @@ static void link_call(linking *l, uint32_t call, uint32_t launcher, size_t *curs
         link_full_queue(l, call);
 }
 
+/* Edges to the ends of all calls, thread by thread. */
 static void link_calls(linking *l)
 {
     size_t cursor = 0;
@@ -562,12 +588,13 @@ static void link_calls(linking *l)
     }
 }
 
+/* Measures what is usual first, because candidates are weighed by it. */
 void ka_path_add_device(ka_path *p)
 {
     linking l = {.p = p, .s = p->s, .role = calloc((size_t)p->s->name_count + 1, 1)};
     l.no_memory = !l.role || !ka_syncs_find(p->s, &l.syncs);
     if (!l.no_memory) {
-        measure(&l);
+        measure_delays(&l);
         order_by_end(&l);
         find_stream_waits(&l);
     }

@@ -1,41 +1,61 @@
-/* Moments of a rank as nodes, the program order of host threads as edges, and the times that follow
- * from the edges. */
+/* Nodes of a rank and the program order of host threads as edges; then, once all edges are
+ * there, the order of nodes, their times and the longest path. Edge n - 1 of the host leads to
+ * node n until ka_path_finish reorders both, which other files rely on. */
 #include "analyze/critical/critical.h"
 
-const char *ka_path_class_name(uint32_t class)
+/* Names of `own` numbers, then of those that definitions add. */
+static const char *name_of_number(const char *const *own, uint32_t own_count,
+                                  const char *const *added, uint32_t added_count, uint32_t number)
+{
+    if (number < own_count)
+        return own[number];
+    return number - own_count < added_count ? added[number - own_count] : "";
+}
+
+uint32_t ka_path_class_count(const ka_path *path)
+{
+    return KA_PATH_CLASS_COUNT + path->s->definitions->path_class_count;
+}
+
+const char *ka_path_class_name(const ka_path *path, uint32_t class)
 {
     static const char *const names[] = {
 #define X(name, word) word,
         KA_PATH_CLASSES(X)
 #undef X
     };
-    return class < KB_COUNT(names) ? names[class] : "";
+    const ka_definitions *d = path->s->definitions;
+    return name_of_number(names, KB_COUNT(names), d->path_classes, d->path_class_count, class);
 }
 
-const char *ka_edge_type_name(uint32_t type)
+const char *ka_edge_type_name(const ka_path *path, uint32_t type)
 {
     static const char *const names[] = {
 #define X(name, word) word,
         KA_EDGE_TYPES(X)
 #undef X
     };
-    return type < KB_COUNT(names) ? names[type] : "";
+    const ka_definitions *d = path->s->definitions;
+    return name_of_number(names, KB_COUNT(names), d->edge_types, d->edge_type_count, type);
 }
 
 /* ---- nodes of the host -------------------------------------------------------------------------------- */
 
+/* The walk over one thread: open slices as a heap by end and as a chain of the innermost. */
 typedef struct walk {
     ka_path *p;
     const ka_dataset *s;
-    uint8_t *class_of;      /* by name of a slice: ka_path_class + 1; 0: not looked at */
-    KB_VEC(uint32_t) ends;  /* open slices of the window, a heap: the one that ends next is the first */
-    uint32_t innermost;     /* the open slice that began last; KA_NONE */
-    uint32_t *around;       /* by slice: what was innermost when it began */
-    uint32_t loading;       /* how many open slices are data loaders */
-    uint32_t last;          /* node; 0: none of the thread yet */
-    bool ends_path;         /* any moment of the thread may be the last one of the path */
+    uint8_t *class_of; /* by name of a slice: 2: a data loader, 1: not, 0: not known yet */
+    KB_VEC(uint32_t)
+    ends;               /* open slices of the window, a heap: the one that ends next is the first */
+    uint32_t innermost; /* the open slice that began last; KA_NONE */
+    uint32_t *around;   /* by slice: what was innermost when it began */
+    uint32_t loading;   /* how many open slices are data loaders */
+    uint32_t last;      /* node; 0: none of the thread yet */
+    bool ends_path;     /* any moment of the thread may be the last one of the path */
 } walk;
 
+/* The class of host time by what the thread is in. */
 static ka_path_class class_of_kind(uint32_t kind)
 {
     switch (kind) {
@@ -53,6 +73,7 @@ static ka_path_class class_of_kind(uint32_t kind)
     }
 }
 
+/* Is the slice a wait of the data loader? Computed once per name. */
 static bool is_loading(walk *w, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION)
@@ -100,6 +121,8 @@ static void put_moment(walk *w, uint32_t slice, bool is_end)
     edge.ns = kb_length_ns(from_ns, ns);
     edge.type = w->last ? KA_EDGE_HOST : KA_EDGE_START;
     edge.class = (uint8_t)(w->last ? class_inside(w, owner) : KA_PATH_START);
+    KB_ASSERT(p->edges.count + 1 == p->nodes.count ||
+              p->no_memory); /* edge n - 1 leads to node n */
     if (owner != KA_NONE) {
         edge.owner = owner;
         edge.of = KA_OF_SLICE;
@@ -108,11 +131,12 @@ static void put_moment(walk *w, uint32_t slice, bool is_end)
         edge.class = KA_PATH_DATA;
     ka_path_edge(p, edge);
     (is_end ? p->end_of : p->start_of)[slice] = edge.dst;
-    p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){.ns = ns,
-                                                      .index = slice,
-                                                      .of = KA_OF_SLICE,
-                                                      .is_end = is_end,
-                                                      .may_be_last = w->ends_path || is_work_of_host(w, s)});
+    p->no_memory |=
+        !kb_vec_push(&p->nodes, (ka_node){.ns = ns,
+                                          .index = slice,
+                                          .of = KA_OF_SLICE,
+                                          .is_end = is_end,
+                                          .may_be_last = w->ends_path || is_work_of_host(w, s)});
     w->last = edge.dst;
 }
 
@@ -125,6 +149,7 @@ static bool ends_before(const walk *w, uint32_t a, uint32_t b)
     return a_ns != b_ns ? a_ns < b_ns : a > b;
 }
 
+/* Inserts into the heap of open slices, ordered by ends_before. */
 static void push_end(walk *w, uint32_t slice)
 {
     if (!kb_vec_push(&w->ends, slice)) {
@@ -137,13 +162,13 @@ static void push_end(walk *w, uint32_t slice)
     w->ends.data[at] = slice;
 }
 
+/* Removes the open slice that ends first. */
 static uint32_t pop_end(walk *w)
 {
     uint32_t first = w->ends.data[0], moved = w->ends.data[--w->ends.count];
     size_t at = 0, count = w->ends.count;
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        child += child + 1 < count &&
-                 ends_before(w, w->ends.data[child + 1], w->ends.data[child]);
+        child += child + 1 < count && ends_before(w, w->ends.data[child + 1], w->ends.data[child]);
         if (!ends_before(w, w->ends.data[child], moved))
             break;
         w->ends.data[at] = w->ends.data[child];
@@ -155,6 +180,7 @@ static uint32_t pop_end(walk *w)
 
 /* ---- one thread ---- */
 
+/* Ends the open slice that ends first; ends past the window have no node. */
 static void leave_slice(walk *w)
 {
     uint32_t slice = pop_end(w);
@@ -176,6 +202,7 @@ static void enter_slice(walk *w, uint32_t slice)
     push_end(w, slice);
 }
 
+/* Nodes of one thread in the order of time: starts from the array, ends from the heap. */
 static void walk_thread(walk *w, const ka_thread *thread)
 {
     const ka_slice *slices = w->s->slices;
@@ -205,6 +232,7 @@ typedef struct thread_use {
     bool has_steps;
 } thread_use;
 
+/* Counts by thread. NULL: out of memory. */
 static thread_use *find_uses(const ka_dataset *s)
 {
     thread_use *uses = calloc((size_t)s->thread_count + 1, sizeof *uses);
@@ -228,10 +256,8 @@ static bool does_work(const ka_dataset *s, const thread_use *use)
     return use->has_steps || use->operators || use->launches || (use->calls && !s->work_count);
 }
 
-static uint64_t count_uses(const thread_use *use)
-{
-    return (uint64_t)use->operators + use->calls;
-}
+/* How much a thread does, to compare threads. */
+static uint64_t count_uses(const thread_use *use) { return (uint64_t)use->operators + use->calls; }
 
 /* The thread of the process that does most. */
 static bool is_main(const ka_dataset *s, const thread_use *uses, uint32_t thread)
@@ -265,6 +291,7 @@ static bool choose_threads(const ka_path *p, const thread_use *uses, uint8_t *ch
     return any;
 }
 
+/* The window begins with the first activity of a chosen thread or device. */
 static void begin_with_chosen(ka_path *p, const uint8_t *chosen)
 {
     int64_t start = p->s->work_count ? p->s->work[p->s->by_time[0]].start_ns : INT64_MAX;
@@ -274,6 +301,7 @@ static void begin_with_chosen(ka_path *p, const uint8_t *chosen)
     p->start_ns = KB_MAX(p->start_ns, start == INT64_MAX ? p->start_ns : start);
 }
 
+/* Node 0 is the beginning of the window; the nodes of chosen threads follow, thread by thread. */
 static void walk_threads(walk *w, const thread_use *uses, uint8_t *chosen)
 {
     ka_path *p = w->p;
@@ -292,6 +320,7 @@ static void walk_threads(walk *w, const thread_use *uses, uint8_t *chosen)
 
 /* ---- nodes of devices ----------------------------------------------------------------------------------- */
 
+/* Work in the window has nodes: by its launch, or by its time if that is not known. */
 static bool has_work(const ka_path *p, const ka_work *w)
 {
     if (w->call != KA_NONE)
@@ -299,7 +328,8 @@ static bool has_work(const ka_path *p, const ka_work *w)
     return w->start_ns >= p->start_ns && w->start_ns <= p->end_ns;
 }
 
-static void add_work(ka_path *p)
+/* The end of a work is the node after its start. */
+static void add_work_nodes(ka_path *p)
 {
     for (uint32_t i = 0; i < p->s->work_count && !p->no_memory; i++) {
         const ka_work *w = &p->s->work[i];
@@ -312,22 +342,22 @@ static void add_work(ka_path *p)
     }
 }
 
+/* All entries are KA_NONE. False: out of memory. */
 bool ka_path_reserve(ka_path *p)
 {
     size_t slices = p->s->slice_count, work = p->s->work_count;
     p->start_of = malloc((slices + 1) * sizeof *p->start_of);
     p->end_of = malloc((slices + 1) * sizeof *p->end_of);
     p->work_start = malloc((work + 1) * sizeof *p->work_start);
-    p->work_end = malloc((work + 1) * sizeof *p->work_end);
-    if (!p->start_of || !p->end_of || !p->work_start || !p->work_end)
+    if (!p->start_of || !p->end_of || !p->work_start)
         return false;
-    memset(p->work_end, 0xff, (work + 1) * sizeof *p->work_end);
     memset(p->start_of, 0xff, (slices + 1) * sizeof *p->start_of);
     memset(p->end_of, 0xff, (slices + 1) * sizeof *p->end_of);
     memset(p->work_start, 0xff, (work + 1) * sizeof *p->work_start);
     return true;
 }
 
+/* Threads first, so that their edges are adjacent to their nodes. */
 void ka_path_add_nodes(ka_path *p)
 {
     const ka_dataset *s = p->s;
@@ -342,7 +372,7 @@ void ka_path_add_nodes(ka_path *p)
         walk_threads(&w, uses, chosen);
     p->host_nodes = (uint32_t)p->nodes.count;
     if (!p->no_memory)
-        add_work(p);
+        add_work_nodes(p);
     kb_vec_free(&w.ends);
     free(w.class_of);
     free(w.around);
@@ -352,7 +382,7 @@ void ka_path_add_nodes(ka_path *p)
 
 /* ---- order ------------------------------------------------------------------------------------------------ */
 
-/* What follows from what, while the order is looked for. */
+/* The state of the topological sort. */
 typedef struct ordering {
     uint32_t *first_out, *out; /* edges by src */
     uint32_t *waits;           /* by node: edges of which the src has no place yet */
@@ -360,6 +390,7 @@ typedef struct ordering {
     uint32_t done;
 } ordering;
 
+/* False: out of memory. */
 static bool ordering_create(ordering *o, size_t nodes, size_t edges)
 {
     o->first_out = calloc(nodes + 2, sizeof *o->first_out);
@@ -380,6 +411,7 @@ static void ordering_shrink(ordering *o)
     o->first_out = o->out = o->waits = o->order = NULL;
 }
 
+/* Lists the edges by their source, and counts what each node waits for. */
 static void group_by_src(const ka_path *p, ordering *o)
 {
     for (size_t i = 0; i < p->edges.count; i++) {
@@ -392,13 +424,16 @@ static void group_by_src(const ka_path *p, ordering *o)
         o->out[o->first_out[p->edges.data[i].src + 1]++] = i;
 }
 
-static void place(ordering *o, uint32_t node)
+/* The next place in the order belongs to this node. */
+static void place_node(ordering *o, uint32_t node)
 {
+    KB_ASSERT(o->place[node] == KA_NONE);
     o->place[node] = o->done;
     o->order[o->done++] = node;
 }
 
-static int compare_moments(const void *left, const void *right, void *context)
+/* By time, then index. */
+static int compare_node_times(const void *left, const void *right, void *context)
 {
     const ka_node *nodes = context;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -415,30 +450,32 @@ static void place_circles(const ka_path *p, ordering *o)
     for (uint32_t i = 0; i < p->nodes.count; i++)
         if (o->place[i] == KA_NONE)
             o->order[o->done++] = i;
-    qsort_r(o->order + first, o->done - first, sizeof *o->order, compare_moments, p->nodes.data);
+    qsort_r(o->order + first, o->done - first, sizeof *o->order, compare_node_times, p->nodes.data);
     for (uint32_t i = first; i < o->done; i++)
         o->place[o->order[i]] = i;
 }
 
+/* Kahn's topological sort. */
 static void find_order(const ka_path *p, ordering *o)
 {
     group_by_src(p, o);
     memset(o->place, 0xff, p->nodes.count * sizeof *o->place);
     for (uint32_t i = 0; i < p->nodes.count; i++)
         if (!o->waits[i])
-            place(o, i);
+            place_node(o, i);
     for (uint32_t i = 0; i < o->done; i++) {
         uint32_t node = o->order[i];
         for (uint32_t e = o->first_out[node]; e < o->first_out[node + 1]; e++) {
             uint32_t dst = p->edges.data[o->out[e]].dst;
             if (--o->waits[dst] == 0)
-                place(o, dst);
+                place_node(o, dst);
         }
     }
     if (o->done < p->nodes.count)
         place_circles(p, o);
 }
 
+/* Puts nodes into their places; steps refer to places from then on. */
 static bool move_nodes(ka_path *p, const ordering *o)
 {
     ka_node *nodes = malloc((p->nodes.count + 1) * sizeof *nodes);
@@ -456,6 +493,7 @@ static bool move_nodes(ka_path *p, const ordering *o)
     return true;
 }
 
+/* Edges refer to places from then on. Those of circles that lead backward are dropped. */
 static void rename_edges(ka_path *p, const ordering *o)
 {
     size_t kept = 0;
@@ -472,7 +510,7 @@ static void rename_edges(ka_path *p, const ordering *o)
 /* What is not explained comes when it came. */
 static bool add_starts(ka_path *p)
 {
-    if (p->s->hta)
+    if (p->s->definitions->leave_unexplained)
         return !p->no_memory;
     uint8_t *explained = calloc(p->nodes.count + 1, 1);
     if (!explained)
@@ -507,6 +545,7 @@ static void move_edges(ka_edge *edges, uint32_t *places, size_t count)
         }
 }
 
+/* A counting sort by destination, in place; fills first_edge. */
 static bool sort_edges(ka_path *p)
 {
     uint32_t *places = malloc((p->edges.count + 1) * sizeof *places);
@@ -531,12 +570,14 @@ static bool sort_edges(ka_path *p)
 
 /* ---- times ------------------------------------------------------------------------------------------------ */
 
+/* Nodes are in topological order, so one walk suffices. */
 void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times)
 {
     for (uint32_t i = 0; i < p->nodes.count; i++) {
         int64_t latest = i ? INT64_MIN : 0;
         for (uint32_t e = p->first_edge[i]; e < p->first_edge[i + 1]; e++) {
             const ka_edge *edge = &p->edges.data[e];
+            KB_ASSERT(edge->dst == i && edge->src < i);
             int64_t weight = weights ? weights[e] : KB_MAX(edge->ns, 0);
             int64_t ns = ka_add_ns(times[edge->src], weight);
             latest = KB_MAX(latest, ns);
@@ -545,6 +586,7 @@ void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times)
     }
 }
 
+/* Walks backward: the latest time at which a node does not lengthen the whole. */
 static void find_latest(ka_path *p)
 {
     for (uint32_t i = 0; i < p->nodes.count; i++)
@@ -556,7 +598,7 @@ static void find_latest(ka_path *p)
     }
 }
 
-/* Of several edges that say when it came the one with the latest beginning tells most. */
+/* Of several edges that determine the time of a node the one that begins last explains it best. */
 static uint32_t edge_that_counts(const ka_path *p, uint32_t node)
 {
     uint32_t best = p->first_edge[node];
@@ -564,12 +606,14 @@ static uint32_t edge_that_counts(const ka_path *p, uint32_t node)
         const ka_edge *a = &p->edges.data[e], *b = &p->edges.data[best];
         int64_t at = ka_add_ns(p->time[a->src], KB_MAX(a->ns, 0)),
                 then = ka_add_ns(p->time[b->src], KB_MAX(b->ns, 0));
-        if (at > then || (at == then && !p->s->hta && p->time[a->src] > p->time[b->src]))
+        if (at > then || (at == then && !p->s->definitions->first_of_equal_paths &&
+                          p->time[a->src] > p->time[b->src]))
             best = e;
     }
     return best;
 }
 
+/* Walks back from the last node, each time along the edge that determined the time. */
 static void mark_path(ka_path *p)
 {
     p->start = p->last;
@@ -586,7 +630,8 @@ static uint32_t find_last(const ka_path *p)
     uint32_t last = 0;
     for (uint32_t i = 0; i < p->nodes.count; i++)
         if (p->nodes.data[i].may_be_last &&
-            (p->time[i] > p->time[last] || (p->time[i] == p->time[last] && !p->s->hta)))
+            (p->time[i] > p->time[last] ||
+             (p->time[i] == p->time[last] && !p->s->definitions->first_of_equal_paths)))
             last = i;
     return last;
 }
@@ -600,7 +645,8 @@ int64_t ka_path_length(const ka_path *p, const int64_t *times)
     return length;
 }
 
-static bool compute(ka_path *p)
+/* Times, the last node, latest times, and the path. */
+static bool compute_path(ka_path *p)
 {
     size_t nodes = p->nodes.count;
     p->time = malloc((nodes + 1) * sizeof *p->time);
@@ -615,14 +661,15 @@ static bool compute(ka_path *p)
     return true;
 }
 
+/* Orders nodes and edges, adds edges for nodes without a cause, and computes the path. The
+ * indexes of slices and work are freed: they are valid only while the graph is built. */
 kineto_status ka_path_finish(ka_path *p, kineto_error *err)
 {
     ordering o = {0};
     free(p->start_of);
     free(p->end_of);
     free(p->work_start);
-    free(p->work_end);
-    p->start_of = p->end_of = p->work_start = p->work_end = NULL;
+    p->start_of = p->end_of = p->work_start = NULL;
     bool ok = !p->no_memory && add_starts(p) && ordering_create(&o, p->nodes.count, p->edges.count);
     if (ok) {
         find_order(p, &o);
@@ -633,6 +680,6 @@ kineto_status ka_path_finish(ka_path *p, kineto_error *err)
     ordering_shrink(&o);
     free(o.place);
     /* Again, for nodes of which edges were dropped. */
-    ok = ok && add_starts(p) && sort_edges(p) && compute(p);
+    ok = ok && add_starts(p) && sort_edges(p) && compute_path(p);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

@@ -1,9 +1,10 @@
-/* A trace with its critical path as one more row: what it consists of, one after the other, each
- * under the name of what took the time. */
+/* Copies a trace and adds the critical path as one more track: a row for each activity on the
+ * path, under the name of what took the time, with class, type of edge and row as arguments. */
 #include "analyze/critical/critical.h"
 
 #include "trace/transform/copy.h"
 
+/* The builder of the copy, and the ids of the strings it adds. */
 typedef struct overlay {
     const ka_path *p;
     const kineto_trace *t;
@@ -12,7 +13,8 @@ typedef struct overlay {
     uint32_t track, class_key, type_key, row_key, count_key, category;
 } overlay;
 
-static void prepare(overlay *o)
+/* The track and the strings that its rows share. */
+static void declare_overlay_track(overlay *o)
 {
     uint32_t process = kt_process_text(o->b, kb_string("Critical path"));
     o->track = kt_track_text(o->b, process, kb_string("critical path"));
@@ -24,7 +26,8 @@ static void prepare(overlay *o)
 }
 
 /* Edges that follow each other and are the same thing's are one row. */
-static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_ns, uint64_t edges)
+static void append_path_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_ns,
+                            uint64_t edges)
 {
     const ka_dataset *s = o->p->s;
     uint32_t name = 0;
@@ -36,10 +39,10 @@ static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_
         name = kt_copy_string(&o->copy, s->slices[e->owner].name);
         row = s->slices[e->owner].row;
     } else {
-        name = kt_string(o->b, kb_string(ka_path_class_name(e->class)));
+        name = kt_string(o->b, kb_string(ka_path_class_name(o->p, e->class)));
     }
-    kt_args_put_string(o->b, o->class_key, kb_string(ka_path_class_name(e->class)));
-    kt_args_put_string(o->b, o->type_key, kb_string(ka_edge_type_name(e->type)));
+    kt_args_put_string(o->b, o->class_key, kb_string(ka_path_class_name(o->p, e->class)));
+    kt_args_put_string(o->b, o->type_key, kb_string(ka_edge_type_name(o->p, e->type)));
     if (row != KINETO_NO_ROW)
         kt_args_put_uint(o->b, o->row_key, row);
     kt_args_put_uint(o->b, o->count_key, edges);
@@ -51,12 +54,14 @@ static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_
                               .category = o->category});
 }
 
-static bool same(const ka_edge *a, const ka_edge *b)
+/* Consecutive edges of one activity become one row. */
+static bool is_same_owner(const ka_edge *a, const ka_edge *b)
 {
     return a->of == b->of && a->owner == b->owner && a->class == b->class && a->type == b->type &&
            a->of != KA_OF_NOTHING;
 }
 
+/* Walks the path forward and merges edges of the same owner. */
 static void put_path(overlay *o)
 {
     const ka_path *p = o->p;
@@ -68,9 +73,9 @@ static void put_path(overlay *o)
         int64_t from = p->nodes.data[e->src].ns, to = p->nodes.data[e->dst].ns;
         if (!e->on_path || from >= to)
             continue;
-        if (!first || !same(first, e) || end_ns != from) {
+        if (!first || !is_same_owner(first, e) || end_ns != from) {
             if (first)
-                put_row(o, first, start_ns, end_ns, edges);
+                append_path_row(o, first, start_ns, end_ns, edges);
             first = e;
             start_ns = from;
             edges = 0;
@@ -79,7 +84,7 @@ static void put_path(overlay *o)
         edges++;
     }
     if (first)
-        put_row(o, first, start_ns, end_ns, edges);
+        append_path_row(o, first, start_ns, end_ns, edges);
 }
 
 kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error *err)
@@ -92,7 +97,7 @@ kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error
     bool ok = kt_copy_begin(&o.copy, o.b, o.t);
     if (ok) {
         kt_copy_all(&o.copy);
-        prepare(&o);
+        declare_overlay_track(&o);
         put_path(&o);
         ok = !o.copy.failed;
     }

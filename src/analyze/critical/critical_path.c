@@ -1,21 +1,22 @@
-/* A critical path is made, and told as tables. */
+/* Builds a critical path for a window and fills its tables. */
 #include "analyze/critical/critical.h"
 
 /* ---- the window ------------------------------------------------------------------------------------------ */
 
+/* By start and row; or by row, if the definitions count in the order of the file. */
 static int compare_instances(const void *left, const void *right, void *context)
 {
     const ka_dataset *s = context;
     const ka_slice *slices = s->slices;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    if (slices[a].start_ns != slices[b].start_ns && !s->hta)
+    if (slices[a].start_ns != slices[b].start_ns && !s->definitions->instances_in_file_order)
         return slices[a].start_ns < slices[b].start_ns ? -1 : 1;
     return slices[a].row < slices[b].row ? -1 : slices[a].row > slices[b].row;
 }
 
 typedef KB_VEC(uint32_t) instances;
 
-/* Each name is looked at once. */
+/* Slices whose names hold the text, by start; each name is matched once. */
 static bool find_instances(const ka_dataset *s, const char *text, instances *found)
 {
     uint8_t *known = calloc((size_t)s->name_count + 1, 1);
@@ -36,6 +37,7 @@ static bool find_instances(const ka_dataset *s, const char *text, instances *fou
     return ok;
 }
 
+/* The extent of the dataset, or the selected instance of an annotation. */
 static kineto_status find_window(const ka_dataset *s, const ka_path_window *window, ka_path *p,
                                  kineto_error *err)
 {
@@ -47,13 +49,14 @@ static kineto_status find_window(const ka_dataset *s, const ka_path_window *wind
         return KINETO_OK;
     if (!find_instances(s, window->annotation, &found))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    else if (!found.count)
+        status = kb_fail(err, KINETO_E_NOT_FOUND, "no host range has '%.80s' in its name",
+                         window->annotation);
     else if (window->instance >= found.count)
-        status = kb_fail(
-            err, KINETO_E_NOT_FOUND,
-            found.count ? "'%.80s' is in the names of ranges of the host, but of %zu there is no "
-                          "instance %u: the first one is 0"
-                        : "no range of the host has '%.80s' in its name",
-            window->annotation, found.count, window->instance);
+        status = kb_fail(err, KINETO_E_NOT_FOUND,
+                         "'%.80s' matches %zu host ranges, numbered from 0; instance %u does not "
+                         "exist",
+                         window->annotation, found.count, window->instance);
     if (!status) {
         const ka_slice *slice = &s->slices[found.data[window->instance]];
         p->start_ns = slice->start_ns;
@@ -79,7 +82,8 @@ static uint32_t start_of_step(const ka_path *p, uint32_t index)
     return 0;
 }
 
-static void find_steps(ka_path *p)
+/* Steps of which both ends have nodes. */
+static void find_path_steps(ka_path *p)
 {
     for (uint32_t i = 0; i < p->s->step_count && !p->no_memory; i++) {
         uint32_t slice = p->s->steps[i].slice;
@@ -90,6 +94,7 @@ static void find_steps(ka_path *p)
     }
 }
 
+/* The definitions' own graph, or: host nodes and edges, steps, threads that wait, devices. */
 kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, ka_path *p,
                              kineto_error *err)
 {
@@ -97,13 +102,13 @@ kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, 
     kineto_status status = find_window(s, window, p, err);
     if (status)
         return status;
-    if (s->hta)
-        return ka_path_hta(p, err);
+    if (s->definitions->build_path)
+        return s->definitions->build_path(p, err);
     ka_path_add_nodes(p);
     if (!p->no_memory && p->nodes.count < 2)
         return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has nothing that could be on a path");
     if (!p->no_memory)
-        find_steps(p);
+        find_path_steps(p);
     if (!p->no_memory)
         ka_path_add_hand_over(p);
     if (!p->no_memory)
@@ -122,16 +127,17 @@ void ka_path_free(ka_path *p)
     free(p->start_of);
     free(p->end_of);
     free(p->work_start);
-    free(p->work_end);
     *p = (ka_path){0};
 }
 
 /* ---- tables -------------------------------------------------------------------------------------------------- */
 
-static void put_summary(const ka_path *p, ka_table *t)
+/* Time on the path by class. */
+static void put_path_summary(const ka_path *p, ka_table *t)
 {
-    int64_t sums[KA_PATH_CLASS_COUNT] = {0}, all = 0;
-    bool seen[KA_PATH_CLASS_COUNT] = {0};
+    int64_t sums[KA_MAX_PATH_CLASSES] = {0}, all = 0;
+    bool seen[KA_MAX_PATH_CLASSES] = {0};
+    KB_ASSERT(ka_path_class_count(p) <= KA_MAX_PATH_CLASSES);
     for (size_t i = 0; i < p->edges.count; i++) {
         const ka_edge *e = &p->edges.data[i];
         if (!e->on_path)
@@ -140,17 +146,17 @@ static void put_summary(const ka_path *p, ka_table *t)
         all = ka_add_ns(all, e->ns);
         seen[e->class] = true;
     }
-    for (uint32_t i = 0; i < KA_PATH_CLASS_COUNT; i++)
-        if (sums[i] || (seen[i] && p->s->hta)) {
-            ka_put_text(t, kb_string(ka_path_class_name(i)));
+    for (uint32_t i = 0; i < ka_path_class_count(p); i++)
+        if (sums[i] || (seen[i] && p->s->definitions->rows_without_time)) {
+            ka_put_text(t, kb_string(ka_path_class_name(p, i)));
             ka_put_ns(t, sums[i]);
             ka_put_number(t, ka_percent((double)sums[i], (double)all));
         }
     ka_sort(t, (const int[]){-2, 1, 0});
 }
 
-/* A moment is told as twice its row, and one more if that ends there; -1 is the beginning. */
-static int64_t moment(const ka_path *p, uint32_t node)
+/* The number of a node in tables: twice its row, plus 1 for its end; -1: the start of the window. */
+static int64_t moment_of_node(const ka_path *p, uint32_t node)
 {
     const ka_node *n = &p->nodes.data[node];
     if (n->of == KA_OF_NOTHING)
@@ -159,13 +165,14 @@ static int64_t moment(const ka_path *p, uint32_t node)
     return (int64_t)row * 2 + n->is_end;
 }
 
+/* Edges in the order of their destinations. */
 static void put_edges(const ka_path *p, ka_table *t)
 {
     for (size_t i = 0; i < p->edges.count; i++) {
         const ka_edge *e = &p->edges.data[i];
-        ka_put_int(t, moment(p, e->src));
-        ka_put_int(t, moment(p, e->dst));
-        ka_put_text(t, kb_string(ka_edge_type_name(e->type)));
+        ka_put_int(t, moment_of_node(p, e->src));
+        ka_put_int(t, moment_of_node(p, e->dst));
+        ka_put_text(t, kb_string(ka_edge_type_name(p, e->type)));
         ka_put_ns(t, e->ns);
         ka_put_int(t, e->on_path);
     }
@@ -173,6 +180,7 @@ static void put_edges(const ka_path *p, ka_table *t)
 
 /* ---- by name ---------------------------------------------------------------------------------------------------- */
 
+/* Time of a name in one class, on the path and in all. */
 typedef struct owner_sum {
     uint32_t name;
     uint8_t class;
@@ -181,7 +189,8 @@ typedef struct owner_sum {
 } owner_sum;
 typedef KB_VEC(owner_sum) owner_sums;
 
-static owner_sum *sum_of(owner_sums *sums, kb_map *places, uint32_t name, uint8_t class)
+/* The sum of a name and class, created when it is first needed. NULL: out of memory. */
+static owner_sum *sum_of_owner(owner_sums *sums, kb_map *places, uint32_t name, uint8_t class)
 {
     bool created = false;
     uint64_t *place =
@@ -193,10 +202,11 @@ static owner_sum *sum_of(owner_sums *sums, kb_map *places, uint32_t name, uint8_
     return &sums->data[*place];
 }
 
+/* Adds an edge to the sum of its owner. */
 static bool add_edge(const ka_path *p, const ka_edge *e, owner_sums *sums, kb_map *places)
 {
     uint32_t name = e->of == KA_OF_WORK ? p->s->work[e->owner].name : p->s->slices[e->owner].name;
-    owner_sum *sum = sum_of(sums, places, name, e->class);
+    owner_sum *sum = sum_of_owner(sums, places, name, e->class);
     if (!sum)
         return false;
     int64_t slack = kb_length_ns(ka_add_ns(p->time[e->src], e->ns), p->latest[e->dst]);
@@ -209,7 +219,8 @@ static bool add_edge(const ka_path *p, const ka_edge *e, owner_sums *sums, kb_ma
     return true;
 }
 
-static bool put_operators(const ka_path *p, ka_table *t)
+/* Sums by name and class, of all edges that something owns. */
+static bool put_path_operators(const ka_path *p, ka_table *t)
 {
     owner_sums sums = {0};
     kb_map places = {0};
@@ -221,7 +232,7 @@ static bool put_operators(const ka_path *p, ka_table *t)
         const owner_sum *sum = &sums.data[i];
         ka_put_int(t, p->s->rank);
         ka_put_text(t, ka_name(p->s, sum->name));
-        ka_put_text(t, kb_string(ka_path_class_name(sum->class)));
+        ka_put_text(t, kb_string(ka_path_class_name(p, sum->class)));
         ka_put_int(t, (int64_t)sum->count);
         ka_put_ns(t, sum->on_path_ns);
         ka_put_ns(t, sum->total_ns);
@@ -233,12 +244,14 @@ static bool put_operators(const ka_path *p, ka_table *t)
     return ok;
 }
 
-static void note(ka_table *t, const char *text)
+/* The table may be NULL. */
+static void note_why(ka_table *t, const char *text)
 {
     if (t)
         ka_note(t, "%s", text);
 }
 
+/* Without an annotation an empty window is a note in the tables, not an error. */
 kineto_status ka_analyze_critical(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *summary = ka_table_of(a, KA_TABLE_critical_path_summary),
@@ -249,17 +262,17 @@ kineto_status ka_analyze_critical(const ka_dataset *s, kineto_analysis *a, kinet
     ka_path_window window = {s->options->annotation, s->options->instance};
     kineto_status status = ka_path_create(s, &window, &path, &why);
     if (!status && summary)
-        put_summary(&path, summary);
+        put_path_summary(&path, summary);
     if (!status && edges)
         put_edges(&path, edges);
-    bool ok = status || !operators || put_operators(&path, operators);
+    bool ok = status || !operators || put_path_operators(&path, operators);
     ka_path_free(&path);
     if (!ok)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (status == KINETO_E_NOT_FOUND && !window.annotation) {
-        note(summary, why.message);
-        note(edges, why.message);
-        note(operators, why.message);
+        note_why(summary, why.message);
+        note_why(edges, why.message);
+        note_why(operators, why.message);
         return KINETO_OK;
     }
     if (status && err)

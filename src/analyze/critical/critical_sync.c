@@ -2,9 +2,11 @@
  * of another one, or the host for a stream, an event or all. */
 #include "analyze/critical/critical.h"
 
-/* With HTA's definitions these rows are among the work: so many of them are looked past. */
-#define MOST_SYNCS 64u
+/* Rows of kind cuda_sync may be among the work of a stream; at most this many are skipped to find other
+ * work. */
+#define MAX_SYNCS 64u
 
+/* A row of kind cuda_sync with its arguments. */
 typedef struct sync_row {
     kineto_row row, call; /* call: KINETO_NO_ROW if it is not in the trace */
     uint64_t record;      /* correlation of the call that recorded the event; 0 */
@@ -12,6 +14,7 @@ typedef struct sync_row {
     uint32_t name;
 } sync_row;
 
+/* The rows, and the calls they refer to, to be found among the slices. */
 typedef struct finding {
     const ka_dataset *s;
     ka_syncs *out;
@@ -20,6 +23,7 @@ typedef struct finding {
     bool no_memory;
 } finding;
 
+/* A whole number among the arguments; -1: there is none. */
 static int64_t int_arg(const kineto_trace *t, kineto_row row, const char *key)
 {
     kineto_arg arg;
@@ -27,7 +31,8 @@ static int64_t int_arg(const kineto_trace *t, kineto_row row, const char *key)
     return kineto_args_find(t, row, key, &arg) && kt_arg_whole(&arg, &number) ? number : -1;
 }
 
-static void add_row(finding *f, kineto_row row, const kt_block *block, uint32_t i)
+/* Reads a row of kind cuda_sync and registers the calls that it refers to. */
+static void append_sync_row(finding *f, kineto_row row, const kt_block *block, uint32_t i)
 {
     const kineto_trace *t = f->s->trace;
     int64_t record = int_arg(t, row, "wait_on_cuda_event_record_corr_id");
@@ -47,6 +52,7 @@ static void add_row(finding *f, kineto_row row, const kt_block *block, uint32_t 
         f->no_memory |= !kb_map_insert(&f->records, r.record, 0, &created);
 }
 
+/* Blocks know which kinds they hold, so most are skipped. */
 static void collect_rows(finding *f)
 {
     for (uint32_t b = 0; b < kt_block_count(f->s->trace); b++) {
@@ -55,10 +61,11 @@ static void collect_rows(finding *f)
             continue;
         for (uint32_t i = 0; i < block->count && !f->no_memory; i++)
             if (block->kind[i] == KINETO_KIND_CUDA_SYNC)
-                add_row(f, (kineto_row)b * KT_BLOCK_ROWS + i, block, i);
+                append_sync_row(f, (kineto_row)b * KT_BLOCK_ROWS + i, block, i);
     }
 }
 
+/* Sets the slices of the calls that rows refer to, by row or by correlation id. */
 static void find_slices(finding *f)
 {
     for (uint32_t i = 0; i < f->s->slice_count; i++) {
@@ -76,12 +83,14 @@ static void find_slices(finding *f)
     }
 }
 
-static uint32_t found(const kb_map *map, uint64_t key)
+/* The slice of a registered call; KA_NONE: it is not in the dataset. */
+static uint32_t slice_of_key(const kb_map *map, uint64_t key)
 {
     uint64_t *value = kb_map_find(map, key);
     return value && *value ? (uint32_t)(*value - 1) : KA_NONE;
 }
 
+/* Index of a stream by device (-1: any) and id; KA_NONE. */
 static uint32_t stream_of(const ka_dataset *s, int64_t device, int64_t id)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
@@ -90,6 +99,7 @@ static uint32_t stream_of(const ka_dataset *s, int64_t device, int64_t id)
     return KA_NONE;
 }
 
+/* Binary search: launches of a stream are in the order of its work. */
 uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
 {
     uint32_t low = s->streams[stream].first, high = low + s->streams[stream].count;
@@ -101,7 +111,7 @@ uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
         else
             high = middle;
     }
-    for (uint32_t i = 0; low > first && i < MOST_SYNCS; i++, low--)
+    for (uint32_t i = 0; low > first && i < MAX_SYNCS; i++, low--)
         if (s->work[low - 1].kind != KINETO_KIND_CUDA_SYNC)
             break;
     return low > first ? low - 1 : KA_NONE;
@@ -111,13 +121,14 @@ uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
 static uint32_t source_of(const finding *f, const sync_row *r)
 {
     uint32_t stream = r->wait_on < 0 ? KA_NONE : stream_of(f->s, r->device, r->wait_on),
-             record = r->record ? found(&f->records, r->record) : KA_NONE;
-    if (stream == KA_NONE || (f->s->hta && record == KA_NONE))
+             record = r->record ? slice_of_key(&f->records, r->record) : KA_NONE;
+    if (stream == KA_NONE || (f->s->definitions->events_need_record && record == KA_NONE))
         return KA_NONE;
     return ka_launched_before(f->s, stream,
                               record != KA_NONE ? f->s->slices[record].start_ns : r->start_ns);
 }
 
+/* The next work of the stream after the call waits for the source. */
 static void add_wait(finding *f, const sync_row *r, uint32_t call)
 {
     uint32_t source = source_of(f, r),
@@ -128,17 +139,18 @@ static void add_wait(finding *f, const sync_row *r, uint32_t call)
     const ka_stream *to = &f->s->streams[stream];
     uint32_t before = ka_launched_before(f->s, stream, ns),
              work = before == KA_NONE ? to->first : before + 1;
-    for (uint32_t i = 0; work < to->first + to->count && i < MOST_SYNCS; i++, work++)
+    for (uint32_t i = 0; work < to->first + to->count && i < MAX_SYNCS; i++, work++)
         if (f->s->work[work].kind != KINETO_KIND_CUDA_SYNC)
             break;
     if (work < to->first + to->count)
         f->no_memory |= !kb_vec_push(&f->out->waits, (ka_sync_wait){work, source});
 }
 
+/* A wait of the host: for an event, a stream, or the whole device, by the name of the row. */
 static void add_sync(finding *f, const sync_row *r)
 {
     kineto_string name = ka_name(f->s, r->name);
-    uint32_t call = r->call == KINETO_NO_ROW ? KA_NONE : found(&f->calls, r->call + 1);
+    uint32_t call = r->call == KINETO_NO_ROW ? KA_NONE : slice_of_key(&f->calls, r->call + 1);
     ka_sync_call sync = {call, KA_NONE, KA_NONE};
     if (kb_string_holds(name, "Wait Event")) {
         add_wait(f, r, call);

@@ -3,23 +3,25 @@
  * theirs. */
 #include "analyze/critical/critical.h"
 
-#define LEAST_GAP_NS 20000
+#define MIN_GAP_NS 20000
 
 /* Outermost range of a thread, by its nodes. */
 typedef struct burst_part {
     uint32_t start, end;
 } burst_part;
 
+/* Nodes by thread, and the outermost ranges of the worker under way. */
 typedef struct handing {
     ka_path *p;
     const ka_dataset *s;
-    uint32_t *first_node; /* by thread, and one behind; its nodes follow each other */
+    uint32_t *first_node; /* by thread, and one past the last; the nodes of a thread are adjacent */
     uint8_t *is_worker;   /* by thread */
     KB_VEC(burst_part) parts;
 } handing;
 
 /* ---- which threads -------------------------------------------------------------------------------------- */
 
+/* The first node of each thread. Nodes of threads follow each other in the order of threads. */
 static void find_nodes(handing *h)
 {
     uint32_t thread = 0;
@@ -32,7 +34,7 @@ static void find_nodes(handing *h)
         h->first_node[thread++] = h->p->host_nodes;
 }
 
-/* Names are looked at once each. */
+/* Threads with outermost operators of the autograd engine; each name is matched once. False: none. */
 static bool find_workers(handing *h)
 {
     uint8_t *known = calloc((size_t)h->s->name_count + 1, 1);
@@ -77,6 +79,7 @@ static uint32_t giver_of(const handing *h, uint32_t worker)
 
 /* ---- bursts in gaps --------------------------------------------------------------------------------------- */
 
+/* The outermost ranges of a worker, as pairs of nodes. */
 static void find_parts(handing *h, uint32_t thread)
 {
     uint32_t depth = 0, start = 0;
@@ -91,7 +94,9 @@ static void find_parts(handing *h, uint32_t thread)
 
 static int64_t ns_of(const handing *h, uint32_t node) { return h->p->nodes.data[node].ns; }
 
-static void hand_over(handing *h, uint32_t from, uint32_t to)
+/* An edge from one thread to another. The thread of `to` was idle before it, so its own edge
+ * takes no time. */
+static void add_hand_over_edge(handing *h, uint32_t from, uint32_t to)
 {
     int64_t ns = kb_length_ns(ns_of(h, from), ns_of(h, to));
     if (ns < 0)
@@ -102,10 +107,11 @@ static void hand_over(handing *h, uint32_t from, uint32_t to)
                                  .owner = KA_NONE,
                                  .type = KA_EDGE_HAND_OVER,
                                  .class = KA_PATH_HAND_OVER});
+    KB_ASSERT(h->p->edges.data[to - 1].dst == to);
     h->p->edges.data[to - 1].ns = 0; /* it waited in between */
 }
 
-/* The last moment of the thread that is no later. */
+/* The last node of the thread that is not later. */
 static uint32_t last_until(const handing *h, uint32_t thread, int64_t ns)
 {
     uint32_t low = h->first_node[thread], high = h->first_node[thread + 1];
@@ -119,7 +125,7 @@ static uint32_t last_until(const handing *h, uint32_t thread, int64_t ns)
     return low - 1;
 }
 
-/* What the worker did in the gap before `node`, its parts from *at on; *at moves behind them. It
+/* What the worker did in the gap before `node`, its parts from *at on; *at moves past them. It
  * began there if it had nothing to do before; and what ended the gap is the last that it did in it,
  * the end of all, or a task for the thread that waits. */
 static void link_gap(handing *h, uint32_t worker, uint32_t node, size_t *at)
@@ -132,17 +138,18 @@ static void link_gap(handing *h, uint32_t worker, uint32_t node, size_t *at)
     while (end < h->parts.count && ns_of(h, parts[end].start) < to)
         end++;
     *at = end > first ? end - 1 : end;
-    if (end == first || kb_length_ns(from, to) < LEAST_GAP_NS)
+    if (end == first || kb_length_ns(from, to) < MIN_GAP_NS)
         return;
     int64_t began = KB_MAX(from, ns_of(h, parts[first].start)),
             ended = KB_MIN(to, ns_of(h, parts[end - 1].end));
     if (kb_length_ns(began, ended) < kb_length_ns(from, to) / 2)
         return;
     if (ns_of(h, parts[first].start) >= from)
-        hand_over(h, node - 1, parts[first].start);
-    hand_over(h, last_until(h, worker, to), node);
+        add_hand_over_edge(h, node - 1, parts[first].start);
+    add_hand_over_edge(h, last_until(h, worker, to), node);
 }
 
+/* Looks for bursts of the worker in every gap of the thread that hands over. */
 static void link_worker(handing *h, uint32_t worker)
 {
     uint32_t giver = giver_of(h, worker);

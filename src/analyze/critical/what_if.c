@@ -1,22 +1,23 @@
-/* How long it would have taken if kernels, copies, operators or launches took another time: the
- * same graph with other weights. */
+/* How long the path would have taken if kernels, copies, operators or launches took another
+ * time: the same graph with other weights. Factors of several scales multiply; fixed edges
+ * (waits, gaps) keep their time. */
 #include "analyze/critical/critical.h"
 
 #include <math.h>
 
-#define MOST_FACTOR 1e6
+#define MAX_FACTOR 1e6
 
 /* Factors of everything that time belongs to. */
 typedef struct factors {
     const ka_path *p;
     double *slices, *work; /* by index */
     double classes[KA_PATH_CLASS_COUNT];
-    uint8_t *known;  /* by name: 0 not looked at, 1 the pattern is not in it, 2 it is */
+    uint8_t *known;  /* by name: 0: not known yet, 1: no match, 2: match */
     uint8_t *inside; /* by slice: it, or what encloses it, is meant */
 } factors;
 
 /* Are the pieces between the stars in the name, in their order? */
-static bool matches(kineto_string name, const char *pattern)
+static bool matches_pattern(kineto_string name, const char *pattern)
 {
     const char *at = name.data, *end = name.data + name.size;
     while (*pattern) {
@@ -30,10 +31,11 @@ static bool matches(kineto_string name, const char *pattern)
     return true;
 }
 
+/* Does the pattern match the name? Computed once per name and scale. */
 static bool is_meant(factors *f, uint32_t name, const char *pattern)
 {
     if (!f->known[name])
-        f->known[name] = matches(ka_name(f->p->s, name), pattern) ? 2 : 1;
+        f->known[name] = matches_pattern(ka_name(f->p->s, name), pattern) ? 2 : 1;
     return f->known[name] == 2;
 }
 
@@ -42,6 +44,7 @@ static bool is_copy(const ka_work *w)
     return w->kind == KINETO_KIND_GPU_MEMCPY || w->kind == KINETO_KIND_GPU_MEMSET;
 }
 
+/* Kernels and all other work that is not copied; or copies and memsets. */
 static void scale_work(factors *f, const kineto_what_if_scale *scale)
 {
     const ka_dataset *s = f->p->s;
@@ -51,6 +54,7 @@ static void scale_work(factors *f, const kineto_what_if_scale *scale)
             f->work[i] *= scale->factor;
 }
 
+/* Did the call launch work with a matching name? */
 static bool launches_meant(factors *f, const ka_slice *slice, const char *pattern)
 {
     const ka_dataset *s = f->p->s;
@@ -60,6 +64,8 @@ static bool launches_meant(factors *f, const ka_slice *slice, const char *patter
     return false;
 }
 
+/* Scales matching operators, or calls that launched matching work, with all they enclose.
+ * Operators take their device work with them. */
 static void scale_slices(factors *f, const kineto_what_if_scale *scale)
 {
     const ka_dataset *s = f->p->s;
@@ -78,23 +84,24 @@ static void scale_slices(factors *f, const kineto_what_if_scale *scale)
             f->work[i] *= scale->factor;
 }
 
+/* KINETO_E_ARGUMENT: there is no such class. */
 static kineto_status scale_class(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
 {
-    for (uint32_t i = 0; i < KA_PATH_HTA_NONE; i++)
-        if (strcmp(ka_path_class_name(i), scale->pattern) == 0) {
+    for (uint32_t i = 0; i < KA_PATH_CLASS_COUNT; i++)
+        if (strcmp(ka_path_class_name(f->p, i), scale->pattern) == 0) {
             f->classes[i] *= scale->factor;
             return KINETO_OK;
         }
     return kb_fail(err, KINETO_E_ARGUMENT,
-                   "there is no class '%.80s'; the table critical_path_summary has their names",
-                   scale->pattern);
+                   "unknown class '%.80s'; see the table critical_path_summary", scale->pattern);
 }
 
+/* Checks one scale and multiplies it into the factors. */
 static kineto_status scale_one(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
 {
     kineto_what_if_scale s = *scale;
     s.pattern = s.pattern ? s.pattern : "";
-    if (!(s.factor >= 0 && s.factor <= MOST_FACTOR))
+    if (!(s.factor >= 0 && s.factor <= MAX_FACTOR))
         return kb_fail(err, KINETO_E_ARGUMENT, "a factor is a number from 0 to 1000000, not %g",
                        s.factor);
     memset(f->known, 0, (size_t)f->p->s->name_count + 1);
@@ -110,10 +117,11 @@ static kineto_status scale_one(factors *f, const kineto_what_if_scale *scale, ki
     case KINETO_WHAT_IF_CLASS:
         return scale_class(f, &s, err);
     default:
-        return kb_fail(err, KINETO_E_ARGUMENT, "there is no kind of scale %u", s.kind);
+        return kb_fail(err, KINETO_E_ARGUMENT, "unknown scale kind %u", s.kind);
     }
 }
 
+/* All factors are 1. False: out of memory; to be freed in any case. */
 static bool factors_create(factors *f, const ka_path *p)
 {
     *f = (factors){.p = p};
@@ -140,13 +148,15 @@ static void factors_free(factors *f)
     free(f->inside);
 }
 
-static int64_t scaled(int64_t ns, double factor)
+/* Saturates. */
+static int64_t scale_ns(int64_t ns, double factor)
 {
     double value = (double)ns * factor;
     return value >= 9.2e18 ? INT64_MAX : (int64_t)llround(value);
 }
 
-static uint64_t weigh(const factors *f, int64_t *weights)
+/* Weights of all edges; returns how many changed. */
+static uint64_t weigh_edges(const factors *f, int64_t *weights)
 {
     uint64_t changed = 0;
     for (size_t i = 0; i < f->p->edges.count; i++) {
@@ -156,12 +166,13 @@ static uint64_t weigh(const factors *f, int64_t *weights)
             factor *= f->slices[e->owner];
         else if (e->of == KA_OF_WORK)
             factor *= f->work[e->owner];
-        weights[i] = factor == 1 ? e->ns : scaled(e->ns, factor);
+        weights[i] = factor == 1 ? e->ns : scale_ns(e->ns, factor);
         changed += weights[i] != e->ns;
     }
     return changed;
 }
 
+/* The median length of the steps of the window with these times. */
 static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room)
 {
     size_t count = p->steps.count;
@@ -173,7 +184,8 @@ static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room
     return count % 2 ? room[count / 2] : room[count / 2 - 1] / 2 + room[count / 2] / 2;
 }
 
-static bool evaluate(const factors *f, kineto_what_if_result *r)
+/* Times with the new weights, and the median step before and after. False: out of memory. */
+static bool evaluate_factors(const factors *f, kineto_what_if_result *r)
 {
     const ka_path *p = f->p;
     int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
@@ -181,7 +193,7 @@ static bool evaluate(const factors *f, kineto_what_if_result *r)
             *room = malloc((p->steps.count + 1) * sizeof *room);
     bool ok = weights && times && room;
     if (ok) {
-        r->scaled = weigh(f, weights);
+        r->scaled = weigh_edges(f, weights);
         ka_path_times(p, weights, times);
         r->before_ns = p->length_ns;
         r->after_ns = ka_path_length(p, times);
@@ -199,15 +211,15 @@ kineto_status ka_what_if(const ka_path *p, const kineto_what_if_scale *scales, s
                          kineto_what_if_result *result, kineto_error *err)
 {
     factors f = {0};
-    if (p->s->hta)
+    if (p->s->definitions->build_path)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "what-if needs exact definitions: HTA's path has no room for it");
+                       "what-if is not supported with these definitions; use the exact ones");
     kineto_what_if_result r = {.size = result->size};
     bool ok = factors_create(&f, p);
     kineto_status status = ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (size_t i = 0; i < count && !status; i++)
         status = scale_one(&f, &scales[i], err);
-    if (!status && !evaluate(&f, &r))
+    if (!status && !evaluate_factors(&f, &r))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status)
         memcpy(result, &r, KB_MIN(result->size, sizeof r));

@@ -79,6 +79,7 @@ static size_t left_out(kineto_string at)
     return kb_string_begins(at, "torch.") ? 6 : 0;
 }
 
+/* Compares with all known names after quotes and namespaces are removed. */
 ka_dtype ka_dtype_of(kineto_string raw)
 {
     char text[32], unescaped[128];

@@ -1,8 +1,8 @@
 /* A trace of several ranks, one rank after the other. */
 #include "analyze/dataset/each_rank.h"
 
-#include "trace/transform/select.h"
 #include "trace/files/identity.h"
+#include "trace/transform/select.h"
 
 bool ka_has_ranks(const kineto_trace *t)
 {
@@ -19,6 +19,8 @@ typedef struct visiting {
     uint8_t *seen; /* by row */
 } visiting;
 
+/* Selects the rank's part of the trace, marks its rows as seen and visits it, unless it is
+ * empty. */
 static kineto_status visit_rank(const visiting *v, int32_t rank, kineto_error *err)
 {
     kineto_trace *part;
@@ -33,6 +35,7 @@ static kineto_status visit_rank(const visiting *v, int32_t rank, kineto_error *e
     return status;
 }
 
+/* Ranks in their order; rows of no rank are counted at the end. */
 kineto_status ka_visit_ranks(const kineto_trace *t, ka_rank_visitor *visit, void *context,
                              uint64_t *without, kineto_error *err)
 {

@@ -1,7 +1,10 @@
-/* Sets of moments, as sorted spans. */
+/* Sets of time spans: sorted, disjoint arrays. They are collected unsorted and united once;
+ * inputs are sorted in runs (by thread or stream), so a natural merge sort is cheaper than
+ * qsort. */
 #include "analyze/dataset/dataset.h"
 
-static int compare(const void *left, const void *right)
+/* By start, then end. */
+static int compare_span_starts(const void *left, const void *right)
 {
     const ka_span *a = left, *b = right;
     if (a->start_ns != b->start_ns)
@@ -13,17 +16,18 @@ static int compare(const void *left, const void *right)
 static size_t run_end(const ka_spans *spans, size_t from)
 {
     size_t i = from + 1;
-    while (i < spans->count && compare(&spans->data[i - 1], &spans->data[i]) <= 0)
+    while (i < spans->count && compare_span_starts(&spans->data[i - 1], &spans->data[i]) <= 0)
         i++;
     return KB_MIN(i, spans->count);
 }
 
 /* Two runs that follow one another. */
-static void merge(const ka_span *from, size_t middle, size_t count, ka_span *to)
+static void merge_span_runs(const ka_span *from, size_t middle, size_t count, ka_span *to)
 {
     for (size_t i = 0, j = middle, at = 0; at < count; at++)
-        to[at] = j == count || (i < middle && compare(&from[i], &from[j]) <= 0) ? from[i++]
-                                                                               : from[j++];
+        to[at] = j == count || (i < middle && compare_span_starts(&from[i], &from[j]) <= 0)
+                     ? from[i++]
+                     : from[j++];
 }
 
 /* Runs, two and two. */
@@ -32,13 +36,13 @@ static void merge_runs(ka_spans *spans, ka_span *to)
     for (size_t at = 0, middle, end; at < spans->count; at = end) {
         middle = run_end(spans, at);
         end = middle < spans->count ? run_end(spans, middle) : middle;
-        merge(spans->data + at, middle - at, end - at, to + at);
+        merge_span_runs(spans->data + at, middle - at, end - at, to + at);
     }
     memcpy(spans->data, to, spans->count * sizeof *to);
 }
 
 /* They come in order, or are of a few threads or streams that each do. */
-static void sort(ka_spans *spans)
+static void sort_spans(ka_spans *spans)
 {
     ka_span *room = NULL;
     if (spans->count < 2 || run_end(spans, 0) == spans->count)
@@ -47,14 +51,14 @@ static void sort(ka_spans *spans)
     while (room && run_end(spans, 0) < spans->count)
         merge_runs(spans, room);
     if (!room)
-        qsort(spans->data, spans->count, sizeof *spans->data, compare);
+        qsort(spans->data, spans->count, sizeof *spans->data, compare_span_starts);
     free(room);
 }
 
 void ka_spans_unite(ka_spans *spans)
 {
     size_t kept = 0;
-    sort(spans);
+    sort_spans(spans);
     for (size_t i = 0; i < spans->count; i++) {
         ka_span s = spans->data[i], *last = kept ? &spans->data[kept - 1] : NULL;
         if (last && s.start_ns <= last->end_ns)
@@ -62,6 +66,7 @@ void ka_spans_unite(ka_spans *spans)
         else
             spans->data[kept++] = s;
     }
+    KB_ASSERT(kept <= spans->count);
     spans->count = kept;
 }
 

@@ -1,9 +1,11 @@
-/* Numbers that describe other numbers. */
+/* Descriptive statistics: mean, sample deviation, linear quantiles, median and median absolute
+ * deviation, as numpy and pandas define them. */
 #include "analyze/dataset/dataset.h"
 
 #include <math.h>
 
-static void sort(double *values, size_t count)
+/* Values often are in order already, which is checked first. */
+static void sort_values(double *values, size_t count)
 {
     for (size_t i = 1; i < count; i++)
         if (values[i - 1] > values[i]) {
@@ -24,17 +26,18 @@ double ka_quantile(const double *sorted, size_t count, double q)
 }
 
 /* By halves: the error grows with the logarithm of the count only. */
-static double sum_of(const double *values, size_t count)
+static double sum_values(const double *values, size_t count)
 {
     if (count > 64)
-        return sum_of(values, count / 2) + sum_of(values + count / 2, count - count / 2);
+        return sum_values(values, count / 2) + sum_values(values + count / 2, count - count / 2);
     double sum = 0;
     for (size_t i = 0; i < count; i++)
         sum += values[i];
     return sum;
 }
 
-static double deviation(double *values, size_t count, double mean)
+/* Of a sample, with n - 1; 0 for fewer than two values. */
+static double sample_deviation(double *values, size_t count, double mean)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -46,8 +49,9 @@ ka_describe ka_describe_values(double *values, size_t count)
 {
     if (!count)
         return (ka_describe){0};
-    double mean = sum_of(values, count) / (double)count, std = deviation(values, count, mean);
-    sort(values, count);
+    double mean = sum_values(values, count) / (double)count,
+           std = sample_deviation(values, count, mean);
+    sort_values(values, count);
     return (ka_describe){.count = count,
                          .mean = mean,
                          .std = std,
@@ -60,7 +64,7 @@ ka_describe ka_describe_values(double *values, size_t count)
 
 double ka_median(double *values, size_t count)
 {
-    sort(values, count);
+    sort_values(values, count);
     return ka_quantile(values, count, 0.5);
 }
 

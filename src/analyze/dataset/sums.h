@@ -1,4 +1,4 @@
-/* How much of any interval is in a set of spans, in the time of a search. */
+/* Prefix sums over united spans: how much of any interval they cover, by binary search. */
 #ifndef KA_SUMS_H
 #define KA_SUMS_H
 
@@ -6,7 +6,7 @@
 
 typedef struct ka_sums {
     ka_spans spans;  /* united */
-    int64_t *before; /* ns of all spans in front of each */
+    int64_t *before; /* by span: ns of all spans before it */
 } ka_sums;
 
 /** Unites `spans` and takes them over. False: out of memory. */
@@ -31,7 +31,7 @@ static inline void ka_sums_free(ka_sums *s)
     *s = (ka_sums){0};
 }
 
-/** ns of the spans in front of a moment. */
+/** Nanoseconds of the spans that lie before a time. */
 static inline int64_t ka_sums_until(const ka_sums *s, int64_t ns)
 {
     size_t low = 0, high = s->spans.count;

@@ -1,14 +1,20 @@
-/* What the tables of steps, operators, devices and memory are made from: operators as trees, what
- * devices did for them, when each role was busy, and the spans of steps. Filled from a dataset
- * (view_exact.c), or as the TensorBoard plug-in reads a trace (view_plugin.c) where the definitions
- * are those of other tools. */
+/* Attribution: a layer over a dataset that says whom time belongs to. Device work is attributed to
+ * operators (as trees, inclusive and exclusive), busy time of host and devices to roles, and both to
+ * the windows of steps. The tables of steps, operators, kernels, memory and communication are made
+ * from it.
+ *
+ * The exact attribution (attribution_fill.c) is derived from the dataset. Other definitions may build
+ * theirs from the trace, with other operators than the dataset has slices; hence rows here refer to
+ * rows of the trace. ka_op copies start and end of its row, which searches by time compare; work does
+ * not, its times are read through ka_row_span. */
 #ifndef KA_VIEW_H
 #define KA_VIEW_H
 
+#include "analyze/dataset/arg_lookup.h"
 #include "analyze/dataset/dataset.h"
-#include "trace/bytes/json_value.h"
+#include "analyze/dataset/known_names.h"
 
-/** What time of a step is given to, the first one that was busy. */
+/** The role that a moment of a step is attributed to: the first of these that was busy. */
 typedef enum ka_role {
     KA_ROLE_KERNEL,
     KA_ROLE_MEMCPY,
@@ -20,73 +26,73 @@ typedef enum ka_role {
     KA_ROLE_COUNT
 } ka_role;
 
-/** A call of an operator. In the order of (thread, start, longer first): its callees follow it. */
+/** A call of an operator. In the order of (thread, start, longer first), so its callees follow it. */
 typedef struct ka_op {
     int64_t start_ns, end_ns;
     int64_t host_self_ns;
     int64_t device_ns, device_self_ns; /* launched by it and its callees; by itself */
-    int64_t tensor_ns, tensor_self_ns; /* of these: by kernels that use tensor cores */
+    int64_t tensor_ns, tensor_self_ns; /* of device_ns, device_self_ns: kernels on tensor cores */
     kineto_row row;
     uint32_t name, track;
-    uint32_t thread; /* those of one follow one another, by start */
+    uint32_t thread; /* operators of one thread are adjacent, by start */
     uint32_t parent; /* index of ops; KA_NONE: outermost */
-    uint32_t next;   /* first one behind its callees */
-    bool shown;      /* it is in tables of operators */
+    uint32_t next;   /* first one after its callees */
+    bool shown;      /* tables of operators list it */
     bool merged;     /* it counts as its parent */
 } ka_op;
 
-typedef struct ka_done {
-    int64_t start_ns, end_ns;
+/** Work of a device and the operator that launched it. */
+typedef struct ka_attributed_work {
     kineto_row row;
-    uint32_t name;
-    uint32_t op;    /* index of ops; KA_NONE: nobody knows */
     int64_t device; /* -1: not known */
-    uint8_t kind;   /* kineto_kind */
-    bool tensor;
-    bool at_root; /* plug-in: of a thread, but of no operator */
-} ka_done;
+    uint32_t op;    /* index of ops; KA_NONE: not known */
+    uint8_t kind;   /* kineto_kind, as the definitions see it */
+    bool tensor;    /* it uses tensor cores */
+    bool unlisted;  /* tables of kernels by operator leave it out */
+} ka_attributed_work;
 
-/** A piece of communication, as ranks compare it. */
+/** A part of a collective, as ranks compare it. */
 typedef struct ka_communication {
     int64_t start_ns, end_ns, bytes;
-    kineto_string name; /* of the trace */
-    uint32_t window;
-    uint32_t part; /* 0, or of the one before: one collective may have several pieces */
+    kineto_string name; /* borrowed from the trace */
+    uint32_t window;    /* index of windows; KA_NONE */
+    uint32_t part;      /* 0; rising in further parts of the same collective, which follow */
 } ka_communication;
 
-/** The span of a step: until the last of what it launched ended, after the step of its process
- * before. */
+/** The span of a step: from its start, or where the window before it in its process ends, until the
+ *  last work that it launched ended. */
 typedef struct ka_window {
     int64_t start_ns, end_ns;
     uint64_t number;
     uint32_t process;
 } ka_window;
 
-/** What a process with steps did, where several have some: their steps run at the same time. */
+/** Busy times of one process, where several processes have steps, which then overlap. */
 typedef struct ka_team {
     uint32_t process;
     ka_spans roles[KA_ROLE_COUNT];
 } ka_team;
 
 typedef KB_VEC(ka_op) ka_op_list;
-typedef KB_VEC(ka_done) ka_done_list;
+typedef KB_VEC(ka_attributed_work) ka_attributed_work_list;
 typedef KB_VEC(ka_communication) ka_communication_list;
 typedef KB_VEC(ka_window) ka_window_list;
 
 typedef struct ka_view {
     const ka_dataset *dataset;
     ka_op_list ops;
-    ka_done_list done; /* by start */
+    ka_attributed_work_list work; /* by start */
     ka_spans roles[KA_ROLE_COUNT];
     ka_communication_list communication; /* by start */
     ka_window_list windows;              /* never empty, unless the trace is; by start */
     KB_VEC(ka_team) teams;               /* empty, unless several processes have steps */
     bool has_steps;
     struct ka_inputs *inputs; /* see ka_inputs_of */
-    struct ka_view *before;   /* made before more was needed */
+    struct ka_view
+        *before; /* the one with fewer parts that it replaces; others may still read it */
 } ka_view;
 
-/* Parts of a view; windows are always there. */
+/* The parts of an attribution; windows are always there. */
 #define KA_VIEW_OPS           1u
 #define KA_VIEW_DONE          2u /* `op` with KA_VIEW_OPS */
 #define KA_VIEW_ROLES         4u
@@ -94,13 +100,16 @@ typedef struct ka_view {
 #define KA_VIEW_CALLS         16u /* of ka_inputs */
 #define KA_VIEW_FLOPS         32u
 
-/** Made once for all analyses of a dataset, which it belongs to; what is in it does not change.
- *  @param parts  that are needed here; it has more. */
-kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *view, kineto_error *err);
-/** Parts that analyses of the wanted tables need. */
+/** The attribution of a dataset, which owns it. Made once for all analyses, again only if some need more
+ *  parts; immutable. threads: any.
+ *  @param parts        needed by the caller; it may have more.
+ *  @param attribution  set to a shallow copy, to be used as long as the dataset. */
+kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *attribution,
+                          kineto_error *err);
+/** The parts that the wanted tables need. */
 uint32_t ka_view_parts(kineto_analysis *a);
-void ka_view_destroy(ka_view *view);
-/** Windows and roles that belong together: those of a team, or all. At least one. */
+void ka_view_destroy(ka_view *attribution);
+/** Teams, or 1: windows and roles of all processes belong together. */
 static inline size_t ka_team_count(const ka_view *v) { return v->teams.count ? v->teams.count : 1; }
 static inline bool ka_in_team(const ka_view *v, size_t team, const ka_window *w)
 {
@@ -114,31 +123,29 @@ static inline const ka_spans *ka_team_roles(const ka_view *v, size_t team)
 int64_t ka_view_end_ns(const ka_view *v);
 /** Name of a window: the number of its step, or "all". */
 kb_text ka_window_name(const ka_view *v, const ka_window *w);
-/** Sums over the trees of operators: device_ns and tensor_ns of callees, to their callers. `next`
- * is set, too. */
+/** Add device_ns and tensor_ns of callees to their callers, and set `next`. */
 void ka_ops_add_up(ka_op_list *ops);
 
-/* ---- for ka_view_get: view_exact.c, view_plugin.c ---- */
-bool ka_view_fill_exact(ka_view *v, uint32_t parts);
-bool ka_view_fill_plugin(ka_view *v);
+/** attribution_fill.c: ka_definitions.fill_attribution of the exact definitions. */
+bool ka_view_fill(ka_view *v, uint32_t parts);
 
-/* ---- inputs of operators (view_inputs.c) ---- */
-/** What calls with the same name, inputs and stack have in common, as bytes: the name's string id,
- *  that of the stack in `stacks`, and the text of the inputs' sizes. */
+/* ---- calls of operators and their inputs (operator_calls.c) ---- */
+/** Calls with the same name, input sizes and stack share an id in `calls`. Its key, as bytes: the string id
+ *  of the name, the id of the stack in `stacks`, then the text of the sizes. */
 #define KA_CALL_HEAD (2 * sizeof(uint32_t))
 typedef struct ka_inputs {
     pthread_mutex_t lock;
     uint32_t parts;     /* KA_VIEW_CALLS, KA_VIEW_FLOPS */
-    kb_intern calls;    /* ids by the rows of their first ones; none is 0 */
-    kb_intern stacks;   /* as the file has them */
-    uint32_t *call_of;  /* by row, of operators that are looked at */
-    uint64_t *flops;    /* by row: what its callees do included; 0 unless they are known */
-    uint64_t *unusable; /* bits by row: somebody counts it, its inputs do not say enough */
+    kb_intern calls;    /* ids in the order of the first call of each; 0: no call */
+    kb_intern stacks;   /* as the file has them; 0: none */
+    uint32_t *call_of;  /* by row: the call id of an operator; 0 of other rows */
+    uint64_t *flops;    /* by row, with those of its callees; 0: not known */
+    uint64_t *unusable; /* bits by row: there is a formula, but its inputs do not suffice */
     bool made, no_memory;
 } ka_inputs;
-/** Made when it is first asked for, which may be in any thread, of the parts that wanted tables
- *  need; does not change then. NULL: out of memory. With the plug-in's definitions `v` must have
- *  its operators. */
+/** Made on the first call, of the parts that the wanted tables need; immutable then. With
+ *  ka_definitions.calls_of_shown_operators `v` must have its operators. NULL: out of memory. threads:
+ *  any. */
 const ka_inputs *ka_inputs_of(const ka_view *v);
 ka_inputs *ka_inputs_create(uint32_t parts);
 void ka_inputs_free(ka_inputs *in);
@@ -154,51 +161,4 @@ static inline kineto_string ka_call_shapes(const ka_inputs *in, uint32_t call)
     kineto_string key = kb_intern_get(&in->calls, call);
     return (kineto_string){key.data + KA_CALL_HEAD, key.size - KA_CALL_HEAD};
 }
-
-/* ---- names (view.c) ---- */
-static inline char ka_small(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
-/** A wait for the next batch: "enumerate(DataLoader)#….__next__". */
-bool ka_is_dataloader(kineto_string name);
-/** An operator that the plug-in says may use tensor cores; kernels that it says do. */
-bool ka_plugin_eligible(kineto_string op);
-bool ka_plugin_tensor(kineto_string kernel);
-/** Operators that multiply matrices, convolve, attend or are recurrent, whatever their library. */
-bool ka_is_eligible(kineto_string op);
-
-/* ---- arguments in bulk (view_args.c) ---- */
-/** Names of members that are looked for together, in one walk. */
-#define KA_MOST_KEYS 6
-#define KA_KEY(text)                                                                               \
-    {                                                                                              \
-        text, sizeof(text) - 1                                                                     \
-    }
-typedef struct ka_keys {
-    uint32_t count;
-    char firsts[4]; /* letters that they begin with, some of them again if there are fewer */
-    kineto_string key[KA_MOST_KEYS];
-} ka_keys;
-extern const ka_keys ka_dims_and_types; /* "Input Dims" and "Input type" */
-/** Members of a JSON object, as they stand there; empty if it has none of this name. */
-void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values);
-kineto_string ka_json_member(kineto_string object, const char *key);
-/** The same of one member, a text without quotes and escapes. Valid as texts of arguments. */
-kineto_string ka_json_text(kineto_string object, const char *key);
-/** Arguments as texts: texts without quotes and escapes, numbers as JSON has them, lists and objects as they
- *  are spelled (see trace/bytes/json_value.h); empty if a row has none. Valid until the args of KT_TEXT_VIEWS
- *  other rows, or KT_TEXT_ROOMS other arguments are looked at. */
-void ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys,
-                  kineto_string *values);
-kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key);
-/** Lists of sizes in their one spelling; those of an operator's inputs. Valid as texts of arguments. */
-kineto_string ka_sizes_text(kineto_string raw);
-kineto_string ka_input_sizes(const kineto_trace *t, kineto_row row);
-/** Numbers of arguments. @return bits of those that there are; others have no value, whole ones
- *  keep what `out` had. */
-uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *keys, double *out);
-uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys, int64_t *out);
-bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t *out);
-/** Bytes of tensors, by their sizes and types: those of "Input Dims" and "Input type". */
-int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin);
-/** Bytes that a kernel says it sent: "In msg nelems" and "dtype". -1: it does not say. */
-int64_t ka_message_bytes(const kineto_trace *t, kineto_row row);
 #endif

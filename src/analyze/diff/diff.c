@@ -3,21 +3,42 @@
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static kineto_status create_facts(bool hta, bool findings, kineto_analysis **out, kineto_error *err)
+/* Does some set of definitions fill this table alone? */
+static bool has_own_definitions(ka_table_id table)
+{
+    for (uint32_t i = 0; i < ka_definitions_count; i++)
+        if (ka_definitions_of(i)->diff_table == table)
+            return true;
+    return false;
+}
+
+/* Definitions with a comparison of their own fill one table, all others the rest. */
+static bool is_table_compared(uint32_t definitions, ka_table_id table, bool findings)
+{
+    const ka_definitions *d = ka_definitions_of(definitions);
+    if (d->compare_traces)
+        return table == d->diff_table;
+    return ka_table_flags(table) & KA_DIFF && !has_own_definitions(table) &&
+           (findings || table != KA_TABLE_diff_findings);
+}
+
+/* An analysis in which only tables of comparisons are wanted. */
+static kineto_status create_facts(uint32_t definitions, bool findings, kineto_analysis **out,
+                                  kineto_error *err)
 {
     kineto_status status = ka_facts_create(out, err);
     for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
-        bool its = hta == (i == KA_TABLE_diff_hta) && (findings || i != KA_TABLE_diff_findings);
-        if (!(ka_table_flags((ka_table_id)i) & KA_DIFF) || !its)
+        if (!is_table_compared(definitions, (ka_table_id)i, findings))
             continue;
         (*out)->tables[i].wanted = (*out)->tables[i].shown = true;
         (*out)->shown[(*out)->shown_count++] = (uint8_t)i;
     }
     if (!status)
-        (*out)->definitions = hta ? KINETO_DEFINITIONS_HTA : KINETO_DEFINITIONS_EXACT;
+        (*out)->definitions = definitions;
     return status;
 }
 
+/* No table ran out of memory. */
 static bool has_memory(const kineto_analysis *a)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
@@ -45,6 +66,7 @@ static kineto_status find_in(const kineto_trace *trace, const ka_side *side, boo
     return kineto_find(trace, &o, out, err);
 }
 
+/* Findings of both traces, compared by rule and subject. */
 static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
                                const kineto_analyze_options *how, kineto_error *err)
 {
@@ -67,9 +89,10 @@ static uint32_t draws_for(const ka_diff *d, uint32_t asked)
     return asked || things < 20000 ? asked : (uint32_t)KB_MAX(40000000 / things, (size_t)200);
 }
 
-static kineto_status compare(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
-                             const kineto_diff_options *o, const kineto_analyze_options *how,
-                             kineto_error *err)
+/* Measures both traces, matches their things and fills all tables but findings. */
+static kineto_status compare_sides(ka_diff *d, const kineto_trace *before,
+                                   const kineto_trace *after, const kineto_diff_options *o,
+                                   const kineto_analyze_options *how, kineto_error *err)
 {
     kineto_status status = ka_side_make(before, o, how, &d->before, err);
     if (!status)
@@ -89,6 +112,7 @@ static kineto_status compare(ka_diff *d, const kineto_trace *before, const kinet
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
 }
 
+/* The comparison by the exact definitions. */
 static kineto_status compare_exact(const kineto_trace *before, const kineto_trace *after,
                                    const kineto_diff_options *o, kineto_analysis *facts,
                                    kineto_error *err)
@@ -97,7 +121,7 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
     kineto_analyze_options how = {.size = sizeof how};
     if (o->analyze)
         how = *o->analyze;
-    kineto_status status = compare(&d, before, after, o, &how, err);
+    kineto_status status = compare_sides(&d, before, after, o, &how, err);
     if (!status && o->findings)
         status = find_both(&d, before, after, &how, err);
     ka_chance_free(&d.chance);
@@ -107,18 +131,20 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
 }
 
 /* Both, with those of the analysis in a place of our own. */
-static kineto_status read_options(const kineto_diff_options *options, kineto_diff_options *o,
-                                  kineto_analyze_options *how, kineto_error *err)
+static kineto_status read_diff_options(const kineto_diff_options *options, kineto_diff_options *o,
+                                       kineto_analyze_options *how, kineto_error *err)
 {
     kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_diff_options", err);
     if (!status)
         status = ka_options_read(o->analyze, how, err);
     if (!status && o->devices > KINETO_DIFF_DEVICE)
-        return kb_fail(err, KINETO_E_ARGUMENT, "%u is no choice of devices", o->devices);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_options: unknown devices %u",
+                       o->devices);
     o->analyze = o->analyze ? how : NULL;
     return status;
 }
 
+/* The definitions may compare in a way of their own, which fills one table. */
 kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
                           const kineto_diff_options *options, kineto_analysis **out,
                           kineto_error *err)
@@ -128,16 +154,17 @@ kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
     if (out)
         *out = NULL;
     if (!before || !after || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "two traces are needed to compare them");
-    kineto_status status = read_options(options, &o, &how, err);
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_diff: before, after and out must not be NULL");
+    kineto_status status = read_diff_options(options, &o, &how, err);
     if (status)
         return status;
-    bool hta = how.definitions == KINETO_DEFINITIONS_HTA;
+    const ka_definitions *d = ka_definitions_of(how.definitions);
     kineto_analysis *facts = NULL;
-    status = create_facts(hta, o.findings, &facts, err);
+    status = create_facts(how.definitions, o.findings, &facts, err);
     if (!status)
-        status = hta ? ka_diff_hta(before, after, &o, facts, err)
-                     : compare_exact(before, after, &o, facts, err);
+        status = d->compare_traces ? d->compare_traces(before, after, &o, facts, err)
+                                   : compare_exact(before, after, &o, facts, err);
     if (!status && !has_memory(facts))
         status = kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of two traces");
     if (status) {

@@ -10,23 +10,23 @@
 
 /* ---- diff_stats.c: is a difference more than noise? ---- */
 
-#define KA_MOST_BLOCKS 32u /* more steps than that become so many blocks of steps that follow */
+#define KA_MAX_BLOCKS 32u /* more steps than this are grouped into this many blocks */
 
 /** Draws of steps with replacement, the same for all things that are compared. */
 typedef struct ka_chance {
     uint64_t seed;
     uint32_t draws;
     bool medians;
-    uint8_t *times[2][KA_MOST_BLOCKS + 1]; /* by side and number of values: how often each */
-    uint16_t wrong[KA_MOST_BLOCKS + 1][KA_MOST_BLOCKS + 1]; /* ka_wrong_pairs + 1; 0: not yet */
-    double *room;                                           /* of each draw */
+    uint8_t *times[2][KA_MAX_BLOCKS + 1]; /* by side and number of values: how often each */
+    uint16_t wrong[KA_MAX_BLOCKS + 1][KA_MAX_BLOCKS + 1]; /* ka_wrong_pairs + 1; 0: not yet */
+    double *room;                                         /* of each draw */
     bool no_memory;
 } ka_chance;
 
 typedef struct ka_estimate {
     double before, after, delta; /* means, or medians, and after - before */
     double pct;                  /* delta in percent of before; NAN: there is nothing before */
-    double low_pct, high_pct;    /* 95 % interval of pct; NAN: nobody can say, or it has no end */
+    double low_pct, high_pct;    /* 95 % interval of pct; NAN: unknown, or unbounded */
     int8_t sure;                 /* 1: the interval excludes 0; 0: it holds 0; -1: there is none */
     ka_shift shift;              /* if it is not sure: what ranks prove the way of delta */
 } ka_estimate;
@@ -34,7 +34,7 @@ typedef struct ka_estimate {
 /** @param draws  0: as many as are usual. False: out of memory; to be freed in any case. */
 bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians);
 void ka_chance_free(ka_chance *c);
-/** Values are one for each step, or block; at most KA_MOST_BLOCKS a side. */
+/** Values are one for each step, or block; at most KA_MAX_BLOCKS a side. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count);
 
@@ -47,7 +47,7 @@ double ka_select_kth(double *room, uint32_t count, uint32_t k);
 /* ---- diff_ranks.c: are steps longer as a whole, whatever a few of them do to the middle? ---- */
 /** Of n and m steps, fewer pairs than that are the wrong way round once in 200 times by chance. */
 uint32_t ka_wrong_pairs(uint32_t n, uint32_t m);
-/** The usual difference of a step, if ranks prove that there is one; at most KA_MOST_BLOCKS. */
+/** The usual difference of a step, if ranks prove that there is one; at most KA_MAX_BLOCKS. */
 ka_shift ka_shift_by_ranks(ka_chance *c, const double *before, uint32_t n, const double *after,
                            uint32_t m, bool falls);
 
@@ -81,7 +81,7 @@ typedef struct ka_thing {
     uint8_t activity;           /* kineto_kind */
     uint8_t family;             /* of a kernel */
     kineto_string name, detail; /* shapes, a device */
-    uint64_t count;             /* in all steps that are looked at */
+    uint64_t count;             /* in all steps that are compared */
     double sum, most;           /* of all steps */
     double device;              /* us of what an operator launched itself */
     uint32_t values;            /* first of its values */
@@ -99,12 +99,12 @@ typedef struct ka_side {
     uint32_t step_count, warm_up; /* compared; left out */
     uint32_t span_count;          /* steps of all ranks that are compared */
     uint32_t rank_count;          /* processes that have steps; without steps, ranks */
-    uint8_t *has_rank;            /* by row of the trace: without steps, of several ranks; else NULL */
+    uint8_t *has_rank; /* by row of the trace: without steps, of several ranks; else NULL */
     uint32_t block_count;
     int32_t *block_of;     /* by index of steps; -1: left out */
     uint32_t *block_steps; /* how many steps are in each */
     bool no_steps;         /* all of the trace is one */
-    bool is_empty;         /* … and that takes no time: nothing can be said of it */
+    bool is_empty;         /* … and that takes no time: there is nothing to compare */
     bool with_shapes;
     KB_VEC(ka_thing) things;
     KB_VEC(double) values;    /* block_count for each thing: sums, later means */
@@ -128,11 +128,11 @@ bool ka_side_take_samples(ka_side *side);
 /* ---- diff_match.c ---- */
 bool ka_match_sides(ka_side *before, ka_side *after);
 
-/* ---- diff_tables.c, diff_summary.c, diff_hta.c ---- */
+/* ---- diff_tables.c, diff_summary.c ---- */
 typedef struct ka_diff {
     ka_side before, after;
     ka_chance chance;
-    double step_us; /* of before, with its work: what worths are parts of */
+    double step_us; /* of before, with its work: the whole that savings are parts of */
     kineto_analysis *facts;
 } ka_diff;
 bool ka_diff_put_tables(ka_diff *d);
@@ -143,9 +143,6 @@ bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kinet
 /** The largest number of a column first, whatever its sign; not known last. False: out of memory.
  */
 bool ka_diff_sort(ka_table *t, uint32_t column);
-kineto_status ka_diff_hta(const kineto_trace *before, const kineto_trace *after,
-                          const kineto_diff_options *options, kineto_analysis *facts,
-                          kineto_error *err);
 /** The eight cells of an estimate; a number or none where it is NAN. */
 void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us);
 void ka_put_known(ka_table *t, double value);

@@ -2,16 +2,18 @@
  * A comparison of different conditions says so first. */
 #include "analyze/diff/diff.h"
 
-#define MOST_TEXT 200u
+#define MAX_TEXT 200u
 
+/* A short text with its end. */
 typedef struct line {
-    char s[MOST_TEXT + 1];
+    char s[MAX_TEXT + 1];
 } line;
 
-static void append(line *to, kineto_string text)
+/* Cut at MAX_TEXT bytes, never inside of a UTF-8 sequence. */
+static void append_to_line(line *to, kineto_string text)
 {
     size_t used = strlen(to->s);
-    kineto_string rest = {text.data, KB_MIN(text.size, MOST_TEXT - used)};
+    kineto_string rest = {text.data, KB_MIN(text.size, MAX_TEXT - used)};
     if (rest.size)
         memcpy(to->s + used, rest.data, kb_utf8_valid_prefix(rest.data, rest.size));
 }
@@ -30,17 +32,18 @@ static line devices_of(const kineto_trace *t)
         count++;
         if (count > 1 && memmem(devices.s, strlen(devices.s), name.data, name.size))
             continue;
-        append(&devices, kb_string(devices.s[0] ? ", " : ""));
-        append(&devices, name);
+        append_to_line(&devices, kb_string(devices.s[0] ? ", " : ""));
+        append_to_line(&devices, name);
     }
     if (count > 1) {
         char text[24];
         (void)snprintf(text, sizeof text, " (%u)", count);
-        append(&devices, kb_string(text));
+        append_to_line(&devices, kb_string(text));
     }
     return devices;
 }
 
+/* The value of a member of the trace's header; "": it has none. */
 static line metadata_of(const kineto_trace *t, const char *key)
 {
     line found = {""};
@@ -48,11 +51,12 @@ static line metadata_of(const kineto_trace *t, const char *key)
         kineto_string name, value;
         kineto_trace_metadata(t, i, &name, &value);
         if (kb_string_equal(name, kb_string(key)))
-            append(&found, kt_value_text(value, kt_text_room(value.size)));
+            append_to_line(&found, kt_value_text(value, kt_text_room(value.size)));
     }
     return found;
 }
 
+/* World size by the header; "": not given. */
 static line world_of(const kineto_trace *t)
 {
     line found = {""};
@@ -60,12 +64,12 @@ static line world_of(const kineto_trace *t)
         kineto_string name, value;
         kineto_trace_metadata(t, i, &name, &value);
         if (kb_string_equal(name, kb_string("distributedInfo")) && !found.s[0])
-            append(&found, ka_json_text(value, "world_size"));
+            append_to_line(&found, ka_json_text(value, "world_size"));
     }
     return found;
 }
 
-/* The first input of the first operator of a step that looks at a batch with weights. */
+/* The first input of the first operator of a step that applies weights to a batch. */
 static line batch_of(const ka_dataset *s)
 {
     static const struct {
@@ -81,12 +85,14 @@ static line batch_of(const ka_dataset *s)
             continue;
         for (size_t k = 0; k < KB_COUNT(ops) && !found.s[0]; k++)
             if (kb_string_equal(ka_name(s, slice->name), kb_string(ops[k].op)))
-                append(&found, kt_item_at(ka_input_sizes(s->trace, slice->row), ops[k].input));
+                append_to_line(&found,
+                               kt_item_at(ka_input_sizes(s->trace, slice->row), ops[k].input));
     }
     return found;
 }
 
-static void put(ka_table *t, const char *what, line before, line after)
+/* A row, if the two sides differ. */
+static void put_condition(ka_table *t, const char *what, line before, line after)
 {
     if (strcmp(before.s, after.s) == 0)
         return;
@@ -95,6 +101,7 @@ static void put(ka_table *t, const char *what, line before, line after)
     ka_put_text(t, kb_string(after.s[0] ? after.s : "not given"));
 }
 
+/* Members of the header that name versions of software. */
 static bool is_version(kineto_string key)
 {
     return kb_string_holds(key, "version") && !kb_string_equal(key, kb_string("schemaVersion"));
@@ -114,19 +121,20 @@ static void put_versions(ka_table *t, const kineto_trace *a, const kineto_trace 
         key[name.size] = '\0';
         line before = metadata_of(a, key), after = metadata_of(b, key);
         if (!of_b || !before.s[0])
-            put(t, key, before, after);
+            put_condition(t, key, before, after);
     }
 }
 
+/* Rows are only for conditions that differ; versions of both traces are compared once. */
 void ka_diff_put_conditions(ka_diff *d)
 {
     const ka_dataset *before = &d->before.m.dataset, *after = &d->after.m.dataset;
     ka_table *t = &d->facts->tables[KA_TABLE_diff_conditions];
-    put(t, "device", devices_of(before->trace), devices_of(after->trace));
-    put(t, "world size", world_of(before->trace), world_of(after->trace));
+    put_condition(t, "device", devices_of(before->trace), devices_of(after->trace));
+    put_condition(t, "world size", world_of(before->trace), world_of(after->trace));
     put_versions(t, before->trace, after->trace, false);
     put_versions(t, before->trace, after->trace, true);
-    put(t, "batch shape", batch_of(before), batch_of(after));
+    put_condition(t, "batch shape", batch_of(before), batch_of(after));
     if (!ka_table_rows(t))
         ka_note(t, "device, world size, versions and batch shape are the same");
 }

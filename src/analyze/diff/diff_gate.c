@@ -1,11 +1,14 @@
-/* May a difference pass? It fails only if it is beyond the limit and no noise, by its interval or
- * by the ranks of steps. */
+/* Gates: may a difference pass? A gate fails only if the difference is beyond its limit and not
+ * noise, by the bootstrap interval or by the ranks of steps. Reads the tables of the difference,
+ * whose last eight columns are the cells of ka_put_estimate. */
 #include "analyze/diff/diff.h"
 
-/* ---- what was asked ------------------------------------------------------------------------- */
+/* ---- gates ---------------------------------------------------------------------------------- */
 
+/* Units of limits and values. */
 typedef enum unit { PERCENT, MICROSECONDS, BYTES, PLAIN } unit;
 
+/* A table that gates can be about, with the columns that may hold the name. */
 typedef struct subject {
     const char *word;
     ka_table_id table;
@@ -23,6 +26,7 @@ static const subject subjects[] = {
     {"counter", KA_TABLE_diff_counters, PLAIN, false, "name", NULL},
 };
 
+/* A parsed gate; texts are borrowed from the caller. */
 typedef struct gate {
     const char *text;
     const subject *what;
@@ -32,6 +36,7 @@ typedef struct gate {
     double limit;
 } gate;
 
+/* A number and a unit that fits the subject. Limits may be negative only for what must not fall. */
 static bool parse_limit(const char *text, gate *g)
 {
     static const struct {
@@ -67,7 +72,7 @@ static bool parse_limit(const char *text, gate *g)
     return false;
 }
 
-/* Names of kernels have '<' and '>', too: the limit is behind the last one. */
+/* Names of kernels have '<' and '>', too: the limit follows the last one. */
 static const char *last_sign(const char *text)
 {
     const char *sign = NULL;
@@ -77,7 +82,8 @@ static const char *last_sign(const char *text)
     return sign;
 }
 
-static bool parse(const char *text, gate *g)
+/* False: it is not a gate. */
+static bool parse_gate(const char *text, gate *g)
 {
     const char *sign = last_sign(text);
     size_t word = strcspn(text, ":<>");
@@ -99,7 +105,8 @@ static bool parse(const char *text, gate *g)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static bool holds(kineto_string text, kineto_string part)
+/* Names of kernels and operators match by a part, unless one matches as a whole. */
+static bool contains_text(kineto_string text, kineto_string part)
 {
     return memmem(text.data, text.size, part.data, part.size) != NULL;
 }
@@ -113,6 +120,7 @@ static bool is_grouped(const ka_table *t, uint64_t row, kineto_string name)
            memcmp(name.data + group.size + 1, own.data, own.size) == 0;
 }
 
+/* Does the row match the name of the gate? */
 static bool is_named(const gate *g, const ka_table *t, uint64_t row, bool whole)
 {
     kineto_string own = ka_text_at(t, row, ka_fact_column(t, g->what->name)), other = {"", 0};
@@ -124,9 +132,10 @@ static bool is_named(const gate *g, const ka_table *t, uint64_t row, bool whole)
         other = ka_text_at(t, row, ka_fact_column(t, g->what->other));
     if (whole)
         return kb_string_equal(own, g->name) || kb_string_equal(other, g->name);
-    return holds(own, g->name) || holds(other, g->name);
+    return contains_text(own, g->name) || contains_text(other, g->name);
 }
 
+/* Does any row have exactly this name? Then parts of names do not count. */
 static bool any_named(const gate *g, const ka_table *t)
 {
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
@@ -135,16 +144,18 @@ static bool any_named(const gate *g, const ka_table *t)
     return false;
 }
 
-typedef struct judged {
+/* How one row fares at a gate. NAN: not known. */
+typedef struct gate_result {
     kineto_diff_judgement judgement;
     kineto_diff_decider by;
     double value, before, after, low, high;
     double shift; /* by ranks; 0: they prove none */
     int sure;
     kineto_string name;
-} judged;
+} gate_result;
 
-static double value_of(const gate *g, double before, double after, double delta, double pct)
+/* The value the limit is compared with. A new thing has grown without limit. */
+static double gated_value(const gate *g, double before, double after, double delta, double pct)
 {
     if (g->of != PERCENT)
         return delta;
@@ -152,12 +163,14 @@ static double value_of(const gate *g, double before, double after, double delta,
     return is_new ? copysign((double)INFINITY, after) : before == 0 && after == 0 ? 0 : pct;
 }
 
+/* False for NAN. */
 static bool is_beyond(const gate *g, double value)
 {
     return g->falls ? value < -g->limit : value > g->limit;
 }
 
-static kineto_diff_decider decider_of(const gate *g, const judged *j, bool without_noise)
+/* What decides: the limit if it is kept, else the interval or the ranks, whichever proves more. */
+static kineto_diff_decider decider_of(const gate *g, const gate_result *j, bool without_noise)
 {
     if (isnan(j->value))
         return KINETO_DIFF_BY_NOTHING;
@@ -172,7 +185,8 @@ static kineto_diff_decider decider_of(const gate *g, const judged *j, bool witho
     return without_noise ? KINETO_DIFF_BY_DIFFERENCE : KINETO_DIFF_BY_NOTHING;
 }
 
-static kineto_diff_judgement judgement_of(const gate *g, const judged *j)
+/* Follows from what decided. */
+static kineto_diff_judgement judgement_of_result(const gate *g, const gate_result *j)
 {
     bool failed = j->by == KINETO_DIFF_BY_DIFFERENCE ||
                   (j->by == KINETO_DIFF_BY_INTERVAL && j->sure > 0) ||
@@ -182,29 +196,30 @@ static kineto_diff_judgement judgement_of(const gate *g, const judged *j)
                                            : KINETO_DIFF_PASSED;
 }
 
-static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
+/* Reads a row back into numbers and decides. */
+static gate_result evaluate_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
 {
     uint32_t c = t->column_count - 8;
     kineto_string sure = ka_text_at(t, row, c + 7);
-    judged j = {.before = ka_cell_at(t, row, c).d,
-                .after = ka_cell_at(t, row, c + 1).d,
-                .low = ka_cell_at(t, row, c + 4).d,
-                .high = ka_cell_at(t, row, c + 5).d,
-                .sure = kb_string_equal(sure, kb_string("yes"))  ? 1
-                        : kb_string_equal(sure, kb_string("unknown")) ? -1
-                                                                      : 0,
-                .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
+    gate_result j = {.before = ka_cell_at(t, row, c).d,
+                     .after = ka_cell_at(t, row, c + 1).d,
+                     .low = ka_cell_at(t, row, c + 4).d,
+                     .high = ka_cell_at(t, row, c + 5).d,
+                     .sure = kb_string_equal(sure, kb_string("yes"))       ? 1
+                             : kb_string_equal(sure, kb_string("unknown")) ? -1
+                                                                           : 0,
+                     .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
     j.value =
-        value_of(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
+        gated_value(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
     j.by = decider_of(g, &j, without_noise);
-    j.judgement = judgement_of(g, &j);
+    j.judgement = judgement_of_result(g, &j);
     return j;
 }
 
-/* Failing says more than that something could not be judged. */
-static bool is_worse(const gate *g, const judged *a, const judged *b)
+/* A failure outranks a gate that could not be evaluated. */
+static bool is_worse(const gate *g, const gate_result *a, const gate_result *b)
 {
     static const int rank[] = {
         [KINETO_DIFF_PASSED] = 0, [KINETO_DIFF_NOT_JUDGED] = 1, [KINETO_DIFF_FAILED] = 2};
@@ -215,7 +230,8 @@ static bool is_worse(const gate *g, const judged *a, const judged *b)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static kb_text show(unit of, double value)
+/* For people; "none": not known. */
+static kb_text format_value(unit of, double value)
 {
     kb_text text = {"none"};
     if (isnan(value))
@@ -232,7 +248,8 @@ static kb_text show(unit of, double value)
     return text;
 }
 
-static kb_text relative(const judged *j)
+/* "new" and "gone" in place of an infinite percentage. */
+static kb_text relative_change(const gate_result *j)
 {
     kb_text text = {"new"};
     if (isnan(j->after) && isnan(j->before))
@@ -246,7 +263,8 @@ static kb_text relative(const judged *j)
     return text;
 }
 
-static const char *why(const judged *j, bool without_noise)
+/* The reason in words, for the sentence of a verdict. */
+static const char *gate_reason(const gate_result *j, bool without_noise)
 {
     bool failed = j->judgement == KINETO_DIFF_FAILED;
     if (isnan(j->value))
@@ -264,7 +282,7 @@ static const char *why(const judged *j, bool without_noise)
         return failed ? "beyond the limit, and more than noise by a rank test"
                       : "beyond the limit by a few steps only: a rank test does not prove it";
     case KINETO_DIFF_BY_DIFFERENCE:
-        return "beyond the limit; noise was not looked at";
+        return "beyond the limit; noise was not considered";
     case KINETO_DIFF_BY_NOTHING:
         break;
     }
@@ -272,7 +290,7 @@ static const char *why(const judged *j, bool without_noise)
 }
 
 /* Where ranks were asked: what they say the difference is. */
-static kb_text by_ranks(const gate *g, const judged *j)
+static kb_text by_ranks(const gate *g, const gate_result *j)
 {
     kb_text text = {""};
     if (!is_beyond(g, j->value) || j->shift == 0 || !isfinite(j->shift) ||
@@ -282,11 +300,13 @@ static kb_text by_ranks(const gate *g, const judged *j)
         (void)kb_snprintf(text.s, sizeof text.s, " (%+.2f %%)", j->shift);
     else
         (void)kb_snprintf(text.s, sizeof text.s, " (%s%.50s)", j->shift > 0 ? "+" : "",
-                          show(g->of, j->shift).s);
+                          format_value(g->of, j->shift).s);
     return text;
 }
 
-static void explain(const gate *g, const judged *j, bool without_noise, char *out, size_t bytes)
+/* The sentence of a verdict. */
+static void explain_gate(const gate *g, const gate_result *j, bool without_noise, char *out,
+                         size_t bytes)
 {
     char interval[100] = "";
     if (!isnan(j->low))
@@ -295,16 +315,17 @@ static void explain(const gate *g, const judged *j, bool without_noise, char *ou
     kb_text name = ka_short_name(j->name);
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
     (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s", (int)kept, name.s,
-                   show(g->what->of, j->before).s, show(g->what->of, j->after).s, relative(j).s,
-                   interval, why(j, without_noise), by_ranks(g, j).s);
+                   format_value(g->what->of, j->before).s, format_value(g->what->of, j->after).s,
+                   relative_change(j).s, interval, gate_reason(j, without_noise), by_ranks(g, j).s);
 }
 
-static kineto_status check(const kineto_analysis *diff, const char *text, gate *g,
-                           const ka_table **t, kineto_error *err)
+/* The gate and its table. */
+static kineto_status parse_gate_for(const kineto_analysis *diff, const char *text, gate *g,
+                                    const ka_table **t, kineto_error *err)
 {
     if (!diff || !text || !diff->tables[KA_TABLE_diff_steps].wanted)
         return kb_fail(err, KINETO_E_ARGUMENT, "gates are for differences with exact definitions");
-    if (!parse(text, g))
+    if (!parse_gate(text, g))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "a gate is step, memory, kernel:NAME, op:NAME, category:NAME or "
                        "counter:NAME, then > or <, then a limit: 3%%, 2ms, 100MB; not '%.80s'",
@@ -313,7 +334,8 @@ static kineto_status check(const kineto_analysis *diff, const char *text, gate *
     return KINETO_OK;
 }
 
-static kineto_diff_verdict verdict_of(const gate *g, const judged *j, bool without_noise)
+/* The public form of a result, with its sentence. */
+static kineto_diff_verdict verdict_of(const gate *g, const gate_result *j, bool without_noise)
 {
     kineto_diff_verdict v = {.judgement = j->judgement,
                              .value = j->value,
@@ -325,17 +347,18 @@ static kineto_diff_verdict verdict_of(const gate *g, const judged *j, bool witho
                              .low_pct = j->low,
                              .high_pct = j->high,
                              .shift = j->shift != 0 ? j->shift : (double)NAN};
-    explain(g, j, without_noise, v.sentence, sizeof v.sentence);
+    explain_gate(g, j, without_noise, v.sentence, sizeof v.sentence);
     return v;
 }
 
+/* No row has the name of the gate. */
 static kineto_diff_verdict verdict_of_nothing(const gate *g)
 {
     const double none = (double)NAN;
     return (kineto_diff_verdict){.judgement = KINETO_DIFF_NOT_JUDGED,
                                  .value = none,
                                  .limit = g->limit,
-                                 .sentence = "there is nothing of that name to judge",
+                                 .sentence = "no row of that name to evaluate",
                                  .decided_by = KINETO_DIFF_BY_NOTHING,
                                  .subject = {"", 0},
                                  .before = none,
@@ -345,16 +368,17 @@ static kineto_diff_verdict verdict_of_nothing(const gate *g)
                                  .shift = none};
 }
 
+/* The verdict of the worst row that the gate names. */
 kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bool without_noise,
                                kineto_diff_verdict *out, kineto_error *err)
 {
     gate g;
     const ka_table *t = NULL;
-    judged worst = {0};
+    gate_result worst = {0};
     uint64_t count = 0;
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_gate: out is NULL");
-    kineto_status status = check(diff, text, &g, &t, err);
+    kineto_status status = parse_gate_for(diff, text, &g, &t, err);
     if (!status)
         status = kb_size_check(out, "kineto_diff_verdict", err);
     if (status)
@@ -363,7 +387,7 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
         if (!is_named(&g, t, row, whole))
             continue;
-        judged j = judge_row(&g, t, row, without_noise);
+        gate_result j = evaluate_row(&g, t, row, without_noise);
         if (!count++ || is_worse(&g, &j, &worst))
             worst = j;
     }

@@ -1,13 +1,17 @@
-/* Which thing of one trace is which of the other. Kernels get other names with other builds and
- * libraries: they are tried by less and less of the name, then by who launches them. */
+/* Matches the things of one trace with those of the other. Most have the same name. Kernels
+ * change names with builds and libraries: they are matched by less and less of the name, then by
+ * the operator that launches them. A key that occurs equally often on both sides pairs its
+ * things in their order; other keys pair nothing and leave them to the next, weaker key. */
 #include "analyze/diff/diff.h"
 
+/* A thing that may be paired, by the id of its key. */
 typedef struct candidate {
     uint32_t key; /* id */
     uint32_t order, thing;
     bool after;
 } candidate;
 
+/* Both sides, and the keys and candidates of the attempt under way. */
 typedef struct matching {
     ka_side *sides[2];
     kb_intern keys;
@@ -20,6 +24,7 @@ typedef bool key_of(const ka_side *side, const ka_thing *x, ka_text *out);
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
+/* By key, side, then the order in which things came. */
 static int compare_candidates(const void *left, const void *right)
 {
     const candidate *a = left, *b = right;
@@ -30,7 +35,8 @@ static int compare_candidates(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static void collect(matching *m, bool after, uint8_t kind, key_of *key)
+/* Things of a side that have no partner yet, with their keys. */
+static void collect_candidates(matching *m, bool after, uint8_t kind, key_of *key)
 {
     const ka_side *side = m->sides[after];
     ka_text text;
@@ -45,7 +51,7 @@ static void collect(matching *m, bool after, uint8_t kind, key_of *key)
 }
 
 /* As many on both sides: in the order in which they came. */
-static void pair(matching *m, size_t from, size_t to, const char *how)
+static void pair_in_order(matching *m, size_t from, size_t to, const char *how)
 {
     size_t middle = from;
     while (middle < to && !m->candidates.data[middle].after)
@@ -54,20 +60,23 @@ static void pair(matching *m, size_t from, size_t to, const char *how)
         return;
     for (size_t i = from; i < middle; i++) {
         uint32_t a = m->candidates.data[i].thing, b = m->candidates.data[middle + i - from].thing;
+        KB_ASSERT(m->sides[0]->things.data[a].other == KA_NONE);
+        KB_ASSERT(m->sides[1]->things.data[b].other == KA_NONE);
         m->sides[0]->things.data[a].other = b;
         m->sides[1]->things.data[b].other = a;
         m->sides[1]->things.data[b].how = m->sides[0]->things.data[a].how = how;
     }
 }
 
+/* Pairs the things of a kind that have the same key. */
 static void match_by(matching *m, uint8_t kind, key_of *key, const char *how)
 {
     m->candidates.count = 0;
-    collect(m, false, kind, key);
+    collect_candidates(m, false, kind, key);
     size_t before = m->candidates.count;
     if (!before)
         return;
-    collect(m, true, kind, key);
+    collect_candidates(m, true, kind, key);
     if (m->candidates.count == before)
         return;
     qsort(m->candidates.data, m->candidates.count, sizeof *m->candidates.data, compare_candidates);
@@ -75,13 +84,14 @@ static void match_by(matching *m, uint8_t kind, key_of *key, const char *how)
         for (to = from + 1; to < m->candidates.count; to++)
             if (m->candidates.data[to].key != m->candidates.data[from].key)
                 break;
-        pair(m, from, to, how);
+        pair_in_order(m, from, to, how);
     }
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static void append(ka_text *out, kineto_string s)
+/* Cut at the size of ka_text. */
+static void append_key(ka_text *out, kineto_string s)
 {
     size_t size = KB_MIN(s.size, sizeof out->s - out->size);
     memcpy(out->s + out->size, s.data, size);
@@ -92,17 +102,18 @@ static void append(ka_text *out, kineto_string s)
 static void append_whole(ka_text *out, kineto_string s)
 {
     uint64_t hash = kb_hash(s.data, s.size);
-    append(out, (kineto_string){s.data, KB_MIN(s.size, (size_t)300)});
-    append(out, (kineto_string){(const char *)&hash, sizeof hash});
+    append_key(out, (kineto_string){s.data, KB_MIN(s.size, (size_t)300)});
+    append_key(out, (kineto_string){(const char *)&hash, sizeof hash});
 }
 
+/* Keys of operators also tell operators from calls. */
 static bool by_name(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
     out->size = 0;
     append_whole(out, x->name);
     append_whole(out, x->detail);
-    append(out, (kineto_string){(const char *)&x->activity, x->kind == KA_THING_OPERATOR});
+    append_key(out, (kineto_string){(const char *)&x->activity, x->kind == KA_THING_OPERATOR});
     return true;
 }
 
@@ -112,6 +123,7 @@ static bool is_kernel(const ka_thing *x)
     return x->activity != KINETO_KIND_GPU_MEMCPY && x->activity != KINETO_KIND_GPU_MEMSET;
 }
 
+/* Without return type, parameters and clones. */
 static bool by_spelling(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -119,6 +131,7 @@ static bool by_spelling(const ka_side *side, const ka_thing *x, ka_text *out)
     return is_kernel(x) && out->size;
 }
 
+/* Also without template arguments. */
 static bool by_skeleton(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -126,6 +139,7 @@ static bool by_skeleton(const ka_side *side, const ka_thing *x, ka_text *out)
     return is_kernel(x) && out->size;
 }
 
+/* Also without namespaces. */
 static bool by_last_component(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -133,6 +147,7 @@ static bool by_last_component(const ka_side *side, const ka_thing *x, ka_text *o
     return is_kernel(x) && out->size;
 }
 
+/* Also with '#' for numbers. */
 static bool by_numberless(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     (void)side;
@@ -149,7 +164,7 @@ static bool append_launch(const ka_side *side, const ka_thing *x, bool shapes, k
         return false;
     const ka_slice *op = &s->slices[x->op];
     int size = snprintf(place, sizeof place, "|%u|", x->place);
-    append(out, (kineto_string){place, (size_t)size});
+    append_key(out, (kineto_string){place, (size_t)size});
     append_whole(out, ka_name(s, op->name));
     if (shapes)
         append_whole(out, ka_input_sizes(s->trace, op->row));
@@ -171,6 +186,7 @@ static bool by_numberless_and_launch(const ka_side *side, const ka_thing *x, ka_
     return by_numberless(side, x, out) && append_launch(side, x, true, out);
 }
 
+/* By the operator, its shapes and the place among its work only. */
 static bool by_launch(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     out->size = 0;
@@ -181,12 +197,13 @@ static bool by_launch(const ka_side *side, const ka_thing *x, ka_text *out)
 static bool by_family_and_operator(const ka_side *side, const ka_thing *x, ka_text *out)
 {
     out->size = 0;
-    append(out, kb_string(ka_family_name(x->family)));
+    append_key(out, kb_string(ka_family_name(x->family)));
     return append_launch(side, x, false, out);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
+/* From the strongest key to the weakest; `how` is shown in the table. */
 static void match_kernels(matching *m)
 {
     static const struct {
@@ -208,6 +225,7 @@ static void match_kernels(matching *m)
         match_by(m, KA_THING_KERNEL, tries[i].key, tries[i].how);
 }
 
+/* Only kernels need more than their names. */
 bool ka_match_sides(ka_side *before, ka_side *after)
 {
     matching m = {.sides = {before, after}};

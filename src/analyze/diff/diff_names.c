@@ -1,14 +1,16 @@
 /* Names of kernels without what changes from build to build, so that those of two builds can be
- * told to be the same. */
+ * recognised as the same. */
 #include "analyze/diff/diff.h"
 
-static void put(ka_text *out, char c)
+/* Longer names are cut. */
+static void append_char(ka_text *out, char c)
 {
     if (out->size < sizeof out->s)
         out->s[out->size++] = c;
 }
 
-static void put_all(ka_text *out, const char *s, size_t size)
+/* Longer names are cut. */
+static void append_chars(ka_text *out, const char *s, size_t size)
 {
     size = KB_MIN(size, sizeof out->s - out->size);
     memcpy(out->s + out->size, s, size);
@@ -19,8 +21,8 @@ static kineto_string text_of(const ka_text *t) { return (kineto_string){t->s, t-
 
 /* ---- mangled names -------------------------------------------------------------------------- */
 
-/* "12foo…": a word behind its length. */
-static kineto_string read_word(kineto_string *rest)
+/* "12foo…": a word after its length. */
+static kineto_string read_mangled_word(kineto_string *rest)
 {
     size_t size = 0, digits = 0;
     while (digits < rest->size && digits < 6 && rest->data[digits] >= '0' &&
@@ -33,7 +35,8 @@ static kineto_string read_word(kineto_string *rest)
     return word;
 }
 
-static bool skip(kineto_string *rest, const char *with)
+/* Removes a prefix; false: the text does not begin with it. */
+static bool skip_prefix(kineto_string *rest, const char *with)
 {
     if (!kb_string_begins(*rest, with))
         return false;
@@ -43,28 +46,29 @@ static bool skip(kineto_string *rest, const char *with)
 }
 
 /* What the function is nested in and its own name, of the Itanium C++ ABI: up to template
- * arguments. False: it is not mangled, or in a way that tells nothing. */
+ * arguments. False: it is not mangled, or in an unknown way. */
 static bool read_mangled(kineto_string name, ka_text *out)
 {
     kineto_string rest = name, word;
     out->size = 0;
-    if (!skip(&rest, "_Z"))
+    if (!skip_prefix(&rest, "_Z"))
         return false;
-    bool nested = skip(&rest, "N");
-    while (nested && (skip(&rest, "K") || skip(&rest, "V") || skip(&rest, "r")))
+    bool nested = skip_prefix(&rest, "N");
+    while (nested &&
+           (skip_prefix(&rest, "K") || skip_prefix(&rest, "V") || skip_prefix(&rest, "r")))
         ;
-    if (skip(&rest, "St"))
-        put_all(out, "std", 3);
+    if (skip_prefix(&rest, "St"))
+        append_chars(out, "std", 3);
     do {
-        (void)skip(&rest, "L"); /* of one file */
-        word = read_word(&rest);
+        (void)skip_prefix(&rest, "L"); /* of one file */
+        word = read_mangled_word(&rest);
         if (!word.size)
             break;
         if (kb_string_begins(word, "_GLOBAL__N"))
             continue;
         if (out->size)
-            put_all(out, "::", 2);
-        put_all(out, word.data, word.size);
+            append_chars(out, "::", 2);
+        append_chars(out, word.data, word.size);
     } while (nested);
     return out->size > 0;
 }
@@ -79,12 +83,14 @@ static int depth_change(char c)
                                                           : 0;
 }
 
+/* Spellings of the anonymous namespace by GCC, Clang, NVCC and others. */
 static bool is_anonymous(kineto_string rest)
 {
     return kb_string_begins(rest, "(anonymous namespace)") || kb_string_begins(rest, "<unnamed>") ||
            kb_string_begins(rest, "{anonymous}");
 }
 
+/* Length of an anonymous namespace at the beginning of the text. */
 static size_t anonymous_size(kineto_string rest)
 {
     size_t i = 1;
@@ -93,7 +99,8 @@ static size_t anonymous_size(kineto_string rest)
     return i + 1;
 }
 
-static kineto_string behind(kineto_string s, size_t at)
+/* The text from an index on. */
+static kineto_string rest_from(kineto_string s, size_t at)
 {
     return (kineto_string){s.data + at, s.size - at};
 }
@@ -104,7 +111,7 @@ static size_t end_of_name(kineto_string name)
     int depth = 0;
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i];
-        kineto_string rest = behind(name, i);
+        kineto_string rest = rest_from(name, i);
         if (is_anonymous(rest)) {
             i += anonymous_size(rest) - 1;
             continue;
@@ -116,13 +123,13 @@ static size_t end_of_name(kineto_string name)
     return name.size;
 }
 
-/* Behind the return type: the last space outside of brackets. */
+/* Past the return type: the last space outside of brackets. */
 static size_t begin_of_name(kineto_string name)
 {
     int depth = 0;
     size_t begin = 0;
     for (size_t i = 0; i < name.size; i++) {
-        kineto_string rest = behind(name, i);
+        kineto_string rest = rest_from(name, i);
         if (is_anonymous(rest)) {
             i += anonymous_size(rest) - 1;
             continue;
@@ -134,27 +141,30 @@ static size_t begin_of_name(kineto_string name)
     return begin;
 }
 
+/* Mangled names are read up to template arguments; other names keep all but type, parameters and
+ * clone. */
 void ka_spell_kernel(kineto_string name, ka_text *out)
 {
     if (read_mangled(name, out))
         return;
     out->size = 0;
     name.size = end_of_name(name);
-    name = behind(name, begin_of_name(name));
+    name = rest_from(name, begin_of_name(name));
     for (size_t i = 0; i < name.size; i++) {
-        kineto_string rest = behind(name, i);
+        kineto_string rest = rest_from(name, i);
         if (is_anonymous(rest)) {
             i += anonymous_size(rest) - 1;
-            if (kb_string_begins(behind(name, KB_MIN(i + 1, name.size)), "::"))
+            if (kb_string_begins(rest_from(name, KB_MIN(i + 1, name.size)), "::"))
                 i += 2;
         } else if (name.data[i] != ' ') {
-            put(out, name.data[i]);
+            append_char(out, name.data[i]);
         }
     }
     if (kb_string_ends(text_of(out), ".kd")) /* AMD's descriptors */
         out->size -= 3;
 }
 
+/* Drops everything inside of brackets. */
 void ka_skeleton_of(kineto_string name, ka_text *out)
 {
     ka_text spelled;
@@ -164,11 +174,12 @@ void ka_skeleton_of(kineto_string name, ka_text *out)
     for (size_t i = 0; i < spelled.size; i++) {
         int change = depth_change(spelled.s[i]);
         if (depth == 0 && change == 0)
-            put(out, spelled.s[i]);
+            append_char(out, spelled.s[i]);
         depth = KB_MAX(depth + change, 0);
     }
 }
 
+/* After the last ':'. */
 void ka_last_component_of(kineto_string name, ka_text *out)
 {
     ka_text skeleton;
@@ -177,9 +188,10 @@ void ka_last_component_of(kineto_string name, ka_text *out)
     while (from && skeleton.s[from - 1] != ':')
         from--;
     out->size = 0;
-    put_all(out, skeleton.s + from, skeleton.size - from);
+    append_chars(out, skeleton.s + from, skeleton.size - from);
 }
 
+/* Each run of digits becomes one '#'. */
 void ka_numberless(kineto_string name, ka_text *out)
 {
     ka_text last;
@@ -188,8 +200,8 @@ void ka_numberless(kineto_string name, ka_text *out)
     for (size_t i = 0; i < last.size; i++) {
         bool digit = last.s[i] >= '0' && last.s[i] <= '9';
         if (!digit)
-            put(out, last.s[i]);
+            append_char(out, last.s[i]);
         else if (!out->size || out->s[out->size - 1] != '#')
-            put(out, '#');
+            append_char(out, '#');
     }
 }

@@ -8,7 +8,7 @@
  * (1 - q^(m+1)) ... (1 - q^(m+n)) / ((1 - q) ... (1 - q^n)). */
 uint32_t ka_wrong_pairs(uint32_t n, uint32_t m)
 {
-    double orders[KA_MOST_BLOCKS * KA_MOST_BLOCKS + 1] = {1}, all = 1, seen = 0;
+    double orders[KA_MAX_BLOCKS * KA_MAX_BLOCKS + 1] = {1}, all = 1, seen = 0;
     uint32_t pairs = n * m, wrong = 0;
     for (uint32_t i = 1; i <= n; i++) {
         for (uint32_t u = pairs; u >= m + i; u--)
@@ -22,6 +22,7 @@ uint32_t ka_wrong_pairs(uint32_t n, uint32_t m)
     return wrong;
 }
 
+/* ka_wrong_pairs, cached by the numbers of steps. */
 static uint32_t wrong_pairs(ka_chance *c, uint32_t n, uint32_t m)
 {
     if (!c->wrong[n][m])
@@ -30,10 +31,10 @@ static uint32_t wrong_pairs(ka_chance *c, uint32_t n, uint32_t m)
 }
 
 /* The median of all pairs of steps. */
-static double usual(const double *before, uint32_t n, const double *after, uint32_t m,
-                    bool in_percent)
+static double median_shift(const double *before, uint32_t n, const double *after, uint32_t m,
+                           bool in_percent)
 {
-    double room[KA_MOST_BLOCKS * KA_MOST_BLOCKS];
+    double room[KA_MAX_BLOCKS * KA_MAX_BLOCKS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < m; k++) {
@@ -55,5 +56,6 @@ ka_shift ka_shift_by_ranks(ka_chance *c, const double *before, uint32_t n, const
             wrong += falls ? after[k] >= before[i] : after[k] <= before[i];
     if (wrong >= wrong_pairs(c, n, m))
         return (ka_shift){0};
-    return (ka_shift){usual(before, n, after, m, false), usual(before, n, after, m, true)};
+    return (ka_shift){median_shift(before, n, after, m, false),
+                      median_shift(before, n, after, m, true)};
 }

@@ -1,6 +1,9 @@
-/* What is sampled rather than timed: memory at its peak in each step, and means of counters. */
+/* Values that are sampled rather than timed: memory at its peak in each step, and means of
+ * counters. Read from all rows of memory and counters of the trace, since these are not in the
+ * dataset. */
 #include "analyze/diff/diff.h"
 
+/* The state of the walk over rows of memory and counters. */
 typedef struct sampling {
     ka_side *side;
     kb_map things; /* of a device, or a counter and its series, to things */
@@ -11,7 +14,7 @@ typedef struct sampling {
 /* ---- steps by time -------------------------------------------------------------------------- */
 
 /* The last step that began before and has not ended; -1. */
-static int32_t step_at(const ka_side *side, int64_t ns)
+static int32_t step_of_side_at(const ka_side *side, int64_t ns)
 {
     const ka_step *steps = side->m.dataset.steps;
     uint32_t low = 0, high = side->m.dataset.step_count;
@@ -32,6 +35,7 @@ static int32_t step_at(const ka_side *side, int64_t ns)
 
 /* ---- things --------------------------------------------------------------------------------- */
 
+/* The thing of a key, created when it is first met. KA_NONE: out of memory. */
 static uint32_t thing_of(sampling *m, uint8_t kind, kineto_string name, kineto_string detail,
                          kineto_string key)
 {
@@ -81,7 +85,9 @@ static double raise_peak(sampling *m, uint32_t thing, int32_t step, double value
     return value - before;
 }
 
-static void sample(sampling *m, uint32_t thing, kineto_row row, int32_t step, double value)
+/* Adds a sample to the block of its step; samples outside of compared steps are dropped. */
+static void add_sample_to_thing(sampling *m, uint32_t thing, kineto_row row, int32_t step,
+                                double value)
 {
     ka_side *side = m->side;
     int32_t block = ka_block_at(side, row, step);
@@ -102,7 +108,8 @@ static void sample(sampling *m, uint32_t thing, kineto_row row, int32_t step, do
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static void take_memory(sampling *m, kineto_row row, int64_t ns)
+/* Memory events that report the allocated total of a device. */
+static void add_memory_sample(sampling *m, kineto_row row, int64_t ns)
 {
     const kineto_trace *t = m->side->m.dataset.trace;
     int64_t total, type = 0, index = -1;
@@ -112,15 +119,16 @@ static void take_memory(sampling *m, kineto_row row, int64_t ns)
     (void)ka_arg_int(t, row, "Device Id", &index);
     kb_text device = ka_memory_device(type, index), key;
     (void)snprintf(key.s, sizeof key.s, "m%.40s", device.s);
-    sample(
+    add_sample_to_thing(
         m,
         thing_of(m, KA_THING_MEMORY, kb_string(device.s), (kineto_string){"", 0}, kb_string(key.s)),
-        row, step_at(m->side, ns), (double)total);
+        row, step_of_side_at(m->side, ns), (double)total);
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static kb_text place_of(const kineto_trace *t, kineto_row row)
+/* "device N" or "process": counters of the same name differ by it. */
+static kb_text describe_counter_owner(const kineto_trace *t, kineto_row row)
 {
     kineto_activity a;
     kineto_track track;
@@ -134,8 +142,9 @@ static kb_text place_of(const kineto_trace *t, kineto_row row)
     return text;
 }
 
-static void take_series(sampling *m, kb_text place, kineto_string counter, const kineto_arg *arg,
-                        kineto_row row, int32_t step)
+/* One series of a counter, named "counter: series" unless both are the same. */
+static void add_series_sample(sampling *m, kb_text place, kineto_string counter,
+                              const kineto_arg *arg, kineto_row row, int32_t step)
 {
     double value;
     char name[400], key[500];
@@ -146,30 +155,32 @@ static void take_series(sampling *m, kb_text place, kineto_string counter, const
                         counter.data, same ? "" : ": ",
                         same ? 0 : (int)KB_MIN(arg->key.size, (size_t)190), arg->key.data);
     int key_size = snprintf(key, sizeof key, "c%.40s|%.*s", place.s, size, name);
-    sample(m,
-           thing_of(m, KA_THING_COUNTER, (kineto_string){name, (size_t)size}, kb_string(place.s),
-                    (kineto_string){key, (size_t)key_size}),
-           row, step, value);
+    add_sample_to_thing(m,
+                        thing_of(m, KA_THING_COUNTER, (kineto_string){name, (size_t)size},
+                                 kb_string(place.s), (kineto_string){key, (size_t)key_size}),
+                        row, step, value);
 }
 
-static void take_counter(sampling *m, kineto_row row, int64_t ns)
+/* All series of a counter row. */
+static void add_counter_samples(sampling *m, kineto_row row, int64_t ns)
 {
     const kineto_trace *t = m->side->m.dataset.trace;
     kineto_args_iterator it;
     kineto_arg arg;
     kineto_activity a;
-    kb_text place = place_of(t, row);
-    int32_t step = step_at(m->side, ns);
+    kb_text place = describe_counter_owner(t, row);
+    int32_t step = step_of_side_at(m->side, ns);
     kineto_trace_get(t, row, &a);
     kineto_args_begin(t, row, &it);
     while (ka_block_at(m->side, row, step) >= 0 && kineto_args_next(&it, &arg) &&
            !m->side->no_memory)
-        take_series(m, place, a.name, &arg, row, step);
+        add_series_sample(m, place, a.name, &arg, row, step);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static void take_block(sampling *m, uint32_t b)
+/* Blocks without such kinds are skipped. */
+static void add_block_samples(sampling *m, uint32_t b)
 {
     const kt_block *block = kt_block_at(m->side->m.dataset.trace, b);
     const uint64_t wanted = KINETO_KIND_BIT(KINETO_KIND_COUNTER) |
@@ -178,14 +189,14 @@ static void take_block(sampling *m, uint32_t b)
     for (uint32_t i = 0; block->kinds & wanted && i < block->count && !m->side->no_memory; i++) {
         kineto_row row = (kineto_row)b * KT_BLOCK_ROWS + i;
         if (block->kind[i] == KINETO_KIND_MEMORY)
-            take_memory(m, row, block->start_ns[i]);
+            add_memory_sample(m, row, block->start_ns[i]);
         else if (block->form[i] == KINETO_FORM_COUNTER)
-            take_counter(m, row, block->start_ns[i]);
+            add_counter_samples(m, row, block->start_ns[i]);
     }
 }
 
 /* Means of counters, and of the peaks of steps; blocks without a sample are left out. */
-static void make_means(ka_side *side)
+static void average_samples(ka_side *side)
 {
     for (size_t i = 0; i < side->things.count; i++) {
         ka_thing *x = &side->things.data[i];
@@ -206,9 +217,9 @@ bool ka_side_take_samples(ka_side *side)
 {
     sampling m = {.side = side};
     for (uint32_t b = 0; b < kt_block_count(side->m.dataset.trace) && !side->no_memory; b++)
-        take_block(&m, b);
+        add_block_samples(&m, b);
     if (!side->no_memory)
-        make_means(side);
+        average_samples(side);
     kb_map_free(&m.things);
     kb_map_free(&m.peaks);
     kb_intern_free(&m.keys);

@@ -1,5 +1,7 @@
-/* What is in the steps of one trace: how long things took in each of them, or in blocks of steps
- * that follow one another. */
+/* Measures one trace for a comparison: how long each thing (step, part, kernel, operator) took
+ * in each step, or in up to KA_MAX_BLOCKS blocks of consecutive steps. Steps of several ranks
+ * with one number are one step; steps of warm-up are left out. Without steps all of the trace is
+ * one. */
 #include "analyze/diff/diff.h"
 
 #include "analyze/dataset/each_rank.h"
@@ -7,6 +9,7 @@
 
 /* ---- things --------------------------------------------------------------------------------- */
 
+/* Values of all blocks are appended with the thing, so `values + block` is always valid. */
 uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_string detail)
 {
     uint32_t index = (uint32_t)side->things.count;
@@ -20,7 +23,7 @@ uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_st
                   .op = KA_NONE,
                   .other = KA_NONE,
                   .how = ""};
-    if (index == KA_NONE || values > UINT32_MAX - KA_MOST_BLOCKS ||
+    if (index == KA_NONE || values > UINT32_MAX - KA_MAX_BLOCKS ||
         !kb_vec_reserve(&side->values, values + side->block_count) ||
         !kb_vec_push(&side->things, x)) {
         side->no_memory = true;
@@ -38,10 +41,12 @@ int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step)
     return step < 0 ? -1 : side->block_of[step];
 }
 
-static void add(ka_side *side, uint32_t thing, int32_t block, int64_t ns)
+/* Adds to the sum of a block; blocks become means at the end (divide_by_steps). */
+static void add_thing_time(ka_side *side, uint32_t thing, int32_t block, int64_t ns)
 {
     ka_thing *x = &side->things.data[thing];
     double us = ka_us(ns);
+    KB_ASSERT(block >= 0 && (uint32_t)block < side->block_count);
     x->sum += us;
     side->values.data[x->values + (uint32_t)block] += us;
 }
@@ -55,7 +60,7 @@ static int compare_numbers(const void *left, const void *right)
 }
 
 /* Ranks take a step together: theirs are one, by its number. */
-static uint64_t number_of(const ka_side *side, uint32_t i)
+static uint64_t step_number_of(const ka_side *side, uint32_t i)
 {
     return side->rank_count > 1 ? side->m.dataset.steps[side->durations.step[i]].number : i;
 }
@@ -66,16 +71,19 @@ static bool add_warm_up(const ka_side *side, uint32_t process, kb_map *warm)
     ka_durations d;
     bool ok = ka_durations_make(&d, &side->m.dataset, process);
     for (uint32_t i = 0; ok && i < d.warm_up; i++)
-        ok = kb_map_insert(warm, number_of(side, (uint32_t)side->durations.place[d.step[i]]), 1, NULL);
+        ok = kb_map_insert(warm, step_number_of(side, (uint32_t)side->durations.place[d.step[i]]),
+                           1, NULL);
     ka_durations_free(&d);
     return ok;
 }
 
+/* The set of processes that have steps. False: out of memory. */
 static bool list_processes(const ka_side *side, kb_map *processes)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < side->durations.count; i++)
-        ok = kb_map_insert(processes, side->m.dataset.steps[side->durations.step[i]].process, 1, NULL);
+        ok = kb_map_insert(processes, side->m.dataset.steps[side->durations.step[i]].process, 1,
+                           NULL);
     return ok;
 }
 
@@ -100,8 +108,8 @@ static uint64_t *number_steps(ka_side *side, const kb_map *warm)
     uint32_t count = side->durations.count, kept = 0;
     uint64_t *numbers = malloc(((size_t)count + 1) * sizeof *numbers);
     for (uint32_t i = 0; numbers && i < count; i++)
-        if (!kb_map_find(warm, number_of(side, i)))
-            numbers[side->span_count++] = number_of(side, i);
+        if (!kb_map_find(warm, step_number_of(side, i)))
+            numbers[side->span_count++] = step_number_of(side, i);
     if (numbers)
         qsort(numbers, side->span_count, sizeof *numbers, compare_numbers);
     for (uint32_t i = 0; numbers && i < side->span_count; i++)
@@ -116,7 +124,7 @@ static void fill_blocks(ka_side *side, const uint64_t *numbers)
 {
     const ka_durations *d = &side->durations;
     for (uint32_t i = 0; i < d->count; i++) {
-        uint64_t number = number_of(side, i);
+        uint64_t number = step_number_of(side, i);
         const uint64_t *found =
             bsearch(&number, numbers, side->step_count, sizeof *numbers, compare_numbers);
         if (!found)
@@ -128,10 +136,11 @@ static void fill_blocks(ka_side *side, const uint64_t *numbers)
     }
 }
 
+/* All steps are left out (-1) until fill_blocks. */
 static bool make_blocks(ka_side *side, const uint64_t *numbers)
 {
     const ka_dataset *s = &side->m.dataset;
-    side->block_count = KB_MIN(side->step_count, KA_MOST_BLOCKS);
+    side->block_count = KB_MIN(side->step_count, KA_MAX_BLOCKS);
     side->block_of = malloc(((size_t)s->step_count + 1) * sizeof *side->block_of);
     side->block_steps = calloc(side->block_count, sizeof *side->block_steps);
     if (!side->block_of || !side->block_steps)
@@ -143,7 +152,8 @@ static bool make_blocks(ka_side *side, const uint64_t *numbers)
     return true;
 }
 
-static bool find_steps(ka_side *side)
+/* Steps, warm-up and blocks. False: out of memory. */
+static bool find_side_steps(ka_side *side)
 {
     kb_map warm = {0};
     if (!ka_durations_make(&side->durations, &side->m.dataset, KA_NONE))
@@ -165,6 +175,7 @@ static bool find_steps(ka_side *side)
     return ok;
 }
 
+/* Used to find findings in the same steps. */
 bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last)
 {
     *first = UINT64_MAX;
@@ -179,7 +190,8 @@ bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last)
 
 #define FIRST_PART 3u /* column of the table of steps; things: the step, then one for each column */
 
-static bool new_parts(ka_side *side)
+/* Thing 0 is the step; the others are the columns of the table of steps. */
+static bool create_step_things(ka_side *side)
 {
     const ka_table *t = &side->m.facts->tables[KA_TABLE_steps];
     (void)ka_new_thing(side, KA_THING_STEP, kb_string("step"), kb_string(""));
@@ -195,26 +207,28 @@ static bool new_parts(ka_side *side)
     return !side->no_memory;
 }
 
+/* Adds the cells of a row of the table of steps. */
 static void add_parts(ka_side *side, const ka_table *t, uint64_t row, int32_t block)
 {
     for (uint32_t c = FIRST_PART; c < t->column_count; c++)
-        add(side, c - FIRST_PART + 1, block, ka_cell_at(t, row, c).i);
+        add_thing_time(side, c - FIRST_PART + 1, block, ka_cell_at(t, row, c).i);
 }
 
-static void take_step(ka_side *side, uint32_t index, uint64_t row)
+/* Adds a step, if it is compared, and its row of the table. */
+static void add_step_times(ka_side *side, uint32_t index, uint64_t row)
 {
     const ka_table *t = &side->m.facts->tables[KA_TABLE_steps];
     const ka_step *step = &side->m.dataset.steps[index];
     int32_t block = side->block_of[index];
     if (block < 0)
         return;
-    add(side, 0, block, kb_length_ns(step->start_ns, step->end_ns));
+    add_thing_time(side, 0, block, kb_length_ns(step->start_ns, step->end_ns));
     if (row < ka_table_rows(t))
         add_parts(side, t, row, block);
 }
 
 /* The table of steps has a row for each of the durations, those of a process together. */
-static void take_steps(ka_side *side)
+static void add_all_steps(ka_side *side)
 {
     const ka_durations *d = &side->durations;
     const ka_step *steps = side->m.dataset.steps;
@@ -226,25 +240,27 @@ static void take_steps(ka_side *side)
         side->no_memory |= !kb_map_insert(&seen, process, 1, &is_new);
         for (uint32_t k = i; is_new && k < d->count; k++)
             if (steps[d->step[k]].process == process)
-                take_step(side, d->step[k], row++);
+                add_step_times(side, d->step[k], row++);
     }
     kb_map_free(&seen);
 }
 
 /* ---- without steps: all of the trace is one, or all of each of its ranks --------------------- */
 
-static void take_whole(ka_side *side, const ka_measured *m)
+/* All of a trace, or of a rank, as one step. */
+static void add_whole_trace(ka_side *side, const ka_measured *m)
 {
     const ka_table *t = &m->facts->tables[KA_TABLE_steps];
-    add(side, 0, 0, kb_length_ns(m->dataset.start_ns, m->dataset.end_ns));
+    add_thing_time(side, 0, 0, kb_length_ns(m->dataset.start_ns, m->dataset.end_ns));
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
         add_parts(side, t, row, 0);
     side->block_steps[0]++;
     side->span_count++;
 }
 
-static kineto_status take_rank(void *context, const kineto_trace *part, int32_t rank,
-                               const kineto_row *rows, kineto_error *err)
+/* A rank of a trace without steps, measured by itself. */
+static kineto_status add_rank_part(void *context, const kineto_trace *part, int32_t rank,
+                                   const kineto_row *rows, kineto_error *err)
 {
     ka_side *side = context;
     kineto_analyze_options how = side->m.options;
@@ -252,7 +268,7 @@ static kineto_status take_rank(void *context, const kineto_trace *part, int32_t 
     how.rank = &rank;
     kineto_status status = ka_measure(part, &how, &m, err);
     if (!status)
-        take_whole(side, &m);
+        add_whole_trace(side, &m);
     ka_measured_free(&m);
     for (kineto_row i = 0; i < kineto_trace_count(part); i++)
         side->has_rank[rows[i]] = 1;
@@ -260,14 +276,15 @@ static kineto_status take_rank(void *context, const kineto_trace *part, int32_t 
     return status;
 }
 
-static kineto_status take_ranks(ka_side *side, kineto_error *err)
+/* KINETO_E_MEMORY, or as ka_measure. */
+static kineto_status add_all_ranks(ka_side *side, kineto_error *err)
 {
     const kineto_trace *trace = side->m.dataset.trace;
     uint64_t without;
     side->has_rank = kb_array_zeroed((size_t)kineto_trace_count(trace) + 1, 1);
     if (!side->has_rank)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
-    kineto_status status = ka_visit_ranks(trace, take_rank, side, &without, err);
+    kineto_status status = ka_visit_ranks(trace, add_rank_part, side, &without, err);
     if (!side->rank_count) { /* none has an activity */
         free(side->has_rank);
         side->has_rank = NULL;
@@ -275,20 +292,22 @@ static kineto_status take_ranks(ka_side *side, kineto_error *err)
     return status;
 }
 
-static kineto_status take_durations(ka_side *side, kineto_error *err)
+/* By steps, by ranks, or all at once. */
+static kineto_status add_side_durations(ka_side *side, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (!side->no_steps)
-        take_steps(side);
+        add_all_steps(side);
     else if (ka_has_ranks(side->m.dataset.trace))
-        status = take_ranks(side, err);
+        status = add_all_ranks(side, err);
     if (side->no_steps && !side->rank_count)
-        take_whole(side, &side->m);
+        add_whole_trace(side, &side->m);
     return status;
 }
 
 /* ---- operators and calls -------------------------------------------------------------------- */
 
+/* Operators and calls by slice, and their things by name, or by name and shapes. */
 typedef struct hosts {
     ka_side *side;
     uint32_t *op_of;   /* by slice: the operator or call it is, or is in; KA_NONE */
@@ -304,10 +323,10 @@ static bool is_counted(const ka_dataset *s, uint32_t i)
     const ka_slice *slice = &s->slices[i];
     if (slice->kind != KINETO_KIND_CPU_OP)
         return kt_kind_is_launch(slice->kind);
-    return !(slice->step >= 0 && s->steps[slice->step].slice == i) &&
-           !ka_is_step(s, i);
+    return !(slice->step >= 0 && s->steps[slice->step].slice == i) && !ka_is_step(s, i);
 }
 
+/* Exclusive times: without operators and calls inside. Parents come before what they enclose. */
 static void measure_own(hosts *h)
 {
     const ka_dataset *s = &h->side->m.dataset;
@@ -321,6 +340,7 @@ static void measure_own(hosts *h)
     }
 }
 
+/* A thing for an operator or call, with a copy of its shapes. KA_NONE: out of memory. */
 static uint32_t new_operator(hosts *h, const ka_slice *slice, kineto_string shapes)
 {
     ka_side *side = h->side;
@@ -335,6 +355,7 @@ static uint32_t new_operator(hosts *h, const ka_slice *slice, kineto_string shap
     return thing;
 }
 
+/* Cut at 1000 bytes. */
 static kineto_string shapes_of(const ka_dataset *s, const ka_slice *slice)
 {
     kineto_string shapes = ka_input_sizes(s->trace, slice->row);
@@ -342,6 +363,7 @@ static kineto_string shapes_of(const ka_dataset *s, const ka_slice *slice)
     return shapes;
 }
 
+/* The thing of an operator by name and shapes. */
 static uint32_t operator_with_shapes(hosts *h, const ka_slice *slice)
 {
     char key[1016];
@@ -361,6 +383,7 @@ static uint32_t operator_with_shapes(hosts *h, const ka_slice *slice)
     return h->by_key.data[id];
 }
 
+/* The thing of an operator or call, created when it is first met. */
 static uint32_t operator_of(hosts *h, const ka_slice *slice)
 {
     if (h->side->with_shapes && slice->kind == KINETO_KIND_CPU_OP)
@@ -370,7 +393,8 @@ static uint32_t operator_of(hosts *h, const ka_slice *slice)
     return h->by_name[slice->name];
 }
 
-static void take_operators(hosts *h)
+/* Exclusive times of operators and calls, in the steps that are compared. */
+static void add_side_operators(hosts *h)
 {
     const ka_dataset *s = &h->side->m.dataset;
     for (uint32_t i = 0; i < s->slice_count && !h->side->no_memory; i++) {
@@ -381,18 +405,20 @@ static void take_operators(hosts *h)
         if (thing == KA_NONE)
             return;
         h->side->things.data[thing].count++;
-        add(h->side, thing, block, KB_MAX(h->own[i], 0));
+        add_thing_time(h->side, thing, block, KB_MAX(h->own[i], 0));
     }
 }
 
 /* ---- work of devices ------------------------------------------------------------------------ */
 
+/* Caches of things: by name of work, type and family. */
 typedef struct devices {
     uint32_t *kernel; /* thing of a name */
     uint32_t *places; /* by slice: how much work of an operator came already */
     uint32_t type[KA_TYPE_COUNT], family[KA_FAMILY_COUNT];
 } devices;
 
+/* The thing of a name of work, created when it is first met. */
 static uint32_t kernel_of(ka_side *side, devices *d, const ka_work *w)
 {
     const ka_dataset *s = &side->m.dataset;
@@ -407,6 +433,7 @@ static uint32_t kernel_of(ka_side *side, devices *d, const ka_work *w)
     return d->kernel[w->name] = thing;
 }
 
+/* Adds to a type or family of work; `known` caches its thing. */
 static void add_to(ka_side *side, uint32_t *known, uint8_t kind, const char *name, int32_t block,
                    int64_t ns)
 {
@@ -415,11 +442,11 @@ static void add_to(ka_side *side, uint32_t *known, uint8_t kind, const char *nam
     if (*known == KA_NONE)
         return;
     side->things.data[*known].count++;
-    add(side, *known, block, ns);
+    add_thing_time(side, *known, block, ns);
 }
 
 /* The operator that launched work: not the call, if there is one around it. */
-static uint32_t launcher(const hosts *h, const ka_work *w)
+static uint32_t launching_operator(const hosts *h, const ka_work *w)
 {
     const ka_dataset *s = &h->side->m.dataset;
     uint32_t slice = w->call == KA_NONE ? KA_NONE : h->op_of[w->call];
@@ -428,11 +455,12 @@ static uint32_t launcher(const hosts *h, const ka_work *w)
     return slice;
 }
 
-static void take_one(hosts *h, devices *d, const ka_work *w)
+/* Adds a work to its kernel, type, family and operator. */
+static void add_one_work(hosts *h, devices *d, const ka_work *w)
 {
     ka_side *side = h->side;
     int32_t block = ka_block_at(side, w->row, w->step);
-    uint32_t op = launcher(h, w), place = op == KA_NONE ? 0 : d->places[op]++;
+    uint32_t op = launching_operator(h, w), place = op == KA_NONE ? 0 : d->places[op]++;
     const ka_class *class = &side->m.dataset.class_of[w->name];
     uint32_t thing = block < 0 ? KA_NONE : kernel_of(side, d, w);
     if (thing == KA_NONE)
@@ -442,7 +470,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
         x->op = op;
         x->place = place;
     }
-    add(side, thing, block, ka_work_ns(w));
+    add_thing_time(side, thing, block, ka_work_ns(w));
     add_to(side, &d->type[class->type], KA_THING_TYPE, ka_type_name(class->type), block,
            ka_work_ns(w));
     add_to(side, &d->family[class->family], KA_THING_FAMILY, ka_family_name(class->family), block,
@@ -454,7 +482,8 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
     }
 }
 
-static bool take_work(hosts *h)
+/* False: out of memory. */
+static bool add_side_work(hosts *h)
 {
     const ka_dataset *s = &h->side->m.dataset;
     devices d = {.kernel = malloc(((size_t)s->name_count + 1) * sizeof *d.kernel),
@@ -465,13 +494,14 @@ static bool take_work(hosts *h)
     memset(d.type, 0xff, sizeof d.type);
     memset(d.family, 0xff, sizeof d.family);
     for (uint32_t i = 0; ok && i < s->work_count && !h->side->no_memory; i++)
-        take_one(h, &d, &s->work[s->by_time[i]]);
+        add_one_work(h, &d, &s->work[s->by_time[i]]);
     free(d.kernel);
     free(d.places);
     return ok;
 }
 
-static bool take_activities(ka_side *side)
+/* Operators first: work refers to them. */
+static bool add_side_activities(ka_side *side)
 {
     const ka_dataset *s = &side->m.dataset;
     hosts h = {.side = side,
@@ -482,8 +512,8 @@ static bool take_activities(ka_side *side)
     if (ok) {
         memset(h.by_name, 0xff, ((size_t)s->name_count + 1) * sizeof *h.by_name);
         measure_own(&h);
-        take_operators(&h);
-        ok = take_work(&h);
+        add_side_operators(&h);
+        ok = add_side_work(&h);
     }
     free(h.op_of);
     free(h.own);
@@ -496,7 +526,7 @@ static bool take_activities(ka_side *side)
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 /* Sums of blocks become means of their steps. */
-static void make_means(ka_side *side)
+static void divide_by_steps(ka_side *side)
 {
     for (size_t i = 0; i < side->things.count; i++) {
         const ka_thing *x = &side->things.data[i];
@@ -505,6 +535,7 @@ static void make_means(ka_side *side)
     }
 }
 
+/* Measures the dataset with the table of steps only, then everything else from the dataset. */
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
                            const kineto_analyze_options *how, ka_side *side, kineto_error *err)
 {
@@ -515,14 +546,14 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     kineto_status status = ka_measure(trace, &o, &side->m, err);
     if (status)
         return status;
-    bool ok = find_steps(side) && new_parts(side);
+    bool ok = find_side_steps(side) && create_step_things(side);
     if (ok)
-        status = take_durations(side, err);
+        status = add_side_durations(side, err);
     if (status)
         return status;
-    ok = ok && take_activities(side);
+    ok = ok && add_side_activities(side);
     if (ok) {
-        make_means(side);
+        divide_by_steps(side);
         ok = ka_side_take_samples(side);
     }
     if (!ok || side->no_memory)

@@ -4,12 +4,12 @@
 
 #include <float.h>
 
-#define USUAL_DRAWS   2000u
-#define MOST_DRAWS    100000u
-#define LEVEL         0.95
-#define LEAST_ERROR   0.2
-#define LEAST_MEANS   3u /* steps a side below which an interval would hold everything … */
-#define LEAST_MEDIANS 5u /* … or too often miss */
+#define USUAL_DRAWS 2000u
+#define MAX_DRAWS   100000u
+#define LEVEL       0.95
+#define MIN_ERROR   0.2
+#define MIN_MEANS   3u /* steps a side below which an interval would hold everything … */
+#define MIN_MEDIANS 5u /* … or too often miss */
 
 /* splitmix64: small, and good enough to draw steps with. */
 static uint64_t next_random(uint64_t *state)
@@ -20,10 +20,11 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
+/* At least 100 draws, at most MAX_DRAWS. */
 bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians)
 {
     *c = (ka_chance){.seed = seed,
-                     .draws = KB_MIN(draws ? KB_MAX(draws, 100u) : USUAL_DRAWS, MOST_DRAWS),
+                     .draws = KB_MIN(draws ? KB_MAX(draws, 100u) : USUAL_DRAWS, MAX_DRAWS),
                      .medians = medians};
     c->room = malloc(c->draws * sizeof *c->room);
     return c->room != NULL;
@@ -32,7 +33,7 @@ bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians)
 void ka_chance_free(ka_chance *c)
 {
     for (uint32_t side = 0; side < 2; side++)
-        for (uint32_t n = 0; n <= KA_MOST_BLOCKS; n++)
+        for (uint32_t n = 0; n <= KA_MAX_BLOCKS; n++)
             free(c->times[side][n]);
     free(c->room);
     *c = (ka_chance){0};
@@ -55,10 +56,12 @@ static const uint8_t *times_of(ka_chance *c, uint32_t side, uint32_t n)
 
 /* ---- means ---------------------------------------------------------------------------------- */
 
+/* The mean of a sample and the variance of that mean. */
 typedef struct moments {
     double mean, variance; /* of the mean */
 } moments;
 
+/* Mean and its variance, of the values or of one draw of them. */
 static moments moments_of(const double *values, const uint8_t *times, uint32_t n)
 {
     double sum = 0, squares = 0;
@@ -78,6 +81,7 @@ typedef struct difference {
     double value, error;
 } difference;
 
+/* Errors of logarithms by the delta method. */
 static difference subtract_means(moments a, moments b, bool logarithms)
 {
     if (!logarithms)
@@ -91,12 +95,14 @@ static difference subtract_means(moments a, moments b, bool logarithms)
 static double studentise_draw(difference draw, difference whole)
 {
     double off = fabs(draw.value - whole.value),
-           t = off / KB_MAX(draw.error, LEAST_ERROR * whole.error);
+           t = off / KB_MAX(draw.error, MIN_ERROR * whole.error);
     return isfinite(t) ? t : (double)INFINITY;
 }
 
+/* Hoare's selection. */
 double ka_select_kth(double *room, uint32_t count, uint32_t k)
 {
+    KB_ASSERT(count > 0);
     uint32_t low = 0, high = count - 1;
     k = KB_MIN(k, high);
     while (low < high) {
@@ -121,24 +127,28 @@ double ka_select_kth(double *room, uint32_t count, uint32_t k)
     return room[k];
 }
 
+/* Two samples and, once drawn, how often each value is in each draw. */
 typedef struct sides {
     const double *a, *b;
     uint32_t n, m;
     const uint8_t *ta, *tb;
 } sides;
 
-static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, double *low, double *high)
+/* Studentised bootstrap, symmetric. False: no finite interval. */
+static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, double *low,
+                              double *high)
 {
     moments a = moments_of(s->a, NULL, s->n), b = moments_of(s->b, NULL, s->m);
     difference whole = subtract_means(a, b, logarithms);
-    if (!(whole.error > 0)) { /* all steps are the same: there is no noise */
+    if (!(whole.error > 0)) { /* all steps are equal: no noise */
         *low = *high = whole.value;
         return isfinite(whole.value);
     }
     for (uint32_t d = 0; d < c->draws; d++)
-        c->room[d] = studentise_draw(subtract_means(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
-                                          moments_of(s->b, s->tb + (size_t)d * s->m, s->m), logarithms),
-                                 whole);
+        c->room[d] = studentise_draw(
+            subtract_means(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
+                           moments_of(s->b, s->tb + (size_t)d * s->m, s->m), logarithms),
+            whole);
     double t = ka_select_kth(c->room, c->draws, (uint32_t)(LEVEL * c->draws));
     *low = whole.value - t * whole.error;
     *high = whole.value + t * whole.error;
@@ -147,6 +157,7 @@ static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, dou
 
 /* ---- medians -------------------------------------------------------------------------------- */
 
+/* The median of a draw, without sorting it: counts run along the sorted values. */
 static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
 {
     uint32_t seen = 0, i = 0, lower = (n - 1) / 2, upper = n / 2;
@@ -158,9 +169,11 @@ static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
     return (first + sorted[i]) / 2;
 }
 
-static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, double *low, double *high)
+/* Percentile bootstrap. False: no finite interval. */
+static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, double *low,
+                                double *high)
 {
-    double a[KA_MOST_BLOCKS], b[KA_MOST_BLOCKS];
+    double a[KA_MAX_BLOCKS], b[KA_MAX_BLOCKS];
     memcpy(a, s->a, s->n * sizeof *a);
     memcpy(b, s->b, s->m * sizeof *b);
     qsort(a, s->n, sizeof *a, kb_compare_doubles);
@@ -177,9 +190,10 @@ static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, d
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
+/* Mean or median; 0 of none. */
 static double middle_of(const double *values, uint32_t n, bool median)
 {
-    double room[KA_MOST_BLOCKS], sum = 0;
+    double room[KA_MAX_BLOCKS], sum = 0;
     if (!n)
         return 0;
     memcpy(room, values, n * sizeof *room);
@@ -190,6 +204,7 @@ static double middle_of(const double *values, uint32_t n, bool median)
     return sum / n;
 }
 
+/* False for NAN, too. */
 static bool are_at_least(const double *values, uint32_t n, double least)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -244,18 +259,19 @@ static void add_interval(ka_chance *c, const sides *s, ka_estimate *e)
         e->low_pct = KB_MAX(e->low_pct, -100); /* nothing becomes less than nothing */
 }
 
+/* Estimates both sides and their difference; intervals only with enough steps. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count)
 {
     sides s = {
-        before, after, KB_MIN(before_count, KA_MOST_BLOCKS), KB_MIN(after_count, KA_MOST_BLOCKS),
+        before, after, KB_MIN(before_count, KA_MAX_BLOCKS), KB_MIN(after_count, KA_MAX_BLOCKS),
         NULL,   NULL};
     ka_estimate e = {.before = middle_of(before, s.n, c->medians),
                      .after = middle_of(after, s.m, c->medians),
                      .low_pct = (double)NAN,
                      .high_pct = (double)NAN,
                      .sure = -1};
-    uint32_t least = c->medians ? LEAST_MEDIANS : LEAST_MEANS;
+    uint32_t least = c->medians ? MIN_MEDIANS : MIN_MEANS;
     e.delta = e.after - e.before;
     e.pct = e.before == 0 ? (double)NAN : 100 * e.delta / fabs(e.before);
     if (s.n < least || s.m < least)

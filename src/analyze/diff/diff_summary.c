@@ -1,12 +1,13 @@
 /* What changed, in one table: parts of the step, then what is in them; and findings that only one
- * trace has, or that are worth something else in the other. */
+ * trace has, or that have other estimated savings in the other. */
 #include "analyze/diff/diff.h"
 
 /* ---- from tables ---------------------------------------------------------------------------- */
 
-#define MOST_ROWS     40u
-#define LEAST_PERCENT 0.2 /* of a step, or it is left out */
+#define MAX_ROWS    40u
+#define MIN_PERCENT 0.2 /* of a step, or it is left out */
 
+/* A row of some table that is candidate for the summary. */
 typedef struct change {
     const char *kind;
     kineto_string name, change;
@@ -14,6 +15,7 @@ typedef struct change {
 } change;
 typedef KB_VEC(change) change_list;
 
+/* Reads the eight cells of an estimate back. */
 static ka_estimate estimate_at(const ka_table *t, uint64_t row)
 {
     uint32_t c = t->column_count - 8;
@@ -30,21 +32,24 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
                          .shift = t->shifts.data[row]};
 }
 
-/* What is noise is left out; without an interval nobody knows what is. */
-static bool is_worth_telling(const ka_diff *d, const ka_estimate *e)
+/* Noise is left out; without an interval all differences stay. */
+static bool is_reportable_change(const ka_diff *d, const ka_estimate *e)
 {
-    return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) && fabs(e->delta) > LEAST_PERCENT / 100 * d->step_us;
+    return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) &&
+           fabs(e->delta) > MIN_PERCENT / 100 * d->step_us;
 }
 
-static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char *group,
-                       const char *name, change_list *out)
+/* Reportable rows of a table, at most MAX_ROWS, which is sorted already; `group` selects by the
+ * first column. False: out of memory. */
+static bool collect_table_changes(ka_diff *d, ka_table_id id, const char *kind, const char *group,
+                                  const char *name, change_list *out)
 {
     const ka_table *t = &d->facts->tables[id];
     uint32_t column = ka_fact_column(t, name), changed = ka_fact_column(t, "change"), taken = 0;
-    for (uint64_t row = 0; row < ka_table_rows(t) && taken < MOST_ROWS; row++) {
+    for (uint64_t row = 0; row < ka_table_rows(t) && taken < MAX_ROWS; row++) {
         ka_estimate e = estimate_at(t, row);
         if ((group && !kb_string_equal(ka_text_at(t, row, 0), kb_string(group))) ||
-            !is_worth_telling(d, &e))
+            !is_reportable_change(d, &e))
             continue;
         change c = {kind, ka_text_at(t, row, column), ka_text_at(t, row, changed), e};
         if (!kb_vec_push(out, c))
@@ -54,7 +59,8 @@ static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char 
     return true;
 }
 
-static int compare_changes(const void *left, const void *right)
+/* Proven changes first, then by size, kind and name. */
+static int compare_diff_changes(const void *left, const void *right)
 {
     const change *a = left, *b = right;
     bool a_proven = ka_is_proven(a->e.sure, a->e.shift),
@@ -71,12 +77,13 @@ static int compare_changes(const void *left, const void *right)
                    : (a->name.size > b->name.size) - (a->name.size < b->name.size);
 }
 
-static void put_changes(ka_diff *d, change_list *changes)
+/* The largest changes of all tables. */
+static void put_summary_changes(ka_diff *d, change_list *changes)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_summary];
     if (changes->count)
-        qsort(changes->data, changes->count, sizeof *changes->data, compare_changes);
-    for (size_t i = 0; i < changes->count && i < MOST_ROWS; i++) {
+        qsort(changes->data, changes->count, sizeof *changes->data, compare_diff_changes);
+    for (size_t i = 0; i < changes->count && i < MAX_ROWS; i++) {
         const change *c = &changes->data[i];
         ka_put_text(t, kb_string(c->kind));
         ka_put_text(t, c->name);
@@ -84,14 +91,15 @@ static void put_changes(ka_diff *d, change_list *changes)
         ka_put_estimate(t, &c->e, d->step_us);
     }
     if (d->before.is_empty || d->after.is_empty)
-        ka_note(t, "nothing can be said: one of the traces is empty");
+        ka_note(t, "no comparison: one of the traces is empty");
     else if (!changes->count)
-        ka_note(t, "nothing that is worth %.1f %% of a step and more than noise", LEAST_PERCENT);
+        ka_note(t, "no difference above %.1f %% of a step and above noise", MIN_PERCENT);
     changes->count = 0;
 }
 
 /* ---- the step, part by part ------------------------------------------------------------------- */
 
+/* A row of the waterfall. */
 static void put_part(ka_table *t, kineto_string name, double before, double after, double step_us,
                      const char *proven)
 {
@@ -110,39 +118,43 @@ static bool put_waterfall(ka_diff *d)
     ka_table *t = &d->facts->tables[KA_TABLE_diff_waterfall];
     const ka_table *steps = &d->facts->tables[KA_TABLE_diff_steps];
     change_list parts = {0};
-    bool ok = take_table(d, KA_TABLE_diff_categories, "", "part", "name", &parts);
+    bool ok = collect_table_changes(d, KA_TABLE_diff_categories, "", "part", "name", &parts);
     if (ok && ka_table_rows(steps) > 1 && !d->before.is_empty && !d->after.is_empty) {
         ka_estimate whole = estimate_at(steps, 1);
         double before = whole.before, after = whole.after;
         if (parts.count)
-            qsort(parts.data, parts.count, sizeof *parts.data, compare_changes);
+            qsort(parts.data, parts.count, sizeof *parts.data, compare_diff_changes);
         for (size_t i = 0; i < parts.count; i++) {
             const ka_estimate *e = &parts.data[i].e;
             put_part(t, parts.data[i].name, e->before, e->after, d->step_us,
-                     e->sure < 0 ? "unknown" : e->sure > 0 ? "yes" : "ranks");
+                     e->sure < 0   ? "unknown"
+                     : e->sure > 0 ? "yes"
+                                   : "ranks");
             before -= e->before;
             after -= e->after;
         }
         put_part(t, kb_string("unexplained"), before, after, d->step_us, "no");
         put_part(t, kb_string("step with its work"), whole.before, whole.after, d->step_us,
-                 whole.sure < 0                                 ? "unknown"
-                 : whole.sure > 0                               ? "yes"
-                 : ka_is_proven(whole.sure, whole.shift)        ? "ranks"
-                                                                : "no");
+                 whole.sure < 0                          ? "unknown"
+                 : whole.sure > 0                        ? "yes"
+                 : ka_is_proven(whole.sure, whole.shift) ? "ranks"
+                                                         : "no");
     }
     kb_vec_free(&parts);
     return ok;
 }
 
-/* Parts first: they add up to the step, and say where to look in the rest. */
+/* Parts first: they add up to the step and show which of the other rows matter. */
 bool ka_diff_put_summary(ka_diff *d)
 {
     change_list changes = {0};
-    bool ok = take_table(d, KA_TABLE_diff_categories, "part of the step", "part", "name", &changes);
-    ok = ok && take_table(d, KA_TABLE_diff_kernels, "device work", NULL, "name", &changes) &&
-         take_table(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
+    bool ok = collect_table_changes(d, KA_TABLE_diff_categories, "part of the step", "part", "name",
+                                    &changes);
+    ok = ok &&
+         collect_table_changes(d, KA_TABLE_diff_kernels, "device work", NULL, "name", &changes) &&
+         collect_table_changes(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
     if (ok)
-        put_changes(d, &changes);
+        put_summary_changes(d, &changes);
     ok = ok && put_waterfall(d);
     kb_vec_free(&changes);
     return ok;
@@ -150,11 +162,13 @@ bool ka_diff_put_summary(ka_diff *d)
 
 /* ---- findings ------------------------------------------------------------------------------- */
 
+/* The same rule about the same subject. */
 static bool same_finding(const kineto_finding *a, const kineto_finding *b)
 {
     return a->rule == b->rule && kb_string_equal(a->subject, b->subject);
 }
 
+/* False: there is none; `out` is then undefined. */
 static bool find_same(const kineto_findings *in, const kineto_finding *x, kineto_finding *out)
 {
     for (uint32_t i = 0; kineto_findings_get(in, i, out); i++)
@@ -163,7 +177,8 @@ static bool find_same(const kineto_findings *in, const kineto_finding *x, kineto
     return false;
 }
 
-static double worth_us(const kineto_finding *f)
+/* 0 without a finding; NAN: the finding has no estimate. */
+static double estimated_savings_us(const kineto_finding *f)
 {
     return !f ? 0 : f->has_worth ? ka_us(f->worth_ns) : (double)NAN;
 }
@@ -179,11 +194,12 @@ static void put_measured(const ka_diff *d, ka_table *t)
     ka_put_known(t, d->chance.medians ? first : other);
 }
 
-static void put_finding(ka_diff *d, const kineto_finding *a, const kineto_finding *b)
+/* A row for a finding; `a` or `b` may be NULL, not both. */
+static void put_diff_finding(ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
     const kineto_finding *shown = b ? b : a; /* what holds now, if it does */
-    double before = worth_us(a), after = worth_us(b);
+    double before = estimated_savings_us(a), after = estimated_savings_us(b);
     ka_put_text(t, kb_string(shown->id));
     ka_put_text(t, shown->subject);
     ka_put_text(t, kb_string(!a ? "added" : !b ? "removed" : "changed"));
@@ -195,28 +211,28 @@ static void put_finding(ka_diff *d, const kineto_finding *a, const kineto_findin
     ka_put_text(t, a && b ? a->sentence : (kineto_string){"", 0});
 }
 
-/* Worths differ a little from run to run. */
-static bool differs(const ka_diff *d, const kineto_finding *a, const kineto_finding *b)
+/* Estimates differ a little from run to run. */
+static bool finding_differs(const ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
-    double off = fabs(worth_us(a) - worth_us(b));
+    double off = fabs(estimated_savings_us(a) - estimated_savings_us(b));
     return a->has_worth != b->has_worth || off > 0.01 * d->step_us;
 }
 
+/* Findings that only one trace has, or whose estimate changed; equal ones are left out. */
 bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kineto_findings *after)
 {
     kineto_finding a, b;
     for (uint32_t i = 0; kineto_findings_get(before, i, &a); i++)
         if (!find_same(after, &a, &b))
-            put_finding(d, &a, NULL);
-        else if (differs(d, &a, &b))
-            put_finding(d, &a, &b);
+            put_diff_finding(d, &a, NULL);
+        else if (finding_differs(d, &a, &b))
+            put_diff_finding(d, &a, &b);
     for (uint32_t i = 0; kineto_findings_get(after, i, &b); i++)
         if (!find_same(before, &b, &a))
-            put_finding(d, NULL, &b);
+            put_diff_finding(d, NULL, &b);
     ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
-    ka_note(t,
-            "predicted: how much shorter a step should be, at most where a finding was added or "
-            "removed, as what it is about may be there below its threshold on the other side; "
-            "measured: how much it is, whatever the reason");
+    ka_note(t, "predicted: how much shorter a step should be, at most where a finding was added or "
+               "removed, as what it is about may be there below its threshold on the other side; "
+               "measured: how much it is, whatever the reason");
     return ka_diff_sort(t, ka_fact_column(t, "predicted_us"));
 }

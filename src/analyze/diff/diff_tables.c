@@ -11,6 +11,7 @@ void ka_put_known(ka_table *t, double value)
         ka_put_none(t);
 }
 
+/* Ends each row; also appends the shift of the row, for gates. */
 void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
 {
     static const char *const words[] = {"unknown", "no", "yes"};
@@ -26,6 +27,7 @@ void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
     t->no_memory |= !kb_vec_push(&t->shifts, e->shift);
 }
 
+/* "changed" needs proof, unless proof is impossible (too few steps). */
 static void put_change(ka_table *t, const ka_thing *a, const ka_thing *b, const ka_estimate *e)
 {
     bool differs = ka_is_proven(e->sure, e->shift) || (e->sure < 0 && e->delta != 0);
@@ -38,13 +40,13 @@ static void put_change(ka_table *t, const ka_thing *a, const ka_thing *b, const 
 typedef void put_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
                       const ka_estimate *e);
 
-static const double nothing[KA_MOST_BLOCKS];
+static const double nothing[KA_MAX_BLOCKS];
 
-/* Of what one side does not know there is no difference. */
-static ka_estimate unknown(const ka_estimate *e, bool is_before, bool is_after)
+/* An estimate without a difference, because one side is not known. */
+static ka_estimate unknown_estimate(const ka_estimate *e, bool before_known, bool after_known)
 {
-    return (ka_estimate){.before = is_before ? e->before : (double)NAN,
-                         .after = is_after ? e->after : (double)NAN,
+    return (ka_estimate){.before = before_known ? e->before : (double)NAN,
+                         .after = after_known ? e->after : (double)NAN,
                          .delta = (double)NAN,
                          .pct = (double)NAN,
                          .low_pct = (double)NAN,
@@ -52,39 +54,64 @@ static ka_estimate unknown(const ka_estimate *e, bool is_before, bool is_after)
                          .sure = -1};
 }
 
-/* What is not there takes no time, unless nothing is; memory and counters that are not there are
- * not known. */
-static ka_estimate compare(ka_diff *d, const ka_thing *a, const ka_thing *b)
+/* The values of a thing on one side, one for each block. A thing that a side does not have took no time
+ * in any of its blocks. */
+typedef struct thing_values {
+    const double *values;
+    uint32_t count;
+} thing_values;
+
+static thing_values thing_values_of(const ka_side *side, const ka_thing *x)
 {
-    const ka_thing *either = a ? a : b;
-    const double *before = a ? d->before.values.data + a->values : nothing,
-                 *after = b ? d->after.values.data + b->values : nothing;
-    uint32_t before_count = a ? a->value_count : d->before.block_count,
-             after_count = b ? b->value_count : d->after.block_count;
-    ka_estimate e = ka_compare(&d->chance, before, before_count, after, after_count);
-    bool is_time = either->kind < KA_THING_MEMORY;
-    bool is_before = !d->before.is_empty && (is_time || (a && before_count)),
-         is_after = !d->after.is_empty && (is_time || (b && after_count));
-    return is_before && is_after ? e : unknown(&e, is_before, is_after);
+    if (!x)
+        return (thing_values){nothing, side->block_count};
+    return (thing_values){side->values.data + x->values, x->value_count};
 }
 
-static void put_row(ka_diff *d, ka_table_id id, const ka_thing *a, const ka_thing *b, put_pair *put)
+/* Is the value of a thing on this side known? Times always are, unless the side is empty: a thing that is
+ * absent took none. Memory and counters are known only if they were sampled. */
+static bool is_thing_known(const ka_side *side, const ka_thing *x, bool is_time)
 {
-    ka_estimate e = compare(d, a, b);
+    if (side->is_empty)
+        return false;
+    return is_time || (x && x->value_count > 0);
+}
+
+/* Compares a thing on both sides; `a` or `b` may be NULL, not both. */
+static ka_estimate compare_things(ka_diff *d, const ka_thing *a, const ka_thing *b)
+{
+    KB_ASSERT(a || b);
+    bool is_time = (a ? a : b)->kind < KA_THING_MEMORY;
+    bool before_known = is_thing_known(&d->before, a, is_time),
+         after_known = is_thing_known(&d->after, b, is_time);
+    thing_values before = thing_values_of(&d->before, a), after = thing_values_of(&d->after, b);
+    ka_estimate e = ka_compare(&d->chance, before.values, before.count, after.values, after.count);
+    if (before_known && after_known)
+        return e;
+    return unknown_estimate(&e, before_known, after_known);
+}
+
+/* A row of a thing on both sides, or on one. */
+static void put_thing_pair(ka_diff *d, ka_table_id id, const ka_thing *a, const ka_thing *b,
+                           put_pair *put)
+{
+    ka_estimate e = compare_things(d, a, b);
     put(d, &d->facts->tables[id], a, b, &e);
 }
 
-static void put_kind(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *put)
+/* Things of before with their partners, then those that only `after` has. */
+static void put_things(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *put)
 {
     for (uint32_t i = 0; i < d->before.things.count; i++) {
         const ka_thing *a = &d->before.things.data[i];
         if (a->kind == kind)
-            put_row(d, id, a, a->other == KA_NONE ? NULL : &d->after.things.data[a->other], put);
+            put_thing_pair(d, id, a, a->other == KA_NONE ? NULL : &d->after.things.data[a->other],
+                           put);
     }
     for (uint32_t i = 0; i < d->after.things.count; i++) {
         const ka_thing *b = &d->after.things.data[i];
         if (b->kind == kind && b->other == KA_NONE)
-            put_row(d, id, NULL, b, put);
+            put_thing_pair(d, id, NULL, b, put);
     }
 }
 
@@ -92,22 +119,23 @@ static void put_kind(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *p
 
 static const ka_thing *either(const ka_thing *a, const ka_thing *b) { return b ? b : a; }
 
+/* Two cells: how many steps each side has. */
 static void put_step_counts(const ka_diff *d, ka_table *t)
 {
     ka_put_int(t, d->before.is_empty ? 0 : d->before.step_count);
     ka_put_int(t, d->after.is_empty ? 0 : d->after.step_count);
 }
 
-static void put_step(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                     const ka_estimate *e)
+static void put_step_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                          const ka_estimate *e)
 {
     ka_put_text(t, either(a, b)->name);
     put_step_counts(d, t);
     ka_put_estimate(t, e, d->step_us);
 }
 
-static void put_category(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                         const ka_estimate *e)
+static void put_category_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                              const ka_estimate *e)
 {
     uint8_t kind = either(a, b)->kind;
     ka_put_text(t, kb_string(kind == KA_THING_PART   ? "part"
@@ -118,19 +146,22 @@ static void put_category(ka_diff *d, ka_table *t, const ka_thing *a, const ka_th
     ka_put_estimate(t, e, d->step_us);
 }
 
+/* Mean of a count or time per step of all ranks. */
 static double per_step(const ka_side *side, double sum)
 {
     return sum / KB_MAX(side->span_count, 1u);
 }
 
+/* Two cells: occurrences per step; 0 on the side without the thing. */
 static void put_counts(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b)
 {
     ka_put_number(t, a ? per_step(&d->before, (double)a->count) : 0);
     ka_put_number(t, b ? per_step(&d->after, (double)b->count) : 0);
 }
 
-static void put_kernel(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                       const ka_estimate *e)
+/* The earlier name is shown only if it differs. */
+static void put_kernel_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                            const ka_estimate *e)
 {
     bool renamed = a && b && !kb_string_equal(a->name, b->name);
     ka_put_text(t, kb_string(ka_family_name(either(a, b)->family)));
@@ -142,8 +173,8 @@ static void put_kernel(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thin
     ka_put_estimate(t, e, d->step_us);
 }
 
-static void put_operator(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                         const ka_estimate *e)
+static void put_operator_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                              const ka_estimate *e)
 {
     bool op = either(a, b)->activity == KINETO_KIND_CPU_OP;
     ka_put_text(t, kb_string(op ? "operator" : "call"));
@@ -156,8 +187,9 @@ static void put_operator(ka_diff *d, ka_table *t, const ka_thing *a, const ka_th
     ka_put_estimate(t, e, d->step_us);
 }
 
-static void put_memory(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                       const ka_estimate *e)
+/* Columns with the maximum of each side follow the change. */
+static void put_memory_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                            const ka_estimate *e)
 {
     (void)d;
     ka_put_text(t, either(a, b)->name);
@@ -167,8 +199,8 @@ static void put_memory(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thin
     ka_put_estimate(t, e, 0);
 }
 
-static void put_counter(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
-                        const ka_estimate *e)
+static void put_counter_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                             const ka_estimate *e)
 {
     (void)d;
     ka_put_text(t, either(a, b)->detail);
@@ -179,8 +211,8 @@ static void put_counter(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thi
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* The median beside the mean: what is usual, beside what adds up. */
-static bool put_other_middle(ka_diff *d)
+/* A row with the median if means are compared, and the reverse: typical time next to total time. */
+static bool put_median_or_mean(ka_diff *d)
 {
     const ka_thing *a = &d->before.things.data[0], *b = &d->after.things.data[0];
     ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
@@ -192,7 +224,7 @@ static bool put_other_middle(ka_diff *d)
         ka_put_text(t, kb_string(other.medians ? "median step" : "mean step"));
         put_step_counts(d, t);
         if (d->before.is_empty || d->after.is_empty)
-            e = unknown(&e, !d->before.is_empty, !d->after.is_empty);
+            e = unknown_estimate(&e, !d->before.is_empty, !d->after.is_empty);
         ka_put_estimate(t, &e, d->step_us);
         ok = !other.no_memory;
     }
@@ -207,12 +239,12 @@ static void note_steps(ka_diff *d)
     ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
     if (a->is_empty || b->is_empty)
         ka_note(t, "nothing in %s takes time: there is nothing to compare",
-                !b->is_empty    ? "the trace before"
+                !b->is_empty   ? "the trace before"
                 : !a->is_empty ? "the trace after"
-                                : "either trace");
+                               : "either trace");
     else if (a->no_steps || b->no_steps)
-        ka_note(t, "a trace has no steps: all of it, or of a rank, is one, and nothing tells a "
-                   "difference from noise");
+        ka_note(t, "a trace has no steps: all of it counts as one step of each rank, so "
+                   "differences cannot be distinguished from noise");
     else if (a->warm_up || b->warm_up)
         ka_note(t,
                 "without the first steps that took much longer than the others: %u of %u before, "
@@ -223,20 +255,23 @@ static void note_steps(ka_diff *d)
                      KB_MAX(b->rank_count, 1u));
 }
 
-typedef struct place {
-    double worth;
+/* A row and the size of its difference. */
+typedef struct row_order {
+    double magnitude;
     uint64_t row;
-} place;
+} row_order;
 
-static int compare_places(const void *left, const void *right)
+/* The largest first; rows of equal size keep their order. */
+static int compare_row_magnitudes(const void *left, const void *right)
 {
-    const place *a = left, *b = right;
-    if (a->worth != b->worth)
-        return a->worth > b->worth ? -1 : 1;
+    const row_order *a = left, *b = right;
+    if (a->magnitude != b->magnitude)
+        return a->magnitude > b->magnitude ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static bool reorder(void *data, size_t row_bytes, const place *order, uint64_t rows)
+/* Moves rows of `row_bytes` into the order. False: out of memory. */
+static bool reorder_rows(void *data, size_t row_bytes, const row_order *order, uint64_t rows)
 {
     char *sorted = malloc((size_t)rows * row_bytes + 1);
     if (!sorted)
@@ -252,37 +287,39 @@ static bool reorder(void *data, size_t row_bytes, const place *order, uint64_t r
 bool ka_diff_sort(ka_table *t, uint32_t column)
 {
     uint64_t rows = ka_table_rows(t);
-    place *order = malloc((size_t)rows * sizeof *order + 1);
+    row_order *order = malloc((size_t)rows * sizeof *order + 1);
     bool ok = order;
     for (uint64_t i = 0; ok && i < rows; i++) {
-        double worth = fabs(ka_cell_at(t, i, column).d);
-        order[i] = (place){isnan(worth) ? -1 : worth, i};
+        double magnitude = fabs(ka_cell_at(t, i, column).d);
+        order[i] = (row_order){isnan(magnitude) ? -1 : magnitude, i};
     }
     if (ok && rows) {
-        qsort(order, (size_t)rows, sizeof *order, compare_places);
-        ok = reorder(t->cells.data, t->column_count * sizeof(ka_cell), order, rows) &&
-             (t->shifts.count != rows || reorder(t->shifts.data, sizeof(ka_shift), order, rows));
+        qsort(order, (size_t)rows, sizeof *order, compare_row_magnitudes);
+        ok = reorder_rows(t->cells.data, t->column_count * sizeof(ka_cell), order, rows) &&
+             (t->shifts.count != rows ||
+              reorder_rows(t->shifts.data, sizeof(ka_shift), order, rows));
     }
     free(order);
     return ok;
 }
 
+/* All tables with estimates; those of many rows are sorted by difference. */
 bool ka_diff_put_tables(ka_diff *d)
 {
-    put_kind(d, KA_THING_STEP, KA_TABLE_diff_steps, put_step);
-    put_kind(d, KA_THING_PART, KA_TABLE_diff_categories, put_category);
-    put_kind(d, KA_THING_TYPE, KA_TABLE_diff_categories, put_category);
-    put_kind(d, KA_THING_FAMILY, KA_TABLE_diff_categories, put_category);
-    put_kind(d, KA_THING_KERNEL, KA_TABLE_diff_kernels, put_kernel);
-    put_kind(d, KA_THING_OPERATOR, KA_TABLE_diff_operators, put_operator);
-    put_kind(d, KA_THING_MEMORY, KA_TABLE_diff_memory, put_memory);
-    put_kind(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter);
+    put_things(d, KA_THING_STEP, KA_TABLE_diff_steps, put_step_pair);
+    put_things(d, KA_THING_PART, KA_TABLE_diff_categories, put_category_pair);
+    put_things(d, KA_THING_TYPE, KA_TABLE_diff_categories, put_category_pair);
+    put_things(d, KA_THING_FAMILY, KA_TABLE_diff_categories, put_category_pair);
+    put_things(d, KA_THING_KERNEL, KA_TABLE_diff_kernels, put_kernel_pair);
+    put_things(d, KA_THING_OPERATOR, KA_TABLE_diff_operators, put_operator_pair);
+    put_things(d, KA_THING_MEMORY, KA_TABLE_diff_memory, put_memory_pair);
+    put_things(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter_pair);
     note_steps(d);
     ka_note(&d->facts->tables[KA_TABLE_diff_memory],
-            "peaks are of steps, from memory events that tell how much is allocated");
+            "peaks per step, from memory events that report the allocated total");
     const ka_table_id sorted[] = {KA_TABLE_diff_kernels, KA_TABLE_diff_operators,
                                   KA_TABLE_diff_counters};
-    bool ok = put_other_middle(d);
+    bool ok = put_median_or_mean(d);
     for (size_t i = 0; i < KB_COUNT(sorted); i++) {
         ka_table *t = &d->facts->tables[sorted[i]];
         ok &= ka_diff_sort(t, t->column_count - 6); /* delta */

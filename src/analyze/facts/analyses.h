@@ -79,13 +79,12 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
                                   kineto_analyze_options *out, kineto_error *err);
 
 /* ---- calls.c: the tree of calls of a dataset ---- */
-/** Exact: what encloses a range (nesting.c). HTA's: on its thread, in whole microseconds; and
- * ranges of the thread that computes backward belong to the range of the main thread that waits for
- * it. Arrays are by index of slices. */
+/** The tree: what encloses a range (nesting.c), or as definitions nest (nest_calls). Arrays are by
+ * index of slices. */
 typedef struct ka_calls {
     uint32_t count;   /* of `order` */
     uint32_t *order;  /* slices; what encloses another one on its thread comes before it */
-    uint32_t *behind; /* by place in `order`: first place behind what it encloses on its thread */
+    uint32_t *end;    /* by place in `order`: first place after what it encloses on its thread */
     uint32_t *parent; /* slice; KA_NONE */
     uint32_t *depth, *height, *kernels;
     int64_t *kernel_ns;
@@ -97,7 +96,8 @@ void ka_calls_free(ka_calls *c);
 /** Does it count as launched by its call? */
 static inline bool ka_calls_have(const ka_dataset *s, const ka_work *w)
 {
-    return w->call != KA_NONE && (!s->hta || s->streams[w->stream].id > 0);
+    return w->call != KA_NONE &&
+           (!s->definitions->ignore_default_stream || s->streams[w->stream].id > 0);
 }
 
 /* ---- sequences.c: where sequences of kernels that come back are ---- */
@@ -111,6 +111,12 @@ typedef KB_VEC(ka_occurrence) ka_occurrence_list;
 
 /** Those of the sequences that the table shows. False: out of memory. */
 bool ka_sequences_find(const ka_dataset *s, ka_occurrence_list *out);
+
+/* ---- idle_breakdown.c ---- */
+/** Count a gap of `ns`. */
+void ka_stream_idle_add(ka_stream_idle *sum, ka_stream_idle_reason why, int64_t ns);
+/** The same; the reason is found by the call that launched the work after the gap (NULL: not known). */
+void ka_stream_idle_add_before(ka_stream_idle *sum, const ka_slice *call, int64_t from_ns, int64_t ns);
 
 /* ---- queue.c ---- */
 /** How much work waits in a stream from a moment on. */
@@ -134,7 +140,7 @@ void ka_durations_free(ka_durations *d);
 /* ---- kernels (gpu_summary.c, kernel_use.c) ---- */
 #define KA_NOT_TOLD (-1.0)
 typedef struct ka_kernel {
-    const ka_done *done;
+    const ka_attributed_work *work;
     double blocks, occupancy; /* KA_NOT_TOLD */
     uint32_t launch;          /* id in `launches` */
 } ka_kernel;

@@ -215,7 +215,7 @@ kineto_status ka_options_read(const kineto_analyze_options *options, kineto_anal
         kb_options_read(out, sizeof *out, options, "kineto_analyze_options", err);
     if (status)
         return status;
-    if (out->definitions > KINETO_DEFINITIONS_HTA || out->steps > KINETO_STEPS_RANGE)
+    if (out->definitions >= ka_definitions_count || out->steps > KINETO_STEPS_RANGE)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "kineto_analyze_options: definitions %u or steps %u are no choice",
                        out->definitions, out->steps);
@@ -231,8 +231,7 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
     out->sequence_min = out->sequence_min ? out->sequence_min : 3;
     out->sequence_top = out->sequence_top ? out->sequence_top : 5;
     if (out->steps == KINETO_STEPS_USUAL)
-        out->steps =
-            out->definitions == KINETO_DEFINITIONS_HTA ? KINETO_STEPS_DROP_LAST : KINETO_STEPS_ALL;
+        out->steps = ka_definitions_of(out->definitions)->usual_steps;
     return KINETO_OK;
 }
 

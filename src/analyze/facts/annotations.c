@@ -66,7 +66,7 @@ static bool add_of_stream(const ka_dataset *s, const ka_stream *stream, tallies 
 static bool add_device(const ka_dataset *s, tallies *t)
 {
     bool ok = true;
-    if (s->hta)
+    if (s->definitions->device_ranges_are_slices)
         return add_slices(s, KINETO_KIND_GPU_USER_ANNOTATION, t);
     for (uint32_t i = 0; ok && i < s->stream_count; i++)
         ok = add_of_stream(s, &s->streams[i], t);
@@ -96,7 +96,7 @@ static bool put_side(const ka_dataset *s, ka_table *t, bool device)
 static bool put_annotations(const ka_dataset *s, ka_table *t)
 {
     bool ok = put_side(s, t, false) && put_side(s, t, true);
-    if (s->hta)
+    if (s->definitions->rows_by_name)
         ka_sort(t, (const int[]){-2, 3, 0});
     else
         ka_sort(t, (const int[]){-2, -5, 3, 0});
@@ -149,129 +149,12 @@ static bool mark_exact(const ka_dataset *s, uint32_t *range_of)
     return ok;
 }
 
-/* ---- kernels_annotated: as HTA, by the device's own ranges --------------------------------------------------- */
-
-typedef struct claiming {
-    const ka_dataset *s;
-    uint32_t *range_of;
-    uint32_t *works; /* of one track, in the order of starts */
-    int64_t *ended;  /* the last end up to here */
-    uint32_t *next;  /* the next one that may still be free */
-    size_t count;
-} claiming;
-
-static uint32_t next_free(claiming *c, uint32_t at)
-{
-    while (c->next[at] != at) {
-        c->next[at] = c->next[c->next[at]];
-        at = c->next[at];
-    }
-    return at;
-}
-
-/* The first work that had not ended at this moment, or that begins then or later. */
-static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
-{
-    size_t low = 0, high = c->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (by_end ? c->ended[middle] <= ns : c->s->work[c->works[middle]].start_ns < ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (uint32_t)low;
-}
-
-/* Work looked at in vain for one range, at most; then only what begins in it is. */
-#define MOST_IN_VAIN 4096u
-
-/* What overlaps the range and is free becomes its own: the shortest range comes first. */
-static void claim(claiming *c, uint32_t range)
-{
-    const ka_slice *r = &c->s->slices[range];
-    uint32_t in_vain = 0, begins = first_behind(c, r->start_ns, false);
-    uint32_t i = next_free(c, first_behind(c, r->start_ns, true));
-    while (i < c->count && in_vain < 2 * MOST_IN_VAIN) {
-        const ka_work *w = &c->s->work[c->works[i]];
-        if (w->start_ns >= r->end_ns)
-            break;
-        if (w->end_ns > r->start_ns) {
-            c->range_of[c->works[i]] = range;
-            c->next[i] = i + 1;
-        } else {
-            in_vain++;
-        }
-        i = next_free(c, in_vain == MOST_IN_VAIN ? KB_MAX(i + 1, begins) : i + 1);
-    }
-}
-
-static int compare_lengths(const void *left, const void *right, void *context)
-{
-    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
-                   *b = &slices[*(const uint32_t *)right];
-    int64_t a_ns = ka_slice_ns(a), b_ns = ka_slice_ns(b);
-    if (a_ns != b_ns)
-        return a_ns < b_ns ? -1 : 1;
-    return a->row > b->row ? -1 : a->row < b->row;
-}
-
-static void load(claiming *c, uint32_t track)
-{
-    c->count = 0;
-    for (uint32_t i = 0; i < c->s->work_count; i++) {
-        const ka_work *w = &c->s->work[c->s->by_time[i]];
-        const kt_block *b = kt_block_at(c->s->trace, w->row / KT_BLOCK_ROWS);
-        if (b->track[w->row % KT_BLOCK_ROWS] != track)
-            continue;
-        c->works[c->count] = c->s->by_time[i];
-        c->ended[c->count] = c->count ? KB_MAX(c->ended[c->count - 1], w->end_ns) : w->end_ns;
-        c->next[c->count] = (uint32_t)c->count;
-        c->count++;
-    }
-    c->next[c->count] = (uint32_t)c->count;
-}
-
-static bool claim_track(claiming *c, const ka_thread *thread)
-{
-    indexes list = {0};
-    bool ok = true;
-    for (uint32_t i = thread->first; ok && i < thread->first + thread->count; i++)
-        if (c->s->slices[i].kind == KINETO_KIND_GPU_USER_ANNOTATION)
-            ok = kb_vec_push(&list, i);
-    if (list.count) {
-        qsort_r(list.data, list.count, sizeof *list.data, compare_lengths,
-                (void *)(uintptr_t)c->s->slices);
-        load(c, thread->track);
-    }
-    for (size_t i = 0; ok && i < list.count; i++)
-        claim(c, list.data[i]);
-    kb_vec_free(&list);
-    return ok;
-}
-
-static bool mark_hta(const ka_dataset *s, uint32_t *range_of)
-{
-    size_t n = (size_t)s->work_count + 2;
-    claiming c = {.s = s,
-                  .range_of = range_of,
-                  .works = malloc(n * sizeof *c.works),
-                  .ended = malloc(n * sizeof *c.ended),
-                  .next = malloc(n * sizeof *c.next)};
-    bool ok = c.works && c.ended && c.next;
-    for (uint32_t i = 0; ok && i < s->thread_count; i++)
-        ok = claim_track(&c, &s->threads[i]);
-    free(c.works);
-    free(c.ended);
-    free(c.next);
-    return ok;
-}
-
 /* ---- kernels_annotated: table ---------------------------------------------------------------------------------- */
 
 static bool any_range(const ka_dataset *s)
 {
-    uint32_t kind = s->hta ? KINETO_KIND_GPU_USER_ANNOTATION : KINETO_KIND_USER_ANNOTATION;
+    uint32_t kind = s->definitions->device_ranges_are_slices ? KINETO_KIND_GPU_USER_ANNOTATION
+                                                             : KINETO_KIND_USER_ANNOTATION;
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].kind == kind)
             return true;
@@ -296,7 +179,8 @@ static bool put_kernels(const ka_dataset *s, ka_table *t)
     if (!range_of)
         return false;
     memset(range_of, 0xff, ((size_t)s->work_count + 1) * sizeof *range_of);
-    bool ok = s->hta ? mark_hta(s, range_of) : mark_exact(s, range_of);
+    bool (*attribute)(const ka_dataset *, uint32_t *) = s->definitions->attribute_annotations;
+    bool ok = attribute ? attribute(s, range_of) : mark_exact(s, range_of);
     for (uint32_t i = 0; ok && i < s->work_count; i++)
         put_kernel(s, t, &s->work[s->by_time[i]], range_of[s->by_time[i]]);
     free(range_of);

@@ -1,38 +1,20 @@
 /* How fast copies and fills moved bytes: the sum of what ran at once, by kind of copy. */
 #include "analyze/facts/analyses.h"
-#include "analyze/dataset/order.h"
 
 #include <math.h>
 
-typedef struct change {
-    int64_t ns;
-    double by;      /* GB/s, which is bytes per nanosecond */
-    uint32_t label; /* index of labels */
-    bool begins;
-    kineto_row row;
-} change;
-typedef KB_VEC(change) changes;
+typedef KB_VEC(ka_copy_change) changes;
 
 typedef struct counting {
     const ka_dataset *s;
     ka_table *summary, *series;
-    changes list;       /* begins in the order of rows, then ends: what HTA sorts by time */
+    changes list;
     kb_intern labels;   /* "Memcpy HtoD" */
     uint32_t *label_of; /* by name; 0: not looked at, else its label + 1 */
     bool no_memory;
 } counting;
 
 /* ---- what a copy is called, and how fast it was ---------------------------------------------------------- */
-
-/* HTA cuts where "Memcpy HtoD" ends. */
-static kineto_string label_hta(kineto_string name)
-{
-    if (kb_string_begins(name, "Memset"))
-        return kb_string("Memset");
-    if (kb_string_begins(name, "Memcpy"))
-        return (kineto_string){name.data, KB_MIN(name.size, (size_t)11)};
-    return kb_string("Memcpy Unknown");
-}
 
 static kineto_string label_exact(kineto_string name)
 {
@@ -44,7 +26,8 @@ static uint32_t label_of(counting *c, uint32_t name)
 {
     if (!c->label_of[name]) {
         kineto_string text = ka_name(c->s, name);
-        uint32_t id = kb_intern_id(&c->labels, c->s->hta ? label_hta(text) : label_exact(text));
+        kineto_string (*label)(kineto_string) = c->s->definitions->copy_label;
+        uint32_t id = kb_intern_id(&c->labels, label ? label(text) : label_exact(text));
         c->no_memory |= id == KB_INTERN_NONE;
         c->label_of[name] = id + 1;
     }
@@ -71,7 +54,7 @@ static double bandwidth_of(const ka_dataset *s, const ka_work *w)
             bytes = number_of(&arg);
     }
     int64_t ns = ka_work_ns(w);
-    return s->hta || ns <= 0 ? 0 : bytes / (double)ns;
+    return s->definitions->reported_bandwidth_only || ns <= 0 ? 0 : bytes / (double)ns;
 }
 
 /* ---- changes ------------------------------------------------------------------------------------------- */
@@ -81,58 +64,29 @@ static int64_t end_of(const ka_dataset *s, const ka_work *w)
 {
     if (w->end_ns != w->start_ns)
         return w->end_ns;
-    int64_t least_ns = s->hta ? 1000 : 1;
+    int64_t least_ns = s->definitions->shortest_copy_ns;
     return w->end_ns > INT64_MAX - least_ns ? w->end_ns : w->end_ns + least_ns;
 }
 
 static void add(counting *c, const ka_work *w)
 {
     double by = bandwidth_of(c->s, w);
-    if (!(by > 0 && by < 1e12) && !c->s->hta)
+    if (!(by > 0 && by < 1e12) && !c->s->definitions->reported_bandwidth_only)
         return;
     uint32_t label = label_of(c, w->name);
-    c->no_memory |= !kb_vec_push(&c->list, ((change){w->start_ns, by, label, true, w->row})) ||
-                    !kb_vec_push(&c->list, ((change){end_of(c->s, w), -by, label, false, w->row}));
-}
-
-/* HTA: as in the file, begins first. */
-static int compare_hta(const void *left, const void *right)
-{
-    const change *a = left, *b = right;
-    if (a->begins != b->begins)
-        return a->begins ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
+    c->no_memory |= !kb_vec_push(&c->list, ((ka_copy_change){w->start_ns, by, label, true, w->row})) ||
+                    !kb_vec_push(&c->list, ((ka_copy_change){end_of(c->s, w), -by, label, false, w->row}));
 }
 
 /* Ends first: copies one right behind the other do not add up. */
 static int compare_exact(const void *left, const void *right)
 {
-    const change *a = left, *b = right;
+    const ka_copy_change *a = left, *b = right;
     if (a->ns != b->ns)
         return a->ns < b->ns ? -1 : 1;
     if (a->begins != b->begins)
         return a->begins ? 1 : -1;
     return a->row < b->row ? -1 : a->row > b->row;
-}
-
-static void order_hta(counting *c)
-{
-    size_t n = c->list.count;
-    int64_t *ns = malloc((n + 1) * sizeof *ns);
-    uint32_t *order = malloc((n + 1) * sizeof *order);
-    change *sorted = malloc((n + 1) * sizeof *sorted);
-    c->no_memory |= !ns || !order || !sorted;
-    for (size_t i = 0; !c->no_memory && i < n; i++)
-        ns[i] = c->list.data[i].ns;
-    if (!c->no_memory)
-        ka_order_as_hta(ns, order, n);
-    for (size_t i = 0; !c->no_memory && i < n; i++)
-        sorted[i] = c->list.data[order[i]];
-    if (!c->no_memory && n)
-        memcpy(c->list.data, sorted, n * sizeof *sorted);
-    free(ns);
-    free(order);
-    free(sorted);
 }
 
 static void collect(counting *c)
@@ -142,10 +96,10 @@ static void collect(counting *c)
             add(c, &c->s->work[i]);
     if (c->no_memory || !c->list.count)
         return;
-    qsort(c->list.data, c->list.count, sizeof *c->list.data,
-          c->s->hta ? compare_hta : compare_exact);
-    if (c->s->hta)
-        order_hta(c);
+    if (c->s->definitions->sort_copies)
+        c->no_memory |= !c->s->definitions->sort_copies(c->list.data, c->list.count);
+    else
+        qsort(c->list.data, c->list.count, sizeof *c->list.data, compare_exact);
 }
 
 /* ---- sums ---------------------------------------------------------------------------------------------- */
@@ -156,7 +110,7 @@ typedef struct running {
     KB_VEC(double) values;
 } running;
 
-static void put_point(counting *c, const change *at, double sum)
+static void put_point(counting *c, const ka_copy_change *at, double sum)
 {
     ka_put_int(c->series, c->s->rank);
     ka_put_text(c->series, kb_intern_get(&c->labels, at->label));
@@ -165,11 +119,11 @@ static void put_point(counting *c, const change *at, double sum)
 }
 
 /* When nothing runs the sum is nothing, without what rounding left of it. */
-static void step(counting *c, running *r, const change *at)
+static void step(counting *c, running *r, const ka_copy_change *at)
 {
     r->sum += at->by;
     r->now += at->begins ? 1 : UINT32_MAX;
-    if (!r->now && !c->s->hta)
+    if (!r->now && !c->s->definitions->keep_rounding)
         r->sum = 0;
     if (r->sum > 0)
         c->no_memory |= !kb_vec_push(&r->values, r->sum);

@@ -46,8 +46,8 @@ static bool launches(const ka_dataset *s, const ka_slice *slice)
     if (slice->kind != KINETO_KIND_RUNTIME && slice->kind != KINETO_KIND_DRIVER)
         return false;
     kineto_string name = ka_name(s, slice->name);
-    if (s->hta)
-        return kb_string_equal(name, kb_string("cudaLaunchKernel"));
+    if (s->definitions->is_kernel_launch)
+        return s->definitions->is_kernel_launch(name);
     const char *launch = memmem(name.data, name.size, "Launch", 6);
     return launch && memmem(launch, name.size - (size_t)(launch - name.data), "Kernel", 6);
 }

@@ -44,7 +44,7 @@ static bool put_marks(const ka_view *v, ka_table *t)
         const ka_communication *c = &v->communication.data[i];
         if (c->window == KA_NONE)
             continue;
-        uint64_t seed = v->dataset->hta ? 0 : kb_hash_seeded(c->window, c->name.data, c->name.size);
+        uint64_t seed = v->dataset->definitions->collectives_by_order ? 0 : kb_hash_seeded(c->window, c->name.data, c->name.size);
         uint64_t *number = kb_map_insert(&counts, seed, 0, NULL);
         kb_text step = ka_window_name(v, &v->windows.data[c->window]);
         ok = number != NULL;
@@ -116,7 +116,7 @@ static int compare_marks(const void *left, const void *right)
 static uint64_t key_of(const kineto_analysis *a, const ka_table *t, uint64_t row)
 {
     int64_t key[] = {ka_cell_at(t, row, INDEX).i, ka_cell_at(t, row, PART).i, 0, 0};
-    if (a->definitions != KINETO_DEFINITIONS_HTA) {
+    if (!ka_definitions_of(a->definitions)->collectives_by_order) {
         key[2] = ka_cell_at(t, row, STEP).i;
         key[3] = ka_cell_at(t, row, NAME).i;
     }
@@ -261,7 +261,7 @@ static bool add_mark(total_list *totals, kb_map *at, const mark *k)
     return kb_vec_push(&t->all, ((ka_span){k->start_ns, k->end_ns})) && kb_vec_push(&t->real, real);
 }
 
-/* The plug-in counts moments, not durations. */
+/* In place of the sums of durations: the time that any of them ran. */
 static void count_moments(total *t)
 {
     ka_spans_unite(&t->all);
@@ -310,7 +310,7 @@ void ka_reduce_distributed_operators(kineto_analysis *a)
     for (size_t i = 0; i < m.list.count; i++)
         t->no_memory |= !add_mark(&totals, &at, &m.list.data[i]);
     for (size_t i = 0; i < totals.count && !t->no_memory; i++) {
-        if (a->definitions == KINETO_DEFINITIONS_HTA)
+        if (ka_definitions_of(a->definitions)->unite_collectives)
             count_moments(&totals.data[i]);
         put_total(&m, &totals.data[i], t);
     }

@@ -30,13 +30,13 @@ static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t
     static const ka_keys keys = {
         2, {'b', 'e', 'b', 'e'}, {KA_KEY("blocks per SM"), KA_KEY("est. achieved occupancy %")}};
     double told[2];
-    uint32_t known = ka_arg_numbers(t, k->done->row, &keys, told);
+    uint32_t known = ka_arg_numbers(t, k->work->row, &keys, told);
     k->blocks = known & 1 && told[0] >= 0 ? told[0] : KA_NOT_TOLD;
     k->occupancy = known & 2 && told[1] >= 0 ? told[1] : KA_NOT_TOLD;
     kernels->any_blocks |= k->blocks >= 0;
     kernels->any_occupancy |= k->occupancy >= 0;
     if (launches)
-        k->launch = launch_of(kernels, t, k->done->row);
+        k->launch = launch_of(kernels, t, k->work->row);
 }
 
 /* In the order of rows: so arguments in compressed files are had cheaply. */
@@ -48,12 +48,12 @@ static bool read_kernels(const ka_view *v, ka_kernels *kernels, bool launches)
     bool ok = kernel_of && kb_intern_id(&kernels->launches, kb_string("")) == 0;
     if (kernel_of)
         memset(kernel_of, 0xff, rows * sizeof *kernel_of);
-    for (size_t i = 0; i < v->done.count && ok; i++) {
-        const ka_done *d = &v->done.data[i];
+    for (size_t i = 0; i < v->work.count && ok; i++) {
+        const ka_attributed_work *d = &v->work.data[i];
         if (d->kind != KINETO_KIND_CONCURRENT_KERNEL)
             continue;
         kernel_of[d->row] = (uint32_t)kernels->list.count;
-        ok = kb_vec_push(&kernels->list, (ka_kernel){.done = d});
+        ok = kb_vec_push(&kernels->list, (ka_kernel){.work = d});
     }
     for (size_t row = 0; row < rows && ok; row++)
         if (kernel_of[row] != KA_NONE)
@@ -81,12 +81,13 @@ typedef struct use {
 
 static void use_kernel(use *u, const ka_view *v, const ka_kernel *k)
 {
-    const ka_done *d = k->done;
-    int64_t start = KB_MAX(d->start_ns, u->start_ns), end = KB_MIN(d->end_ns, u->end_ns);
-    if (!v->dataset->hta || d->op != KA_NONE) {
-        u->attached_ns = ka_add_ns(u->attached_ns, kb_length_ns(d->start_ns, d->end_ns));
+    const ka_attributed_work *d = k->work;
+    ka_span span = ka_row_span(v->dataset->trace, d->row);
+    int64_t start = KB_MAX(span.start_ns, u->start_ns), end = KB_MIN(span.end_ns, u->end_ns);
+    if (!v->dataset->definitions->shares_of_operators_only || d->op != KA_NONE) {
+        u->attached_ns = ka_add_ns(u->attached_ns, kb_length_ns(span.start_ns, span.end_ns));
         if (d->tensor)
-            u->tensor_ns = ka_add_ns(u->tensor_ns, kb_length_ns(d->start_ns, d->end_ns));
+            u->tensor_ns = ka_add_ns(u->tensor_ns, kb_length_ns(span.start_ns, span.end_ns));
     }
     if (start >= end)
         return;
@@ -197,8 +198,8 @@ static void put_device(const ka_view *v, const ka_kernels *kernels, const kb_map
 static int compare_devices(const void *left, const void *right)
 {
     const ka_kernel *a = *(const ka_kernel *const *)left, *b = *(const ka_kernel *const *)right;
-    if (a->done->device != b->done->device)
-        return a->done->device < b->done->device ? -1 : 1;
+    if (a->work->device != b->work->device)
+        return a->work->device < b->work->device ? -1 : 1;
     return (a > b) - (a < b);
 }
 
@@ -207,9 +208,9 @@ static size_t put_kernels(const ka_view *v, const ka_kernels *kernels, const kb_
                           const ka_kernel *const *sorted, size_t count, ka_table *t)
 {
     use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_view_end_ns(v)};
-    int64_t device = sorted[0]->done->device;
+    int64_t device = sorted[0]->work->device;
     size_t n = 0;
-    while (n < count && sorted[n]->done->device == device)
+    while (n < count && sorted[n]->work->device == device)
         use_kernel(&u, v, sorted[n++]);
     if (!u.no_memory)
         put_device(v, kernels, names, device, &u, t);

@@ -31,30 +31,30 @@ static group *find(groups *g, uint32_t name, uint32_t op, uint32_t launch)
     }
 }
 
-static void add(group *g, const ka_kernel *k)
+static void add(group *g, const ka_kernel *k, ka_span span)
 {
-    int64_t ns = kb_length_ns(k->done->start_ns, k->done->end_ns);
+    int64_t ns = kb_length_ns(span.start_ns, span.end_ns);
     g->count++;
     g->sum_ns = ka_add_ns(g->sum_ns, ns);
     g->max_ns = KB_MAX(g->max_ns, ns);
     g->min_ns = KB_MIN(g->min_ns, ns);
     g->blocks += KB_MAX(k->blocks, 0) * (double)ns;
     g->occupancy += KB_MAX(k->occupancy, 0) * (double)ns;
-    g->tensor = k->done->tensor;
+    g->tensor = k->work->tensor;
 }
 
 static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operator, groups *g)
 {
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];
-        uint32_t op = k->done->op == KA_NONE ? KA_NONE : v->ops.data[k->done->op].name;
-        if (by_operator && v->dataset->hta && op == KA_NONE && !k->done->at_root)
-            continue; /* the plug-in does not have these */
-        group *to = by_operator ? find(g, k->done->name, op, k->launch)
-                                : find(g, k->done->name, KA_NONE, 0);
+        uint32_t op = k->work->op == KA_NONE ? KA_NONE : v->ops.data[k->work->op].name;
+        if (by_operator && k->work->unlisted)
+            continue;
+        uint32_t name = ka_row_name(v->dataset->trace, k->work->row);
+        group *to = by_operator ? find(g, name, op, k->launch) : find(g, name, KA_NONE, 0);
         if (!to)
             return false;
-        add(to, k);
+        add(to, k, ka_row_span(v->dataset->trace, k->work->row));
     }
     return true;
 }
@@ -122,7 +122,7 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
     bool ok = collect(v, kernels, true, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
         const group *of = &g.list.data[i];
-        kineto_string op = kb_string(v->dataset->hta ? "CallTreeRoot" : "");
+        kineto_string op = kb_string(v->dataset->definitions->no_operator_name);
         if (of->op != KA_NONE)
             op = ka_name(v->dataset, of->op);
         ka_put_int(t, v->dataset->rank);
@@ -130,7 +130,7 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
         ka_put_text(t, op);
         put_launch(t, kb_intern_get(&kernels->launches, of->launch));
         ka_put_int(t, of->tensor);
-        ka_put_int(t, v->dataset->hta ? ka_plugin_eligible(op) : ka_is_eligible(op));
+        ka_put_int(t, v->dataset->definitions->is_eligible(op));
         put_times(t, kernels, of);
     }
     groups_free(&g);

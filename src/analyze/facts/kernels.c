@@ -29,13 +29,12 @@ static bool add(of_names *names, uint32_t *place, const ka_work *w)
     return true;
 }
 
-/* HTA has no row for what it takes for neither computation, communication nor memory. */
 static bool collect(const ka_dataset *s, of_names *names)
 {
     uint32_t *place = calloc((size_t)s->name_count + 1, sizeof *place);
     bool ok = place;
     for (uint32_t i = 0; ok && i < s->work_count; i++)
-        if (!s->hta || s->work[i].type != KA_TYPE_OTHER)
+        if (!s->definitions->omit_other_work || s->work[i].type != KA_TYPE_OTHER)
             ok = add(names, place, &s->work[i]);
     free(place);
     return ok;
@@ -63,7 +62,7 @@ kineto_status ka_analyze_kernels(const ka_dataset *s, kineto_analysis *a, kineto
     kb_vec_free(&names);
     if (!ok)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    /* HTA: by type and name; else what takes longest first */
-    ka_sort(t, s->hta ? (const int[]){2, 3, 0} : (const int[]){-5, 2, 3, 0});
+    bool by_name = s->definitions->rows_by_name;
+    ka_sort(t, by_name ? (const int[]){2, 3, 0} : (const int[]){-5, 2, 3, 0});
     return KINETO_OK;
 }

@@ -6,11 +6,8 @@
 
 static bool is_counted(const ka_dataset *s, const ka_slice *call)
 {
-    static const char *const hta[] = {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync",
-                                      "cudaMemsetAsync",
-                                      "runFunction - job_prep_and_submit_for_execution"};
-    return call->work_count &&
-           (!s->hta || kb_string_is_one_of(ka_name(s, call->name), hta, KB_COUNT(hta)));
+    bool (*counts)(kineto_string) = s->definitions->is_counted_launch;
+    return call->work_count && (!counts || counts(ka_name(s, call->name)));
 }
 
 static int64_t correlation_of(const ka_dataset *s, kineto_row row)
@@ -46,96 +43,15 @@ kineto_status ka_analyze_launches(const ka_dataset *s, kineto_analysis *a, kinet
 
 /* ---- op_launch: launches and their operators --------------------------------------------------------------- */
 
-typedef struct launch {
-    uint32_t op, call; /* indexes of slices */
-} launch;
-typedef KB_VEC(launch) launches;
-
 /* The innermost operator around each call, on its thread. */
-static bool find_exact(const ka_dataset *s, launches *list)
+static bool find_exact(const ka_dataset *s, ka_op_launches *list)
 {
     bool ok = kb_vec_reserve(list, (size_t)s->work_count + 1);
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
         uint32_t op = s->slices[i].work_count ? ka_operator_around(s, i) : KA_NONE;
         if (op != KA_NONE)
-            ok = kb_vec_push(list, ((launch){op, i}));
+            ok = kb_vec_push(list, ((ka_op_launch){op, i}));
     }
-    return ok;
-}
-
-/* ---- as HTA: the aten operator of any thread that began last of those around the call ------------------------ */
-
-typedef struct indexes {
-    KB_VEC(uint32_t) list;
-} indexes;
-
-static bool is_hta_launch(kineto_string name)
-{
-    if (kb_string_begins(name, "cuLaunchKernel") || kb_string_begins(name, "runFunction"))
-        return true;
-    return kb_string_begins(name, "cuda") && kb_string_holds(name, "LaunchKernel");
-}
-
-static void sort_by_start(const ka_dataset *s, indexes *x)
-{
-    if (x->list.count)
-        qsort_r(x->list.data, x->list.count, sizeof *x->list.data, ka_compare_starts,
-                (void *)(uintptr_t)s->slices);
-}
-
-static bool gather(const ka_dataset *s, indexes *ops, indexes *calls)
-{
-    bool ok = true;
-    for (uint32_t i = 0; ok && i < s->slice_count; i++) {
-        const ka_slice *c = &s->slices[i];
-        if (kb_string_begins(ka_name(s, c->name), "aten::"))
-            ok = kb_vec_push(&ops->list, i);
-        if (c->work_count && is_hta_launch(ka_name(s, c->name)))
-            ok &= kb_vec_push(&calls->list, i);
-    }
-    sort_by_start(s, ops);
-    sort_by_start(s, calls);
-    return ok;
-}
-
-/* Looked at for one call, at most. */
-#define MOST_OPEN 4096u
-
-/* The last one of `open` around the call. Those that have ended leave from the top; below it they
- * are passed over. */
-static uint32_t last_around(const ka_dataset *s, indexes *open, const ka_slice *call)
-{
-    uint32_t found = KA_NONE;
-    while (open->list.count &&
-           s->slices[open->list.data[open->list.count - 1]].end_ns < call->start_ns)
-        open->list.count--;
-    for (size_t i = open->list.count, looked = 0; i-- > 0 && looked < MOST_OPEN; looked++) {
-        const ka_slice *op = &s->slices[open->list.data[i]];
-        if (found != KA_NONE && op->start_ns < s->slices[found].start_ns)
-            break;
-        if (op->end_ns >= call->end_ns) /* the first of those that began together */
-            found = open->list.data[i];
-    }
-    return found;
-}
-
-static bool find_hta(const ka_dataset *s, launches *list)
-{
-    indexes ops = {0}, calls = {0}, open = {0};
-    bool ok = gather(s, &ops, &calls);
-    for (size_t i = 0, next = 0; ok && i < calls.list.count; i++) {
-        const ka_slice *call = &s->slices[calls.list.data[i]];
-        for (; ok && next < ops.list.count &&
-               s->slices[ops.list.data[next]].start_ns <= call->start_ns;
-             next++)
-            ok = kb_vec_push(&open.list, ops.list.data[next]);
-        uint32_t op = ok ? last_around(s, &open, call) : KA_NONE;
-        if (op != KA_NONE)
-            ok = kb_vec_push(list, ((launch){op, calls.list.data[i]}));
-    }
-    kb_vec_free(&ops.list);
-    kb_vec_free(&calls.list);
-    kb_vec_free(&open.list);
     return ok;
 }
 
@@ -172,12 +88,12 @@ static uint32_t *slot_of(const sequences *q, const sequence *key)
 }
 
 /* Launches of one operator lie side by side; the delays are those of the first. */
-static void add_operator(const ka_dataset *s, sequences *q, const launch *l, size_t count)
+static void add_operator(const ka_dataset *s, sequences *q, const ka_op_launch *l, size_t count)
 {
     sequence key = {.name = s->slices[l->op].name, .first = (uint32_t)q->names.count};
     for (size_t i = 0; i < count; i++) {
         const ka_slice *call = &s->slices[l[i].call];
-        uint32_t works = s->hta ? 1 : call->work_count;
+        uint32_t works = s->definitions->first_work_only ? 1 : call->work_count;
         for (uint32_t k = 0; k < works; k++)
             q->no_memory |=
                 !kb_vec_push(&q->names, s->work[s->launched[call->first_work + k]].name);
@@ -201,20 +117,21 @@ static void add_operator(const ka_dataset *s, sequences *q, const launch *l, siz
     sequence *at = &q->list.data[*slot - 1];
     at->times++;
     at->op_us += ka_us(kb_length_ns(op->start_ns, call->start_ns));
-    at->runtime_us += ka_us(s->hta ? kb_length_ns(call->start_ns, w->start_ns)
-                                   : KB_MAX(kb_length_ns(call->end_ns, w->start_ns), 0));
+    at->runtime_us += ka_us(s->definitions->delay_from_call_start
+                                ? kb_length_ns(call->start_ns, w->start_ns)
+                                : KB_MAX(kb_length_ns(call->end_ns, w->start_ns), 0));
 }
 
 static int compare_launches(const void *left, const void *right, void *context)
 {
     const ka_slice *slices = context;
-    const launch *a = left, *b = right;
+    const ka_op_launch *a = left, *b = right;
     if (a->op != b->op)
         return a->op < b->op ? -1 : 1;
     return ka_compare_starts(&a->call, &b->call, (void *)(uintptr_t)slices);
 }
 
-static void sort_launches(const ka_dataset *s, launches *list)
+static void sort_launches(const ka_dataset *s, ka_op_launches *list)
 {
     void *slices = (void *)(uintptr_t)s->slices;
     size_t i = 1;
@@ -234,7 +151,7 @@ static bool make_table(sequences *q, size_t count)
     return q->table;
 }
 
-static void add_operators(const ka_dataset *s, sequences *q, launches *list)
+static void add_operators(const ka_dataset *s, sequences *q, ka_op_launches *list)
 {
     q->no_memory = !make_table(q, list->count);
     sort_launches(s, list);
@@ -297,9 +214,10 @@ static void put_sequences(const ka_dataset *s, ka_table *t, sequences *q)
 kineto_status ka_analyze_op_launch(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_op_launch);
-    launches list = {0};
+    ka_op_launches list = {0};
     sequences q = {0};
-    bool ok = s->hta ? find_hta(s, &list) : find_exact(s, &list);
+    bool (*find)(const ka_dataset *, ka_op_launches *) = s->definitions->find_op_launches;
+    bool ok = find ? find(s, &list) : find_exact(s, &list);
     if (ok)
         add_operators(s, &q, &list);
     if (ok && !q.no_memory)

@@ -81,7 +81,9 @@ static void limits_of(const ka_view *v, int64_t *from, int64_t *until)
     bool chosen = false;
     *from = INT64_MIN;
     *until = INT64_MAX;
-    for (uint32_t i = 0; i < v->dataset->step_count && !v->dataset->hta; i++)
+    if (v->dataset->definitions->memory_of_all_steps)
+        return;
+    for (uint32_t i = 0; i < v->dataset->step_count; i++)
         chosen |= v->dataset->steps[i].slice == KA_NONE;
     if (chosen && v->windows.count) {
         *from = v->windows.data[0].start_ns;
@@ -188,7 +190,8 @@ static uint32_t op_at(const ka_view *v, const lane *l, uint32_t *after, int64_t 
     const ka_op *ops = v->ops.data;
     *after = first_after(ops, *after, l->end, ns);
     uint32_t op = *after > l->first ? *after - 1 : KA_NONE;
-    while (op != KA_NONE && (v->dataset->hta ? ops[op].end_ns <= ns : ops[op].end_ns < ns))
+    int64_t until = v->dataset->definitions->operators_exclude_end ? ka_add_ns(ns, 1) : ns;
+    while (op != KA_NONE && ops[op].end_ns < until)
         op = ops[op].parent;
     return op != KA_NONE && ops[op].merged ? ops[op].parent : op;
 }
@@ -355,7 +358,7 @@ static void sum_by_name(const memory *m, amounts *of)
         for (uint64_t left = of->has_some[w]; left; left &= left - 1) {
             uint32_t op = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(left);
             by_name *n = &of->names[ops->data[op].name];
-            if (!ops->data[op].shown || (op < n->open_until && !m->v->dataset->hta))
+            if (!ops->data[op].shown || (op < n->open_until && !m->v->dataset->definitions->count_nested_calls))
                 continue;
             n->open_until = ops->data[op].next;
             add_amount(&n->all, &of->of_op[op]);

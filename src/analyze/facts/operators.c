@@ -42,14 +42,13 @@ static int64_t once(ka_table *t, int64_t *cell, kineto_string text)
 
 static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
 
-/* A call inside another one of the same group has its time in that one's; the plug-in adds both,
- * and knows no FLOPs. */
+/* A call inside another one of the same group has its time in that one's. */
 static void add_call(grouping *g, uint32_t index)
 {
     const ka_op *op = &g->v->ops.data[index];
     group *to = &g->groups[g->in->call_of[op->row]];
-    bool again = index < to->open_until && !g->v->dataset->hta;
-    uint64_t flops = g->v->dataset->hta ? 0 : g->in->flops[op->row];
+    bool again = index < to->open_until && !g->v->dataset->definitions->count_nested_calls;
+    uint64_t flops = g->v->dataset->definitions->operators_without_flops ? 0 : g->in->flops[op->row];
     g->shown += !to->calls;
     to->calls++;
     add(&to->host_self_ns, op->host_self_ns);
@@ -70,8 +69,7 @@ static bool is_eligible(const grouping *g, uint32_t id)
 {
     kineto_string name = ka_name(g->v->dataset, id);
     if (!g->eligible[id])
-        g->eligible[id] =
-            g->v->dataset->hta ? 1 + ka_plugin_eligible(name) : 1 + ka_is_eligible(name);
+        g->eligible[id] = 1 + g->v->dataset->definitions->is_eligible(name);
     return g->eligible[id] == 2;
 }
 

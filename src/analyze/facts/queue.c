@@ -1,13 +1,5 @@
 /* How much work waits in each stream: launched, and not begun. */
 #include "analyze/facts/analyses.h"
-#include "analyze/dataset/order.h"
-
-/* One more or one less, at a moment. */
-typedef struct change {
-    int64_t ns;
-    int32_t by;
-} change;
-typedef KB_VEC(change) changes;
 
 #define FULL_LENGTH 1024 /* what a stream of CUDA takes before launches wait */
 
@@ -43,14 +35,14 @@ static bool collect(const ka_dataset *s, const ka_stream *stream, moments *in, m
     return true;
 }
 
-static bool merge(const moments *in, const moments *out, changes *list)
+static bool merge(const moments *in, const moments *out, ka_queue_changes *list)
 {
     size_t i = 0, j = 0;
     if (!kb_vec_reserve(list, in->count + out->count))
         return false;
     while (j < out->count) {
         bool arrives = i < in->count && in->data[i] <= out->data[j];
-        change c = arrives ? (change){in->data[i++], 1} : (change){out->data[j++], -1};
+        ka_queue_change c = arrives ? (ka_queue_change){in->data[i++], 1} : (ka_queue_change){out->data[j++], -1};
         if (!kb_vec_push(list, c))
             return false;
     }
@@ -110,7 +102,7 @@ static void sort_lengths(counting *c)
             d[at++] = (double)length;
 }
 
-static void put_stream(counting *c, const ka_stream *stream, const change *list, size_t count)
+static void put_stream(counting *c, const ka_stream *stream, const ka_queue_change *list, size_t count)
 {
     int64_t length = 0, full_ns = 0;
     bool negative = false;
@@ -132,7 +124,7 @@ static void put_stream(counting *c, const ka_stream *stream, const change *list,
 static void count_exact(counting *c)
 {
     moments in = {0}, out = {0};
-    changes list = {0};
+    ka_queue_changes list = {0};
     for (uint32_t i = 0; i < c->s->stream_count && !c->no_memory; i++) {
         in.count = out.count = list.count = 0;
         c->no_memory |= !collect(c->s, &c->s->streams[i], &in, &out) || !merge(&in, &out, &list);
@@ -153,42 +145,18 @@ bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context)
     return !c.no_memory;
 }
 
-/* ---- as HTA ----------------------------------------------------------------------------------------------- */
+/* ---- as the definitions count ----------------------------------------------------------------- */
 
-static bool collect_hta(const ka_dataset *s, ka_queue_changes *list)
+static void count_collected(counting *c)
 {
-    for (uint32_t i = 0; i < s->slice_count; i++) {
-        const ka_slice *c = &s->slices[i];
-        if (!c->work_count || !ka_hta_counts_launch(ka_name(s, c->name)))
-            continue;
-        const ka_work *last = &s->work[s->launched[c->first_work]];
-        for (uint32_t k = 1; k < c->work_count; k++)
-            if (s->work[s->launched[c->first_work + k]].row > last->row)
-                last = &s->work[s->launched[c->first_work + k]];
-        if (!kb_vec_push(list, ((ka_queue_change){c->row, c->start_ns, i, last->stream, 1})) ||
-            !kb_vec_push(list, ((ka_queue_change){last->row, last->start_ns, i, last->stream, -1})))
-            return false;
+    ka_queue_changes *by_stream = calloc((size_t)c->s->stream_count + 1, sizeof *by_stream);
+    c->no_memory |= !by_stream || !c->s->definitions->collect_queues(c->s, by_stream);
+    for (uint32_t i = 0; by_stream && i < c->s->stream_count; i++) {
+        if (by_stream[i].count && !c->no_memory)
+            put_stream(c, &c->s->streams[i], by_stream[i].data, by_stream[i].count);
+        kb_vec_free(&by_stream[i]);
     }
-    return ka_order_queue_as_hta(list);
-}
-
-/* Changes of each stream, in that order. */
-static void count_hta(counting *c)
-{
-    ka_queue_changes all = {0};
-    changes *of = calloc((size_t)c->s->stream_count + 1, sizeof *of);
-    c->no_memory |= !of || !collect_hta(c->s, &all);
-    for (size_t i = 0; !c->no_memory && i < all.count; i++) {
-        const ka_queue_change *h = &all.data[i];
-        c->no_memory |= !kb_vec_push(&of[h->stream], ((change){h->ns, h->by}));
-    }
-    for (uint32_t i = 0; of && i < c->s->stream_count; i++) {
-        if (of[i].count && !c->no_memory)
-            put_stream(c, &c->s->streams[i], of[i].data, of[i].count);
-        kb_vec_free(&of[i]);
-    }
-    free(of);
-    kb_vec_free(&all);
+    free(by_stream);
 }
 
 kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
@@ -201,8 +169,8 @@ kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_e
         ka_note_no_device(c.series);
         return KINETO_OK;
     }
-    if (s->hta)
-        count_hta(&c);
+    if (s->definitions->collect_queues)
+        count_collected(&c);
     else
         count_exact(&c);
     static const char none[] = "no call of the host launched the work on devices, as far as the "

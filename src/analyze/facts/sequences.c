@@ -17,7 +17,6 @@ typedef struct sequence {
 
 typedef struct finding {
     const ka_dataset *s;
-    const ka_calls *c; /* HTA's; NULL: slices are the tree */
     uint64_t least;
     uint8_t *holds; /* by name: does it hold what was asked for? 0: not looked at, 1 no, 2 */
     KB_VEC(uint32_t) works; /* under one operator */
@@ -41,8 +40,9 @@ static bool name_holds(finding *f, uint32_t name)
     return f->holds[name] == 2;
 }
 
-static bool is_asked_for(finding *f, const ka_slice *slice)
+static bool is_asked_for(void *context, const ka_slice *slice)
 {
+    finding *f = context;
     if (!f->s->options->sequence_operator)
         return slice->kind == KINETO_KIND_CPU_OP;
     return name_holds(f, slice->name);
@@ -155,22 +155,14 @@ static void find_outermost(finding *f)
     }
 }
 
-/* HTA: those that are as deep as the least deep one. */
-static void find_least_deep(finding *f)
+/* For definitions that choose the operators themselves. */
+static void add_visited(void *context, uint32_t op, const uint32_t *slices, uint32_t count)
 {
-    uint32_t least = UINT32_MAX;
-    for (uint32_t at = 0; at < f->c->count; at++)
-        if (is_asked_for(f, &f->s->slices[f->c->order[at]]))
-            least = KB_MIN(least, f->c->depth[f->c->order[at]]);
-    for (uint32_t at = 0; at < f->c->count && !f->no_memory; at++) {
-        uint32_t i = f->c->order[at];
-        if (f->c->depth[i] != least || !is_asked_for(f, &f->s->slices[i]))
-            continue;
-        f->works.count = 0;
-        for (uint32_t k = at; k < f->c->behind[at]; k++)
-            take_works(f, f->c->order[k]);
-        add(f, i);
-    }
+    finding *f = context;
+    f->works.count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        take_works(f, slices[i]);
+    add(f, op);
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------- */
@@ -247,19 +239,12 @@ static void put_all(finding *f, ka_table *table)
 
 static bool find_all(finding *f)
 {
-    ka_calls c = {0};
     f->holds = calloc(f->s->name_count + (size_t)1, 1);
     f->no_memory |= !f->holds;
-    if (f->s->hta && !f->no_memory) {
-        f->c = &c;
-        f->no_memory |= !ka_calls_create(f->s, &c);
-    }
-    if (!f->no_memory && f->c)
-        find_least_deep(f);
+    if (!f->no_memory && f->s->definitions->visit_sequences)
+        f->no_memory |= !f->s->definitions->visit_sequences(f->s, is_asked_for, add_visited, f);
     else if (!f->no_memory)
         find_outermost(f);
-    ka_calls_free(&c);
-    f->c = NULL;
     return !f->no_memory;
 }
 
@@ -323,8 +308,8 @@ void ka_reduce_sequences(kineto_analysis *a)
              *from = ka_table_of(a, KA_TABLE_sequence_sums);
     if (!to || !from)
         return;
-    bool hta = a->definitions == KINETO_DEFINITIONS_HTA;
-    ka_sort(from, hta ? (const int[]){-2, 1, 0} : (const int[]){-3, 1, 0});
+    bool by_count = ka_definitions_of(a->definitions)->sequences_by_count;
+    ka_sort(from, by_count ? (const int[]){-2, 1, 0} : (const int[]){-3, 1, 0});
     to->cells.count = 0;
     for (uint64_t r = 0; r < ka_table_rows(from) && r < a->sequence_top; r++) {
         ka_put_text(to, ka_text_at(from, r, 0));

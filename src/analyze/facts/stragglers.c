@@ -3,12 +3,8 @@
  * Exact: a collective takes each rank from when it comes to when all are done. Who came last took
  * the shortest; what the others took more was waiting for it. Only durations are compared, so that
  * clocks of different hosts need not agree. A rank's score is its share of all the waiting.
- *
- * HTA's: of the collective whose durations differ most between ranks, in how many steps a rank was
- * one of the two that began it last; it compares clocks. */
+ * Other definitions score by their own rule (score_stragglers). */
 #include "analyze/facts/analyses.h"
-
-#include <math.h>
 
 enum { RANK, STREAM, STEP, NAME, START, DUR, STEP_US };
 
@@ -16,10 +12,8 @@ enum { RANK, STREAM, STEP, NAME, START, DUR, STEP_US };
 
 static bool is_marked(const ka_dataset *s, const ka_work *w)
 {
-    kineto_string name = ka_name(s, w->name);
-    if (s->hta)
-        return name.size >= 10 && memcmp(name.data, "ncclKernel", 10) == 0 && w->step >= 0 &&
-               s->steps[w->step].number > 0 && s->streams[w->stream].id > 0;
+    if (s->definitions->is_straggler_mark)
+        return s->definitions->is_straggler_mark(s, w);
     return w->type == KA_TYPE_COMMUNICATION && w->kind == KINETO_KIND_CONCURRENT_KERNEL;
 }
 
@@ -53,22 +47,9 @@ kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kin
 
 /* ---- all ranks ------------------------------------------------------------------------------------------ */
 
-/* A mark, and which of its kind it is on its rank. */
-typedef struct mark {
-    int64_t rank, stream, step, name, start_ns, dur_ns, nth;
-} mark;
-
-typedef struct rank_score {
-    int64_t rank;
-    double score;
-} rank_score;
-
-typedef struct comparing {
-    KB_VEC(mark) marks;
-    KB_VEC(rank_score) ranks; /* by rank */
-    double mean_step_us;
-    bool no_memory;
-} comparing;
+typedef ka_straggler_mark mark;
+typedef ka_rank_score rank_score;
+typedef ka_straggler_scores comparing;
 
 static int compare_numbers(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
@@ -206,113 +187,6 @@ static double score_exact(comparing *c)
     return all;
 }
 
-/* ---- HTA's ------------------------------------------------------------------------------------------------ */
-
-static int compare_chosen(const mark *a, const mark *b)
-{
-    int by = compare_numbers(a->stream, b->stream);
-    by = by ? by : compare_numbers(a->name, b->name);
-    return by;
-}
-
-static int compare_for_hta(const void *left, const void *right)
-{
-    const mark *a = left, *b = right;
-    int by = compare_chosen(a, b);
-    by = by ? by : compare_numbers(a->step, b->step);
-    by = by ? by : compare_numbers(a->rank, b->rank);
-    return by ? by : compare_numbers(a->start_ns, b->start_ns);
-}
-
-static bool same_of_rank(const mark *a, const mark *b)
-{
-    return !compare_chosen(a, b) && a->step == b->step && a->rank == b->rank;
-}
-
-/* Long ones only, and of one rank and step the last. */
-static void keep_last(comparing *c)
-{
-    size_t kept = 0;
-    mark *m = c->marks.data;
-    for (size_t i = 0; i < c->marks.count; i++)
-        if (ka_us(m[i].dur_ns) >= 0.01 * c->mean_step_us)
-            m[kept++] = m[i];
-    c->marks.count = kept;
-    if (kept)
-        qsort(m, kept, sizeof *m, compare_for_hta);
-    kept = 0;
-    for (size_t i = 0; i < c->marks.count; i++)
-        if (i + 1 == c->marks.count || !same_of_rank(&m[i], &m[i + 1]))
-            m[kept++] = m[i];
-    c->marks.count = kept;
-}
-
-static size_t end_of_step(const comparing *c, size_t first)
-{
-    const mark *m = c->marks.data;
-    size_t end = first;
-    while (end < c->marks.count && !compare_chosen(&m[first], &m[end]) &&
-           m[first].step == m[end].step)
-        end++;
-    return end;
-}
-
-static double deviation(const mark *m, size_t count, double step_us)
-{
-    double mean = 0, sum = 0;
-    for (size_t i = 0; i < count; i++)
-        mean += ka_us(m[i].dur_ns) / step_us / (double)count;
-    for (size_t i = 0; i < count; i++) {
-        double d = ka_us(m[i].dur_ns) / step_us - mean;
-        sum += d * d;
-    }
-    return count > 1 ? sqrt(sum / (double)(count - 1)) : 0;
-}
-
-/* First and past the last mark of the collective whose durations differ most. */
-static void most_different(const comparing *c, size_t *first, size_t *behind)
-{
-    double most = -1;
-    for (size_t i = 0, end; i < c->marks.count; i = end) {
-        double sum = 0;
-        size_t steps = 0;
-        for (end = i;
-             end < c->marks.count && !compare_chosen(&c->marks.data[i], &c->marks.data[end]);
-             steps++) {
-            size_t next = end_of_step(c, end);
-            sum += deviation(&c->marks.data[end], next - end, c->mean_step_us);
-            end = next;
-        }
-        if (sum / (double)steps > most) {
-            most = sum / (double)steps;
-            *first = i;
-            *behind = end;
-        }
-    }
-}
-
-#define CANDIDATES 2u
-
-static int compare_latest(const void *left, const void *right)
-{
-    const mark *a = left, *b = right;
-    int by = compare_numbers(b->start_ns, a->start_ns);
-    return by ? by : compare_numbers(a->rank, b->rank);
-}
-
-static void score_hta(comparing *c)
-{
-    size_t first = 0, behind = 0;
-    keep_last(c);
-    most_different(c, &first, &behind);
-    for (size_t i = first, next; i < behind; i = next) {
-        next = KB_MIN(end_of_step(c, i), behind);
-        qsort(&c->marks.data[i], next - i, sizeof *c->marks.data, compare_latest);
-        for (size_t k = i; k < next && k < i + CANDIDATES; k++)
-            rank_at(c, c->marks.data[k].rank)->score++;
-    }
-}
-
 /* ---- the table ------------------------------------------------------------------------------------------ */
 
 static int compare_scores(const void *left, const void *right)
@@ -323,13 +197,11 @@ static int compare_scores(const void *left, const void *right)
     return compare_numbers(a->rank, b->rank);
 }
 
-static void put_scores(comparing *c, ka_table *t, bool hta)
+static void put_scores(comparing *c, ka_table *t)
 {
     if (c->ranks.count)
         qsort(c->ranks.data, c->ranks.count, sizeof *c->ranks.data, compare_scores);
-    for (size_t i = 0; i < c->ranks.count && (!hta || i < CANDIDATES); i++) {
-        if (hta && !(c->ranks.data[i].score > 0))
-            break;
+    for (size_t i = 0; i < c->ranks.count; i++) {
         ka_put_int(t, c->ranks.data[i].rank);
         ka_put_number(t, c->ranks.data[i].score);
     }
@@ -339,24 +211,25 @@ void ka_reduce_stragglers(kineto_analysis *a)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_stragglers),
              *marks = ka_table_of(a, KA_TABLE_straggler_marks);
-    bool hta = a->definitions == KINETO_DEFINITIONS_HTA;
+    void (*score)(ka_straggler_scores *) = ka_definitions_of(a->definitions)->score_stragglers;
     comparing c = {0};
     if (!t || !marks)
         return;
     t->cells.count = 0;
     t->note[0] = 0;
     collect(&c, marks);
+    bool several = c.ranks.count > 1;
     if (!marks->cells.count)
         ka_note(t, "no kernels that communicate in the trace");
-    else if (c.ranks.count < 2)
+    else if (!several)
         ka_note(t, "one rank waits for nobody: name the traces of several");
-    else if (!c.no_memory && hta)
-        score_hta(&c);
+    else if (!c.no_memory && score)
+        score(&c);
     else if (!c.no_memory && score_exact(&c) <= 0)
         ka_note(t, "no collective was the same on several ranks");
     ka_note_ranks(a, marks, t);
-    if (c.ranks.count > 1)
-        put_scores(&c, t, hta);
+    if (several)
+        put_scores(&c, t);
     t->no_memory |= c.no_memory;
     kb_vec_free(&c.marks);
     kb_vec_free(&c.ranks);

@@ -73,13 +73,12 @@ static int compare_edges(const void *left, const void *right)
     return (a->change < b->change) - (a->change > b->change); /* begins first */
 }
 
-/* HTA leaves OTHER out. */
-static bool collect_edges(const busy *b, bool hta, edge **out, size_t *count)
+static bool collect_edges(const busy *b, bool omit_other, edge **out, size_t *count)
 {
     KB_VEC(edge) edges = {0};
     bool ok = true;
-    for (int8_t type = hta ? 1 : 0; type < (int8_t)KB_COUNT(b->of); type++)
-        for (size_t i = 0; ok && i < b->of[type].count; i++)
+    for (int8_t type = KA_TYPE_OTHER; type < (int8_t)KB_COUNT(b->of); type++)
+        for (size_t i = 0; ok && (type != KA_TYPE_OTHER || !omit_other) && i < b->of[type].count; i++)
             ok = kb_vec_push(&edges, (edge){b->of[type].data[i].start_ns, type, 1}) &&
                  kb_vec_push(&edges, (edge){b->of[type].data[i].end_ns, type, -1});
     if (edges.count)
@@ -111,15 +110,15 @@ static void put_kind(ka_table *t, uint32_t types, int64_t ns, int64_t all)
 static kineto_status put_kinds(const ka_dataset *s, const busy *b, ka_table *t, kineto_error *err)
 {
     int64_t sums[16] = {0}, all = 0;
-    uint32_t seen = 0; /* HTA has rows for what was together for no time */
+    uint32_t seen = 0; /* types that have a row though they took no time together */
     int now = 0; /* a bit for each type; ranges that end before they start borrow from others */
     edge *edges = NULL;
     size_t count = 0;
-    bool ok = collect_edges(b, s->hta, &edges, &count);
+    bool ok = collect_edges(b, s->definitions->omit_other_work, &edges, &count);
     for (size_t i = 0; ok && i < count; i++) {
         if (now > 0 && now < (int)KB_COUNT(sums)) {
             sums[now] = ka_add_ns(sums[now], kb_length_ns(edges[i - 1].ns, edges[i].ns));
-            seen |= s->hta ? 1u << now : 0;
+            seen |= s->definitions->rows_without_time ? 1u << now : 0;
         }
         now += edges[i].change * (1 << edges[i].type);
     }

@@ -1,4 +1,7 @@
-/* kineto_verify: which rules, then one pass after the other over a trace. */
+/* kineto_verify: selects the rules and runs the passes over a trace. Passes share ka_verify: the
+ * first one (verify_rows.c) fills what later ones need of tracks, names and kinds, and
+ * verify_args.c decides whether units are mixed before overlaps are checked. Findings are
+ * collected in the report and sorted by severity. */
 #include "analyze/verify/verify.h"
 
 /* Rules with this id, or with ids that begin with it and a dot. */
@@ -14,35 +17,39 @@ static uint64_t rules_of(const char *id, size_t size)
     return mask;
 }
 
-static kineto_status parse_rules(const char *list, uint64_t *mask, kineto_error *err)
+/* Sets the bits of all rules in a list with commas; NULL: all rules. KINETO_E_ARGUMENT: an entry
+ * matches no rule. */
+static kineto_status parse_rule_list(const char *list, uint64_t *mask, kineto_error *err)
 {
     *mask = list ? 0 : UINT64_MAX;
     while (list && *list) {
         size_t size = strcspn(list, ",");
         uint64_t some = size ? rules_of(list, size) : 0;
         if (!some && size)
-            return kb_fail(err, KINETO_E_ARGUMENT, "'%.*s' is no rule of verify",
+            return kb_fail(err, KINETO_E_ARGUMENT, "unknown verify rule '%.*s'",
                            (int)KB_MIN(size, (size_t)80), list);
         *mask |= some;
         list += size + (list[size] == ',');
     }
     if (!*mask)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no rule of verify was named");
+        return kb_fail(err, KINETO_E_ARGUMENT, "no verify rule given");
     return KINETO_OK;
 }
 
-static kineto_status read_options(ka_verify *v, const kineto_verify_options *options,
-                                  kineto_error *err)
+/* Options with defaults. */
+static kineto_status read_verify_options(ka_verify *v, const kineto_verify_options *options,
+                                         kineto_error *err)
 {
     kineto_verify_options all = {.size = sizeof all};
     kineto_status status = kb_options_read(&all, sizeof all, options, "kineto_verify_options", err);
     if (status)
         return status;
     v->places = all.places ? KB_MIN(all.places, 1000u) : 3;
-    return parse_rules(all.rules, &v->wanted, err);
+    return parse_rule_list(all.rules, &v->wanted, err);
 }
 
-static void run(ka_verify *v)
+/* Stops once memory has run out. */
+static void run_passes(ka_verify *v)
 {
     static void (*const passes[])(ka_verify *) = {
         ka_verify_rows,  ka_verify_tables, ka_verify_args, ka_verify_links,
@@ -51,19 +58,20 @@ static void run(ka_verify *v)
         passes[i](v);
 }
 
+/* Passes only need the trace; the report is handed over to the caller. */
 kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_options *options,
                             kineto_verify_report **out, kineto_error *err)
 {
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to verify it");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_verify: trace and out must not be NULL");
     ka_verify v = {.t = trace};
-    kineto_status status = read_options(&v, options, err);
+    kineto_status status = read_verify_options(&v, options, err);
     if (status != KINETO_OK)
         return status;
     if (ka_report_create(&v.report))
-        run(&v);
+        run_passes(&v);
     else
         v.no_memory = true;
     free(v.tracks);

@@ -1,13 +1,17 @@
-/* What arguments say: are they valid, do sizes fit durations, do counters that only grow do so? */
+/* Checks arguments: are they valid JSON, do sizes and bandwidths of copies fit their durations,
+ * do counters that only grow do so? Validation reads every byte of the arguments, so it is
+ * skipped for traces that the reader has validated already. */
 #include "analyze/verify/verify.h"
 
 /* ---- JSON objects: top-level keys ------------------------------------------------------------ */
 
+/* A member of an object: key with its quotes, value as it is spelled. */
 typedef struct member {
     kineto_string key, value;
 } member;
-#define MOST_KEYS 64u
+#define MAX_KEYS 64u
 
+/* The first byte at or after `at` that is not white space. */
 static const char *skip_blank(const char *at, const char *end)
 {
     while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
@@ -15,7 +19,7 @@ static const char *skip_blank(const char *at, const char *end)
     return at;
 }
 
-/* Behind the string that begins at `at`. */
+/* Past the string that begins at `at`. */
 static const char *skip_string(const char *at, const char *end)
 {
     const char *begin = at + 1;
@@ -32,7 +36,7 @@ static const char *skip_string(const char *at, const char *end)
     return end;
 }
 
-/* Behind the value that begins at `at`: at the comma or bracket of the object around it. */
+/* Past the value that begins at `at`: at the comma or bracket of the object around it. */
 static const char *skip_value(const char *at, const char *end)
 {
     static const bool matters[256] = {
@@ -55,13 +59,13 @@ static const char *skip_value(const char *at, const char *end)
     }
 }
 
-/* Of valid JSON; @return how many members, at most MOST_KEYS. */
+/* Of valid JSON; @return how many members, at most MAX_KEYS. */
 static size_t members_of(kineto_string text, member *out)
 {
     const char *at = text.data, *end = text.data + text.size;
     size_t count = 0;
     at = skip_blank(at, end);
-    for (at += at < end; count < MOST_KEYS;) {
+    for (at += at < end; count < MAX_KEYS;) {
         at = skip_blank(at, end);
         if (at >= end || *at != '"')
             break;
@@ -77,6 +81,7 @@ static size_t members_of(kineto_string text, member *out)
     return count;
 }
 
+/* A bit of 64 for a key, by size and two of its bytes: equal keys have equal bits. */
 static uint64_t bit_of(kineto_string key)
 {
     const unsigned char *bytes = (const unsigned char *)key.data;
@@ -85,11 +90,12 @@ static uint64_t bit_of(kineto_string key)
     return UINT64_C(1) << ((hash ^ hash >> 6) & 63);
 }
 
+/* Has the object a key twice, with different values? */
 static bool contradicts_itself(kineto_string text)
 {
-    member members[MOST_KEYS];
+    member members[MAX_KEYS];
     size_t count = members_of(text, members);
-    uint64_t seen = 0; /* bits of keys: most rows need no second look */
+    uint64_t seen = 0; /* hash bits of keys met: only collisions are compared */
     for (size_t i = 0; i < count; i++) {
         uint64_t bit = bit_of(members[i].key);
         bool maybe = seen & bit;
@@ -102,13 +108,13 @@ static bool contradicts_itself(kineto_string text)
     return false;
 }
 
-/* Was it read from texts that needed no repair? Then the reader looked at every byte of them. */
+/* Was it read from texts that needed no repair? Then the reader examined at every byte of them. */
 static bool is_known_valid(const kineto_trace *t)
 {
     static const char repaired[] = "repaired";
     bool valid = kineto_trace_text_bytes(t) > 0 && kineto_trace_repair_total(t) == 0;
     for (uint32_t i = 0; valid && i < kineto_trace_ledger_count(t); i++) {
-        kineto_ledger_line line; /* of a trace that was merged, only the ledger tells */
+        kineto_ledger_line line; /* of a merged trace only the ledger has it */
         kineto_trace_ledger(t, i, &line);
         valid = line.reason.size < sizeof repaired ||
                 memcmp(line.reason.data, repaired, sizeof repaired - 1) != 0;
@@ -116,6 +122,7 @@ static bool is_known_valid(const kineto_trace *t)
     return valid;
 }
 
+/* Keys may be repeated with the same value, which readers agree on. */
 static void check_json(ka_verify *v)
 {
     ka_tally invalid = {0}, twice = {0};
@@ -134,43 +141,45 @@ static void check_json(ka_verify *v)
         }
     }
     ka_find(v, KA_RULE_ARGS_INVALID, KINETO_SEVERITY_ERROR, &invalid,
-            "activities have arguments that are no JSON object");
+            "activities have arguments that are not a JSON object");
     ka_find(v, KA_RULE_ARGS_INVALID, KINETO_SEVERITY_ERROR, &twice,
-            "activities have arguments that say two things under one key");
+            "activities have arguments with a repeated key and different values");
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static bool number(const kineto_arg *arg, double *value)
+/* Booleans and texts without a number are not numbers. */
+static bool finite_arg(const kineto_arg *arg, double *value)
 {
     return arg->type != KINETO_ARG_BOOL && kt_arg_number(arg, value) && *value - *value == 0;
 }
 
+/* A positive number among the arguments. */
 static bool find_number(const ka_verify *v, kineto_row row, const char *key, double *value)
 {
     kineto_arg arg;
-    return kineto_args_find(v->t, row, key, &arg) && number(&arg, value) && *value > 0;
+    return kineto_args_find(v->t, row, key, &arg) && finite_arg(&arg, value) && *value > 0;
 }
 
-#define MOST_COPIES 256u
+#define MAX_COPIES 256u
 
 /* Copies say their size and bandwidth, and by that their duration: another unit shows. */
 static void check_copies(ka_verify *v)
 {
-    double ratios[MOST_COPIES];
+    double ratios[MAX_COPIES];
     ka_tally rows = {0};
-    size_t count = 0, looked = 0;
+    size_t count = 0, examined = 0;
     kineto_row row = 0;
-    for (uint32_t n = 0; n < kt_block_count(v->t) && looked < 4 * MOST_COPIES; n++) {
+    for (uint32_t n = 0; n < kt_block_count(v->t) && examined < 4 * MAX_COPIES; n++) {
         const kt_block *b = kt_block_at(v->t, n);
-        for (uint32_t i = 0; b && i < b->count && looked < 4 * MOST_COPIES; i++, row++) {
+        for (uint32_t i = 0; b && i < b->count && examined < 4 * MAX_COPIES; i++, row++) {
             double bytes, bandwidth;
             int64_t ns = kb_length_ns(b->start_ns[i], b->end_ns[i]);
             if (ns <= 0 || !kt_kind_is_work(b->kind[i]) || ka_is_implausible(v, row) ||
                 b->kind[i] == KINETO_KIND_CONCURRENT_KERNEL)
                 continue;
-            looked++;
-            if (count == MOST_COPIES || !find_number(v, row, "bytes", &bytes) ||
+            examined++;
+            if (count == MAX_COPIES || !find_number(v, row, "bytes", &bytes) ||
                 !find_number(v, row, "memory bandwidth (GB/s)", &bandwidth))
                 continue;
             ratios[count++] = (double)ns / (bytes / bandwidth);
@@ -197,6 +206,7 @@ typedef struct series {
     kineto_row first_drop;
 } series;
 
+/* All series of all counters, by a hash of track, counter and series. */
 typedef struct counters {
     ka_verify *v;
     KB_VEC(series) list;
@@ -204,7 +214,7 @@ typedef struct counters {
 } counters;
 
 /* Does a name promise that it only grows? The samples have to agree. */
-static bool promises(kineto_string s)
+static bool promises_growth(kineto_string s)
 {
     static const char *const parts[] = {"_total", "cumulative", "timestamp", "energy", "uptime"};
     for (size_t i = 0; i < KB_COUNT(parts); i++)
@@ -213,7 +223,8 @@ static bool promises(kineto_string s)
     return false;
 }
 
-static void add_sample(counters *c, uint64_t key, double value, kineto_row row)
+/* A drop is counted; a counter that is reset rises again. */
+static void add_counter_sample(counters *c, uint64_t key, double value, kineto_row row)
 {
     bool created = false;
     uint64_t *index = kb_map_insert(&c->by_key, key, c->list.count, &created);
@@ -230,22 +241,24 @@ static void add_sample(counters *c, uint64_t key, double value, kineto_row row)
     s->last = value;
 }
 
-static void add_row(counters *c, uint32_t track, kineto_row row)
+/* Only series whose counter or own name promises growth. */
+static void add_counter_row(counters *c, uint32_t track, kineto_row row)
 {
     kineto_activity a;
     kineto_args_iterator it;
     kineto_arg arg;
     double value;
     kineto_trace_get(c->v->t, row, &a);
-    bool promised = promises(a.name);
+    bool promised = promises_growth(a.name);
     kineto_args_begin(c->v->t, row, &it);
     while (kineto_args_next(&it, &arg)) {
         uint64_t key[3] = {track, a.name_id, kb_hash(arg.key.data, arg.key.size)};
-        if ((promised || promises(arg.key)) && number(&arg, &value))
-            add_sample(c, kb_hash(key, sizeof key), value, row);
+        if ((promised || promises_growth(arg.key)) && finite_arg(&arg, &value))
+            add_counter_sample(c, kb_hash(key, sizeof key), value, row);
     }
 }
 
+/* Three rises for each drop: the counter does grow, so its drops are wrong. */
 static void check_counters(ka_verify *v)
 {
     counters c = {.v = v};
@@ -257,7 +270,7 @@ static void check_counters(ka_verify *v)
         const kineto_row *rows = kineto_trace_track_rows(v->t, i);
         kineto_trace_track(v->t, i, &track);
         for (uint64_t k = 0; rows && k < track.count; k++)
-            add_row(&c, i, rows[k]);
+            add_counter_row(&c, i, rows[k]);
     }
     for (size_t i = 0; i < c.list.count; i++)
         if (c.list.data[i].drops && c.list.data[i].rises >= 3 * c.list.data[i].drops)
@@ -269,6 +282,7 @@ static void check_counters(ka_verify *v)
     kb_map_free(&c.by_key);
 }
 
+/* check_copies runs whether its rule is wanted or not: it sets units_are_mixed. */
 void ka_verify_args(ka_verify *v)
 {
     if (ka_wants(v, KA_RULE_ARGS_INVALID))

@@ -1,11 +1,12 @@
 /* Launches into a graph that is being captured: between …StreamBeginCapture and …StreamEndCapture a
- * launch becomes a node of a graph and has no device work of its own. So such launches are no loss.
+ * launch becomes a node of a graph and has no device work of its own. So such launches are not lost.
  *
  * The runtime's rows do not say which stream a call is about. A launch is taken to be captured if its
  * own thread captures; or if another thread of its process does, and none of the launches of its
  * thread meanwhile has work (a backward pass launches from a thread of its own). */
 #include "analyze/verify/verify.h"
 
+/* A call that begins or ends a capture; `ns` is when the capture does. */
 typedef struct capture_mark {
     uint32_t track;
     bool begins;
@@ -15,6 +16,7 @@ typedef struct capture_mark {
 
 typedef KB_VEC(capture_mark) capture_marks;
 
+/* By track and time. */
 static int compare_marks(const void *left, const void *right)
 {
     const capture_mark *a = left, *b = right;
@@ -25,6 +27,7 @@ static int compare_marks(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* By owner and start. */
 static int compare_captures(const void *left, const void *right)
 {
     const ka_capture *a = left, *b = right;
@@ -33,6 +36,7 @@ static int compare_captures(const void *left, const void *right)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
+/* Collects begins and ends of captures by the names of calls. */
 static void gather_marks(ka_verify *v, capture_marks *marks)
 {
     kineto_row row = 0;
@@ -89,7 +93,8 @@ static void unite_by_process(ka_verify *v, ka_captures *c)
         qsort(c->of_processes.data, c->of_processes.count, sizeof *c->of_processes.data,
               compare_captures);
     for (size_t i = 0; i < c->of_processes.count; i++) {
-        ka_capture *last = kept ? &c->of_processes.data[kept - 1] : NULL, *at = &c->of_processes.data[i];
+        ka_capture *last = kept ? &c->of_processes.data[kept - 1] : NULL,
+                   *at = &c->of_processes.data[i];
         if (last && last->owner == at->owner && at->start_ns <= last->end_ns)
             last->end_ns = KB_MAX(last->end_ns, at->end_ns);
         else
@@ -98,6 +103,7 @@ static void unite_by_process(ka_verify *v, ka_captures *c)
     c->of_processes.count = kept;
 }
 
+/* Marks are sorted by track, so each track is one run of the array. */
 void ka_captures_find(ka_verify *v, ka_captures *out)
 {
     capture_marks marks = {0};
@@ -134,7 +140,8 @@ static size_t capture_at(const ka_capture *list, size_t count, uint32_t owner, i
 /* What says that a thread launches work that runs during a capture of its process; 0: none. */
 static uint64_t executing_key(const ka_captures *c, uint32_t track, int64_t ns)
 {
-    size_t at = capture_at(c->of_processes.data, c->of_processes.count, c->v->tracks[track].process, ns);
+    size_t at =
+        capture_at(c->of_processes.data, c->of_processes.count, c->v->tracks[track].process, ns);
     uint64_t key[] = {at, track};
     return at ? kb_hash(key, sizeof key) | 1 : 0;
 }
@@ -146,6 +153,7 @@ void ka_captures_see_linked(ka_captures *c, uint32_t track, int64_t ns)
         c->v->no_memory |= !kb_map_insert(&c->executing, key, 1, NULL);
 }
 
+/* By the captures of its own track, else by those of its process, see the first comment. */
 bool ka_is_captured(const ka_captures *c, uint32_t track, int64_t ns)
 {
     if (!c->of_tracks.count || track >= c->v->track_count)
@@ -156,6 +164,7 @@ bool ka_is_captured(const ka_captures *c, uint32_t track, int64_t ns)
     return key && !kb_map_find(&c->executing, key);
 }
 
+/* Reads all rows: called only for traces without any device work. */
 uint64_t ka_count_captured_launches(const ka_captures *c)
 {
     const ka_verify *v = c->v;

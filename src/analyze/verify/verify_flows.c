@@ -1,6 +1,9 @@
-/* Arrows: those with one end, those with one id too few, those that go back in time. */
+/* Checks flows (the arrows of a trace): those with one end only, those that reuse an id, and
+ * those that end before they start. What Kineto itself writes for calls without device work is
+ * only a note. */
 #include "analyze/verify/verify.h"
 
+/* The pass over all flows, with a tally for each finding. */
 typedef struct pass {
     ka_verify *v;
     kb_map last; /* (type, id) → rows of the last one: start << 32 | end */
@@ -8,12 +11,14 @@ typedef struct pass {
     int64_t worst_ns;
 } pass;
 
-static uint32_t kind_of(const pass *p, kineto_row row)
+/* KINETO_KIND_COUNT past the end of the trace. */
+static uint32_t kind_of_row(const pass *p, kineto_row row)
 {
     ka_row r = ka_row_at(p->v, row);
     return r.block ? r.block->kind[r.index] : KINETO_KIND_COUNT;
 }
 
+/* Correlation id of a row; 0: none. */
 static uint64_t id_of(const pass *p, kineto_row row)
 {
     ka_row r = ka_row_at(p->v, row);
@@ -32,10 +37,10 @@ static void check_dangling(pass *p, const kineto_flow *flow)
         return;
     }
     if (flow->type == KINETO_FLOW_ASYNC_CPU_GPU) {
-        bool work = kt_kind_is_work(kind_of(p, end));
+        bool work = kt_kind_is_work(kind_of_row(p, end));
         kineto_row other =
             work ? kineto_trace_launch(p->v->t, end) : kineto_trace_launched(p->v->t, end);
-        bool pair = other != KINETO_NO_ROW && (work || kt_kind_is_work(kind_of(p, other)));
+        bool pair = other != KINETO_NO_ROW && (work || kt_kind_is_work(kind_of_row(p, other)));
         if (!pair) {
             if (!work)
                 ka_tally_add(p->v, &p->habit, end);
@@ -45,6 +50,7 @@ static void check_dangling(pass *p, const kineto_flow *flow)
     ka_tally_add(p->v, &p->lost, end);
 }
 
+/* Launches are checked by launch.order, which knows the clocks. */
 static void check_direction(pass *p, const kineto_flow *flow)
 {
     ka_row from = ka_row_at(p->v, flow->from), to = ka_row_at(p->v, flow->to);
@@ -74,6 +80,7 @@ static void check_start(pass *p, const kineto_flow *flow)
     *last = rows;
 }
 
+/* Flows without both ends are dangling. */
 static void check_flow(pass *p, const kineto_flow *flow)
 {
     uint64_t count = kineto_trace_count(p->v->t);
@@ -86,6 +93,7 @@ static void check_flow(pass *p, const kineto_flow *flow)
         check_start(p, flow);
 }
 
+/* Flows with an offset below a microsecond are not backward: clocks were rounded. */
 void ka_verify_flows(ka_verify *v)
 {
     pass p = {.v = v};

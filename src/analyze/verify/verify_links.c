@@ -1,7 +1,10 @@
-/* Calls and the device work they launched: joined by correlation id, in one walk over both sorted.
- */
+/* Checks calls and the device work they launched. Both are sorted by correlation id and joined
+ * in one walk; then calls without work and work without calls are explained (recording began
+ * later, buffers were lost, launches captured into a graph), and the clocks of host and device
+ * are compared by the delays. */
 #include "analyze/verify/verify.h"
 
+/* A call, or device work, with a correlation id. */
 typedef struct item {
     uint64_t id;
     int64_t start_ns, end_ns;
@@ -15,6 +18,8 @@ typedef struct name_use {
     uint64_t calls, linked;
 } name_use;
 
+/* The state of the join. Times of the first and last linked pair show whether clocks run equally
+ * fast. */
 typedef struct links {
     ka_verify *v;
     KB_VEC(item) calls; /* by id, later by start */
@@ -33,6 +38,7 @@ typedef struct links {
     ka_tally before, lost, duplicate, reversed;
 } links;
 
+/* By id, start and row. */
 static int by_id(const void *left, const void *right)
 {
     const item *a = left, *b = right;
@@ -43,6 +49,7 @@ static int by_id(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* By start and row. */
 static int by_start(const void *left, const void *right)
 {
     const item *a = left, *b = right;
@@ -51,7 +58,8 @@ static int by_start(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void gather(links *l)
+/* Rows with a correlation id, both lists sorted by it. */
+static void collect_calls_and_work(links *l)
 {
     kineto_row row = 0;
     for (uint32_t n = 0; n < kt_block_count(l->v->t); n++) {
@@ -72,13 +80,15 @@ static void gather(links *l)
         qsort(l->works.data, l->works.count, sizeof(item), by_id);
 }
 
+/* UINT32_MAX past the end of the trace. */
 static uint32_t track_of(const links *l, kineto_row row)
 {
     ka_row r = ka_row_at(l->v, row);
     return r.block ? r.block->track[r.index] : UINT32_MAX;
 }
 
-static uint32_t process_of(const links *l, kineto_row row)
+/* At most process_count, the entry for unknown processes. */
+static uint32_t process_of_row(const links *l, kineto_row row)
 {
     uint32_t track = track_of(l, row);
     uint32_t process = track < l->v->track_count ? l->v->tracks[track].process : 0;
@@ -87,9 +97,10 @@ static uint32_t process_of(const links *l, kineto_row row)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
+/* Counts a call and its work as joined and updates what the clocks are compared by. */
 static void link_pair(links *l, item *call, item *work)
 {
-    uint64_t *least = &l->least_ids[process_of(l, work->row)];
+    uint64_t *least = &l->least_ids[process_of_row(l, work->row)];
     *least = KB_MIN(*least, call->id);
     call->linked = true;
     if (ka_is_implausible(l->v, call->row) || ka_is_implausible(l->v, work->row))
@@ -106,6 +117,7 @@ static void link_pair(links *l, item *call, item *work)
         l->first_call = *call;
         l->first_work = *work;
     }
+    KB_ASSERT(call->id == work->id);
     if (!l->linked || call->start_ns > l->last_call.start_ns) {
         l->last_call = *call;
         l->last_work = *work;
@@ -126,6 +138,7 @@ static void check_calls(links *l, const item *calls, size_t count)
     }
 }
 
+/* All calls and work of one id. Each work belongs to the last call that began before it. */
 static void join_group(links *l, item *calls, size_t call_count, item *works, size_t work_count)
 {
     size_t call = 0;
@@ -142,6 +155,7 @@ static void join_group(links *l, item *calls, size_t call_count, item *works, si
         check_calls(l, calls, call_count);
 }
 
+/* Past the items with this id. */
 static size_t group_end(const item *items, size_t at, size_t count, uint64_t id)
 {
     while (at < count && items[at].id == id)
@@ -149,7 +163,8 @@ static size_t group_end(const item *items, size_t at, size_t count, uint64_t id)
     return at;
 }
 
-static void join(links *l)
+/* Merges both lists by id. */
+static void join_by_correlation(links *l)
 {
     size_t c = 0, w = 0;
     while (c < l->calls.count || w < l->works.count) {
@@ -172,12 +187,13 @@ static void sort_orphans(links *l)
     uint64_t least = l->calls.count ? l->calls.data[0].id : 0;
     for (size_t i = 0; i < l->orphans.count; i++) {
         const item *work = &l->orphans.data[i];
-        uint64_t of_device = l->least_ids[process_of(l, work->row)];
+        uint64_t of_device = l->least_ids[process_of_row(l, work->row)];
         bool before = work->id < (of_device == UINT64_MAX ? least : of_device);
         ka_tally_add(l->v, before ? &l->before : &l->lost, work->row);
     }
 }
 
+/* Work without a call, and repeated ids. */
 static void find_ids(links *l)
 {
     ka_verify *v = l->v;
@@ -213,6 +229,7 @@ static bool scales_differ(const links *l)
     return device < host / 300 && l->last_work.start_ns < l->last_call.start_ns;
 }
 
+/* How far the times of host and device lie apart; 0 or less: they overlap. */
 static void disjoint_spans(const ka_verify *v, int64_t *gap_ns)
 {
     int64_t host[2] = {INT64_MAX, INT64_MIN}, device[2] = {INT64_MAX, INT64_MIN};
@@ -229,6 +246,7 @@ static void disjoint_spans(const ka_verify *v, int64_t *gap_ns)
         *gap_ns = KB_MAX(kb_length_ns(host[1], device[0]), kb_length_ns(device[1], host[0]));
 }
 
+/* At most one finding: mixed units, an offset between the clocks, or single rows out of order. */
 static void find_clocks(links *l)
 {
     ka_verify *v = l->v;
@@ -244,11 +262,10 @@ static void find_clocks(links *l)
         return;
     }
     if (l->reversed.count >= 3 && l->reversed.count * 5 >= l->linked) {
-        ka_find(
-            v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, &l->reversed,
-            "of %llu device activities that have a launch so many start before it: the device's "
-            "clock is behind by %s or more",
-            (unsigned long long)l->linked, kb_duration(l->earliest_ns).s);
+        ka_find(v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, &l->reversed,
+                "device activities, of %llu with a launch, start before it: the device's "
+                "clock lags by %s or more",
+                (unsigned long long)l->linked, kb_duration(l->earliest_ns).s);
         return;
     }
     ka_find(v, KA_RULE_LAUNCH_ORDER, KINETO_SEVERITY_ERROR, &l->reversed,
@@ -266,12 +283,14 @@ static void find_clocks(links *l)
 
 /* ---- calls without work ---------------------------------------------------------------------- */
 
+/* Was a call without work captured into a graph? */
 static bool is_captured(const links *l, const item *call)
 {
     return l->captures.of_tracks.count && !call->linked &&
            ka_is_captured(&l->captures, track_of(l, call->row), call->start_ns);
 }
 
+/* All linked launches must be reported before the first question. */
 static void find_captures(links *l)
 {
     ka_captures_find(l->v, &l->captures);
@@ -298,12 +317,14 @@ static name_use *count_names(links *l, size_t *last_linked)
     return uses;
 }
 
-static bool launches(const links *l, const name_use *uses, const item *call)
+/* Do calls of this name have work in at least four of five cases? */
+static bool is_launch_name(const links *l, const name_use *uses, const item *call)
 {
     const name_use *use = &uses[KB_MIN(call->name, l->v->name_count)];
     return use->linked && use->linked * 5 >= use->calls * 4;
 }
 
+/* Launches at the end of the recording without work: device records are missing. */
 static void find_truncated(links *l, ka_tally *tail, uint64_t all)
 {
     ka_verify *v = l->v;
@@ -326,6 +347,7 @@ static void find_truncated(links *l, ka_tally *tail, uint64_t all)
             device_end <= host_end ? "before" : "after");
 }
 
+/* Device records are complete up to the last linked call; launches after it are counted apart. */
 static void check_calls_without_work(links *l)
 {
     ka_verify *v = l->v;
@@ -336,7 +358,7 @@ static void check_calls_without_work(links *l)
     name_use *uses = count_names(l, &last);
     for (size_t i = 0; uses && i < l->calls.count; i++) {
         const item *call = &l->calls.data[i];
-        if (!launches(l, uses, call))
+        if (!is_launch_name(l, uses, call))
             continue;
         if (is_captured(l, call)) {
             ka_tally_add(v, &captured, call->row);
@@ -350,13 +372,13 @@ static void check_calls_without_work(links *l)
     find_truncated(l, &tail, all);
     bool much = inside.count >= 10 && inside.count * 100 >= all;
     ka_find(v, KA_RULE_CORRELATION_NO_WORK, much ? KINETO_SEVERITY_WARNING : KINETO_SEVERITY_NOTE,
-            &inside, "of %llu calls that launch device work so many have none",
-            (unsigned long long)all);
+            &inside, "calls, of %llu that launch device work, have none", (unsigned long long)all);
     ka_find(v, KA_RULE_CORRELATION_NO_WORK, KINETO_SEVERITY_NOTE, &captured,
             "launches were captured into a graph, so they have no work of their own");
     kb_vec_free(&tail.rows);
 }
 
+/* Kernels were launched, but no device work was recorded at all. */
 static void check_device(const links *l)
 {
     ka_verify *v = l->v;
@@ -370,13 +392,14 @@ static void check_device(const links *l)
                      "%llu launches were captured into a graph, so they have no work of their own",
                      (unsigned long long)captured);
     if (v->launches > captured && !any)
-        ka_find_text(v, KA_RULE_DEVICE_MISSING,
-                     ranges ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, v->launches - captured,
-                     NULL, KINETO_NO_OFFSET, "%llu launches, and no device activity%s",
-                     (unsigned long long)(v->launches - captured),
-                     ranges ? ": profiler ranges were recorded instead" : "");
+        ka_find_text(
+            v, KA_RULE_DEVICE_MISSING, ranges ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING,
+            v->launches - captured, NULL, KINETO_NO_OFFSET,
+            "%llu launches, and no device activity%s", (unsigned long long)(v->launches - captured),
+            ranges ? ": profiler ranges were recorded instead" : "");
 }
 
+/* Ids first, as clocks and calls without work are evaluated by the linked pairs. */
 void ka_verify_links(ka_verify *v)
 {
     links l = {.v = v, .least_delay_ns = INT64_MAX};
@@ -385,9 +408,9 @@ void ka_verify_links(ka_verify *v)
     for (uint32_t i = 0; l.least_ids && i <= l.process_count; i++)
         l.least_ids[i] = UINT64_MAX;
     v->no_memory |= !l.least_ids;
-    gather(&l);
+    collect_calls_and_work(&l);
     if (!v->no_memory) {
-        join(&l);
+        join_by_correlation(&l);
         find_ids(&l);
         find_clocks(&l);
         find_captures(&l);

@@ -1,8 +1,10 @@
-/* The report of a verification: findings, their places, and the rules they refer to. */
+/* The report of a verification. It owns all texts in an arena and refers to rules by number;
+ * findings have up to `places` places, adjacent in one array. */
 #include "analyze/verify/verify.h"
 
 #include <stdarg.h>
 
+/* A finding; its places are adjacent in the report. */
 typedef struct finding {
     ka_rule rule;
     kineto_severity severity;
@@ -48,13 +50,15 @@ bool ka_report_create(kineto_verify_report **out)
     return *out != NULL;
 }
 
+/* Counts every row, but keeps only the first `places` of them. */
 void ka_tally_add(ka_verify *v, ka_tally *tally, kineto_row row)
 {
     if (tally->count++ < v->places && !kb_vec_push(&tally->rows, row))
         v->no_memory = true;
 }
 
-static kineto_string keep(ka_verify *v, const char *data, size_t size)
+/* A copy that lives as long as the report; empty if memory has run out. */
+static kineto_string copy_to_report(ka_verify *v, const char *data, size_t size)
 {
     char *copy = size ? kb_arena_copy(&v->report->arena, data, size) : NULL;
     if (size && !copy)
@@ -63,7 +67,7 @@ static kineto_string keep(ka_verify *v, const char *data, size_t size)
 }
 
 /* The text that stands for a number in a trace's `pid` or `tid`, or the number. */
-static void put_id(char *out, size_t size, kineto_string text, int64_t id)
+static void format_track_id(char *out, size_t size, kineto_string text, int64_t id)
 {
     if (text.data)
         snprintf(out, size, "%.*s", (int)KB_MIN(text.size, (size_t)80), text.data);
@@ -71,6 +75,7 @@ static void put_id(char *out, size_t size, kineto_string text, int64_t id)
         snprintf(out, size, "%lld", (long long)id);
 }
 
+/* Ids that were texts in the file are shown as such. */
 size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t size)
 {
     static const char *const types[] = {"thread", "stream", "counters", "async", "row"};
@@ -79,34 +84,37 @@ size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t 
     kineto_process process;
     kineto_trace_track(t, index, &track);
     kineto_trace_process(t, track.process, &process);
-    put_id(pid, sizeof pid, kt_process_text_of(t, track.process), process.pid);
-    put_id(tid, sizeof tid, kt_track_text_of(t, index), track.id);
+    format_track_id(pid, sizeof pid, kt_process_text_of(t, track.process), process.pid);
+    format_track_id(tid, sizeof tid, kt_track_text_of(t, index), track.id);
     int n = snprintf(text, size, "%s %s of %s %s",
                      track.type < KB_COUNT(types) ? types[track.type] : "row", tid,
                      process.is_device ? "device" : "process", pid);
     return KB_MIN((size_t)n, size - 1);
 }
 
+/* Thread or stream, its id and its process. */
 static kineto_string describe_track(ka_verify *v, uint32_t index)
 {
     char text[320];
-    return keep(v, text, ka_track_words(v->t, index, text, sizeof text));
+    return copy_to_report(v, text, ka_track_words(v->t, index, text, sizeof text));
 }
 
 #define NAME_BYTES 200u
 
+/* A place of the finding under way. */
 static void add_place(ka_verify *v, kineto_row row)
 {
     kineto_activity a;
     kineto_trace_get(v->t, row, &a);
-    kineto_verify_place place = {.row = row,
-                                 .track = a.track,
-                                 .start_ns = a.start_ns,
-                                 .end_ns = a.end_ns,
-                                 .name = keep(v, a.name.data, KB_MIN(a.name.size, NAME_BYTES)),
-                                 .where = describe_track(v, a.track),
-                                 .text = {"", 0},
-                                 .offset = KINETO_NO_OFFSET};
+    kineto_verify_place place = {
+        .row = row,
+        .track = a.track,
+        .start_ns = a.start_ns,
+        .end_ns = a.end_ns,
+        .name = copy_to_report(v, a.name.data, KB_MIN(a.name.size, NAME_BYTES)),
+        .where = describe_track(v, a.track),
+        .text = {"", 0},
+        .offset = KINETO_NO_OFFSET};
     if (!kb_vec_push(&v->report->places, place))
         v->no_memory = true;
 }
@@ -115,15 +123,17 @@ static KINETO_PRINTF(2, 0) kineto_string sentence(ka_verify *v, const char *fmt,
 {
     char text[512];
     int size = kb_vsnprintf(text, sizeof text, fmt, list);
-    return keep(v, text, size > 0 ? KB_MIN((size_t)size, sizeof text - 1) : 0);
+    return copy_to_report(v, text, size > 0 ? KB_MIN((size_t)size, sizeof text - 1) : 0);
 }
 
+/* Places are appended before, so the finding knows their range. */
 static void add_finding(ka_verify *v, const finding *f)
 {
     if (!kb_vec_push(&v->report->findings, *f))
         v->no_memory = true;
 }
 
+/* A tally without rows gives no finding. The tally is freed in any case. */
 void ka_find(ka_verify *v, ka_rule rule, kineto_severity severity, ka_tally *tally, const char *fmt,
              ...)
 {
@@ -143,10 +153,13 @@ void ka_find(ka_verify *v, ka_rule rule, kineto_severity severity, ka_tally *tal
     tally->count = 0;
 }
 
+/* Joins the previous finding if rule and severity are the same, so that a list of places has one
+ * sentence. */
 void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t count,
                   const char *text, uint64_t offset, const char *fmt, ...)
 {
     kineto_verify_report *r = v->report;
+    KB_ASSERT(rule < KA_RULE_COUNT);
     if (!ka_wants(v, rule))
         return;
     finding *last = r->findings.count ? &r->findings.data[r->findings.count - 1] : NULL;
@@ -170,7 +183,7 @@ void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t
                                  .track = UINT32_MAX,
                                  .name = {"", 0},
                                  .where = {"", 0},
-                                 .text = keep(v, text, strlen(text)),
+                                 .text = copy_to_report(v, text, strlen(text)),
                                  .offset = offset};
     if (!kb_vec_push(&r->places, place))
         v->no_memory = true;
@@ -178,6 +191,7 @@ void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t
         last->place_count++;
 }
 
+/* The most severe first, then in the order of rules. */
 static int compare_findings(const void *left, const void *right)
 {
     const finding *a = left, *b = right;
@@ -188,6 +202,7 @@ static int compare_findings(const void *left, const void *right)
     return a->first_place < b->first_place ? -1 : a->first_place > b->first_place;
 }
 
+/* Not stable by itself: first_place keeps the order in which findings were made. */
 void ka_report_sort(kineto_verify_report *report)
 {
     if (report->findings.count)

@@ -1,11 +1,14 @@
-/* One pass over the columns: times, durations, window, order, names; and what later passes need to
- * know of tracks and names. */
+/* The first pass, once over all columns: times, durations, window, order, names. It also fills
+ * what later passes need: tracks, name hints, counts of kinds, and the rows with implausible
+ * times, which all other rules leave out. */
 #include "analyze/verify/verify.h"
 #include "trace/model/steps.h"
 
+/* The state of the first pass: a tally for each finding, and the worst values for their
+ * sentences. */
 typedef struct pass {
     ka_verify *v;
-    ka_tally early, late, zero, absurd, outside, beside, unsorted, unnamed, open, args_lost;
+    ka_tally early, late, zero, absurd, outside, partly_outside, unsorted, unnamed, open, args_lost;
     uint64_t slices, timed;
     int64_t worst_ns, furthest_ns;
     bool has_window; /* that the rows do not fill by themselves */
@@ -15,6 +18,7 @@ typedef struct pass {
 
 /* ---- what tracks and names are --------------------------------------------------------------- */
 
+/* KA_NAME_ hints; names longer than 256 bytes are not of calls. */
 static uint8_t classify_name(kineto_string s)
 {
     uint64_t step;
@@ -35,7 +39,8 @@ static uint8_t classify_name(kineto_string s)
                                                                                       : 0;
 }
 
-static bool prepare(ka_verify *v)
+/* False: out of memory. */
+static bool classify_tracks_and_names(ka_verify *v)
 {
     v->track_count = kineto_trace_track_count(v->t);
     v->name_count = kineto_trace_string_count(v->t);
@@ -60,10 +65,12 @@ static bool prepare(ka_verify *v)
 
 /* ---- times that cannot be ---------------------------------------------------------------------- */
 
+/* Before the year 2000. */
 static bool is_early(int64_t start) { return start < KA_EARLIEST_NS; }
+/* After the year 2069. */
 static bool is_late(int64_t end) { return end > KA_LATEST_NS; }
 
-/* Whose times are looked at: not those of the recorder's own spans, and of instants for all tracks. */
+/* Are the times of this row checked? Not those of the recorder's own spans and of global instants. */
 static bool has_time(const ka_verify *v, const kt_block *b, uint32_t i)
 {
     bool global = b->form[i] == KINETO_FORM_INSTANT && (b->flags[i] & KINETO_ACTIVITY_GLOBAL);
@@ -102,6 +109,7 @@ static void find_implausible(ka_verify *v)
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
+/* Counts early and late rows. */
 static void check_time(pass *p, kineto_row row, int64_t start, int64_t end)
 {
     p->timed++;
@@ -111,7 +119,7 @@ static void check_time(pass *p, kineto_row row, int64_t start, int64_t end)
         ka_tally_add(p->v, &p->late, row);
 }
 
-/* Against the window; a rounded microsecond is nothing. */
+/* Compare with the window; a rounded microsecond does not count. */
 static void check_window(pass *p, kineto_row row, int64_t start, int64_t end)
 {
     ka_verify *v = p->v;
@@ -121,10 +129,11 @@ static void check_window(pass *p, kineto_row row, int64_t start, int64_t end)
     if (furthest <= KA_ROUNDING_NS)
         return;
     bool touches = start <= v->window_end_ns && end >= v->window_start_ns;
-    ka_tally_add(v, touches ? &p->beside : &p->outside, row);
+    ka_tally_add(v, touches ? &p->partly_outside : &p->outside, row);
     p->furthest_ns = KB_MAX(p->furthest_ns, furthest);
 }
 
+/* Longer than the window, or than any activity can last. */
 static void check_duration(pass *p, kineto_row row, const kt_block *b, uint32_t i, bool work)
 {
     ka_verify *v = p->v;
@@ -141,7 +150,8 @@ static void check_duration(pass *p, kineto_row row, const kt_block *b, uint32_t 
     p->worst_ns = KB_MAX(p->worst_ns, ns);
 }
 
-static void see_track(pass *p, kineto_row row, ka_track *track, const kt_block *b, uint32_t i)
+/* Extent, order and contents of a track. */
+static void update_track(pass *p, kineto_row row, ka_track *track, const kt_block *b, uint32_t i)
 {
     uint32_t kind = b->kind[i];
     track->min_start_ns = KB_MIN(track->min_start_ns, b->start_ns[i]);
@@ -155,14 +165,16 @@ static void see_track(pass *p, kineto_row row, ka_track *track, const kt_block *
     track->host += ka_is_host(kind);
 }
 
-static void see_call(pass *p, const kt_block *b, uint32_t i)
+/* Counts launches and waits by name. */
+static void count_call(pass *p, const kt_block *b, uint32_t i)
 {
     uint8_t hint = p->v->names[KB_MIN(b->name[i], p->v->name_count)];
     p->v->launches += (hint & KA_NAME_LAUNCH) != 0;
     p->v->waits += (hint & KA_NAME_WAIT) != 0;
 }
 
-static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
+/* All checks of one row; rows with implausible times are left out of most. */
+static void check_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 {
     ka_verify *v = p->v;
     uint32_t kind = b->kind[i], track = b->track[i], flags = b->flags[i];
@@ -176,7 +188,7 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
         return; /* spans of the recorder itself */
     bool implausible = ka_is_implausible(v, row);
     if (!implausible)
-        see_track(p, row, &v->tracks[track], b, i);
+        update_track(p, row, &v->tracks[track], b, i);
     if (!has_time(v, b, i))
         return;
     check_time(p, row, b->start_ns[i], b->end_ns[i]);
@@ -190,7 +202,7 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
         return;
     check_duration(p, row, b, i, work);
     if (kt_kind_is_launch(kind))
-        see_call(p, b, i);
+        count_call(p, b, i);
     if (work && !b->correlation_id[i])
         ka_tally_add(v, &p->without_id, row);
     p->work_with_id += work && b->correlation_id[i];
@@ -198,8 +210,8 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-/* A trace in which all times are early counts from something else: that is no defect. */
-static void find_times(pass *p)
+/* A trace in which all times are early has another epoch, which is not a defect. */
+static void report_times(pass *p)
 {
     ka_verify *v = p->v;
     bool relative = p->early.count && p->early.count == p->timed;
@@ -215,7 +227,8 @@ static void find_times(pass *p)
             p->late.count == p->timed ? ": was the base time added to full times?" : "");
 }
 
-static void find_durations(pass *p)
+/* Most slices must be without duration before that is a finding. */
+static void report_durations(pass *p)
 {
     ka_verify *v = p->v;
     if (p->zero.count * 2 > p->slices && p->slices >= 10)
@@ -227,39 +240,43 @@ static void find_durations(pass *p)
             kb_duration(kb_length_ns(v->window_start_ns, v->window_end_ns)).s);
     ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_WARNING, &p->outside,
             "activities wholly outside the window, by up to %s", kb_duration(p->furthest_ns).s);
-    ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_NOTE, &p->beside,
-            "activities stick out of the window, by up to %s", kb_duration(p->furthest_ns).s);
+    ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_NOTE, &p->partly_outside,
+            "activities lie partly outside the window, by up to %s", kb_duration(p->furthest_ns).s);
 }
 
-static void find_rest(pass *p)
+/* Rules that need no more than a count. */
+static void report_other_rules(pass *p)
 {
     ka_verify *v = p->v;
     ka_find(v, KA_RULE_ORDER_UNSORTED, KINETO_SEVERITY_NOTE, &p->unsorted,
-            "activities start before the one in front of them on their track");
+            "activities are out of start order on their track");
     ka_find(v, KA_RULE_NAMES_EMPTY, KINETO_SEVERITY_WARNING, &p->unnamed,
             "activities have no name");
     ka_find(v, KA_RULE_ROWS_OPEN, KINETO_SEVERITY_NOTE, &p->open,
-            "activities without their begin or end: under way when recording began or ended, or it was lost");
+            "activities without their begin or end: under way when recording began or ended, or it "
+            "was lost");
     ka_find(v, KA_RULE_ARGS_LOST, KINETO_SEVERITY_WARNING, &p->args_lost,
             "activities lost arguments");
     ka_find(v, KA_RULE_CORRELATION_ABSENT, KINETO_SEVERITY_NOTE, &p->without_id,
-            "device activities without a correlation id, beside %llu that have one",
+            "device activities have no correlation id; %llu others have one",
             (unsigned long long)p->work_with_id);
 }
 
-static void release(pass *p)
+/* ka_find frees the tallies it is given; this frees those of rules that were skipped. */
+static void free_row_tallies(pass *p)
 {
-    ka_tally *const all[] = {&p->early,   &p->late,      &p->zero,      &p->absurd,
-                             &p->outside, &p->beside,    &p->unsorted,  &p->unnamed,
-                             &p->open,    &p->args_lost, &p->without_id};
+    ka_tally *const all[] = {&p->early,   &p->late,           &p->zero,      &p->absurd,
+                             &p->outside, &p->partly_outside, &p->unsorted,  &p->unnamed,
+                             &p->open,    &p->args_lost,      &p->without_id};
     for (size_t i = 0; i < KB_COUNT(all); i++)
         kb_vec_free(&all[i]->rows);
 }
 
+/* The window is used only if the rows do not define it themselves. */
 void ka_verify_rows(ka_verify *v)
 {
     pass p = {.v = v};
-    if (!prepare(v)) {
+    if (!classify_tracks_and_names(v)) {
         v->no_memory = true;
         return;
     }
@@ -269,13 +286,13 @@ void ka_verify_rows(ka_verify *v)
     for (uint32_t n = 0; n < kt_block_count(v->t); n++) {
         const kt_block *b = kt_block_at(v->t, n);
         for (uint32_t i = 0; b && i < b->count; i++)
-            see_row(&p, row++, b, i);
+            check_row(&p, row++, b, i);
     }
     if (!row)
         ka_find_text(v, KA_RULE_ROWS_NONE, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
                      "the trace is empty");
-    find_times(&p);
-    find_durations(&p);
-    find_rest(&p);
-    release(&p);
+    report_times(&p);
+    report_durations(&p);
+    report_other_rules(&p);
+    free_row_tallies(&p);
 }

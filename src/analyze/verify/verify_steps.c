@@ -1,13 +1,16 @@
-/* Steps and operators: numbers that should occur once, and without gaps. */
+/* Checks step numbers (once each, without gaps, by process and kind) and external ids of
+ * operators, which are unique. */
 #include "analyze/verify/verify.h"
 #include "trace/model/steps.h"
 
+/* A step by its name, "ProfilerStep#N". */
 typedef struct step {
     uint64_t number;
     uint32_t process, kind;
     kineto_row row;
 } step;
 
+/* Steps and operator ids of the whole trace. */
 typedef struct pass {
     ka_verify *v;
     KB_VEC(step) steps;
@@ -16,6 +19,7 @@ typedef struct pass {
     uint64_t annotations;
 } pass;
 
+/* Collects a step with its number. */
 static void add_step(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 {
     step s = {.process = p->v->tracks[b->track[i]].process, .kind = b->kind[i], .row = row};
@@ -25,7 +29,7 @@ static void add_step(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 }
 
 /* Ids of operators are unique; other rows repeat them to say whose they are. */
-static void add_operator(pass *p, kineto_row row, uint64_t id)
+static void note_operator_id(pass *p, kineto_row row, uint64_t id)
 {
     bool created = false;
     if (!kb_map_insert(&p->operators, id, row, &created))
@@ -34,7 +38,8 @@ static void add_operator(pass *p, kineto_row row, uint64_t id)
         ka_tally_add(p->v, &p->reused, row);
 }
 
-static void gather(pass *p)
+/* Collects steps, and ids of operators if that rule is wanted. */
+static void collect_steps(pass *p)
 {
     ka_verify *v = p->v;
     kineto_row row = 0;
@@ -51,11 +56,12 @@ static void gather(pass *p)
                 add_step(p, row, b, i);
             p->annotations += !is_step && kind == KINETO_KIND_USER_ANNOTATION;
             if (ids && kind == KINETO_KIND_CPU_OP && b->external_id[i])
-                add_operator(p, row, b->external_id[i]);
+                note_operator_id(p, row, b->external_id[i]);
         }
     }
 }
 
+/* By process, kind, number and row. */
 static int compare_steps(const void *left, const void *right)
 {
     const step *a = left, *b = right;
@@ -78,10 +84,11 @@ static bool has_known_steps(ka_verify *v)
     return has;
 }
 
+/* Steps of one process and kind are adjacent after sorting. */
 static void check_steps(pass *p)
 {
     ka_verify *v = p->v;
-    ka_tally behind_gap = {0}, repeated = {0};
+    ka_tally after_gap = {0}, repeated = {0};
     uint64_t missing = 0;
     if (p->steps.count)
         qsort(p->steps.data, p->steps.count, sizeof(step), compare_steps);
@@ -92,12 +99,12 @@ static void check_steps(pass *p)
         if (a->number == b->number) {
             ka_tally_add(v, &repeated, b->row);
         } else if (b->number - a->number > 1) {
-            ka_tally_add(v, &behind_gap, b->row);
+            ka_tally_add(v, &after_gap, b->row);
             missing += b->number - a->number - 1;
         }
     }
-    ka_find(v, KA_RULE_STEPS_MISSING, KINETO_SEVERITY_WARNING, &behind_gap,
-            "%llu steps are missing; the step behind each gap is given",
+    ka_find(v, KA_RULE_STEPS_MISSING, KINETO_SEVERITY_WARNING, &after_gap,
+            "%llu steps are missing; the step after each gap is shown",
             (unsigned long long)missing);
     ka_find(v, KA_RULE_STEPS_REPEATED, KINETO_SEVERITY_WARNING, &repeated,
             "steps repeat the number of another one");
@@ -107,10 +114,11 @@ static void check_steps(pass *p)
                      (unsigned long long)p->annotations);
 }
 
+/* One pass over the rows, then one over the sorted steps. */
 void ka_verify_steps(ka_verify *v)
 {
     pass p = {.v = v};
-    gather(&p);
+    collect_steps(&p);
     check_steps(&p);
     ka_find(v, KA_RULE_IDS_REUSED, KINETO_SEVERITY_WARNING, &p.reused,
             "operators repeat the external id of another one");

@@ -1,13 +1,19 @@
-/* What stands beside the rows: ledger, processes, tracks, header. */
+/* Checks the tables of a trace besides its rows: ledger (what was lost, repaired or unreadable),
+ * processes, tracks and header. Lines of the ledger are mapped to rules by their wording, see
+ * ledger_rules. */
 #include "analyze/verify/verify.h"
-#include "trace/repair/repair.h"
 #include "trace/bytes/json_value.h"
+#include "trace/repair/repair.h"
 
 /* ---- ledger ---------------------------------------------------------------------------------- */
 
-static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
+/* Compares with a C string. */
+static bool is_text(kineto_string s, const char *text)
+{
+    return kb_string_equal(s, kb_string(text));
+}
 
-/* The number behind "byte " in a line's words. */
+/* The number after "byte " in a line of the ledger; KINETO_NO_OFFSET: none. */
 static uint64_t offset_in(kineto_string s)
 {
     static const char word[] = "byte ";
@@ -28,16 +34,17 @@ static uint64_t offset_in(kineto_string s)
 /* Is a line about damage that was repaired? */
 static bool is_repair(const kineto_ledger_line *line)
 {
-    if (is(line->source, "repair") || is(line->reason, KT_REPAIR_DAMAGED) ||
-        is(line->reason, "half a surrogate pair replaced by U+FFFD"))
+    if (is_text(line->source, "repair") || is_text(line->reason, KT_REPAIR_DAMAGED) ||
+        is_text(line->reason, "half a surrogate pair replaced by U+FFFD"))
         return true;
     for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++)
-        if (is(line->reason, kt_repair_name(kind)) ||
+        if (is_text(line->reason, kt_repair_name(kind)) ||
             kb_string_holds(line->reason, kt_repair_text(kind)))
             return true;
     return false;
 }
 
+/* The place in the file that a line of the ledger names. */
 static void line_place(const kineto_ledger_line *line, char *text, size_t size)
 {
     snprintf(text, size, "%.*s: %.*s: %llu%s%.*s", (int)KB_MIN(line->source.size, (size_t)60),
@@ -46,6 +53,7 @@ static void line_place(const kineto_ledger_line *line, char *text, size_t size)
              (int)KB_MIN(line->detail.size, (size_t)240), line->detail.data);
 }
 
+/* Classes of lines; each has a rule. */
 typedef enum line_class {
     LINE_OTHER,
     LINE_LOSS,
@@ -59,15 +67,17 @@ typedef enum line_class {
     LINE_STEP
 } line_class;
 
-static line_class classify(const kineto_ledger_line *line)
+/* By the reason and the words of a line. */
+static line_class classify_ledger_line(const kineto_ledger_line *line)
 {
     if (!line->count)
         return LINE_OTHER;
-    if (is(line->source, "trace") && is(line->reason, "end before start: duration set to 0"))
+    if (is_text(line->source, "trace") &&
+        is_text(line->reason, "end before start: duration set to 0"))
         return LINE_NEGATIVE;
-    if (is(line->reason, "residual [ns]"))
+    if (is_text(line->reason, "residual [ns]"))
         return line->count > KA_RESIDUAL_NS ? LINE_RESIDUAL : LINE_OTHER;
-    if (is(line->source, "clock") && is(line->reason, "wall clock steps"))
+    if (is_text(line->source, "clock") && is_text(line->reason, "wall clock steps"))
         return LINE_STEP;
     if (kb_string_holds(line->reason, "in the header, with another value"))
         return LINE_HEADER;
@@ -89,7 +99,7 @@ static uint64_t total_of(const ka_verify *v, line_class wanted)
     for (uint32_t i = 0; i < kineto_trace_ledger_count(v->t); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(v->t, i, &line);
-        if (classify(&line) != wanted)
+        if (classify_ledger_line(&line) != wanted)
             continue;
         if (wanted == LINE_RESIDUAL)
             total = KB_MAX(total, line.count);
@@ -99,6 +109,7 @@ static uint64_t total_of(const ka_verify *v, line_class wanted)
     return total;
 }
 
+/* A finding of all lines of a class, with their sum in the sentence. */
 static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_severity severity,
                        const char *words)
 {
@@ -106,7 +117,7 @@ static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_sev
     for (uint32_t i = 0; total && i < kineto_trace_ledger_count(v->t); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(v->t, i, &line);
-        if (classify(&line) != wanted)
+        if (classify_ledger_line(&line) != wanted)
             continue;
         char text[600];
         uint64_t offset = offset_in(line.detail);
@@ -122,26 +133,26 @@ static const struct {
     ka_rule rule;
     kineto_severity severity;
     const char *words; /* with the sum of the lines */
-} ledger_rules[] = {
-    {LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
-     "events that are missing, in all %llu"},
-    {LINE_PROCESSES, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
-     "processes whose events are missing, in all %llu"},
-    {LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
-     "events of the file that could not be used, in all %llu"},
-    {LINE_CUT, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
-     "the file ends early: what followed is missing, how many events is not known"},
-    {LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
-     "repairs were needed to read the file, in all %llu"},
-    {LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
-     "members are in the header twice, with different values, in all %llu"},
-    {LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
-     "activities end before they start, in all %llu"},
-    {LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,
-     "readings of clocks are up to %llu ns off their line"},
-    {LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
-     "the wall clock was set (%llu time or more)"}};
+} ledger_rules[] = {{LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+                     "events that are missing, in all %llu"},
+                    {LINE_PROCESSES, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+                     "processes whose events are missing, in all %llu"},
+                    {LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
+                     "events of the file that could not be used, in all %llu"},
+                    {LINE_CUT, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+                     "the file ends early: what followed is missing, how many events is not known"},
+                    {LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+                     "repairs were needed to read the file, in all %llu"},
+                    {LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
+                     "members are in the header twice, with different values, in all %llu"},
+                    {LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
+                     "activities end before they start, in all %llu"},
+                    {LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,
+                     "readings of clocks are up to %llu ns off their line"},
+                    {LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
+                     "the wall clock was set (%llu time or more)"}};
 
+/* Classes are reported in the order of ledger_rules. */
 static void check_ledger(ka_verify *v)
 {
     for (size_t i = 0; i < KB_COUNT(ledger_rules); i++)
@@ -151,13 +162,15 @@ static void check_ledger(ka_verify *v)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
+/* A process and the extent of its host activity. */
 typedef struct process_use {
     kineto_process p;
     int64_t start_ns, end_ns;
     bool used;
 } process_use;
 
-static process_use *gather(ka_verify *v, uint32_t *count)
+/* Extent of the host activity of each process. NULL: out of memory. */
+static process_use *collect_process_uses(ka_verify *v, uint32_t *count)
 {
     *count = kineto_trace_process_count(v->t);
     process_use *uses = calloc((size_t)*count + 1, sizeof *uses);
@@ -180,32 +193,34 @@ static process_use *gather(ka_verify *v, uint32_t *count)
 }
 
 /* Is one the parent of the other, or have they the same one? Children inherit their rank. */
-static bool related(const kineto_process *a, const kineto_process *b)
+static bool are_related(const kineto_process *a, const kineto_process *b)
 {
     return a->pid == b->pid || (a->ppid && (a->ppid == b->pid || a->ppid == b->ppid)) ||
            (b->ppid && b->ppid == a->pid);
 }
 
-static bool conflict(const process_use *a, const process_use *b)
+/* The same pid on the same host at the same time, or one rank in unrelated processes. */
+static bool processes_conflict(const process_use *a, const process_use *b)
 {
     if (a->p.pid == b->p.pid && kb_string_equal(a->p.host, b->p.host))
         return a->start_ns < b->end_ns &&
                b->start_ns < a->end_ns; /* images of one do not overlap */
-    return a->p.rank >= 0 && a->p.rank == b->p.rank && !related(&a->p, &b->p);
+    return a->p.rank >= 0 && a->p.rank == b->p.rank && !are_related(&a->p, &b->p);
 }
 
 /* Files may name any number of processes; the first ones of each rank stand for the others. */
-#define MOST_PROCESSES 4096u
+#define MAX_PROCESSES 4096u
 
+/* One finding per process suffices. */
 static void check_processes(ka_verify *v)
 {
     uint32_t count;
-    process_use *uses = gather(v, &count);
-    count = uses ? KB_MIN(count, MOST_PROCESSES) : 0;
+    process_use *uses = collect_process_uses(v, &count);
+    count = uses ? KB_MIN(count, MAX_PROCESSES) : 0;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = 0; uses[i].used && j < i; j++) {
             char text[120];
-            if (!uses[j].used || !conflict(&uses[j], &uses[i]))
+            if (!uses[j].used || !processes_conflict(&uses[j], &uses[i]))
                 continue;
             snprintf(text, sizeof text, "processes %lld (rank %d) and %lld (rank %d)",
                      (long long)uses[j].p.pid, uses[j].p.rank, (long long)uses[i].p.pid,
@@ -220,6 +235,7 @@ static void check_processes(ka_verify *v)
 
 /* ---- tracks and header ----------------------------------------------------------------------- */
 
+/* Tracks with activities but without a name. */
 static void check_track_names(ka_verify *v)
 {
     ka_tally unnamed = {0};
@@ -236,20 +252,24 @@ static void check_track_names(ka_verify *v)
             "tracks have no name; the first activity of each is given");
 }
 
+/* rank must be below world_size. */
 static void check_header(ka_verify *v)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(v->t); i++) {
         kineto_string key, value;
         int64_t rank, world;
         kineto_trace_metadata(v->t, i, &key, &value);
-        if (!is(key, "distributedInfo") || !kt_value_whole(kt_member_of(value, "rank"), &rank) ||
-            !kt_value_whole(kt_member_of(value, "world_size"), &world) || (rank >= 0 && rank < world))
+        if (!is_text(key, "distributedInfo") ||
+            !kt_value_whole(kt_member_of(value, "rank"), &rank) ||
+            !kt_value_whole(kt_member_of(value, "world_size"), &world) ||
+            (rank >= 0 && rank < world))
             continue;
         ka_find_text(v, KA_RULE_HEADER_RANK, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
                      "rank %lld of %lld", (long long)rank, (long long)world);
     }
 }
 
+/* Cheap checks run always; ka_find_text drops findings of rules that are not wanted. */
 void ka_verify_tables(ka_verify *v)
 {
     check_ledger(v);
@@ -259,8 +279,8 @@ void ka_verify_tables(ka_verify *v)
         check_track_names(v);
     check_header(v);
     if (v->waits && !v->kinds[KINETO_KIND_CUDA_SYNC])
-        ka_find_text(v, KA_RULE_SYNC_MISSING, KINETO_SEVERITY_NOTE, v->waits, NULL,
-                     KINETO_NO_OFFSET,
-                     "%llu calls make a stream wait, and there are no synchronisation activities",
-                     (unsigned long long)v->waits);
+        ka_find_text(
+            v, KA_RULE_SYNC_MISSING, KINETO_SEVERITY_NOTE, v->waits, NULL, KINETO_NO_OFFSET,
+            "%llu calls make a stream wait, but no synchronisation activities were recorded",
+            (unsigned long long)v->waits);
 }

@@ -1,7 +1,10 @@
-/* Each track in order of time: what crosses, overlaps, or stands there twice. */
+/* Checks each track in the order of time: slices of a thread nest, device work on one queue does
+ * not overlap, and no activity occurs twice. What hardware and profilers do by design (graphs,
+ * dependent launches, asynchronous annotations, rounding) is only a note. */
 #include "analyze/verify/verify.h"
 #include "trace/bytes/json_value.h"
 
+/* The columns of a row that these checks compare. */
 typedef struct slice {
     int64_t start_ns, end_ns;
     kineto_row row;
@@ -9,18 +12,20 @@ typedef struct slice {
     uint64_t correlation_id, external_id;
 } slice;
 
+/* The state of the pass over tracks; slices and stack are reused by all of them. */
 typedef struct pass {
     ka_verify *v;
     KB_VEC(slice) slices; /* of one track, in order */
     KB_VEC(const slice *) stack;
-    bool may_overlap; /* devices that start work before what is in front of it has ended */
+    bool may_overlap; /* the device starts work before the previous work has ended */
     ka_tally crossing, skew, annotations, overlap, legal, duplicate;
     int64_t worst_crossing_ns, worst_overlap_ns, worst_legal_ns;
     double busiest; /* how many activities ran at once, on average, on a queue */
     ka_tally busy;
 } pass;
 
-static void load(pass *p, uint32_t track)
+/* Slices of a track in the order of its rows; rows with implausible times are left out. */
+static void load_track_slices(pass *p, uint32_t track)
 {
     const kineto_row *rows = kineto_trace_track_rows(p->v->t, track);
     kineto_track about;
@@ -55,17 +60,18 @@ static void check_duplicates(pass *p)
 
 /* ---- threads: a stack of what runs -------------------------------------------------------------- */
 
-/* Annotations may cross calls: some are asynchronous, and beside Python frames they begin and end
+/* Annotations may cross calls: some are asynchronous, and next to Python frames they begin and end
  * inside those of their own __enter__ and __exit__, and in what these call. */
 static bool is_annotation(const slice *s) { return s->kind == KINETO_KIND_USER_ANNOTATION; }
 
+/* Is it __enter__ or __exit__ of a context manager? */
 static bool is_scope(const pass *p, const slice *s)
 {
     return p->v->names[KB_MIN(s->name, p->v->name_count)] & KA_NAME_SCOPE;
 }
 
 /* What a slice crosses has to leave the stack, which holds what nests. */
-static void cross(pass *p, const slice *s)
+static void check_slice_crossing(pass *p, const slice *s)
 {
     bool crosses = false, scope = is_scope(p, s);
     int64_t worst_ns = 0; /* of those that may not */
@@ -88,6 +94,7 @@ static void cross(pass *p, const slice *s)
         p->worst_crossing_ns = KB_MAX(p->worst_crossing_ns, worst_ns);
 }
 
+/* Host slices nest; those that end inside another one cross it. */
 static void check_crossing(pass *p)
 {
     p->stack.count = 0;
@@ -97,7 +104,7 @@ static void check_crossing(pass *p)
             continue;
         while (p->stack.count && p->stack.data[p->stack.count - 1]->end_ns <= s->start_ns)
             p->stack.count--;
-        cross(p, s);
+        check_slice_crossing(p, s);
         if (s->end_ns > s->start_ns && !kb_vec_push(&p->stack, s))
             p->v->no_memory = true;
     }
@@ -130,6 +137,7 @@ static bool units_differ(pass *p, uint64_t count, double busy_ns, int64_t first,
     return true;
 }
 
+/* Queues on which far too much runs at once have the wrong unit; their pairs are not reported. */
 static void check_overlap(pass *p)
 {
     const slice *running = NULL, *first = NULL, *last = NULL;
@@ -173,12 +181,13 @@ static bool overlaps_by_design(const ka_verify *v, uint32_t process)
     return kt_value_whole(kt_member_of(p.properties_json, "computeMajor"), &major) && major >= 9;
 }
 
+/* Tracks with device work are queues, all others threads. */
 static void check_track(pass *p, uint32_t index)
 {
     const ka_track *track = &p->v->tracks[index];
     if (!track->work && !(track->host && track->type == KINETO_TRACK_THREAD))
         return;
-    load(p, index);
+    load_track_slices(p, index);
     check_duplicates(p);
     if (track->work) {
         p->may_overlap = overlaps_by_design(p->v, track->process);
@@ -188,7 +197,8 @@ static void check_track(pass *p, uint32_t index)
     }
 }
 
-static void find(pass *p)
+/* Findings of all tracks together. */
+static void report_track_rules(pass *p)
 {
     ka_verify *v = p->v;
     ka_find(v, KA_RULE_UNITS_MIXED, KINETO_SEVERITY_ERROR, &p->busy,
@@ -210,15 +220,16 @@ static void find(pass *p)
         "does so by design",
         kb_duration(p->worst_legal_ns).s);
     ka_find(v, KA_RULE_ROWS_DUPLICATE, KINETO_SEVERITY_WARNING, &p->duplicate,
-            "activities repeat the one in front of them");
+            "activities repeat the previous one");
 }
 
+/* Tracks are independent of each other. */
 void ka_verify_tracks(ka_verify *v)
 {
     pass p = {.v = v};
     for (uint32_t i = 0; i < v->track_count && !v->no_memory; i++)
         check_track(&p, i);
-    find(&p);
+    report_track_rules(&p);
     kb_vec_free(&p.slices);
     kb_vec_free(&p.stack);
 }

@@ -8,21 +8,19 @@
 
 /* ---- order_hta.c: numpy's argsort, for HTA's running sums ---- */
 /** Fill `order` with indexes of ns[0 … count-1], sorted. */
-void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count);
+void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count);
 
-/** Calls whose work stands in HTA's queues, in its tables and its critical path. */
-bool ka_hta_counts_launch(kineto_string name);
 /** What makes a queue longer, a launch, or shorter, work that begins. */
-typedef struct ka_queue_change {
+typedef struct ka_hta_queue_change {
     kineto_row row;
     int64_t ns;
     uint32_t index, stream; /* index: the caller's */
     int32_t by;             /* 1, -1 */
-} ka_queue_change;
-typedef KB_VEC(ka_queue_change) ka_queue_changes;
+} ka_hta_queue_change;
+typedef KB_VEC(ka_hta_queue_change) ka_hta_queue_changes;
 /** Put them into the order in which HTA counts: launches as in the file, then work as in the file
  * is what it sorts by time. False: out of memory. */
-bool ka_order_queue_as_hta(ka_queue_changes *changes);
+bool ka_hta_order_queue(ka_hta_queue_changes *changes);
 
 /* ---- order_python.c: Python's list.sort ---- */
 typedef bool ka_less(const void *context, uint32_t a, uint32_t b);

@@ -1,12 +1,12 @@
-/* What calls of operators say of themselves: calls with the same inputs and stack, and the FLOPs of
- * each, from one walk over the arguments of each row. */
+/* Calls of operators: which of them have the same name, input sizes and stack, and the FLOPs of
+ * each, from one walk over the arguments of each row. Sizes and stacks are interned, and
+ * formulas are evaluated once for each distinct call, because programs repeat the same calls in
+ * every step. */
 #include "analyze/dataset/view.h"
 
 #include "analyze/summary/flops.h"
 
 #define STACK_FRAMES 8u /* of Python's functions, where the trace has no text of a stack */
-
-enum { NOT_LOOKED_AT, LOOKED_AT }; /* and more: ka_flops_needs */
 
 /* The order of keys. */
 enum { DIMS, OLD_DIMS, STACK, VALUES, TEXTS };
@@ -21,11 +21,11 @@ typedef struct reading {
     const ka_dataset *s;
     ka_inputs *in;
     bool calls, flops;          /* which of them are wanted */
-    uint64_t *rows;             /* bits: operators that are looked at */
-    uint8_t *looks;             /* by name: LOOKED_AT + ka_flops_needs */
+    uint64_t *rows;             /* bits by row: operators to read */
+    uint8_t *inputs;            /* by name: 1 + ka_flops_needs; 0: not known yet */
     const ka_flops_rule **rule; /* by name */
     KB_VEC(uint8_t) key;        /* of a call */
-    counted_list by_call;       /* of formulas that look at sizes only */
+    counted_list by_call;       /* of formulas that need sizes only */
     kb_intern values;           /* a call, and what values its inputs had */
     counted_list by_values;     /* by id in it */
     kb_map frames;
@@ -36,6 +36,7 @@ typedef struct reading {
 
 /* ---- stacks --------------------------------------------------------------------------------- */
 
+/* Id of a stack as the file has it; 0: none. */
 static uint32_t stack_text(reading *r, kineto_string raw)
 {
     uint32_t id = raw.size ? kb_intern_id(&r->in->stacks, raw) : 0;
@@ -53,6 +54,8 @@ static kineto_row python_around(const kineto_trace *t, kineto_row row)
     return p;
 }
 
+/* Id of a stack of Python functions, innermost first; names are cut at 255 bytes. The text is
+ * only built for new stacks. */
 static uint32_t stack_of_names(reading *r, const uint32_t *names, uint32_t count)
 {
     char text[STACK_FRAMES * 256];
@@ -88,6 +91,7 @@ static uint32_t python_stack(reading *r, kineto_row row)
     return r->last_stack = stack_of_names(r, names, count);
 }
 
+/* The recorded stack, else that of the Python functions around the row. */
 static uint32_t stack_of(reading *r, kineto_row row, kineto_string raw)
 {
     uint32_t stack = stack_text(r, raw);
@@ -97,7 +101,8 @@ static uint32_t stack_of(reading *r, kineto_row row, kineto_string raw)
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 /* A text after two numbers, in one piece; lists of sizes in one spelling. */
-static kineto_string key_of(reading *r, uint32_t a, uint32_t b, kineto_string text, bool sizes)
+static kineto_string build_call_key(reading *r, uint32_t a, uint32_t b, kineto_string text,
+                                    bool sizes)
 {
     if (!kb_vec_reserve(&r->key, KA_CALL_HEAD + 2 * text.size)) {
         r->in->no_memory = true;
@@ -112,23 +117,26 @@ static kineto_string key_of(reading *r, uint32_t a, uint32_t b, kineto_string te
     return (kineto_string){(const char *)r->key.data, KA_CALL_HEAD + size};
 }
 
+/* Id of a call by name, stack and sizes. */
 static uint32_t find_call(reading *r, uint32_t name, uint32_t stack, kineto_string shapes)
 {
-    uint32_t id = kb_intern_id(&r->in->calls, key_of(r, name, stack, shapes, true));
+    uint32_t id = kb_intern_id(&r->in->calls, build_call_key(r, name, stack, shapes, true));
     r->in->no_memory |= id == KB_INTERN_NONE;
     return id;
 }
 
 /* ---- FLOPs ---------------------------------------------------------------------------------- */
 
-static ka_flops_needs looks_at(reading *r, uint32_t name)
+/* What a formula for this operator needs to read, computed once per name. */
+static ka_flops_needs flops_input_of(reading *r, uint32_t name)
 {
-    uint8_t *looks = &r->looks[name];
-    if (*looks == NOT_LOOKED_AT)
-        *looks = (uint8_t)(LOOKED_AT + ka_flops_needs_of(ka_name(r->s, name), &r->rule[name]));
-    return (ka_flops_needs)(*looks - LOOKED_AT);
+    uint8_t *known = &r->inputs[name];
+    if (!*known)
+        *known = (uint8_t)(1 + ka_flops_needs_of(ka_name(r->s, name), &r->rule[name]));
+    return (ka_flops_needs)(*known - 1);
 }
 
+/* The cached result of an id; grows the list. NULL: out of memory. */
 static counted *counted_of(reading *r, counted_list *list, uint32_t id)
 {
     static const counted none;
@@ -141,13 +149,14 @@ static counted *counted_of(reading *r, counted_list *list, uint32_t id)
     return &list->data[id];
 }
 
-/* Formulas look at sizes, some at values, too: what has the same ones is counted once. */
+/* Formulas need sizes, some also values: calls with equal ones are evaluated once. */
 static ka_flops_result count_once(reading *r, uint32_t name, uint32_t call,
                                   const kineto_string *texts, uint64_t *flops)
 {
     bool by_values = texts[VALUES].size > 0;
-    uint32_t id =
-        by_values ? kb_intern_id(&r->values, key_of(r, call, 0, texts[VALUES], false)) : call;
+    uint32_t id = by_values
+                      ? kb_intern_id(&r->values, build_call_key(r, call, 0, texts[VALUES], false))
+                      : call;
     counted *c = counted_of(r, by_values ? &r->by_values : &r->by_call, id);
     if (!c)
         return KA_FLOPS_UNKNOWN;
@@ -159,15 +168,16 @@ static ka_flops_result count_once(reading *r, uint32_t name, uint32_t call,
 
 static void set_bit(uint64_t *bits, size_t i) { bits[i / 64] |= UINT64_C(1) << i % 64; }
 
+/* FLOPs of one row, or its `unusable` bit. */
 static void put_flops(reading *r, kineto_row row, uint32_t name, uint32_t call,
                       const kineto_string *texts)
 {
     uint64_t flops = 0;
-    ka_flops_needs looks = looks_at(r, name);
+    ka_flops_needs needs = flops_input_of(r, name);
     ka_flops_result answer = KA_FLOPS_UNKNOWN;
-    if (looks == KA_FLOPS_NEEDS_ROW)
+    if (needs == KA_FLOPS_NEEDS_ROW)
         answer = ka_flops_row(r->s->trace, row, &flops);
-    else if (looks != KA_FLOPS_NEEDS_NOTHING)
+    else if (needs != KA_FLOPS_NEEDS_NOTHING)
         answer = count_once(r, name, call, texts, &flops);
     if (flops)
         r->in->flops[row] = flops;
@@ -182,25 +192,26 @@ static const ka_keys sizes = {STACK + 1, {'I', 'C', 'I', 'C'}, {SIZES}},
                      sizes_and_values = {
                          TEXTS, {'I', 'C', 'I', 'C'}, {SIZES, KA_KEY("Concrete Inputs")}};
 
+/* Reads the arguments of one operator and stores its call id and FLOPs. */
 static void read_row(reading *r, kineto_row row, uint32_t name)
 {
-    ka_flops_needs looks = r->flops ? looks_at(r, name) : KA_FLOPS_NEEDS_NOTHING;
+    ka_flops_needs needs = r->flops ? flops_input_of(r, name) : KA_FLOPS_NEEDS_NOTHING;
     kineto_string texts[TEXTS] = {[VALUES] = {"", 0}};
-    if (!r->calls && looks == KA_FLOPS_NEEDS_NOTHING)
+    if (!r->calls && needs == KA_FLOPS_NEEDS_NOTHING)
         return;
-    ka_arg_texts(r->s->trace, row, looks == KA_FLOPS_NEEDS_VALUES ? &sizes_and_values : &sizes,
-                 texts);
+    ka_arg_texts(r->s->trace, row, needs == KA_FLOPS_NEEDS_VALUES ? &sizes_and_values : &sizes, texts);
     r->has_dims |= texts[DIMS].size > 0;
     kineto_string shapes = r->has_dims ? texts[DIMS] : texts[OLD_DIMS]; /* none has both */
-    uint32_t stack = r->calls && !r->s->hta ? stack_of(r, row, texts[STACK]) : 0;
+    bool with_stack = r->calls && !r->s->definitions->calls_of_shown_operators;
+    uint32_t stack = with_stack ? stack_of(r, row, texts[STACK]) : 0;
     uint32_t call = find_call(r, name, stack, shapes);
     if (r->calls)
         r->in->call_of[row] = call;
-    if (looks != KA_FLOPS_NEEDS_NOTHING && !r->in->no_memory)
+    if (needs != KA_FLOPS_NEEDS_NOTHING && !r->in->no_memory)
         put_flops(r, row, name, call, texts);
 }
 
-/* In the order of rows: so arguments in compressed files are had cheaply. */
+/* In the order of rows, so that each part of a compressed file is inflated once. */
 static void read_rows(reading *r)
 {
     const kineto_trace *t = r->s->trace;
@@ -212,6 +223,7 @@ static void read_rows(reading *r)
         }
 }
 
+/* Marks the rows of operators in the dataset. */
 static void mark_slices(reading *r)
 {
     for (uint32_t i = 0; i < r->s->slice_count; i++) {
@@ -222,8 +234,9 @@ static void mark_slices(reading *r)
     }
 }
 
-/* The plug-in's operators are rows that it chose itself; it knows no FLOPs. */
-static void read_plugin_calls(reading *r, const ka_op_list *ops)
+/* Calls of the operators that the tree shows, which may be other rows than those of kind cpu_op. FLOPs are
+ * counted of the latter, in a pass of their own. */
+static void read_shown_calls(reading *r, const ka_op_list *ops)
 {
     bool flops = r->flops;
     for (uint32_t i = 0; i < ops->count; i++)
@@ -237,17 +250,18 @@ static void read_plugin_calls(reading *r, const ka_op_list *ops)
     r->calls = false;
 }
 
-static bool make_room(reading *r)
+/* Arrays by row are only as large as the parts need. Id 0 is reserved for none. */
+static bool allocate_call_arrays(reading *r)
 {
     size_t rows = (size_t)kineto_trace_count(r->s->trace) + 1, words = rows / 64 + 1,
            names = (size_t)r->s->name_count + 1;
     r->rows = calloc(words, sizeof *r->rows);
-    r->looks = calloc(names, sizeof *r->looks);
+    r->inputs = calloc(names, sizeof *r->inputs);
     r->rule = calloc(names, sizeof *r->rule);
     r->in->call_of = kb_array_zeroed(r->calls ? rows : 1, sizeof *r->in->call_of);
     r->in->flops = kb_array_zeroed(r->flops ? rows : 1, sizeof *r->in->flops);
     r->in->unusable = calloc(r->flops ? words : 1, sizeof *r->in->unusable);
-    return r->rows && r->looks && r->rule && r->in->call_of && r->in->flops && r->in->unusable &&
+    return r->rows && r->inputs && r->rule && r->in->call_of && r->in->flops && r->in->unusable &&
            kb_intern_id(&r->in->calls, kb_string("")) == 0 &&
            kb_intern_id(&r->in->stacks, kb_string("")) == 0;
 }
@@ -255,7 +269,7 @@ static bool make_room(reading *r)
 static void reading_free(reading *r)
 {
     free(r->rows);
-    free(r->looks);
+    free(r->inputs);
     free(r->rule);
     kb_vec_free(&r->key);
     kb_intern_free(&r->values);
@@ -289,16 +303,18 @@ void ka_inputs_free(ka_inputs *in)
     free(in);
 }
 
-static void fill(ka_inputs *in, const ka_view *v)
+/* Fills all arrays. With calls of shown operators these are read first, then FLOPs by the
+ * dataset's operators. */
+static void read_operator_calls(ka_inputs *in, const ka_view *v)
 {
     reading r = {.s = v->dataset,
                  .in = in,
                  .calls = in->parts & KA_VIEW_CALLS,
                  .flops = in->parts & KA_VIEW_FLOPS,
                  .last_python = KINETO_NO_ROW};
-    in->no_memory |= !make_room(&r);
-    if (!in->no_memory && r.calls && r.s->hta)
-        read_plugin_calls(&r, &v->ops);
+    in->no_memory |= !allocate_call_arrays(&r);
+    if (!in->no_memory && r.calls && r.s->definitions->calls_of_shown_operators)
+        read_shown_calls(&r, &v->ops);
     if (!in->no_memory && (r.calls || r.flops)) {
         mark_slices(&r);
         read_rows(&r);
@@ -313,7 +329,7 @@ const ka_inputs *ka_inputs_of(const ka_view *v)
     ka_inputs *in = v->inputs;
     pthread_mutex_lock(&in->lock);
     if (!in->made)
-        fill(in, v);
+        read_operator_calls(in, v);
     in->made = true;
     pthread_mutex_unlock(&in->lock);
     return in->no_memory ? NULL : in;

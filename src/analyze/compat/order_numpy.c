@@ -3,19 +3,21 @@
  * HTA sorts by time alone, with a sort that is not stable; running sums depend on how ties came
  * out. Hence the same steps here: quicksort by the median of three, insertion sort below 17 places,
  * heapsort where partitions are too uneven. */
-#include "analyze/dataset/order.h"
+#include "analyze/compat/order.h"
 
+/* The keys and the order under way. */
 typedef struct sorting {
     const int64_t *ns;
     uint32_t *order;
 } sorting;
 
-static bool less(const sorting *s, size_t a, size_t b)
+/* Compares two places of the order by their time. */
+static bool is_earlier(const sorting *s, size_t a, size_t b)
 {
     return s->ns[s->order[a]] < s->ns[s->order[b]];
 }
 
-static void swap(const sorting *s, size_t a, size_t b)
+static void swap_order(const sorting *s, size_t a, size_t b)
 {
     uint32_t index = s->order[a];
     s->order[a] = s->order[b];
@@ -23,7 +25,7 @@ static void swap(const sorting *s, size_t a, size_t b)
 }
 
 /* Let `index` sink from place i (from 1) of the n places at `order`. */
-static void sink(const int64_t *ns, uint32_t *order, size_t i, size_t n, uint32_t index)
+static void sift_down(const int64_t *ns, uint32_t *order, size_t i, size_t n, uint32_t index)
 {
     for (size_t child = 2 * i; child <= n; child = 2 * i) {
         if (child < n && ns[order[child - 1]] < ns[order[child]])
@@ -36,18 +38,20 @@ static void sink(const int64_t *ns, uint32_t *order, size_t i, size_t n, uint32_
     order[i - 1] = index;
 }
 
+/* numpy's heapsort, for partitions that stay too uneven. */
 static void heap_sort(const int64_t *ns, uint32_t *order, size_t n)
 {
     for (size_t i = n / 2; i > 0; i--)
-        sink(ns, order, i, n, order[i - 1]);
+        sift_down(ns, order, i, n, order[i - 1]);
     while (n > 1) {
         uint32_t index = order[n - 1];
         order[n - 1] = order[0];
         n--;
-        sink(ns, order, 1, n, index);
+        sift_down(ns, order, 1, n, index);
     }
 }
 
+/* For ranges of up to 16 places, [low, high]. */
 static void insertion_sort(const sorting *s, size_t low, size_t high)
 {
     for (size_t i = low + 1; i <= high; i++) {
@@ -60,17 +64,17 @@ static void insertion_sort(const sorting *s, size_t low, size_t high)
 }
 
 /* @return the place of the pivot. */
-static size_t partition(const sorting *s, size_t low, size_t high)
+static size_t partition_order(const sorting *s, size_t low, size_t high)
 {
     size_t middle = low + (high - low) / 2, i = low, j = high - 1;
-    if (less(s, middle, low))
-        swap(s, middle, low);
-    if (less(s, high, middle))
-        swap(s, high, middle);
-    if (less(s, middle, low))
-        swap(s, middle, low);
+    if (is_earlier(s, middle, low))
+        swap_order(s, middle, low);
+    if (is_earlier(s, high, middle))
+        swap_order(s, high, middle);
+    if (is_earlier(s, middle, low))
+        swap_order(s, middle, low);
     int64_t pivot = s->ns[s->order[middle]];
-    swap(s, middle, j);
+    swap_order(s, middle, j);
     for (;;) {
         while (s->ns[s->order[++i]] < pivot)
             ;
@@ -78,21 +82,23 @@ static size_t partition(const sorting *s, size_t low, size_t high)
             ;
         if (i >= j)
             break;
-        swap(s, i, j);
+        swap_order(s, i, j);
     }
-    swap(s, i, high - 1);
+    swap_order(s, i, high - 1);
     return i;
 }
 
+/* A range of places that is still to be sorted, and how much deeper it may be divided. */
 typedef struct part {
     size_t low, high;
     int depth;
 } part;
-#define MOST_PARTS 128 /* the larger part waits: each is less than half of the one before */
+#define MAX_PARTS 128 /* parts on the stack: each is less than half of the one before it */
 
-void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count)
+/* The larger part goes on the stack and the smaller one is sorted at once, as numpy does. */
+void ka_order_numpy(const int64_t *ns, uint32_t *order, size_t count)
 {
-    part parts[MOST_PARTS];
+    part parts[MAX_PARTS];
     size_t waiting = 0;
     int depth = 0;
     for (size_t i = 0; i < count; i++)
@@ -104,14 +110,16 @@ void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count)
     sorting s = {ns, order};
     while (waiting) {
         part p = parts[--waiting];
+        KB_ASSERT(p.low <= p.high && p.high < count);
         if (p.depth < 0) {
             heap_sort(ns, order + p.low, p.high - p.low + 1);
             continue;
         }
         while (p.high - p.low + 1 > 16) {
-            size_t pivot = partition(&s, p.low, p.high);
+            size_t pivot = partition_order(&s, p.low, p.high);
             bool left_first = pivot - p.low < p.high - pivot;
             p.depth--;
+            KB_ASSERT(waiting < MAX_PARTS);
             parts[waiting++] =
                 left_first ? (part){pivot + 1, p.high, p.depth} : (part){p.low, pivot - 1, p.depth};
             if (left_first)
@@ -123,31 +131,33 @@ void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count)
     }
 }
 
-static int compare_changes(const void *left, const void *right)
+/* Launches first, then work, each in the order of the file. */
+static int compare_queue_changes(const void *left, const void *right)
 {
-    const ka_queue_change *a = left, *b = right;
+    const ka_hta_queue_change *a = left, *b = right;
     if (a->by != b->by)
         return a->by > b->by ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-bool ka_order_queue_as_hta(ka_queue_changes *changes)
+/* HTA appends work to launches and sorts by time alone. */
+bool ka_hta_order_queue(ka_hta_queue_changes *changes)
 {
     size_t count = changes->count;
     int64_t *ns = calloc(count + 1, sizeof *ns);
     uint32_t *order = calloc(count + 1, sizeof *order);
-    ka_queue_changes sorted = {0};
+    ka_hta_queue_changes sorted = {0};
     bool ok = ns && order && kb_vec_reserve(&sorted, count + 1);
     if (ok && count)
-        qsort(changes->data, count, sizeof *changes->data, compare_changes);
+        qsort(changes->data, count, sizeof *changes->data, compare_queue_changes);
     for (size_t i = 0; ok && i < count; i++)
         ns[i] = changes->data[i].ns;
     if (ok)
-        ka_order_as_hta(ns, order, count);
+        ka_order_numpy(ns, order, count);
     for (size_t i = 0; ok && i < count; i++)
         sorted.data[sorted.count++] = changes->data[order[i]];
     if (ok) {
-        ka_queue_changes before = *changes;
+        ka_hta_queue_changes before = *changes;
         *changes = sorted;
         sorted = before;
     }
@@ -155,16 +165,4 @@ bool ka_order_queue_as_hta(ka_queue_changes *changes)
     free(ns);
     free(order);
     return ok;
-}
-
-bool ka_hta_counts_launch(kineto_string name)
-{
-    static const char *const names[] = {
-        "cudaLaunchKernel",    "cudaLaunchKernelExC",
-        "cuLaunchKernel",      "cuLaunchKernelEx",
-        "cudaMemcpyAsync",     "cudaMemsetAsync",
-        "hipLaunchKernel",     "hipExtModuleLaunchKernel",
-        "hipMemcpyAsync",      "hipMemsetAsync",
-        "hipMemcpyWithStream", "runFunction - job_prep_and_submit_for_execution"};
-    return kb_string_is_one_of(name, names, KB_COUNT(names));
 }

@@ -1,5 +1,8 @@
-/* Single arguments of many rows: looked for in the text a row came with, since walking over all of
- * them costs more. */
+/* Finds single arguments of many rows in the JSON text they came with. A scan for quotes that
+ * open one of the wanted keys replaces parsing, 16 bytes at a time with SSE2; texts with \u
+ * escapes, which may spell a key, take the slow path. Rows whose arguments are packed
+ * (kt_args_form_of) are walked argument by argument. Values are views into the text, or into
+ * rooms of json_value.h. */
 #include "analyze/dataset/view.h"
 
 #ifdef __SSE2__
@@ -8,7 +11,7 @@
 
 /* ---- where values end ----------------------------------------------------------------------------- */
 
-static size_t skip_space(kineto_string s, size_t at)
+static size_t skip_json_space(kineto_string s, size_t at)
 {
     while (at < s.size &&
            (s.data[at] == ' ' || s.data[at] == '\n' || s.data[at] == '\t' || s.data[at] == '\r'))
@@ -16,7 +19,7 @@ static size_t skip_space(kineto_string s, size_t at)
     return at;
 }
 
-/* Behind the quote that ends the string at `at`: one with an even number of backslashes before it.
+/* Past the quote that ends the string at `at`: one with an even number of backslashes before it.
  */
 static size_t string_end(kineto_string s, size_t at)
 {
@@ -64,7 +67,7 @@ static inline bool brackets_of(const char *at, uint32_t *bits)
     return !_mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8('\\')));
 }
 
-/* As far as whole vectors without backslashes go. True: *at is behind the end. */
+/* Walk whole vectors without backslashes. True: the value ended, *at is past its end. */
 static bool walk_vectors(kineto_string s, size_t *at, nesting *n)
 {
     uint32_t bits;
@@ -107,6 +110,7 @@ static bool ends_scalar(char c)
     return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
+/* Index past the value that begins at `at`. */
 static size_t value_end(kineto_string s, size_t at)
 {
     char first = at < s.size ? s.data[at] : '\0';
@@ -128,8 +132,8 @@ static inline bool is_first(const ka_keys *keys, char c)
 }
 
 #ifdef __SSE2__
-/* Which of 16 bytes are quotes with the first letter of a key behind them? 17 are looked at. */
-static inline uint32_t openings(const char *at, const ka_keys *keys)
+/* Which of 16 bytes are quotes followed by the first letter of a key? Reads 17 bytes. */
+static inline uint32_t find_key_quotes(const char *at, const ka_keys *keys)
 {
     __m128i quotes = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8('"'));
     __m128i next = _mm_loadu_si128((const __m128i *)(at + 1));
@@ -145,11 +149,11 @@ static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
 {
     uint32_t bits;
     for (; at + 17 <= s.size; at += 16)
-        if ((bits = openings(s.data + at, keys)) != 0)
+        if ((bits = find_key_quotes(s.data + at, keys)) != 0)
             return at + (size_t)__builtin_ctz(bits);
-    if (s.size >= 17 && at < s.size) { /* what is left, with bytes that were looked at before */
+    if (s.size >= 17 && at < s.size) { /* the rest, together with bytes that were scanned already */
         size_t last = s.size - 17;
-        bits = openings(s.data + last, keys) >> (at - last);
+        bits = find_key_quotes(s.data + last, keys) >> (at - last);
         return bits ? at + (size_t)__builtin_ctz(bits) : s.size;
     }
     while (at + 1 < s.size && !(s.data[at] == '"' && is_first(keys, s.data[at + 1])))
@@ -169,7 +173,8 @@ static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
 }
 #endif
 
-static inline bool is_key(const char *text, size_t left, kineto_string key)
+/* Does the text begin with the key and its closing quote? */
+static inline bool is_key_at(const char *text, size_t left, kineto_string key)
 {
     return key.size < left && text[key.size] == '"' &&
            text[key.size - 1] == key.data[key.size - 1] && memcmp(text, key.data, key.size) == 0;
@@ -183,16 +188,16 @@ static uint32_t key_at(kineto_string object, size_t quote, const ka_keys *keys)
     uint32_t k = 0;
     if (quote > 0 && text[-2] == '\\')
         return keys->count;
-    while (k < keys->count && !is_key(text, object.size - quote - 1, keys->key[k]))
+    while (k < keys->count && !is_key_at(text, object.size - quote - 1, keys->key[k]))
         k++;
     return k;
 }
 
-/* Where the value begins of the key that ends before `at`; 0: it is no key. */
+/* Where the value begins of the key that ends before `at`; 0: it is not a key. */
 static size_t value_behind(kineto_string object, size_t at)
 {
-    at = skip_space(object, at);
-    return at < object.size && object.data[at] == ':' ? skip_space(object, at + 1) : 0;
+    at = skip_json_space(object, at);
+    return at < object.size && object.data[at] == ':' ? skip_json_space(object, at + 1) : 0;
 }
 
 /* \uXXXX may stand for a letter of a key; no key has a letter with another escape. */
@@ -204,6 +209,7 @@ static bool may_escape_keys(kineto_string s)
     return at && at + 1 < end;
 }
 
+/* Parses the members one by one, for texts in which an escape may stand for a letter of a key. */
 static KB_COLD void walk_members(kineto_string object, const ka_keys *keys, kineto_string *values)
 {
     kt_scan scan = kt_scan_of(object);
@@ -221,6 +227,7 @@ static KB_COLD void walk_members(kineto_string object, const ka_keys *keys, kine
 void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values)
 {
     uint32_t found = 0;
+    KB_ASSERT(keys->count <= KA_MOST_KEYS);
     for (uint32_t k = 0; k < keys->count; k++)
         values[k] = (kineto_string){"", 0};
     if (object.size && may_escape_keys(object)) {
@@ -240,6 +247,7 @@ void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *v
     }
 }
 
+/* A set of one key. All four first letters are the same, which the scan allows. */
 static ka_keys keys_of(const char *key)
 {
     return (ka_keys){1, {key[0], key[0], key[0], key[0]}, {kb_string(key)}};
@@ -255,15 +263,17 @@ kineto_string ka_json_member(kineto_string object, const char *key)
 
 /* ---- arguments of a row --------------------------------------------------------------------------- */
 
+/* Are the arguments of the row still JSON text? */
 static bool is_verbatim(const kineto_trace *t, kineto_row row)
 {
     return kt_args_form_of(kt_block_at(t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS) ==
            KT_ARGS_JSON;
 }
 
-/* What becomes of an argument that was looked for: key number k, which was not met before. */
+/* Receives the first argument with key number k. */
 typedef void take_arg(const kineto_arg *arg, uint32_t k, void *context);
 
+/* Calls `take` for the first argument of each wanted key, until all keys are found. */
 static void walk_packed(const kineto_trace *t, kineto_row row, const ka_keys *keys, take_arg *take,
                         void *context)
 {
@@ -279,13 +289,15 @@ static void walk_packed(const kineto_trace *t, kineto_row row, const ka_keys *ke
             }
 }
 
-static kineto_string text_of(kineto_string raw)
+/* A JSON value as text: strings without quotes and escapes, all else as it is spelled. */
+static kineto_string unescape_value(kineto_string raw)
 {
     bool escaped = kt_json_is_string(raw) && memchr(raw.data, '\\', raw.size);
     return kt_value_text(raw, escaped ? kt_text_room(raw.size) : NULL);
 }
 
-static void take_text(const kineto_arg *arg, uint32_t k, void *context)
+/* Stores the argument as text in context[k]; numbers are formatted as JSON has them. */
+static void store_text(const kineto_arg *arg, uint32_t k, void *context)
 {
     char number[32], *end = number;
     kineto_string text = arg->text;
@@ -306,12 +318,12 @@ void ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys, ki
     if (!is_verbatim(t, row)) {
         for (uint32_t k = 0; k < keys->count; k++)
             values[k] = (kineto_string){"", 0};
-        walk_packed(t, row, keys, take_text, values);
+        walk_packed(t, row, keys, store_text, values);
         return;
     }
     ka_json_members(kt_args_text(t, row), keys, values);
     for (uint32_t k = 0; k < keys->count; k++)
-        values[k] = text_of(values[k]);
+        values[k] = unescape_value(values[k]);
 }
 
 kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key)
@@ -324,7 +336,7 @@ kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key
 
 kineto_string ka_json_text(kineto_string object, const char *key)
 {
-    return text_of(ka_json_member(object, key));
+    return unescape_value(ka_json_member(object, key));
 }
 
 kineto_string ka_sizes_text(kineto_string raw)
@@ -344,7 +356,8 @@ kineto_string ka_input_sizes(const kineto_trace *t, kineto_row row)
 
 /* ---- numbers -------------------------------------------------------------------------------------- */
 
-static bool number_of(kineto_string text, double *out)
+/* The number of a text; false for text that is no number, and for NaN and infinities. */
+static bool finite_number(kineto_string text, double *out)
 {
     return kt_value_number(text, out) && *out - *out == 0;
 }
@@ -354,13 +367,14 @@ typedef struct numbers {
     uint32_t known; /* bits of keys */
 } numbers;
 
-static void take_number(const kineto_arg *arg, uint32_t k, void *context)
+/* Stores a finite number and its bit in `known`. */
+static void store_number(const kineto_arg *arg, uint32_t k, void *context)
 {
     numbers *n = context;
     double value = arg->type == KINETO_ARG_INT    ? (double)arg->i
                    : arg->type == KINETO_ARG_UINT ? (double)arg->u
                                                   : arg->d;
-    bool is = arg->type == KINETO_ARG_STRING ? number_of(arg->text, &value)
+    bool is = arg->type == KINETO_ARG_STRING ? finite_number(arg->text, &value)
                                              : arg->type <= KINETO_ARG_DOUBLE && value - value == 0;
     n->out[k] = value;
     n->known |= (uint32_t)is << k;
@@ -373,9 +387,9 @@ uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *ke
     if (is_verbatim(t, row)) {
         ka_json_members(kt_args_text(t, row), keys, texts);
         for (uint32_t k = 0; k < keys->count; k++)
-            n.known |= (uint32_t)number_of(texts[k], &out[k]) << k;
+            n.known |= (uint32_t)finite_number(texts[k], &out[k]) << k;
     } else {
-        walk_packed(t, row, keys, take_number, &n);
+        walk_packed(t, row, keys, store_number, &n);
     }
     return n.known;
 }
@@ -385,7 +399,8 @@ typedef struct whole_numbers {
     uint32_t known;
 } whole_numbers;
 
-static void take_int(const kineto_arg *arg, uint32_t k, void *context)
+/* Stores a whole number and its bit in `known`; unsigned values saturate at INT64_MAX. */
+static void store_int(const kineto_arg *arg, uint32_t k, void *context)
 {
     whole_numbers *n = context;
     int64_t value =
@@ -407,7 +422,7 @@ uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys,
         for (uint32_t k = 0; k < keys->count; k++)
             n.known |= (uint32_t)kt_value_whole(texts[k], &out[k]) << k;
     } else {
-        walk_packed(t, row, keys, take_int, &n);
+        walk_packed(t, row, keys, store_int, &n);
     }
     return n.known;
 }
@@ -420,7 +435,8 @@ bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t 
 
 /* ---- bytes of tensors ------------------------------------------------------------------------------ */
 
-static int64_t times(int64_t a, int64_t b)
+/* Product of two sizes; 0 if one is negative, INT64_MAX on overflow. */
+static int64_t saturating_product(int64_t a, int64_t b)
 {
     int64_t product;
     if (a < 0 || b < 0)
@@ -429,7 +445,7 @@ static int64_t times(int64_t a, int64_t b)
 }
 
 /* Of a list of sizes, or of all tensors of a list of such lists: an empty list is a scalar's. */
-static int64_t elements(kineto_string list)
+static int64_t count_elements(kineto_string list)
 {
     kt_items items = kt_items_of(list);
     kineto_string item;
@@ -437,14 +453,14 @@ static int64_t elements(kineto_string list)
     if (!kt_value_is_list(kt_item_at(list, 0)))
         return kt_sizes_product(list, &product) ? product : 0;
     while (kt_items_next(&items, &item))
-        sum = ka_add_ns(sum, elements(item));
+        sum = ka_add_ns(sum, count_elements(item));
     return sum;
 }
 
 const ka_keys ka_dims_and_types = {
     2, {'I', 'I', 'I', 'I'}, {KA_KEY("Input Dims"), KA_KEY("Input type")}};
 
-int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
+int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool with_scalars)
 {
     kineto_string texts[2], list, type;
     ka_arg_texts(t, row, &ka_dims_and_types, texts);
@@ -452,8 +468,8 @@ int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
     int64_t sum = 0;
     while (kt_items_next(&lists, &list) && kt_items_next(&types, &type)) {
         int64_t bytes = ka_dtype_of(type).bytes;
-        if (bytes && (as_plugin || kt_item_at(list, 0).size))
-            sum = ka_add_ns(sum, times(elements(list), bytes));
+        if (bytes && (with_scalars || kt_item_at(list, 0).size))
+            sum = ka_add_ns(sum, saturating_product(count_elements(list), bytes));
     }
     return sum;
 }
@@ -463,5 +479,5 @@ int64_t ka_message_bytes(const kineto_trace *t, kineto_row row)
     int64_t count;
     if (!ka_arg_int(t, row, "In msg nelems", &count))
         return -1;
-    return times(count, ka_dtype_of(ka_arg_text(t, row, "dtype")).bytes);
+    return saturating_product(count, ka_dtype_of(ka_arg_text(t, row, "dtype")).bytes);
 }

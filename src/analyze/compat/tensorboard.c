@@ -1,14 +1,19 @@
-/* A view as the TensorBoard plug-in 0.4.3 reads a trace, mistakes that are no more than mistakes of
- * definition included, to compare with it.
+/* Attribution as the TensorBoard plug-in 0.4.3 reads a trace, for the tables that HTA does not have, with
+ * those of its mistakes that are choices of definition.
  *
- * Calls of the runtime belong to the operator with their external id, work of devices to the call
- * with its correlation id; of operators that only call one of the same name the inner one's calls
- * count; ranges that overlap others of their thread are left out; calls of drivers are not known.
- * Steps end with the device, and the last ones are left out if they launched little. */
-#include "analyze/dataset/view.h"
+ * It reads the rows of the trace, not the dataset: all of them, in nanoseconds, whichever steps are
+ * selected. Calls of the runtime belong to the operator with their external id, work of devices to the
+ * call with its correlation id; of operators that only call one of the same name the inner one's calls
+ * count; ranges that overlap others of their thread are left out; calls of drivers are not known. Steps
+ * end with the device, and the last ones are left out if they launched little.
+ *
+ * Passes over `events` (by start) in this order: collect, link, nest, merge; then times, work, roles and
+ * steps, and communication, which refers to the windows of steps. */
+#include "analyze/compat/compat.h"
 
 #include "trace/model/steps.h"
 
+/* Sorts of events that the plug-in reads; device work comes last. */
 typedef enum sort_of {
     SKIPPED,
     OPERATOR,
@@ -22,6 +27,7 @@ typedef enum sort_of {
     MEMSET
 } sort_of;
 
+/* An event, by start; links are indexes of events. */
 typedef struct event {
     int64_t start_ns, end_ns;
     uint64_t external, correlation;
@@ -32,28 +38,31 @@ typedef struct event {
     uint8_t sort;
 } event;
 
+/* A step and the extent of the work that it launched. */
 typedef struct step {
     int64_t start_ns, end_ns;
     int64_t device_start_ns, device_end_ns;
     uint64_t number, launched;
 } step;
 
+/* The state of reading a trace as the plug-in does. */
 typedef struct reading {
     ka_view *v;
     const kineto_trace *t;
     KB_VEC(event) events; /* by start, as in the file where that is the same */
     KB_VEC(step) steps;
-    uint8_t *of_category; /* by category: sort and one more; 0 not looked at */
+    uint8_t *of_category; /* by category: sort and one more; 0: not read yet */
     bool *is_matched;     /* by event: work that a step launched */
     kb_map collective_of; /* external id → the last range of a collective that has it */
     bool has_nccl;        /* one of them is of NCCL */
     int64_t host_start_ns, host_end_ns;
-    bool has_main; /* a thread with steps: work that nobody launched is put there */
+    bool has_main; /* some thread has steps: work without a call is put at its root */
     bool no_memory;
 } reading;
 
 /* ---- events ------------------------------------------------------------------------------------------ */
 
+/* Is `lower` the text, ignoring case? */
 static bool is_any_case(kineto_string s, const char *lower)
 {
     size_t i = 0;
@@ -62,6 +71,7 @@ static bool is_any_case(kineto_string s, const char *lower)
     return i == s.size && !lower[i];
 }
 
+/* Which events the plug-in reads, by category. */
 static sort_of sort_of_category(kineto_string category)
 {
     static const struct {
@@ -91,13 +101,14 @@ static sort_of sort_of_category(kineto_string category)
 }
 
 /* The plug-in goes by names, and takes what a device did for a step for one as well. */
-static bool is_step(const reading *r, kineto_row row, uint32_t name, uint64_t *number)
+static bool is_step_event(const reading *r, kineto_row row, uint32_t name, uint64_t *number)
 {
     const kt_step_row *known = kt_step_list_find(&r->v->dataset->memory->step_rows, row, name);
     *number = known ? known->number : 0;
     return known || kt_step_number(kineto_trace_string(r->t, name), number);
 }
 
+/* The sort of a row; SKIPPED: the plug-in does not read it. */
 static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto_row row)
 {
     uint8_t *known = &r->of_category[block->category[i]];
@@ -108,14 +119,14 @@ static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto
     if (!*known)
         *known = (uint8_t)(1 + sort_of_category(kt_category_string(r->t, block->category[i])));
     sort_of sort = (sort_of)(*known - 1);
-    if ((sort == OPERATOR || sort == ANNOTATION) &&
-        is_step(r, row, block->name[i], &number))
+    if ((sort == OPERATOR || sort == ANNOTATION) && is_step_event(r, row, block->name[i], &number))
         return STEP;
     if (sort == MODULE && !ka_arg_int(r->t, row, "Python module id", &id))
         return SKIPPED;
     return sort;
 }
 
+/* By start, then row. */
 static int compare_events(const void *left, const void *right)
 {
     const event *a = left, *b = right;
@@ -124,7 +135,8 @@ static int compare_events(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void collect(reading *r)
+/* Reads all rows that the plug-in keeps, sorted by start. */
+static void collect_events(reading *r)
 {
     kineto_row row = 0;
     for (uint32_t b = 0; b < kt_block_count(r->t) && !r->no_memory; b++) {
@@ -151,6 +163,7 @@ static void collect(reading *r)
         qsort(r->events.data, r->events.count, sizeof *r->events.data, compare_events);
 }
 
+/* Kernels, copies and memsets are the last sorts. */
 static bool is_device(uint8_t sort) { return sort >= KERNEL; }
 /* "nccl:all_reduce" and the like; it does not know others. */
 static bool is_collective(kineto_string name)
@@ -218,7 +231,7 @@ static void link_calls(reading *r)
 
 /* ---- trees ----------------------------------------------------------------------------------------------- */
 
-/* Threads are numbered by id: the plug-in does not tell processes apart. */
+/* Trees are numbered by thread id alone: the plug-in ignores processes. */
 static int64_t thread_id(const reading *r, uint32_t track)
 {
     kineto_track info;
@@ -226,7 +239,8 @@ static int64_t thread_id(const reading *r, uint32_t track)
     return info.id;
 }
 
-static int compare_nodes(const void *left, const void *right, void *context)
+/* By tree, then start, the longer first, then index of events. */
+static int compare_tree_nodes(const void *left, const void *right, void *context)
 {
     const event *events = context, *a = &events[*(const uint32_t *)left],
                 *b = &events[*(const uint32_t *)right];
@@ -241,6 +255,7 @@ static int compare_nodes(const void *left, const void *right, void *context)
 
 typedef KB_VEC(uint32_t) index_list;
 
+/* Collects the nodes of all trees, in the order in which they nest. False: out of memory. */
 static bool number_trees(reading *r, index_list *nodes)
 {
     kb_map trees = {0};
@@ -255,19 +270,21 @@ static bool number_trees(reading *r, index_list *nodes)
     }
     kb_map_free(&trees);
     if (nodes->count)
-        qsort_r(nodes->data, nodes->count, sizeof *nodes->data, compare_nodes, r->events.data);
+        qsort_r(nodes->data, nodes->count, sizeof *nodes->data, compare_tree_nodes, r->events.data);
     return ok;
 }
 
-/* Names that are no operators for it. */
-static bool is_shown(const reading *r, const event *e)
+/* The plug-in does not list data loaders, optimizers and wrappers as operators. */
+static bool is_listed_operator(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
-    return e->sort == OPERATOR && !ka_is_dataloader(name) && !kb_string_begins(name, "Optimizer.") &&
+    return e->sort == OPERATOR && !ka_is_dataloader(name) &&
+           !kb_string_begins(name, "Optimizer.") &&
            !kb_string_equal(name, kb_string("DataParallel.forward")) &&
            !kb_string_equal(name, kb_string("DistributedDataParallel.forward"));
 }
 
+/* Appends an operator below its parent; the event remembers where it is. */
 static void add_node(reading *r, event *e, uint32_t parent)
 {
     ka_op op = {.start_ns = e->start_ns,
@@ -278,11 +295,12 @@ static void add_node(reading *r, event *e, uint32_t parent)
                 .track = e->track,
                 .thread = e->tree,
                 .parent = parent,
-                .shown = is_shown(r, e)};
+                .shown = is_listed_operator(r, e)};
     e->order = (uint32_t)r->v->ops.count;
     r->no_memory |= !kb_vec_push(&r->v->ops, op);
 }
 
+/* Nests nodes by time. `tail` is the innermost node that has not ended. */
 static void build_trees(reading *r)
 {
     index_list nodes = {0};
@@ -305,12 +323,13 @@ static void build_trees(reading *r)
 
 /* ---- an operator that only calls itself --------------------------------------------------------------- */
 
+/* Callees of an operator, to find those that call only one. */
 typedef struct family {
     uint32_t children, only; /* how many, and the last of them */
 } family;
 
 /* Its one callee of the same name goes away, and its calls take the place of its own: then the same
- * again. `moved` tells for each operator which one it is now; KA_NONE: what it launched is not
+ * again. `moved` has for each operator the one it is now; KA_NONE: its work is not
  * seen. */
 static void merge_one(reading *r, family *of, uint32_t i, uint32_t *moved)
 {
@@ -339,6 +358,7 @@ static void merge_one(reading *r, family *of, uint32_t i, uint32_t *moved)
     }
 }
 
+/* Returns `moved` of all operators, to be freed; NULL: out of memory. */
 static uint32_t *merge_doubles(reading *r)
 {
     ka_op_list *ops = &r->v->ops;
@@ -361,15 +381,19 @@ static uint32_t *merge_doubles(reading *r)
 
 /* ---- times of operators ------------------------------------------------------------------------------------ */
 
-static void take(int64_t *from, int64_t ns) { *from = ka_add_ns(*from, -ns); }
+/* Subtracts, saturating. */
+static void subtract_ns(int64_t *from, int64_t ns) { *from = ka_add_ns(*from, -ns); }
 
+/* Exclusive host time: without callees and calls. Device time by the call that launched the
+ * work. Merged operators then get a parent again, and inclusive times follow. */
 static void give_times(reading *r, const uint32_t *moved)
 {
     ka_op_list *ops = &r->v->ops;
     for (uint32_t i = 0; i < ops->count; i++) {
         const ka_op *op = &ops->data[i];
         if (op->parent < KA_NONE - 1)
-            take(&ops->data[op->parent].host_self_ns, kb_length_ns(op->start_ns, op->end_ns));
+            subtract_ns(&ops->data[op->parent].host_self_ns,
+                        kb_length_ns(op->start_ns, op->end_ns));
     }
     for (uint32_t i = 0; i < r->events.count; i++) {
         const event *e = &r->events.data[i], *call = e;
@@ -383,7 +407,7 @@ static void give_times(reading *r, const uint32_t *moved)
             continue;
         int64_t ns = kb_length_ns(e->start_ns, e->end_ns);
         if (e->sort == RUNTIME) {
-            take(&ops->data[op].host_self_ns, ns);
+            subtract_ns(&ops->data[op].host_self_ns, ns);
             continue;
         }
         ops->data[op].device_self_ns = ka_add_ns(ops->data[op].device_self_ns, ns);
@@ -396,40 +420,61 @@ static void give_times(reading *r, const uint32_t *moved)
     ka_ops_add_up(ops);
 }
 
-static void put_done(reading *r, const uint32_t *moved)
+/* The kind of device work by its category. */
+static uint8_t kind_of_sort(uint8_t sort)
 {
-    for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
-        const event *e = &r->events.data[i];
-        const event *call =
-            is_device(e->sort) && e->link != KA_NONE ? &r->events.data[e->link] : NULL;
-        uint32_t op = call && call->link != KA_NONE ? r->events.data[call->link].order : KA_NONE;
-        ka_done d = {.start_ns = e->start_ns,
-                     .end_ns = e->end_ns,
-                     .row = e->row,
-                     .name = e->name,
-                     .op = op == KA_NONE ? KA_NONE : moved[op],
-                     .device = -1,
-                     .kind = e->sort == KERNEL   ? KINETO_KIND_CONCURRENT_KERNEL
-                             : e->sort == MEMCPY ? KINETO_KIND_GPU_MEMCPY
-                                                 : KINETO_KIND_GPU_MEMSET,
-                     .at_root = e->link == KA_NONE ? r->has_main : call && !call->external,
-                     .tensor = ka_plugin_tensor(kineto_trace_string(r->t, e->name))};
-        if (!is_device(e->sort))
-            continue;
-        if (!ka_arg_int(r->t, e->row, "device", &d.device))
-            d.device = -1;
-        r->no_memory |= !kb_vec_push(&r->v->done, d);
-    }
+    if (sort == KERNEL)
+        return KINETO_KIND_CONCURRENT_KERNEL;
+    return sort == MEMCPY ? KINETO_KIND_GPU_MEMCPY : KINETO_KIND_GPU_MEMSET;
+}
+
+/* The operator that work belongs to, by the call that launched it; KA_NONE: none is known. */
+static uint32_t operator_of_work(const reading *r, const event *work, const uint32_t *moved)
+{
+    const event *call = work->link == KA_NONE ? NULL : &r->events.data[work->link];
+    if (!call || call->link == KA_NONE)
+        return KA_NONE;
+    uint32_t op = r->events.data[call->link].order;
+    return op == KA_NONE ? KA_NONE : moved[op];
+}
+
+/* Work without an operator is the root's: work without a call if some thread has steps, other work if
+ * its call names no operator. What is left is in no table of operators. */
+static bool is_at_root(const reading *r, const event *work)
+{
+    return work->link == KA_NONE ? r->has_main : !r->events.data[work->link].external;
+}
+
+static void append_device_work(reading *r, const event *e, const uint32_t *moved)
+{
+    ka_attributed_work work = {.row = e->row,
+                               .device = -1,
+                               .op = operator_of_work(r, e, moved),
+                               .kind = kind_of_sort(e->sort),
+                               .tensor = ka_plugin_tensor(kineto_trace_string(r->t, e->name))};
+    work.unlisted = work.op == KA_NONE && !is_at_root(r, e);
+    if (!ka_arg_int(r->t, e->row, "device", &work.device))
+        work.device = -1;
+    r->no_memory |= !kb_vec_push(&r->v->work, work);
+}
+
+static void collect_device_work(reading *r, const uint32_t *moved)
+{
+    for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++)
+        if (is_device(r->events.data[i].sort))
+            append_device_work(r, &r->events.data[i], moved);
 }
 
 /* ---- roles and steps ---------------------------------------------------------------------------------------- */
 
+/* Ranges named like collectives, of operators, annotations or Python. */
 static bool is_range_of_collective(const reading *r, const event *e)
 {
     return (e->sort == OPERATOR || e->sort == ANNOTATION || e->sort == PYTHON) &&
            is_collective(kineto_trace_string(r->t, e->name));
 }
 
+/* Maps external ids to the last range of a collective that has them. */
 static void find_collectives(reading *r)
 {
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
@@ -450,7 +495,8 @@ static const uint64_t *collective_of_kernel(const reading *r, const event *e)
     return e->sort == KERNEL ? kb_map_find(&r->collective_of, e->external) : NULL;
 }
 
-static ka_role role_of(const reading *r, const event *e)
+/* KA_ROLE_COUNT: the event is in no role. */
+static ka_role role_of_event(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
     bool named = e->sort == OPERATOR || e->sort == ANNOTATION;
@@ -476,11 +522,12 @@ static ka_role role_of(const reading *r, const event *e)
     }
 }
 
+/* Adds all events to roles, collects the steps, and finds the extent of the host. */
 static void put_roles(reading *r)
 {
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
         const event *e = &r->events.data[i];
-        ka_role role = role_of(r, e);
+        ka_role role = role_of_event(r, e);
         if (role != KA_ROLE_COUNT)
             r->no_memory |= !kb_vec_push(&r->v->roles[role], (ka_span){e->start_ns, e->end_ns});
         if (e->sort == OPERATOR || e->sort == PYTHON || e->sort == STEP) {
@@ -490,7 +537,7 @@ static void put_roles(reading *r)
         step s = {e->start_ns, e->end_ns, INT64_MAX, INT64_MIN, 0, 0};
         if (e->sort != STEP)
             continue;
-        (void)is_step(r, e->row, e->name, &s.number);
+        (void)is_step_event(r, e->row, e->name, &s.number);
         r->no_memory |= !kb_vec_push(&r->steps, s);
     }
     for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
@@ -540,6 +587,7 @@ static int64_t end_before(const reading *r)
     return end;
 }
 
+/* Steps end with their last work and begin no earlier than the step before ended. */
 static void extend_steps(reading *r)
 {
     int64_t before = end_before(r);
@@ -551,6 +599,8 @@ static void extend_steps(reading *r)
     }
 }
 
+/* Drops the last steps that launched nothing, and one that launched less than 0.8 of the one
+ * before. */
 static void drop_last_steps(reading *r)
 {
     size_t count = r->steps.count;
@@ -564,6 +614,7 @@ static void drop_last_steps(reading *r)
     r->steps.count = count;
 }
 
+/* Without steps the extent of the host is one. */
 static void make_steps(reading *r)
 {
     uint64_t launched = 0;
@@ -594,6 +645,7 @@ typedef struct piece {
 } piece;
 typedef KB_VEC(piece) piece_list;
 
+/* By collective, start, the longer first. */
 static int compare_pieces(const void *left, const void *right)
 {
     const piece *a = left, *b = right;
@@ -604,7 +656,7 @@ static int compare_pieces(const void *left, const void *right)
     return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
 }
 
-/* Kernels are looked at where something is of NCCL. Of ranges with the same external id, the last counts. */
+/* Kernels count only where some range is of NCCL. Of ranges with the same external id, the last counts. */
 static void find_pieces(reading *r, piece_list *pieces)
 {
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
@@ -636,6 +688,7 @@ static size_t put_pieces(reading *r, const piece_list *pieces, size_t first, uin
     return i;
 }
 
+/* Steps and collectives are both in the order of starts; what follows the last step is dropped. */
 static void put_communication(reading *r)
 {
     piece_list pieces = {0};
@@ -654,8 +707,9 @@ static void put_communication(reading *r)
     kb_vec_free(&pieces);
 }
 
-bool ka_view_fill_plugin(ka_view *v)
+bool ka_plugin_fill_attribution(ka_view *v, uint32_t parts)
 {
+    (void)parts; /* all of them are made together */
     reading r = {.v = v,
                  .t = v->dataset->trace,
                  .of_category = calloc(UINT16_MAX + 1, 1),
@@ -664,7 +718,7 @@ bool ka_view_fill_plugin(ka_view *v)
     uint32_t *moved = NULL;
     r.no_memory = !r.of_category;
     if (!r.no_memory)
-        collect(&r);
+        collect_events(&r);
     r.is_matched = calloc(r.events.count + 1, sizeof *r.is_matched);
     r.no_memory |= !r.is_matched;
     if (!r.no_memory) {
@@ -675,7 +729,7 @@ bool ka_view_fill_plugin(ka_view *v)
     }
     if (!r.no_memory) {
         give_times(&r, moved);
-        put_done(&r, moved);
+        collect_device_work(&r, moved);
         find_collectives(&r);
         put_roles(&r);
         make_steps(&r);

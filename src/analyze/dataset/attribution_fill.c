@@ -1,35 +1,38 @@
-/* A view with exact definitions, of a dataset. */
+/* The exact attribution, derived from a dataset. One walk over the slices with a stack of what
+ * encloses the current one fills the operators, the roles and the communication of the host;
+ * work of devices follows the slice that launched it. Windows of steps come first, as
+ * communication refers to them. */
 #include "analyze/dataset/view.h"
 
 #include "trace/model/steps.h"
 
-enum { NOT_LOOKED_AT, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
+enum { NOT_READ, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
 
-/* A slice around the one that is looked at. */
+/* A slice around the current one. */
 typedef struct enclosing {
     uint32_t slice;
-    uint32_t op;    /* the operator it is, or is in; KA_NONE */
-    uint32_t taker; /* whose own time ends where a slice inside it begins; KA_NONE */
-    bool says_all;  /* it, or what it is in, is busy for all that is inside */
+    uint32_t op;       /* the operator it is, or is in; KA_NONE */
+    uint32_t taker;    /* whose own time ends where a slice inside it begins; KA_NONE */
+    bool covers_inner; /* its role, or that of a slice around it, counts for all inside */
 } enclosing;
 
 typedef struct making {
     const ka_dataset *s;
     ka_view *v;
     uint32_t parts;
-    uint8_t *says;        /* by name: what operators and annotations of that name are */
-    uint32_t *op_of;      /* by work: the operator that launched it; KA_NONE */
-    uint32_t *window_of;  /* by step */
-    uint32_t window_only; /* of what is in no step: without steps there is one for all */
-    uint32_t *of_process; /* by process: its last window so far, then its team; KA_NONE */
-    KB_VEC(enclosing) open;  /* what encloses the slice under way */
+    uint8_t *hints;         /* by name: what operators and annotations of that name are */
+    uint32_t *op_of;        /* by work: the operator that launched it; KA_NONE */
+    uint32_t *window_of;    /* by step */
+    uint32_t window_only;   /* of what is in no step: without steps there is one for all */
+    uint32_t *of_process;   /* by process: its last window so far, then its team; KA_NONE */
+    KB_VEC(enclosing) open; /* what encloses the slice under way */
     bool ok;
 } making;
 
 /* ---- names -------------------------------------------------------------------------------------------- */
 
 /* Old traces have steps, data loaders and optimizers among the operators. */
-static uint8_t what_is(kineto_string name)
+static uint8_t role_hint(kineto_string name)
 {
     uint64_t number;
     if (ka_is_dataloader(name))
@@ -43,21 +46,25 @@ static uint8_t what_is(kineto_string name)
     return OPERATOR;
 }
 
-static uint8_t says(making *m, uint32_t name)
+/* The hint of a name, computed once. */
+static uint8_t role_hint_of_name(making *m, uint32_t name)
 {
-    if (m->says[name] == NOT_LOOKED_AT)
-        m->says[name] = what_is(ka_name(m->s, name));
-    return m->says[name];
+    if (m->hints[name] == NOT_READ)
+        m->hints[name] = role_hint(ka_name(m->s, name));
+    return m->hints[name];
 }
 
 /* ---- steps ---------------------------------------------------------------------------------------------- */
 
+/* Appends the window of a selected step; its end is extended by its work later. */
 static void add_window(making *m, const ka_step *step)
 {
     ka_window w = {step->start_ns, step->end_ns, step->number, step->process};
     m->ok &= kb_vec_push(&m->v->windows, w);
 }
 
+/* A window lasts until its last work has ended, and begins no earlier than the window before it
+ * in its process ended. Steps are in the order of starts. */
 static void end_with_devices(making *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
@@ -77,6 +84,7 @@ static void end_with_devices(making *m)
     }
 }
 
+/* One window for each selected step; without steps one for all, unless the dataset is empty. */
 static void make_windows(making *m)
 {
     const ka_dataset *s = m->s;
@@ -96,6 +104,7 @@ static void make_windows(making *m)
     }
 }
 
+/* Index of windows for a step index; KA_NONE: the step is not selected. */
 static uint32_t window_of(const making *m, int32_t step)
 {
     return step < 0 ? m->window_only : m->window_of[step];
@@ -103,6 +112,8 @@ static uint32_t window_of(const making *m, int32_t step)
 
 /* ---- roles ---------------------------------------------------------------------------------------------- */
 
+/* A team for each process with steps, if there are several. Work on a stream whose process has
+ * no steps counts for the process that launched it. */
 static void make_teams(making *m)
 {
     const ka_dataset *s = m->s;
@@ -125,13 +136,16 @@ static void make_teams(making *m)
     }
 }
 
+/* The process that launched the work, else the one of its stream. */
 static uint32_t process_of_work(const ka_dataset *s, const ka_work *w)
 {
     return w->call == KA_NONE ? s->streams[w->stream].process
                               : s->threads[s->slices[w->call].thread].process;
 }
 
-static void busy(making *m, ka_role role, uint32_t process, int64_t start_ns, int64_t end_ns)
+/* Adds a busy span to a role of all, and of the team of the process. */
+static void add_busy_span(making *m, ka_role role, uint32_t process, int64_t start_ns,
+                          int64_t end_ns)
 {
     uint32_t team = m->v->teams.count ? m->of_process[process] : KA_NONE;
     m->ok &= kb_vec_push(&m->v->roles[role], (ka_span){start_ns, end_ns});
@@ -148,10 +162,11 @@ static ka_role role_of_work(const ka_work *w)
                                                : KA_ROLE_KERNEL;
 }
 
+/* KA_ROLE_COUNT: the slice says nothing about what its thread is busy with. */
 static ka_role role_of_slice(making *m, const ka_slice *s)
 {
     bool named = s->kind == KINETO_KIND_CPU_OP || s->kind == KINETO_KIND_USER_ANNOTATION;
-    uint8_t is = named ? says(m, s->name) : MARK;
+    uint8_t is = named ? role_hint_of_name(m, s->name) : MARK;
     if (kt_kind_is_launch(s->kind))
         return KA_ROLE_RUNTIME;
     if (is == DATALOADER)
@@ -166,7 +181,7 @@ static void make_roles(making *m)
     const ka_dataset *s = m->s;
     for (uint32_t i = 0; i < s->work_count && m->ok; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
-        busy(m, role_of_work(w), process_of_work(s, w), w->start_ns, w->end_ns);
+        add_busy_span(m, role_of_work(w), process_of_work(s, w), w->start_ns, w->end_ns);
     }
 }
 
@@ -183,24 +198,29 @@ static uint32_t add_op(making *m, const ka_slice *slice, uint32_t parent)
                 .thread = slice->thread,
                 .parent = parent,
                 .shown = true};
+    KB_ASSERT(parent == KA_NONE || parent < m->v->ops.count);
     m->ok &= kb_vec_push(&m->v->ops, op);
     return (uint32_t)m->v->ops.count - 1;
 }
 
+/* Is the slice an operator, not a step or data loader that old traces record as one? */
 static bool is_op(making *m, const ka_slice *s)
 {
     if (s->kind != KINETO_KIND_CPU_OP)
         return false;
-    uint8_t is = says(m, s->name);
+    uint8_t is = role_hint_of_name(m, s->name);
     return is != MARK && is != DATALOADER;
 }
 
+/* Work that the slice launched belongs to this operator. */
 static void remember_op(making *m, const ka_slice *slice, uint32_t op)
 {
     for (uint32_t k = 0; k < slice->work_count; k++)
         m->op_of[m->s->launched[slice->first_work + k]] = op;
 }
 
+/* An operator or call takes its time away from the operator it began in (exclusive time), unless
+ * a call is in between. `self` receives what slices inside it see. */
 static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, enclosing *self)
 {
     bool call = kt_kind_is_launch(slice->kind), op = is_op(m, slice);
@@ -215,13 +235,16 @@ static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, en
 
 /* ---- slices --------------------------------------------------------------------------------------------- */
 
+/* An operator inside another one adds nothing: its caller covers the time. */
 static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const enclosing *in)
 {
-    bool said = in->says_all && role == KA_ROLE_CPU; /* by its caller */
-    if (role != KA_ROLE_COUNT && !said)
-        busy(m, role, m->s->threads[slice->thread].process, slice->start_ns, slice->end_ns);
+    bool counted = in->covers_inner && role == KA_ROLE_CPU; /* with its caller */
+    if (role != KA_ROLE_COUNT && !counted)
+        add_busy_span(m, role, m->s->threads[slice->thread].process, slice->start_ns,
+                      slice->end_ns);
 }
 
+/* Communication that the host itself does (gloo). */
 static void add_host_communication(making *m, const ka_slice *slice)
 {
     ka_communication c = {.start_ns = slice->start_ns,
@@ -233,7 +256,7 @@ static void add_host_communication(making *m, const ka_slice *slice)
 }
 
 /* What is around a slice, of what was around the one before. */
-static enclosing enter(making *m, const ka_slice *slice)
+static enclosing enclosing_of(making *m, const ka_slice *slice)
 {
     while (m->open.count && m->open.data[m->open.count - 1].slice != slice->parent)
         m->open.count--;
@@ -241,13 +264,14 @@ static enclosing enter(making *m, const ka_slice *slice)
                          : (enclosing){.slice = KA_NONE, .op = KA_NONE, .taker = KA_NONE};
 }
 
-static void look_at_slice(making *m, uint32_t index)
+/* Adds one slice to all wanted parts and opens it for the slices inside it. */
+static void attribute_slice(making *m, uint32_t index)
 {
     const ka_slice *slice = &m->s->slices[index];
-    enclosing in = enter(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
+    enclosing in = enclosing_of(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
     ka_role role = m->parts & (KA_VIEW_ROLES | KA_VIEW_COMMUNICATION) ? role_of_slice(m, slice)
                                                                       : KA_ROLE_COUNT;
-    self.says_all = in.says_all || role == KA_ROLE_CPU;
+    self.covers_inner = in.covers_inner || role == KA_ROLE_CPU;
     if (m->parts & KA_VIEW_OPS)
         add_to_ops(m, slice, &in, &self);
     if (m->parts & KA_VIEW_ROLES)
@@ -268,13 +292,13 @@ static void reserve_ops(making *m)
     m->ok &= kb_vec_reserve(&m->v->ops, KB_MIN(count, (size_t)m->s->slice_count + 1));
 }
 
-/* All parts in one walk: to fetch slices costs more than to look at them. */
-static void look_at_slices(making *m)
+/* All parts in one walk: fetching slices from memory costs more than examining them. */
+static void attribute_slices(making *m)
 {
     if (m->parts & KA_VIEW_OPS)
         reserve_ops(m);
     for (uint32_t i = 0; i < m->s->slice_count && m->ok; i++)
-        look_at_slice(m, i);
+        attribute_slice(m, i);
 }
 
 static void unite_roles(making *m)
@@ -288,6 +312,7 @@ static void unite_roles(making *m)
 
 /* ---- work of operators ---------------------------------------------------------------------------------- */
 
+/* Device time of operators: exclusive from the work each launched, inclusive by the tree. */
 static void give_work(making *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
@@ -303,21 +328,19 @@ static void give_work(making *m)
     ka_ops_add_up(&m->v->ops);
 }
 
-static void make_done(making *m)
+/* All work in the order of starts. */
+static void append_work(making *m)
 {
     const ka_dataset *s = m->s;
-    m->ok &= kb_vec_reserve(&m->v->done, (size_t)s->work_count + 1);
+    m->ok &= kb_vec_reserve(&m->v->work, (size_t)s->work_count + 1);
     for (uint32_t i = 0; i < s->work_count && m->ok; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
-        ka_done d = {.start_ns = w->start_ns,
-                     .end_ns = w->end_ns,
-                     .row = w->row,
-                     .name = w->name,
-                     .op = m->op_of[s->by_time[i]],
-                     .device = s->streams[w->stream].device,
-                     .kind = w->kind,
-                     .tensor = s->class_of[w->name].tensor == KA_TENSOR_YES};
-        m->v->done.data[m->v->done.count++] = d;
+        m->v->work.data[m->v->work.count++] =
+            (ka_attributed_work){.row = w->row,
+                                 .device = s->streams[w->stream].device,
+                                 .op = m->op_of[s->by_time[i]],
+                                 .kind = w->kind,
+                                 .tensor = s->class_of[w->name].tensor == KA_TENSOR_YES};
     }
 }
 
@@ -328,13 +351,14 @@ static uint32_t collective_around(const making *m, uint32_t slice)
 {
     for (; slice != KA_NONE; slice = m->s->slices[slice].parent) {
         kineto_string name = ka_name(m->s, m->s->slices[slice].name);
-        if (kb_string_begins(name, "nccl:") || kb_string_begins(name, "rccl:") || kb_string_begins(name, "hccl:") ||
-            kb_string_begins(name, "xccl:"))
+        if (kb_string_begins(name, "nccl:") || kb_string_begins(name, "rccl:") ||
+            kb_string_begins(name, "hccl:") || kb_string_begins(name, "xccl:"))
             return slice;
     }
     return KA_NONE;
 }
 
+/* Bytes of the inputs of the nearest enclosing slice that has any, at most 8 levels up. */
 static int64_t bytes_around(const making *m, uint32_t slice)
 {
     for (int n = 0; slice != KA_NONE && n < 8; n++, slice = m->s->slices[slice].parent) {
@@ -345,6 +369,8 @@ static int64_t bytes_around(const making *m, uint32_t slice)
     return 0;
 }
 
+/* Name and bytes are those of the collective around the launch, if there is one; the bytes that
+ * the kernel itself reports go first. */
 static void add_device_communication(making *m, const ka_work *w)
 {
     uint32_t around = w->call == KA_NONE ? KA_NONE : collective_around(m, w->call);
@@ -385,6 +411,7 @@ static void sort_communication(making *m)
 
 /* ---- all of it ---------------------------------------------------------------------------------------------- */
 
+/* Windows first, then everything that refers to them. */
 static void make_parts(making *m)
 {
     make_windows(m);
@@ -395,17 +422,17 @@ static void make_parts(making *m)
     if (m->ok && m->parts & KA_VIEW_COMMUNICATION)
         make_communication(m);
     if (m->ok && m->parts & (KA_VIEW_OPS | KA_VIEW_ROLES | KA_VIEW_COMMUNICATION))
-        look_at_slices(m);
+        attribute_slices(m);
     if (m->ok && m->parts & KA_VIEW_ROLES)
         unite_roles(m);
     if (m->ok && m->parts & KA_VIEW_OPS)
         give_work(m);
     if (m->ok && m->parts & KA_VIEW_DONE)
-        make_done(m);
+        append_work(m);
     sort_communication(m);
 }
 
-bool ka_view_fill_exact(ka_view *v, uint32_t parts)
+bool ka_view_fill(ka_view *v, uint32_t parts)
 {
     const ka_dataset *s = v->dataset;
     size_t works = (size_t)s->work_count + 1,
@@ -413,17 +440,17 @@ bool ka_view_fill_exact(ka_view *v, uint32_t parts)
     making m = {.s = s,
                 .v = v,
                 .parts = parts,
-                .says = calloc((size_t)s->name_count + 1, 1),
+                .hints = calloc((size_t)s->name_count + 1, 1),
                 .op_of = malloc(works * sizeof *m.op_of),
                 .window_of = malloc(((size_t)s->step_count + 1) * sizeof *m.window_of),
                 .of_process = malloc(processes * sizeof *m.of_process)};
-    m.ok = m.says && m.op_of && m.window_of && m.of_process;
+    m.ok = m.hints && m.op_of && m.window_of && m.of_process;
     if (m.ok) {
         memset(m.op_of, 0xff, works * sizeof *m.op_of);
         memset(m.of_process, 0xff, processes * sizeof *m.of_process);
         make_parts(&m);
     }
-    free(m.says);
+    free(m.hints);
     free(m.op_of);
     free(m.window_of);
     free(m.of_process);

@@ -1,0 +1,107 @@
+/* Meanings of names that frameworks and vendors give their activities: data loaders, operators that
+ * may use tensor cores, calls that cannot block. A new spelling of a framework is added here.
+ *
+ * Names of kernels have rules of their own (analyze/classes), steps too (trace/model/steps.h). */
+#include "analyze/dataset/known_names.h"
+
+#include "analyze/dataset/dataset.h"
+
+bool ka_is_dataloader(kineto_string name)
+{
+    return (kb_string_begins(name, "enumerate(DataLoader)#") &&
+            kb_string_ends(name, ".__next__")) ||
+           kb_string_begins(name, "enumerate(DataPipe)#");
+}
+
+/* ---- operators that may use tensor cores ------------------------------------------------------ */
+
+/* "autograd::engine::evaluate_function: AddmmBackward0" → "AddmmBackward0"; "aten::mm.out" → "mm".
+ */
+static kineto_string core_of(kineto_string op)
+{
+    for (size_t i = op.size; i-- > 0;)
+        if (op.data[i] == ':' || op.data[i] == ' ')
+            return (kineto_string){op.data + i + 1, op.size - i - 1};
+    return op;
+}
+
+/* Does the name contain `lower`, which is in lower case? */
+static bool contains_ignoring_case(kineto_string name, const char *lower)
+{
+    size_t n = strlen(lower);
+    for (size_t i = 0; i + n <= name.size; i++) {
+        size_t j = 0;
+        while (j < n && ka_small(name.data[i + j]) == lower[j])
+            j++;
+        if (j == n)
+            return true;
+    }
+    return false;
+}
+
+bool ka_is_eligible(kineto_string op)
+{
+    /* words that stand in names of nothing else */
+    static const char *const anywhere[] = {
+        "matmul",    "addmm",      "bmm",         "scaled_mm",      "conv1d",     "conv2d",
+        "conv3d",    "conv_tbc",   "convolution", "conv_transpose", "attention",  "einsum",
+        "lstm",      "gru_cell",   "rnn_tanh",    "rnn_relu",       "cudnn_rnn",  "miopen_rnn",
+        "multi_dot", "grouped_mm", "int_mm",      "int8pack_mm",    "int4pack_mm"};
+    static const char *const whole[] = {"mm",
+                                        "mv",
+                                        "linear",
+                                        "addmv",
+                                        "addr",
+                                        "gru",
+                                        "bilinear",
+                                        "MmBackward0",
+                                        "MmBackward",
+                                        "MvBackward0",
+                                        "MvBackward",
+                                        "LinearBackward0",
+                                        "_trilinear",
+                                        "inner",
+                                        "tensordot",
+                                        "gemm",
+                                        "linear_backward",
+                                        "mkldnn_linear",
+                                        "GruBackward0"};
+    kineto_string core = core_of(op);
+    for (size_t i = 0; i < core.size; i++)
+        if (core.data[i] == '.')
+            core.size = i;
+    if (kb_string_is_one_of(core, whole, KB_COUNT(whole)))
+        return true;
+    for (size_t i = 0; i < KB_COUNT(anywhere); i++)
+        if (contains_ignoring_case(core, anywhere[i]))
+            return true;
+    return false;
+}
+
+/* ---- calls that cannot block ------------------------------------------------------------------ */
+
+/* Of a copy's name: does it say that neither side is pageable memory? */
+static bool is_without_pageable(kineto_string name)
+{
+    static const char *const words[] = {"DtoD", "DeviceToDevice", "D2D", "PtoP", "Pinned"};
+    if (kb_string_holds(name, "Pageable"))
+        return false;
+    for (size_t i = 0; i < KB_COUNT(words); i++)
+        if (kb_string_holds(name, words[i]))
+            return true;
+    return false;
+}
+
+bool ka_never_waits(const ka_dataset *s, uint32_t slice)
+{
+    const ka_slice *call = &s->slices[slice];
+    if (!call->work_count || !kb_string_holds(ka_name(s, call->name), "Async"))
+        return false;
+    for (uint32_t i = 0; i < call->work_count; i++) {
+        const ka_work *w = &s->work[s->launched[call->first_work + i]];
+        if (w->kind != KINETO_KIND_GPU_MEMSET &&
+            (w->kind != KINETO_KIND_GPU_MEMCPY || !is_without_pageable(ka_name(s, w->name))))
+            return false;
+    }
+    return true;
+}
