@@ -45,7 +45,7 @@ static bool begins_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-kc_value kc_value_of(const kc_options *options, const kc_option *o, char *words)
+kc_value_type kc_value_of(const kc_options *options, const kc_option *o, char *words)
 {
     words[0] = 0;
     if (o->type == KC_FLAG || o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT ||
@@ -66,12 +66,12 @@ kc_value kc_value_of(const kc_options *options, const kc_option *o, char *words)
     return KC_VALUE_OTHER;
 }
 
-const char *kc_parts_of(const kc_verb *verb)
+const char *kc_subverbs_of(const kc_verb *verb)
 {
     return strcmp(verb->name, "plugin") == 0 ? "list check" : NULL;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static void write_table(const kc_options *options) { chosen->table(options); }
 
@@ -80,7 +80,7 @@ static void ask_verb(const kc_verb *verb)
 {
     char name[32], part[32], help[] = "--help";
     snprintf(name, sizeof name, "%s", verb->name);
-    const char *parts = kc_parts_of(verb);
+    const char *parts = kc_subverbs_of(verb);
     if (!parts) {
         char *arguments[] = {name, help, NULL};
         verb->run(2, arguments);
@@ -116,7 +116,7 @@ int kc_completion(int argc, char **argv, const kc_verb *verbs, size_t count)
         return KC_EXIT_USAGE;
     }
     chosen->head(verbs, count);
-    kc_help_taken_by = write_table;
+    kc_help_hook = write_table;
     for (size_t i = 0; i < count; i++)
         if (verbs[i].about && strcmp(verbs[i].name, "help") != 0)
             ask_verb(&verbs[i]);

@@ -2,8 +2,8 @@
  * give those to. Both sockets are served by ondemand/dyno_daemon.c; here is the process around it.
  */
 #include "cli/cli.h"
-#include "cli/daemon_parts.h"
-#include "cli/reachable.h"
+#include "cli/ondemand/daemon_process.h"
+#include "cli/ondemand/traceable.h"
 #include "ondemand/dyno.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static const kc_options options = {
     false,
 };
 
-/* ---- what was asked for ------------------------------------------------------------------------ */
+/* ---- what was asked for ---------------------------------------------------------------------- */
 
 typedef struct plan {
     ko_rpc_daemon at;
@@ -81,7 +81,7 @@ static void say_ready(const ko_dyno_daemon *d, const plan *p)
     fflush(stdout);
 }
 
-/* ---- serving ----------------------------------------------------------------------------------- */
+/* ---- serving --------------------------------------------------------------------------------- */
 
 /* What nohup or a shell has made us ignore would come through a descriptor all the same. */
 static bool is_ignored(int signal)

@@ -1,7 +1,7 @@
 /* ckineto diff: what changed between two traces, and whether it may pass. */
 #include "cli/several.h"
 
-#include "cli/diff.h"
+#include "cli/diff/diff.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>
@@ -55,14 +55,14 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- what was asked for --------------------------------------------------------------------- */
+/* ---- what was asked for ---------------------------------------------------------------------- */
 
 typedef struct work {
     kineto_analyze_options analyze;
     kineto_diff_options diff;
     kineto_trace *traces[2];
     kineto_analysis *facts;
-    kc_diff shown;
+    kc_diff_output shown;
     int32_t rank;
 } work;
 
@@ -124,13 +124,13 @@ static kineto_status parse(work *w)
     return status ? status : kc_parse_rank("diff", rank, &w->rank);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static kineto_status open_both(work *w, char *const *paths, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     for (uint32_t i = 0; i < 2 && !status; i++) {
-        status = kc_open(paths + i, 1, w->rank, &w->traces[i], err);
+        status = kc_open_traces(paths + i, 1, w->rank, &w->traces[i], err);
         w->shown.paths[i] = paths[i];
         if (status)
             continue;
@@ -144,7 +144,7 @@ static kineto_status open_both(work *w, char *const *paths, kineto_error *err)
 static kineto_status judge(work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
-    kc_diff *d = &w->shown;
+    kc_diff_output *d = &w->shown;
     d->facts = w->facts;
     for (size_t i = 0; i < fail_on.count && i < KB_COUNT(d->gates) && !status; i++) {
         kc_gate *g = &d->gates[d->gate_count++];
@@ -156,7 +156,7 @@ static kineto_status judge(work *w, kineto_error *err)
     return status;
 }
 
-static kineto_status show(const kc_diff *d, kineto_error *err)
+static kineto_status show(const kc_diff_output *d, kineto_error *err)
 {
     const struct {
         const char *path;
@@ -197,7 +197,7 @@ static kineto_status check_outputs(char *const *paths, int count)
 /* No verdict came out: that is not 1, which says that a gate failed. */
 static int finish(int status) { return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status; }
 
-int kc_diff_verb(int argc, char **argv)
+int kc_diff(int argc, char **argv)
 {
     int operands;
     kineto_error err = {.message = ""};

@@ -1,6 +1,7 @@
 /* ckineto doctor: what can be recorded on this machine, and why not. */
 #include "cli/cli.h"
-#include "cli/probes.h"
+#include "cli/install_paths.h"
+#include "cli/launch/probes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +28,11 @@ static const kc_options options = {
 
 static const char *const verdict_names[] = {"ok", "absent", "broken", "note"};
 
-/* ---- asking in a child ----------------------------------------------------------------------------- */
+/* ---- asking in a child ----------------------------------------------------------------------- */
 
 static _Noreturn void answer(const kc_probe *probe, int to)
 {
-    kc_finding f = {KC_BROKEN, ""};
+    kc_probe_result f = {KC_PROBE_BROKEN, ""};
     int null = open("/dev/null", O_WRONLY);
     if (null >= 0) { /* drivers talk */
         dup2(null, STDOUT_FILENO);
@@ -42,7 +43,7 @@ static _Noreturn void answer(const kc_probe *probe, int to)
     _exit(n == (ssize_t)sizeof f ? 0 : 1);
 }
 
-static bool read_answer(int from, kc_finding *f)
+static bool read_answer(int from, kc_probe_result *f)
 {
     size_t done = 0;
     struct pollfd p = {.fd = from, .events = POLLIN};
@@ -59,11 +60,11 @@ static bool read_answer(int from, kc_finding *f)
     return true;
 }
 
-static void ask_in_child(const kc_probe *probe, kc_finding *f)
+static void ask_in_child(const kc_probe *probe, kc_probe_result *f)
 {
     int ends[2], status = 0;
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        kc_find(f, KC_BROKEN, "cannot make a pipe: %s", strerror(errno));
+        kc_probe_answer(f, KC_PROBE_BROKEN, "cannot make a pipe: %s", strerror(errno));
         return;
     }
     fflush(NULL);
@@ -74,7 +75,7 @@ static void ask_in_child(const kc_probe *probe, kc_finding *f)
     bool answered = pid > 0 && read_answer(ends[0], f);
     close(ends[0]);
     if (pid < 0) {
-        kc_find(f, KC_BROKEN, "cannot make a process: %s", strerror(errno));
+        kc_probe_answer(f, KC_PROBE_BROKEN, "cannot make a process: %s", strerror(errno));
         return;
     }
     int ended = waitpid(pid, &status, answered ? 0 : WNOHANG);
@@ -86,19 +87,19 @@ static void ask_in_child(const kc_probe *probe, kc_finding *f)
     if (ended == 0) {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
-        kc_find(f, KC_BROKEN, "no answer within %d s", PATIENCE_MS / 1000);
+        kc_probe_answer(f, KC_PROBE_BROKEN, "no answer within %d s", PATIENCE_MS / 1000);
     } else if (WIFSIGNALED(status) && !answered) {
-        kc_find(f, KC_BROKEN, "it crashed when asked: signal %d (%s)", WTERMSIG(status),
+        kc_probe_answer(f, KC_PROBE_BROKEN, "it crashed when asked: signal %d (%s)", WTERMSIG(status),
                 strsignal(WTERMSIG(status)));
     } else if (!answered) {
-        kc_find(f, KC_BROKEN, "it ended the process when asked");
+        kc_probe_answer(f, KC_PROBE_BROKEN, "it ended the process when asked");
     }
 }
 
-/* ---- telling ---------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 typedef struct answers {
-    const kc_finding *findings;
+    const kc_probe_result *findings;
     bool works;
 } answers;
 
@@ -111,7 +112,7 @@ static void put_answers(kb_json *j, const void *what)
     kb_json_key_z(j, "probes");
     kb_json_array_begin(j);
     for (size_t i = 0; i < kc_probe_count; i++) {
-        const kc_finding *f = &a->findings[i];
+        const kc_probe_result *f = &a->findings[i];
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", kb_string(kc_probes[i].name));
         kb_json_put_string(j, "verdict",
@@ -138,7 +139,7 @@ static void print_conclusion(bool works)
              "To install them: ckineto's package, its tarball or 'make install' (docs/packages.md).");
 }
 
-static void print_text(const kc_finding *findings, bool works)
+static void print_text(const kc_probe_result *findings, bool works)
 {
     for (size_t i = 0; i < kc_probe_count; i++) {
         printf("%-7s %-15s ", verdict_names[findings[i].verdict % KB_COUNT(verdict_names)],
@@ -159,14 +160,14 @@ int kc_doctor(int argc, char **argv)
         status = kc_usage_error("doctor", "no operand is needed, not '%s'", argv[1]);
     if (status)
         return KC_EXIT_USAGE;
-    kc_finding *findings = calloc(kc_probe_count, sizeof *findings);
+    kc_probe_result *findings = calloc(kc_probe_count, sizeof *findings);
     bool works = findings != NULL;
     for (size_t i = 0; i < kc_probe_count && findings; i++) {
         if (kc_probes[i].in_child)
             ask_in_child(&kc_probes[i], &findings[i]);
         else
             kc_probes[i].ask(&findings[i]);
-        works = works && !(kc_probes[i].needed && findings[i].verdict == KC_BROKEN);
+        works = works && !(kc_probes[i].needed && findings[i].verdict == KC_PROBE_BROKEN);
     }
     answers all = {findings, works};
     kineto_error err = {0};

@@ -1,5 +1,6 @@
 /* ckineto info: what is in a trace. */
 #include "cli/several.h"
+#include "cli/summary/summary.h"
 
 #include "export/export.h"
 
@@ -30,11 +31,11 @@ static const char *flow_name(size_t type)
     return type < KB_COUNT(flow_names) ? flow_names[type] : "other";
 }
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_window(const kc_summary *s)
 {
-    printf("  window from %s", kc_moment(s->start_ns).s);
+    printf("  window from %s", kc_format_utc(s->start_ns).s);
     if (s->first_ns < s->start_ns)
         printf("; activities begin %s before it",
                kb_duration(kb_length_ns(s->first_ns, s->start_ns)).s);
@@ -133,7 +134,7 @@ static void print_text(const char *path, const facts *f, const kineto_trace *tra
     kc_ledger_print(trace, true, stdout);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_counts(kb_json *j, const kc_summary *s, const kineto_trace *trace)
 {
@@ -272,7 +273,7 @@ static void put_all(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
-/* ---- timing ------------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static double now_s(void) { return (double)kb_clock_ns(CLOCK_MONOTONIC) / 1e9; }
 
@@ -297,7 +298,7 @@ static kineto_status open_timed(char *const *paths, int count, int32_t of_rank,
                                 kineto_trace **trace, kineto_error *err)
 {
     double start = now_s();
-    kineto_status status = kc_open(paths, count, of_rank, trace, err);
+    kineto_status status = kc_open_traces(paths, count, of_rank, trace, err);
     double opened = now_s();
     if (status != KINETO_OK || !timing)
         return status;
@@ -309,7 +310,7 @@ static kineto_status open_timed(char *const *paths, int count, int32_t of_rank,
     return status;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static int info(char *const *paths, int count, int32_t of_rank)
 {

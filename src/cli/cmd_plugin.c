@@ -1,12 +1,13 @@
 /* ckineto plugin: what plug-ins there are, and whether one keeps to the interface. */
 #include "cli/cli.h"
-#include "cli/plugins.h"
+#include "cli/install_paths.h"
+#include "cli/launch/plugins.h"
 
 #include <limits.h>
 
 static bool as_json;
 static const char *directories;
-static uint64_t limit_s = KC_PLUGIN_PATIENCE_MS / 1000;
+static uint64_t limit_s = KC_PLUGIN_TIMEOUT_MS / 1000;
 
 static const kc_option option_list[] = {
     {"dir", 'd', KC_TEXT, &directories, "DIRS", "list these directories, separated by ':'"},
@@ -25,13 +26,13 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- what to list --------------------------------------------------------------------------------- */
+/* ---- what to list ---------------------------------------------------------------------------- */
 
 static kineto_status gather(kc_plugins *p, char **files, int count, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (count == 0 && !directories)
-        status = kc_plugins_add_usual(p, err);
+        status = kc_plugins_add_default(p, err);
     for (int i = 0; i < count && status == KINETO_OK; i++)
         status = kc_plugins_add_file(p, files[i], KC_PLUGIN_GIVEN, err);
     if (directories && status == KINETO_OK)
@@ -49,11 +50,11 @@ static size_t count_states(const kc_plugins *p, kc_plugin_state state)
     return count;
 }
 
-/* ---- as text --------------------------------------------------------------------------------------- */
+/* ---- as text --------------------------------------------------------------------------------- */
 
 static void put(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
 
-static void print_profiler(const kc_profiler *p)
+static void print_profiler(const kc_plugin_profiler *p)
 {
     fputs("           ", stdout);
     put(p->name);
@@ -126,7 +127,7 @@ static void print_text(const kc_plugins *p)
         puts(".");
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------------- */
+/* ---- as JSON --------------------------------------------------------------------------------- */
 
 static void put_text(kb_json *j, const char *key, const char *text)
 {
@@ -142,7 +143,7 @@ static void put_kind(kb_json *j, const char *key, uint32_t kind)
         kb_json_null(j);
 }
 
-static void write_profiler(kb_json *j, const kc_profiler *p)
+static void write_profiler(kb_json *j, const kc_plugin_profiler *p)
 {
     kb_json_object_begin(j);
     put_text(j, "name", p->name);
@@ -183,7 +184,7 @@ static void write_plugin(kb_json *j, const kc_plugin_file *p)
     put_text(j, "file", p->path);
     put_text(j, "state", kc_plugin_state_name(p->state));
     put_text(j, "reason", p->reason);
-    put_text(j, "from", kc_plugin_place_name(p->place));
+    put_text(j, "from", kc_plugin_origin_name(p->origin));
     if (p->interface)
         put_text(j, "interface", p->interface);
     kb_json_key_z(j, "profilers");
@@ -208,7 +209,7 @@ static void write_plugins(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
-/* ---- the verb -------------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static int list_plugins(char **files, int count)
 {

@@ -1,6 +1,6 @@
 /* ckineto ps: who can be asked for a trace, how, and what they are doing. */
 #include "cli/cli.h"
-#include "cli/reachable.h"
+#include "cli/ondemand/traceable.h"
 
 #include <pwd.h>
 
@@ -45,7 +45,7 @@ static const char *state_of(const kc_process *p)
     return p->seen_ms_ago > LONG_AGO_MS ? "silent" : "asks";
 }
 
-/* ---- for human eyes ---------------------------------------------------------------------------- */
+/* ---- for human eyes -------------------------------------------------------------------------- */
 
 static void put_user(uint32_t user)
 {
@@ -78,7 +78,7 @@ static void print_process(const kc_process *p)
 /* What daemons say of themselves may hold anything. */
 static void print_text(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
 
-static void print_daemon(const kc_reachable *r)
+static void print_daemon(const kc_traceable *r)
 {
     kineto_status code = r->daemon_error.code;
     bool is_silent_on_it = code == KINETO_E_UNSUPPORTED && r->version[0];
@@ -108,7 +108,7 @@ static void print_advice(void)
         stdout);
 }
 
-static void print_daemon_clients(const kc_reachable *r)
+static void print_daemon_clients(const kc_traceable *r)
 {
     for (size_t i = 0; i < r->processes.count; i++) {
         const kc_process *p = &r->processes.data[i];
@@ -120,7 +120,7 @@ static void print_daemon_clients(const kc_reachable *r)
     }
 }
 
-static void print_all(const kc_reachable *r)
+static void print_all(const kc_traceable *r)
 {
     if (r->processes.count)
         printf("%8s %-10s %-26s %-9s %-13s %9s %9s  %s\n", "PID", "USER", "NAME", "VIA", "STATE",
@@ -133,7 +133,7 @@ static void print_all(const kc_reachable *r)
         print_advice();
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_socket(kb_json *j, const kc_process *p)
 {
@@ -193,7 +193,7 @@ static void put_process(kb_json *j, const kc_process *p)
 
 static void put_all(kb_json *j, const void *what)
 {
-    const kc_reachable *r = what;
+    const kc_traceable *r = what;
     kb_json_object_begin(j);
     kb_json_key_z(j, "daemon");
     kb_json_object_begin(j);
@@ -214,7 +214,7 @@ static void put_all(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
-/* ---- the verb ---------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static kineto_status read_daemon(ko_rpc_daemon *out)
 {
@@ -227,15 +227,15 @@ static kineto_status read_daemon(ko_rpc_daemon *out)
     return kc_read_token("ps", token_file, token);
 }
 
-static kineto_status find_all(kc_reachable *r, const ko_rpc_daemon *daemon, kineto_error *err)
+static kineto_status find_all(kc_traceable *r, const ko_rpc_daemon *daemon, kineto_error *err)
 {
-    bool is_here = kc_is_here(daemon->host);
-    kineto_status status = is_here ? kc_reach_sockets(r, err) : KINETO_OK;
-    return status == KINETO_OK ? kc_reach_daemon(r, daemon, is_here, err) : status;
+    bool is_here = kc_is_local_host(daemon->host);
+    kineto_status status = is_here ? kc_traceable_add_sockets(r, err) : KINETO_OK;
+    return status == KINETO_OK ? kc_traceable_add_daemon(r, daemon, is_here, err) : status;
 }
 
 /* That nobody answers is what was found out, unless somebody was to answer. */
-static kineto_status show(const kc_reachable *r, kineto_error *err)
+static kineto_status show(const kc_traceable *r, kineto_error *err)
 {
     bool is_missing = host && !r->version[0];
     kineto_status status = as_json ? kc_put_json(put_all, r, err) : KINETO_OK;
@@ -251,7 +251,7 @@ static kineto_status show(const kc_reachable *r, kineto_error *err)
 int kc_ps(int argc, char **argv)
 {
     int operands;
-    kc_reachable all = {.version = ""};
+    kc_traceable all = {.version = ""};
     ko_rpc_daemon daemon;
     kineto_error err = {0};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
@@ -268,6 +268,6 @@ int kc_ps(int argc, char **argv)
         status = show(&all, &err);
     if (status)
         kc_complain_of("ps", &err);
-    kc_reachable_free(&all);
+    kc_traceable_free(&all);
     return kc_finish_stdout("ps", status ? KC_EXIT_FAILURE : 0);
 }

@@ -1,5 +1,5 @@
 /* ckineto query: ask a trace questions in SQL. */
-#include "cli/query.h"
+#include "cli/query/query.h"
 #include "cli/several.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- the text of a query ----------------------------------------------------------------------------- */
+/* ---- the text of a query --------------------------------------------------------------------- */
 
 typedef KB_VEC(char) text;
 
@@ -62,7 +62,7 @@ static kineto_status read_query(const char *path, text *out, kineto_error *err)
     return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static kineto_status run_statements(ke_sql *sql, kineto_string all, kc_query_output *out, int *exit)
 {
@@ -121,7 +121,7 @@ static int query(char *const *paths, int count, kineto_string sql_text, kc_query
     int32_t of_rank;
     if (kc_parse_rank("query", rank, &of_rank))
         return KC_EXIT_USAGE;
-    kineto_status status = kc_open(paths, count, of_rank, &trace, &err);
+    kineto_status status = kc_open_traces(paths, count, of_rank, &trace, &err);
     if (status == KINETO_OK)
         status = ke_sql_open(trace, &sql, &err);
     const char *target = output_path ? output_path : "-";
@@ -141,7 +141,7 @@ static int query(char *const *paths, int count, kineto_string sql_text, kc_query
     return kc_query_end_as_interrupted(exit);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------------ */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static bool ends_with(const char *path, const char *ending)
 {
@@ -196,7 +196,7 @@ static kineto_status check_operands(int operands, char **argv)
     return KINETO_OK;
 }
 
-int kc_sql(int argc, char **argv)
+int kc_query(int argc, char **argv)
 {
     int operands, exit = KC_EXIT_USAGE;
     text from_file = {0};

@@ -1,7 +1,9 @@
 /* ckineto record: run a program, collect what it and its children record, write the trace. */
 #include "cli/cli.h"
-#include "cli/plugins.h"
-#include "cli/record.h"
+#include "cli/launch/environment.h"
+#include "cli/launch/plugins.h"
+#include "cli/launch/record_on_demand.h"
+#include "cli/summary/summary.h"
 #include "export/export.h"
 #include "session/session.h"
 
@@ -18,7 +20,7 @@ static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
 static kc_plugins plugins;
-static kc_host_options host = {.ring_mb = 64};
+static kc_on_demand_options host = {.ring_mb = 64};
 
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
@@ -90,7 +92,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     true};
 
-/* ---- before ------------------------------------------------------------------------------------ */
+/* ---- before ---------------------------------------------------------------------------------- */
 
 /* A mistake in the output's name must show before the program runs, not after. */
 static kineto_status check_output(const char *path, kineto_error *err)
@@ -196,7 +198,7 @@ static kineto_status find_plugins(void)
 /* What needs --ring is refused by it where there is none. */
 static bool host_is_wanted(void)
 {
-    return kc_host_wanted(&host) || host.slow_step || host.hang || host.crash ||
+    return kc_on_demand_wanted(&host) || host.slow_step || host.hang || host.crash ||
            kc_given(&host.ring_mb);
 }
 
@@ -222,7 +224,7 @@ static kineto_status read_options(ks_collector_options *c)
     if (check_numbers() || parse_policy(&c->policy) || parse_budget(&c->budget_ppm))
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
-    if (host_is_wanted() && kc_host_read(&host, c))
+    if (host_is_wanted() && kc_on_demand_parse(&host, c))
         return KINETO_E_ARGUMENT;
     if (check_output(c->output_path, &err))
         return kc_usage_error("record", "%s", err.message);
@@ -238,7 +240,7 @@ static kineto_status read_options(ks_collector_options *c)
     return status;
 }
 
-/* ---- while ------------------------------------------------------------------------------------- */
+/* ---- while ----------------------------------------------------------------------------------- */
 
 static void note_entry(void *context, const char *source, const char *reason, const char *detail)
 {
@@ -339,7 +341,7 @@ static void tell_interpreter(const char *program, const kineto_error *err)
         kc_complain("it is not executable; run it with Python: ckineto record -- python3 %s", program);
 }
 
-/* ---- after ------------------------------------------------------------------------------------- */
+/* ---- after ----------------------------------------------------------------------------------- */
 
 static void tell_how_it_ended(const kc_child *child, bool one_trace)
 {
@@ -437,7 +439,7 @@ static void tell_rescue(ks_collector *c, const kc_child *child, const char *why)
         tell_how_it_ended(child, true);
 }
 
-/* ---- where the trace goes ------------------------------------------------------------------------- */
+/* ---- where the trace goes -------------------------------------------------------------------- */
 
 /* The n-th place besides the one that was asked for: the directory of that, if it has another name by now,
  * then those for temporary files and where we are. There the name says whose it is. */
@@ -520,7 +522,7 @@ static kineto_status enter(ks_collector *c, kineto_error *err)
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
-    kc_plugins_tell(&plugins, note_plugin, c);
+    kc_plugins_report(&plugins, note_plugin, c);
     kineto_status status = kc_enter(&entry, note_entry, c, err);
     if (status == KINETO_OK && memory.given)
         add_sampling(c, entry.memory_bytes);
@@ -552,14 +554,14 @@ static int record(const ks_collector_options *collector_options, char **argv)
     kc_child child = {.with_children = wait_children};
     bool keep = false;
     int result = KC_EXIT_OWN_FAILURE;
-    kc_signals_prepare();
+    kc_prepare_signals();
     kineto_status status = ks_collector_create(collector_options, &c, &err);
     if (status)
         goto unrecorded;
     add_command(c, argv);
     status = enter(c, &err);
-    if (status == KINETO_OK && kc_host_wanted(&host))
-        status = kc_host_enter(&host, &err);
+    if (status == KINETO_OK && kc_on_demand_wanted(&host))
+        status = kc_on_demand_prepare(&host, &err);
     if (status)
         goto done;
     if (ks_collector_start(c, &err))
@@ -571,8 +573,8 @@ static int record(const ks_collector_options *collector_options, char **argv)
     }
     child.ending = program_ends;
     child.context = c;
-    if (kc_host_wanted(&host)) {
-        bool failed = kc_host_run(&host, c, &child);
+    if (kc_on_demand_wanted(&host)) {
+        bool failed = kc_on_demand_run(&host, c, &child);
         if (!quiet)
             tell_how_it_ended(&child, false);
         result = failed ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(&child);

@@ -1,5 +1,6 @@
 /* ckineto recover: a trace from what a recorder that died, or a program that crashed, left behind. */
 #include "cli/cli.h"
+#include "cli/summary/summary.h"
 #include "session/session.h"
 
 #include <sys/stat.h>

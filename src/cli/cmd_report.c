@@ -1,5 +1,5 @@
 /* ckineto report: what was found, its numbers and the timeline, as one page. */
-#include "cli/report.h"
+#include "cli/report/report.h"
 #include "cli/several.h"
 
 static const char *output, *title, *streams, *rules, *before, *flame;
@@ -43,9 +43,9 @@ static kineto_status check_together(void)
         return kc_usage_error("report", "say where to write the page, -o report.html, or --text");
     if (before && !output)
         return kc_usage_error("report", "--before goes with -o; 'ckineto diff' prints differences");
-    if (width && (width < KC_LEAST_WIDTH || width > KC_MOST_WIDTH))
-        return kc_usage_error("report", "--width is from %d to %d, not %llu", KC_LEAST_WIDTH,
-                              KC_MOST_WIDTH, (unsigned long long)width);
+    if (width && (width < KC_MIN_WIDTH || width > KC_MAX_WIDTH))
+        return kc_usage_error("report", "--width is from %d to %d, not %llu", KC_MIN_WIDTH,
+                              KC_MAX_WIDTH, (unsigned long long)width);
     return KINETO_OK;
 }
 
@@ -69,7 +69,7 @@ int kc_report(int argc, char **argv)
     if (status)
         return KC_EXIT_USAGE;
     bool is_read = true;
-    kc_page page = {.paths = argv + 1,
+    kc_report_page page = {.paths = argv + 1,
                     .count = operands,
                     .title = title,
                     .before = before,
@@ -82,11 +82,11 @@ int kc_report(int argc, char **argv)
                                 .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)},
                     .is_read = &is_read};
     if (text)
-        status = kc_text_make(&page, width, stdout, &err);
+        status = kc_report_print_text(&page, width, stdout, &err);
     if (output && !status)
-        status = kc_page_make(&page, output, &err);
+        status = kc_report_save_page(&page, output, &err);
     if (flame && !status)
-        status = kc_flame_make(&page, flame, &err);
+        status = kc_report_save_flame(&page, flame, &err);
     if (status)
         kc_complain_of("report", &err);
     return kc_finish_stdout("report", kc_exit_of(status, is_read));

@@ -69,7 +69,7 @@ static uint32_t what_to_scrub(void)
     return drop_stacks ? what | KINETO_SCRUB_STACKS | KINETO_SCRUB_DROP_STACKS : what;
 }
 
-/* ---- the salt ------------------------------------------------------------------------------------ */
+/* ---- the salt -------------------------------------------------------------------------------- */
 
 #define SALT_BYTES 4096u
 
@@ -102,7 +102,7 @@ static kineto_status make_salt(char *salt, size_t *size, kineto_error *err)
     return KINETO_OK;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------ */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 /* A trace says what it is called: not in which directory. */
 static kineto_status save(const kineto_trace *trace, kineto_error *err)
@@ -142,7 +142,7 @@ static int scrub(char *const *files, int count, int32_t of_rank)
     kineto_scrub how = {.size = sizeof how, .what = what_to_scrub(), .keep = keep};
     int result = KC_EXIT_USAGE;
     if ((!salt_text && make_salt(salt, &size, &err) != KINETO_OK) ||
-        kc_open(files, count, of_rank, &trace, &err) != KINETO_OK)
+        kc_open_traces(files, count, of_rank, &trace, &err) != KINETO_OK)
         goto done;
     how.salt = salt_text ? salt_text : salt;
     how.salt_bytes = salt_text ? strlen(salt_text) : size;

@@ -50,7 +50,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- texts → numbers ----------------------------------------------------------------------------- */
+/* ---- texts → numbers ------------------------------------------------------------------------- */
 
 static kineto_string part(const char *from, const char *to)
 {
@@ -222,7 +222,7 @@ static kineto_status set_selection(kineto_selection *how)
     return status;
 }
 
-/* ---- what cannot be written ---------------------------------------------------------------------- */
+/* ---- what cannot be written ------------------------------------------------------------------ */
 
 /* Before a long trace is read. */
 static kineto_status check_output(char *const *paths, int count)
@@ -292,7 +292,7 @@ static kineto_status check_kept(const kineto_trace *from, const kineto_trace *to
                    kc_noun(kineto_trace_count(from), "activity", "activities"), selectors, ranks);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------ */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static void report(const kineto_trace *from, const kineto_trace *to)
 {
@@ -314,7 +314,7 @@ static int slice(char *const *paths, int count, kineto_selection *how)
     kineto_error err = {.message = ""};
     kineto_trace *trace = NULL, *selected = NULL;
     int result = KC_EXIT_USAGE;
-    if (kc_open(paths, count, -1, &trace, &err) != KINETO_OK)
+    if (kc_open_traces(paths, count, -1, &trace, &err) != KINETO_OK)
         goto done;
     if (set_time(trace, how) != KINETO_OK) {
         kineto_trace_release(trace);

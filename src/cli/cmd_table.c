@@ -1,5 +1,6 @@
 /* ckineto table: what each function cost, as PyTorch's key_averages().table() says it. */
 #include "cli/several.h"
+#include "cli/summary/summary.h"
 
 #include <ckineto/summary.h>
 
@@ -64,7 +65,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- what was asked for ---------------------------------------------------------------------------- */
+/* ---- what was asked for ---------------------------------------------------------------------- */
 
 static uint32_t width(uint64_t asked)
 {
@@ -176,7 +177,7 @@ static kineto_status check(uint32_t *unit)
     return check_concerns();
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static kineto_status write_stacks(kineto_function_events *events, kineto_error *err)
 {
@@ -312,7 +313,7 @@ int kc_table(int argc, char **argv)
         return KC_EXIT_USAGE;
     if (kc_check_outputs("table", argv + 1, operands, &output, 1, execution))
         return KC_EXIT_USAGE;
-    if (kc_open(argv + 1, operands, of_rank, &trace, &err)) {
+    if (kc_open_traces(argv + 1, operands, of_rank, &trace, &err)) {
         kc_complain_of("table", &err);
         return KC_EXIT_USAGE;
     }

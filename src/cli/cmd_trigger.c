@@ -1,6 +1,7 @@
 /* ckineto trigger: ask running programs for traces of themselves. */
-#include "cli/reachable.h"
-#include "cli/trigger.h"
+#include "cli/cli.h"
+#include "cli/ondemand/traceable.h"
+#include "cli/ondemand/trigger.h"
 
 #include <errno.h>
 #include <time.h>
@@ -85,9 +86,9 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- the command line ------------------------------------------------------------------------------ */
+/* ---- the command line ------------------------------------------------------------------------ */
 
-static kineto_status add_pids(kc_ask *ask, const char *list)
+static kineto_status add_pids(kc_request *request, const char *list)
 {
     for (const char *at = list; *at;) {
         char *end;
@@ -96,38 +97,38 @@ static kineto_status add_pids(kc_ask *ask, const char *list)
         if (errno || end == at || *at < '0' || *at > '9' || pid == 0 || pid > INT32_MAX ||
             (*end && *end != ','))
             return kc_usage_error(VERB, "'%s' is no list of processes: --pid 1234,1235", list);
-        if (!kb_vec_push(&ask->pids, (int32_t)pid))
+        if (!kb_vec_push(&request->pids, (int32_t)pid))
             return kc_usage_error(VERB, "out of memory for processes");
         at = *end ? end + 1 : end;
     }
     return KINETO_OK;
 }
 
-static kineto_status read_pids(kc_ask *ask, char **operands, int count)
+static kineto_status read_pids(kc_request *request, char **operands, int count)
 {
     kineto_status status = KINETO_OK;
     for (size_t i = 0; status == KINETO_OK && i < pid_texts.count; i++)
-        status = add_pids(ask, pid_texts.data[i]);
+        status = add_pids(request, pid_texts.data[i]);
     for (int i = 0; status == KINETO_OK && i < count; i++)
-        status = add_pids(ask, operands[i]);
+        status = add_pids(request, operands[i]);
     return status;
 }
 
-static kineto_status read_job(kc_ask *ask)
+static kineto_status read_job(kc_request *request)
 {
     char *end;
     if (!job)
         return KINETO_OK;
     errno = 0;
-    ask->job = strtoll(job, &end, 10);
-    ask->has_job = true;
+    request->job = strtoll(job, &end, 10);
+    request->has_job = true;
     return errno || end == job || *end
                ? kc_usage_error(VERB, "--job is a number, SLURM_JOB_ID, not '%s'", job)
                : KINETO_OK;
 }
 
 /* +SECONDS; or since 1970, in seconds or, as the number tells, in milliseconds. */
-static kineto_status read_start(kc_ask *ask)
+static kineto_status read_start(kc_request *request)
 {
     const double MOST_SECONDS = 1e11;
     char *end;
@@ -141,10 +142,10 @@ static kineto_status read_start(kc_ask *ask)
     if (!number || seconds > MOST_SECONDS / 20)
         return kc_usage_error(VERB, "--start-time is +SECONDS, or a time since 1970, not '%s'",
                               start_time);
-    ask->start_ns = (int64_t)(seconds * 1e9);
+    request->start_ns = (int64_t)(seconds * 1e9);
     if (from_now)
-        ask->start_ns += (int64_t)kb_clock_ns(CLOCK_REALTIME);
-    ask->start_ns -= ask->start_ns % (int64_t)KC_MS_NS; /* so it is said */
+        request->start_ns += (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    request->start_ns -= request->start_ns % (int64_t)KC_MS_NS; /* so it is said */
     return KINETO_OK;
 }
 
@@ -159,14 +160,14 @@ static kineto_status read_seconds(const char *option, const char *text, uint64_t
     return KINETO_OK;
 }
 
-static kineto_status read_waits(kc_ask *ask)
+static kineto_status read_waits(kc_request *request)
 {
     kineto_status status =
-        read_seconds("discover", discover ? discover : USUAL_DISCOVER, &ask->discover_ns);
-    ask->has_discover = discover != NULL;
-    ask->has_wait = wait_text.given;
+        read_seconds("discover", discover ? discover : USUAL_DISCOVER, &request->discover_ns);
+    request->has_discover = discover != NULL;
+    request->has_wait = wait_text.given;
     if (status == KINETO_OK && wait_text.text)
-        status = read_seconds("wait", wait_text.text, &ask->wait_ns);
+        status = read_seconds("wait", wait_text.text, &request->wait_ns);
     return status;
 }
 
@@ -195,20 +196,20 @@ static kineto_status check_numbers(void)
 }
 
 /* Names of this host mean its daemon, and whom else this command can reach here. */
-static kineto_status read_host(kc_ask *ask)
+static kineto_status read_host(kc_request *request)
 {
     ko_rpc_daemon d = {0};
     kineto_error err;
-    if (host && kc_daemon_parse(ask, host, &d, &err) != KINETO_OK)
+    if (host && kc_daemon_parse(request, host, &d, &err) != KINETO_OK)
         return kc_usage_error(VERB, "--host: %s", err.message);
-    ask->remote = hosts || slurm || (host && !kc_is_here(d.host));
+    request->remote = hosts || slurm || (host && !kc_is_local_host(d.host));
     return KINETO_OK;
 }
 
-static kineto_status check_together(const kc_ask *ask)
+static kineto_status check_together(const kc_request *request)
 {
     bool by_iteration = iterations != KC_NOT_GIVEN;
-    int targets = (ask->pids.count > 0) + ask->has_job + all;
+    int targets = (request->pids.count > 0) + request->has_job + all;
     if (dump + cancel + (snapshot_ms != KC_NOT_GIVEN) + by_iteration > 1)
         return kc_usage_error(
             VERB, "one of --iterations, --memory-snapshot, --dump and --cancel at a time");
@@ -220,7 +221,7 @@ static kineto_status check_together(const kc_ask *ask)
         return kc_usage_error(VERB, "--start-time does not go with --iterations: --roundup does");
     if ((host != NULL) + (hosts != NULL) + (slurm != NULL) > 1)
         return kc_usage_error(VERB, "one of --host, --hosts and --slurm at a time");
-    if (ask->remote && (dump || cancel))
+    if (request->remote && (dump || cancel))
         return kc_usage_error(VERB,
                               "--dump and --cancel reach processes of this host only: by their "
                               "control sockets, not by daemons");
@@ -229,96 +230,96 @@ static kineto_status check_together(const kc_ask *ask)
     return KINETO_OK;
 }
 
-static kineto_status no_target(const kc_ask *ask)
+static kineto_status no_target(const kc_request *request)
 {
     kc_usage_error(VERB, "say which processes: --pid PID, --job ID or --all");
-    kc_print_reachable(ask, stderr);
+    kc_print_traceable(request, stderr);
     return KINETO_E_ARGUMENT;
 }
 
-static kineto_status read_out(kc_ask *ask)
+static kineto_status read_out(kc_request *request)
 {
     kineto_error err = {0};
-    ask->has_out = out != NULL;
+    request->has_out = out != NULL;
     /* The directory of another host need not be here. */
-    if (ask->remote && out && out[0] == '/' && strlen(out) < sizeof ask->out)
-        memcpy(ask->out, out, strlen(out) + 1);
-    else if (kc_absolute(out ? out : kc_default_name(ask), ask->out, &err) != KINETO_OK)
+    if (request->remote && out && out[0] == '/' && strlen(out) < sizeof request->out)
+        memcpy(request->out, out, strlen(out) + 1);
+    else if (kc_absolute_path(out ? out : kc_default_name(request), request->out, &err) != KINETO_OK)
         return kc_usage_error(VERB, "--out: %s", err.message);
     return KINETO_OK;
 }
 
-static void copy_options(kc_ask *ask)
+static void copy_options(kc_request *request)
 {
-    ask->all = all;
-    ask->dump = dump;
-    ask->cancel = cancel;
-    ask->separately = separately;
-    ask->json = json;
-    ask->duration_ms = duration_ms;
-    ask->iterations = iterations;
-    ask->start_iteration = start_iteration;
-    ask->roundup = roundup;
-    ask->warmup_ms = warmup_ms;
-    ask->warmup_iterations = warmup_iterations;
-    ask->snapshot_ms = snapshot_ms;
-    ask->activities = activities;
-    ask->shapes = shapes;
-    ask->memory = memory;
-    ask->stack = stack;
-    ask->flops = flops;
-    ask->modules = modules;
-    ask->set = set;
-    ask->limit = limit;
-    ask->retry = retry;
-    ask->host = host;
-    ask->hosts = hosts;
-    ask->slurm = slurm;
-    ask->port = (uint16_t)port;
-    ask->socket_directory =
+    request->all = all;
+    request->dump = dump;
+    request->cancel = cancel;
+    request->separately = separately;
+    request->json = json;
+    request->duration_ms = duration_ms;
+    request->iterations = iterations;
+    request->start_iteration = start_iteration;
+    request->roundup = roundup;
+    request->warmup_ms = warmup_ms;
+    request->warmup_iterations = warmup_iterations;
+    request->snapshot_ms = snapshot_ms;
+    request->activities = activities;
+    request->shapes = shapes;
+    request->memory = memory;
+    request->stack = stack;
+    request->flops = flops;
+    request->modules = modules;
+    request->set = set;
+    request->limit = limit;
+    request->retry = retry;
+    request->host = host;
+    request->hosts = hosts;
+    request->slurm = slurm;
+    request->port = (uint16_t)port;
+    request->socket_directory =
         socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR");
-    snprintf(ask->group, sizeof ask->group, "%llx%x",
+    snprintf(request->group, sizeof request->group, "%llx%x",
              (unsigned long long)kb_clock_ns(CLOCK_REALTIME), (unsigned)getpid());
 }
 
-static kineto_status read_ask(kc_ask *ask, char **operands, int count)
+static kineto_status read_ask(kc_request *request, char **operands, int count)
 {
     kineto_error err;
     kineto_status status = check_numbers();
-    copy_options(ask);
+    copy_options(request);
     if (status == KINETO_OK)
-        status = read_pids(ask, operands, count);
+        status = read_pids(request, operands, count);
     if (status == KINETO_OK)
-        status = read_job(ask);
+        status = read_job(request);
     if (status == KINETO_OK)
-        status = read_host(ask);
+        status = read_host(request);
     if (status == KINETO_OK)
-        status = check_together(ask);
+        status = check_together(request);
     if (status == KINETO_OK)
-        status = read_start(ask);
+        status = read_start(request);
     if (status == KINETO_OK)
-        status = read_waits(ask);
+        status = read_waits(request);
     if (status == KINETO_OK)
-        status = kc_read_token(VERB, token_file, ask->token);
+        status = kc_read_token(VERB, token_file, request->token);
     if (status == KINETO_OK)
-        status = read_out(ask);
-    if (status == KINETO_OK && kc_ask_check(ask, &err) != KINETO_OK)
+        status = read_out(request);
+    if (status == KINETO_OK && kc_request_check(request, &err) != KINETO_OK)
         status = kc_usage_error(VERB, "%s", err.message);
-    if (status == KINETO_OK && !ask->pids.count && !ask->has_job && !all && !hosts && !slurm)
-        status = no_target(ask);
+    if (status == KINETO_OK && !request->pids.count && !request->has_job && !all && !hosts && !slurm)
+        status = no_target(request);
     return status;
 }
 
 int kc_trigger(int argc, char **argv)
 {
-    static kc_ask ask;
+    static kc_request request;
     int operands;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status)
         return status == KINETO_E_NOT_FOUND ? 0 : KC_EXIT_USAGE;
-    if (read_ask(&ask, argv + 1, operands) != KINETO_OK)
+    if (read_ask(&request, argv + 1, operands) != KINETO_OK)
         status = KINETO_E_ARGUMENT;
-    int result = status ? KC_EXIT_USAGE : ask.remote ? kc_fleet(&ask) : kc_trigger_here(&ask);
-    kb_vec_free(&ask.pids);
+    int result = status ? KC_EXIT_USAGE : request.remote ? kc_trigger_fleet(&request) : kc_trigger_local(&request);
+    kb_vec_free(&request.pids);
     return result;
 }

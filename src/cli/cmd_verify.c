@@ -29,7 +29,7 @@ static const kc_options options = {
 
 enum { EXIT_SOUND = 0, EXIT_FINDINGS = 1, EXIT_UNREADABLE = 2 };
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void print_place(const kineto_verify_place *place, int64_t origin_ns)
 {
@@ -110,7 +110,7 @@ static void print_rules(void)
                rule.meaning, "why:", rule.why, "do:", rule.remedy);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_place(kb_json *j, const kineto_verify_place *place)
 {
@@ -199,7 +199,7 @@ static void put_rules(kb_json *j)
     kb_json_array_end(j);
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int show(const char *path, const kineto_trace *trace, const kineto_verify_report *report,
                 kb_json *j)
@@ -352,7 +352,7 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
     return result;
 }
 
-/* ---- the command line --------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 /* The rules that were named, in one text; NULL: none was. */
 static char *join_rules(void)

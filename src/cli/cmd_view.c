@@ -1,6 +1,6 @@
 /* ckineto view: the report in a browser, or the trace in the Perfetto UI. */
-#include "cli/report.h"
-#include "cli/serve.h"
+#include "cli/report/report.h"
+#include "cli/report/serve.h"
 #include "cli/several.h"
 
 #include <dirent.h>
@@ -129,7 +129,7 @@ static void end_watching(view *v)
 static kineto_status make_trace(view *v, char *const *paths, int count, kineto_error *err)
 {
     kineto_trace *trace = NULL;
-    kineto_status status = kc_open(paths, count, -1, &trace, err);
+    kineto_status status = kc_open_traces(paths, count, -1, &trace, err);
     v->is_read = !status;
     if (!status)
         status = kineto_trace_save(trace, v->trace, err);
@@ -203,19 +203,19 @@ static kineto_status make_documents(view *v, char *const *paths, int count, kine
 {
     char *made = v->trace;
     bool once = is_stream(paths, count);
-    kc_page page = {.paths = once ? &made : paths,
+    kc_report_page page = {.paths = once ? &made : paths,
                     .count = once ? 1 : count,
                     .analyze = {.size = sizeof page.analyze},
                     .is_read = &v->is_read};
     kineto_status status = make_trace(v, paths, count, err);
-    return status || perfetto ? status : kc_page_make(&page, v->report, err);
+    return status || perfetto ? status : kc_report_save_page(&page, v->report, err);
 }
 
 static kineto_status show(view *v, char *const *paths, int count, kineto_error *err)
 {
     char token[33];
     kc_server server = {.documents = v->documents, .count = KB_COUNT(v->documents)};
-    kineto_status status = kc_token(token, err);
+    kineto_status status = kc_server_make_token(token, err);
     if (!status)
         status = listen_on(&server, err);
     if (status)

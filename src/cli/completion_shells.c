@@ -21,7 +21,7 @@ static void put_verbs(const kc_verb *verbs, size_t count)
             printf("%s%s", i ? " " : "", verbs[i].name);
 }
 
-/* ---- bash ------------------------------------------------------------------------------------------ */
+/* ---- bash ------------------------------------------------------------------------------------ */
 
 static void bash_head(const kc_verb *verbs, size_t count)
 {
@@ -40,9 +40,9 @@ static void bash_head(const kc_verb *verbs, size_t count)
          "    case $place in\n"
          "    help) words=$verbs ;;");
     for (size_t i = 0; i < count; i++)
-        if (verbs[i].about && kc_parts_of(&verbs[i]))
+        if (verbs[i].about && kc_subverbs_of(&verbs[i]))
             printf("    %s) words='%s' place=\"$place ${COMP_WORDS[2]}\" first=3 ;;\n",
-                   verbs[i].name, kc_parts_of(&verbs[i]));
+                   verbs[i].name, kc_subverbs_of(&verbs[i]));
     puts("    esac\n"
          "    if [[ $words ]] && ((COMP_CWORD == 2)); then\n"
          "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -59,7 +59,7 @@ static void bash_value(const kc_options *options, const kc_option *o)
     static const char *const names[] = {
         [KC_VALUE_FILE] = "file", [KC_VALUE_DIRECTORY] = "directory", [KC_VALUE_OTHER] = "other"};
     char words[KC_WORDS_BYTES];
-    kc_value value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(options, o, words);
     if (value == KC_VALUE_NONE)
         return;
     printf("        --%s", o->name);
@@ -125,7 +125,7 @@ static void bash_tail(const kc_verb *verbs, size_t count)
 
 const kc_shell kc_bash = {"bash", bash_head, bash_table, bash_tail};
 
-/* ---- zsh ------------------------------------------------------------------------------------------- */
+/* ---- zsh ------------------------------------------------------------------------------------- */
 
 static void zsh_head(const kc_verb *verbs, size_t count)
 {
@@ -150,10 +150,10 @@ static void zsh_head(const kc_verb *verbs, size_t count)
          "  case $place in\n"
          "  help) _describe verb verbs; return ;;");
     for (size_t i = 0; i < count; i++)
-        if (verbs[i].about && kc_parts_of(&verbs[i]))
+        if (verbs[i].about && kc_subverbs_of(&verbs[i]))
             printf("  %s)\n    if (( CURRENT == 2 )); then compadd %s; return; fi\n"
                    "    place=\"$place $words[2]\"; shift words; (( CURRENT-- )) ;;\n",
-                   verbs[i].name, kc_parts_of(&verbs[i]));
+                   verbs[i].name, kc_subverbs_of(&verbs[i]));
     puts("  esac\n"
          "  case $place in");
 }
@@ -161,7 +161,7 @@ static void zsh_head(const kc_verb *verbs, size_t count)
 static void zsh_option(const kc_options *options, const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
-    kc_value value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(options, o, words);
     const char *equals = value == KC_VALUE_NONE ? "" : "=";
     if (o->letter)
         printf("      '(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter,
@@ -205,7 +205,7 @@ static void zsh_tail(const kc_verb *verbs, size_t count)
 
 const kc_shell kc_zsh = {"zsh", zsh_head, zsh_table, zsh_tail};
 
-/* ---- fish ------------------------------------------------------------------------------------------ */
+/* ---- fish ------------------------------------------------------------------------------------ */
 
 static void fish_head(const kc_verb *verbs, size_t count)
 {
@@ -222,10 +222,10 @@ static void fish_head(const kc_verb *verbs, size_t count)
                verbs[i].name);
         put_quoted(verbs[i].about, "");
         puts("'");
-        if (kc_parts_of(&verbs[i]))
+        if (kc_subverbs_of(&verbs[i]))
             printf("complete -c ckineto -n '__fish_seen_subcommand_from %s; and not "
                    "__fish_seen_subcommand_from %s' -f -a '%s'\n",
-                   verbs[i].name, kc_parts_of(&verbs[i]), kc_parts_of(&verbs[i]));
+                   verbs[i].name, kc_subverbs_of(&verbs[i]), kc_subverbs_of(&verbs[i]));
     }
 }
 
@@ -242,7 +242,7 @@ static void fish_condition(const char *verb)
 static void fish_option(const kc_options *options, const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
-    kc_value value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(options, o, words);
     fish_condition(options->verb);
     printf(" -l %s", o->name);
     if (o->letter)

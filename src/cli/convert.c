@@ -1,13 +1,14 @@
 /* Writing a trace in another format, and the account of it: every activity is written or named as
  * left out, with the reason. */
 #include "cli/convert.h"
+#include "cli/summary/summary.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-/* ---- progress, on terminals only ------------------------------------------------------------------- */
+/* ---- progress, on terminals only ------------------------------------------------------------- */
 
 typedef struct progress {
     uint64_t shown_ns; /* when the line was written last */
@@ -43,7 +44,7 @@ kineto_status kc_convert_open(const char *verb, char *const *paths, int count, i
         kc_put_path(stderr, paths[0], (size_t)KB_MAX(used, 0) + 2);
         fputs(" …", stderr);
     }
-    kineto_status status = kc_open(paths, count, rank, out, err);
+    kineto_status status = kc_open_traces(paths, count, rank, out, err);
     if (tell)
         fputs("\r\033[K", stderr);
     if (status)
@@ -51,7 +52,7 @@ kineto_status kc_convert_open(const char *verb, char *const *paths, int count, i
     return status;
 }
 
-/* ---- the account -------------------------------------------------------------------------------------- */
+/* ---- the account ----------------------------------------------------------------------------- */
 
 static void add_form(uint64_t count, const char *one, const char *many, const char **separator)
 {
@@ -147,7 +148,7 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
     return KC_EXIT_FAILURE;
 }
 
-/* ---- odds and ends ------------------------------------------------------------------------------------ */
+/* ---- odds and ends --------------------------------------------------------------------------- */
 
 void kc_print_formats(void)
 {

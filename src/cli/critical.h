@@ -2,7 +2,7 @@
 #ifndef KC_CRITICAL_H
 #define KC_CRITICAL_H
 
-#include "cli/cli.h"
+#include "cli/options.h"
 
 #include <ckineto/analyze.h>
 

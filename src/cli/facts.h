@@ -24,7 +24,7 @@ void kc_health_free(kc_health *h);
  * heaviest. */
 void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE *out);
 
-/* ---- heaviest.c ---- */
+/* ---- heaviest.c ------------------------------------------------------------------------------ */
 /** What rows of a table weigh: the second column tells those that weigh the same. */
 typedef struct kc_weight {
     const char *table, *columns[2];

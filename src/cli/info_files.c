@@ -3,7 +3,7 @@
 
 #include "trace/files/identity.h"
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 typedef struct totals {
     uint64_t activities, lost, unreadable;
@@ -75,7 +75,7 @@ static void print_text(const kineto_survey *survey, uint64_t skipped)
                kc_noun(skipped, "thing was", "things were"));
     putchar('\n');
     if (sum.any)
-        printf("  windows from %s\n", kc_moment(sum.start_ns).s);
+        printf("  windows from %s\n", kc_format_utc(sum.start_ns).s);
     printf("\n  %5s  %-*s  %10s  %12s  %12s  %12s  %s\n", "rank", (int)sum.host_columns, "host",
            "process", "activities", "from", "length", "file");
     for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
@@ -85,7 +85,7 @@ static void print_text(const kineto_survey *survey, uint64_t skipped)
     kc_print_findings(survey, stdout);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void put_learned(kb_json *j, const char *key, uint8_t learned)
 {
@@ -149,7 +149,7 @@ static void put_survey(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
-/* ---- the call ---------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 static bool show(const kineto_visit *visit, void *user)
 {

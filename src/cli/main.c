@@ -37,9 +37,9 @@ static const verb verbs[] = {
     {"analyze", kc_analyze, "say where the time went: of one rank or of many"},
     {"report", kc_report, "write what is slow, the numbers and the timeline as one page"},
     {"view", kc_view, "show the report in a browser, or the trace in the Perfetto UI"},
-    {"diff", kc_diff_verb, "say what changed between two traces, and whether it may pass"},
+    {"diff", kc_diff, "say what changed between two traces, and whether it may pass"},
     {"table", kc_table, "say what each function cost, as PyTorch's profiler does"},
-    {"query", kc_sql, "ask a trace questions in SQL"},
+    {"query", kc_query, "ask a trace questions in SQL"},
     {"convert", kc_convert, "write a trace in another format"},
     {"export", kc_export, "write a trace in several formats at once"},
     {"trigger", kc_trigger, "ask running programs for traces of themselves"},
@@ -99,7 +99,7 @@ static const char *meant_by(const char *name)
         if (strcmp(name, synonyms[i].said) == 0)
             return synonyms[i].meant;
     for (size_t i = 0; i < KB_COUNT(verbs); i++) {
-        size_t d = kc_distance(name, verbs[i].name);
+        size_t d = kc_edit_distance(name, verbs[i].name);
         if (d < best_distance) {
             best_distance = d;
             best = verbs[i].name;
@@ -151,7 +151,7 @@ static void keep_closed_streams_closed(void)
             (void)open("/dev/null", useless[fd] | O_CLOEXEC); /* the lowest that is free */
 }
 
-/* ---- the stack ----------------------------------------------------------------------------------- */
+/* ---- the stack ------------------------------------------------------------------------------- */
 
 #define STACK_BYTES       ((size_t)8 << 20)
 #define SMALL_STACK_BYTES ((size_t)1 << 20)

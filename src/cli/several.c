@@ -32,7 +32,7 @@ static bool is_directory(const char *path)
 
 bool kc_is_one_file(char *const *paths, int count) { return count == 1 && !is_directory(paths[0]); }
 
-/* ---- progress, on terminals only --------------------------------------------------------------- */
+/* ---- progress, on terminals only ------------------------------------------------------------- */
 
 void kc_show_reading(uint32_t index, uint32_t count, const char *path)
 {
@@ -65,7 +65,7 @@ static void show_opening(uint32_t index, uint32_t count, const char *path, void 
     kc_show_reading(index, count, path);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Lines of the ledger that tell of files that do not belong together. */
 static void warn(const kineto_trace *trace, uint32_t from)
@@ -107,7 +107,7 @@ static uint32_t last_merge(const kineto_trace *trace)
     return at;
 }
 
-kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace **out,
+kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
                       kineto_error *err)
 {
     kineto_open_many_options how = {.size = sizeof how,
@@ -206,7 +206,7 @@ kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
     return check_twice(verb, outputs, output_count);
 }
 
-/* ---- findings ---------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 int kc_worst_finding(const kineto_survey *survey)
 {

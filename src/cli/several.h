@@ -38,7 +38,7 @@ bool kc_is_one_file(char *const *paths, int count);
 /** One trace of all that was named; of one rank if `rank` >= 0. Shows a terminal what is read when
  * that takes long. What is odd about several files goes to stderr, notes left out. On failure
  * nothing has been said. */
-kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace **out,
+kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
                       kineto_error *err);
 /** Do both names lead to one file that is there? */
 bool kc_is_same_file(const char *one, const char *other);
@@ -56,7 +56,7 @@ int kc_worst_finding(const kineto_survey *survey);
 int kc_print_findings(const kineto_survey *survey, FILE *out);
 int kc_put_findings(const kineto_survey *survey, kb_json *j);
 
-/* ---- info_files.c ---- */
+/* ---- info_files.c ---------------------------------------------------------------------------- */
 /** `info` of several files: a table of them, and what is odd. @return the exit status. */
 int kc_info_files(char *const *paths, int count, bool as_json);
 #endif

@@ -12,6 +12,7 @@ ROOMS = ["base", "format", "record", "trace", "session", "analyze", "export", "p
 MODULES = {
     "trace": ["bytes", "repair", "model", "from_recording", "read", "files", "transform"],
     "analyze": ["verify", "summary", "classes", "tables", "dataset", "facts", "critical", "findings", "diff", "compat"],
+    "cli": ["summary", "launch", "ondemand", "query", "diff", "report"],
 }
 # Public headers that exist when only the recording library is there.
 RECORDING = {"base.h", "record.h", "function.h", "plugin.h", "host.h"}

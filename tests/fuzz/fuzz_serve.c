@@ -2,7 +2,7 @@
  * names this machine, gets a document; everything else is refused in whole lines.
  *
  * A request is taken as a whole: what comes in pieces ends up in the same buffer. */
-#include "cli/serve.c"
+#include "cli/report/serve.c"
 
 #include "read.h"
 

@@ -1,0 +1,24 @@
+/* Probes: one question each about this machine, answered with a reason. */
+#ifndef KC_PROBES_H
+#define KC_PROBES_H
+
+#include "base/base.h"
+
+typedef enum kc_probe_verdict { KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN, KC_PROBE_NOTE } kc_probe_verdict;
+
+typedef struct kc_probe_result {
+    kc_probe_verdict verdict;
+    char text[500];
+} kc_probe_result;
+
+typedef struct kc_probe {
+    const char *name;
+    void (*ask)(kc_probe_result *f);
+    bool needed;   /* recording does not work without */
+    bool in_child; /* runs code of others, which may crash or hang: that is an answer, too */
+} kc_probe;
+
+extern const kc_probe kc_probes[];
+extern const size_t kc_probe_count;
+void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *fmt, ...) KINETO_PRINTF(3, 4);
+#endif
