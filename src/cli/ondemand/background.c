@@ -1,4 +1,6 @@
-/* How a daemon goes on in the background: its parent ends when it is ready, or as it ended. */
+/* How `ckineto daemon --background` detaches: the command forks, and its parent waits on a socket
+ * until the child is ready, so that the exit status and the messages of a failed start reach the
+ * shell. */
 #include "cli/ondemand/daemon_process.h"
 
 #include <errno.h>
@@ -7,20 +9,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In the parent: one byte says that all is ready; an end without one, that the child is gone. */
-static _Noreturn void end_as(pid_t child, int said)
+/* In the parent: a byte on ready_fd means that the child is ready; end of file, that it has ended.
+ * Exits with 0 or with the status of the child. */
+static _Noreturn void exit_like_child(pid_t child, int ready_fd)
 {
     char ready;
     int status;
     ssize_t n;
     do
-        n = read(said, &ready, 1);
+        n = read(ready_fd, &ready, 1);
     while (n < 0 && errno == EINTR);
     if (n == 1)
         _exit(0);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
-            _exit(1); /* whoever started us had made us ignore ends of children */
+            _exit(1); /* SIGCHLD was ignored by the process that started us: the status is lost */
     _exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1);
 }
 
@@ -28,11 +31,11 @@ kineto_status kc_background_begin(int *waits, kineto_error *err)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return kb_fail_os(err, errno, "cannot go on in the background");
+        return kb_fail_os(err, errno, "cannot move to the background");
     pid_t child = fork();
     if (child > 0) {
         close(ends[1]);
-        end_as(child, ends[0]);
+        exit_like_child(child, ends[0]);
     }
     close(ends[0]);
     *waits = ends[1];
@@ -42,11 +45,12 @@ kineto_status kc_background_begin(int *waits, kineto_error *err)
     }
     int why = errno;
     close(ends[1]);
-    return kb_fail_os(err, why, "cannot go on in the background");
+    return kb_fail_os(err, why, "cannot move to the background");
 }
 
 kineto_status kc_background_ready(int waits, kineto_error *err)
 {
+    KB_ASSERT(waits >= 0);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0)
         return kb_fail_os(err, errno, "cannot leave the terminal: '/dev/null'");
@@ -54,7 +58,7 @@ kineto_status kc_background_ready(int waits, kineto_error *err)
         (void)dup2(null, fd);
     if (null > STDERR_FILENO)
         close(null);
-    (void)send(waits, "", 1, MSG_NOSIGNAL); /* whoever waited may have been killed */
+    (void)send(waits, "", 1, MSG_NOSIGNAL); /* the parent may have been killed */
     close(waits);
     return KINETO_OK;
 }

@@ -1,5 +1,6 @@
-/* The file with the pid of a daemon. Its lock says whether that daemon lives, not its being there.
- */
+/* The pid file of a daemon. The lock on it, not its existence, says whether that daemon lives: the
+ * kernel drops the lock when the process ends, in whatever way. An old daemon may remove the file
+ * between our open and our lock, so the name is checked afterwards and the open is repeated. */
 #include "cli/ondemand/daemon_process.h"
 
 #include <errno.h>
@@ -8,23 +9,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST_TRIES 100 /* each lost to somebody else who removed the file */
+#define MAX_TRIES 100 /* each lost to a process that removed the file meanwhile */
 
-/* The one before may have removed it after we had opened it. */
-static bool is_at(const char *path, int fd)
+/* Does the path still lead to the open file? */
+static bool is_file_at(const char *path, int fd)
 {
     struct stat ours, there;
     return fstat(fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_dev == there.st_dev &&
            ours.st_ino == there.st_ino;
 }
 
-static kineto_status lock(const char *path, int fd, kineto_error *err)
+/* KINETO_E_BUSY: another process holds the lock. */
+static kineto_status lock_pid_file(const char *path, int fd, kineto_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return kb_fail_os(err, errno, "cannot look at '%s'", path);
+        return kb_fail_os(err, errno, "cannot read the state of '%s'", path);
     if (!S_ISREG(st.st_mode))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no regular file", path);
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a regular file", path);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         return KINETO_OK;
     return errno == EWOULDBLOCK
@@ -32,14 +34,14 @@ static kineto_status lock(const char *path, int fd, kineto_error *err)
                : kb_fail_os(err, errno, "cannot lock '%s'", path);
 }
 
-/* Once; -1 and KINETO_OK: it is another file by now. */
-static kineto_status try_to_open(const char *path, int *fd, kineto_error *err)
+/* One attempt. *fd is -1 with KINETO_OK if the name leads to another file by now: try again. */
+static kineto_status try_open_pid_file(const char *path, int *fd, kineto_error *err)
 {
     *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
     if (*fd < 0)
         return kb_fail_os(err, errno, "cannot write '%s'", path);
-    kineto_status status = lock(path, *fd, err);
-    if (status == KINETO_OK && is_at(path, *fd))
+    kineto_status status = lock_pid_file(path, *fd, err);
+    if (status == KINETO_OK && is_file_at(path, *fd))
         return KINETO_OK;
     close(*fd);
     *fd = -1;
@@ -50,13 +52,13 @@ kineto_status kc_pid_file_open(const char *path, int *fd, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     *fd = -1;
-    for (int i = 0; i < MOST_TRIES && *fd < 0 && status == KINETO_OK; i++)
-        status = try_to_open(path, fd, err);
+    for (int i = 0; i < MAX_TRIES && *fd < 0 && status == KINETO_OK; i++)
+        status = try_open_pid_file(path, fd, err);
     if (status != KINETO_OK)
         return status;
     if (*fd < 0)
         return kb_fail(err, KINETO_E_BUSY, "'%s' is replaced again and again", path);
-    /* The pid of one that is gone may be anybody's. */
+    /* The pid of an ended daemon may belong to another process by now. */
     if (ftruncate(*fd, 0) == 0)
         return KINETO_OK;
     status = kb_fail_os(err, errno, "cannot write '%s'", path);
@@ -77,12 +79,12 @@ kineto_status kc_pid_file_write(int fd, const char *path, kineto_error *err)
     return kb_fail_os(err, written < 0 ? errno : ENOSPC, "cannot write '%s'", path);
 }
 
-/* Removed while it is still locked: it cannot be another daemon's. */
+/* Removed while it is locked, so that it cannot be the file of another daemon. */
 void kc_pid_file_close(int fd, const char *path)
 {
     if (fd < 0)
         return;
-    if (is_at(path, fd))
+    if (is_file_at(path, fd))
         (void)unlink(path);
     close(fd);
 }

@@ -1,4 +1,6 @@
-/* Who can be asked for a trace: control sockets and a daemon's list become one list by pid. */
+/* The list of traceable processes: replies of control sockets and the list of a daemon become one
+ * list by pid. All control sockets are queried at once, so that a stopped process costs the others
+ * no time. */
 #include "cli/ondemand/traceable.h"
 #include "cli/options.h"
 
@@ -6,10 +8,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { MOST_AT_ONCE = 128, PATIENCE_MS = 500 };
+enum { MAX_PEERS = 128, REPLY_TIMEOUT_MS = 500 };
 
-/* The place of a pid, made if it is new. NULL: out of memory. */
-static kc_process *process_at(kc_traceable *r, int64_t pid)
+/* The entry of a pid, inserted in order if it is new. NULL: out of memory. */
+static kc_process *find_or_add_process(kc_traceable *r, int64_t pid)
 {
     size_t at = 0;
     while (at < r->processes.count && r->processes.data[at].pid < pid)
@@ -19,20 +21,22 @@ static kc_process *process_at(kc_traceable *r, int64_t pid)
     if (!kb_vec_reserve(&r->processes, r->processes.count + 1))
         return NULL;
     kc_process *p = &r->processes.data[at];
+    KB_ASSERT(at <= r->processes.count);
     memmove(p + 1, p, (r->processes.count - at) * sizeof *p);
     r->processes.count++;
     *p = (kc_process){.pid = pid, .iteration = -1};
     return p;
 }
 
-static kineto_status no_memory(kineto_error *err)
+/* KINETO_E_MEMORY, for the list. */
+static kineto_status fail_no_memory(kineto_error *err)
 {
-    return kb_fail(err, KINETO_E_MEMORY, "no memory for a list of processes");
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory for the list of processes");
 }
 
 /* ---- control sockets ------------------------------------------------------------------------- */
 
-static void take_status(kc_process *p, const ko_control_answer *a)
+static void store_status(kc_process *p, const ko_control_answer *a)
 {
     p->answers = true;
     p->is_recorder = strcmp(a->host, "recorder") == 0;
@@ -48,45 +52,48 @@ static void take_status(kc_process *p, const ko_control_answer *a)
         p->pids[i] = (int32_t)a->pids[i];
 }
 
-/* Peers that are asked together, so that one that is stopped costs the others nothing. */
-typedef struct crowd {
-    ko_control_peer *peers[MOST_AT_ONCE]; /* NULL: has answered, or has gone */
+/* Peers that are queried together. */
+typedef struct peer_group {
+    ko_control_peer *peers[MAX_PEERS]; /* NULL: it has replied, or closed */
     uint32_t count;
-} crowd;
+} peer_group;
 
-static kineto_status invite(kc_traceable *r, crowd *c, uint32_t pid, kineto_error *err)
+/* Connect and send the query. A process that cannot be reached is skipped. */
+static kineto_status query_peer(kc_traceable *r, peer_group *c, uint32_t pid, kineto_error *err)
 {
     ko_control_peer *peer = NULL;
     if (ko_control_connect(pid, &peer, NULL) != KINETO_OK)
         return KINETO_OK;
-    kc_process *p = process_at(r, pid);
+    kc_process *p = find_or_add_process(r, pid);
     if (!p || ko_control_send(peer, "status", kb_string(""), NULL) != KINETO_OK) {
         ko_control_close(peer);
-        return p ? KINETO_OK : no_memory(err);
+        return p ? KINETO_OK : fail_no_memory(err);
     }
     p->has_socket = true;
+    KB_ASSERT(c->count < MAX_PEERS);
     c->peers[c->count++] = peer;
     return KINETO_OK;
 }
 
-/* Other packets than the status may come first. False: it is done with. */
-static bool hear(kc_traceable *r, ko_control_peer *peer)
+/* Read packets until the status comes; others may come first. False: the peer is finished. */
+static bool receive_status(kc_traceable *r, ko_control_peer *peer)
 {
     static ko_control_answer answer;
     kineto_status status;
     while ((status = ko_control_receive(peer, &answer, NULL)) == KINETO_OK) {
-        kc_process *p = process_at(r, ko_control_peer_pid(peer));
+        kc_process *p = find_or_add_process(r, ko_control_peer_pid(peer));
         if (!p || strcmp(answer.verb, "status") != 0)
             continue;
-        take_status(p, &answer);
+        store_status(p, &answer);
         return false;
     }
     return status == KINETO_E_BUSY;
 }
 
-static bool hear_all(kc_traceable *r, crowd *c, int wait_ms)
+/* Wait for replies and store them. False: no peer is left. */
+static bool receive_from_group(kc_traceable *r, peer_group *c, int wait_ms)
 {
-    struct pollfd polled[MOST_AT_ONCE];
+    struct pollfd polled[MAX_PEERS];
     bool any = false;
     for (uint32_t i = 0; i < c->count; i++) {
         polled[i] =
@@ -96,7 +103,7 @@ static bool hear_all(kc_traceable *r, crowd *c, int wait_ms)
     if (!any || poll(polled, c->count, wait_ms) <= 0)
         return any;
     for (uint32_t i = 0; i < c->count; i++) {
-        if (!polled[i].revents || hear(r, c->peers[i]))
+        if (!polled[i].revents || receive_status(r, c->peers[i]))
             continue;
         ko_control_close(c->peers[i]);
         c->peers[i] = NULL;
@@ -104,11 +111,12 @@ static bool hear_all(kc_traceable *r, crowd *c, int wait_ms)
     return true;
 }
 
-static void listen_to(kc_traceable *r, crowd *c)
+/* Until all have replied or the time is over; then close all of them. */
+static void await_group(kc_traceable *r, peer_group *c)
 {
-    uint64_t end_ns = kb_clock_ns(CLOCK_MONOTONIC) + PATIENCE_MS * UINT64_C(1000000);
+    uint64_t end_ns = kb_clock_ns(CLOCK_MONOTONIC) + REPLY_TIMEOUT_MS * UINT64_C(1000000);
     for (uint64_t now_ns; (now_ns = kb_clock_ns(CLOCK_MONOTONIC)) < end_ns;)
-        if (!hear_all(r, c, (int)((end_ns - now_ns) / 1000000) + 1))
+        if (!receive_from_group(r, c, (int)((end_ns - now_ns) / 1000000) + 1))
             break;
     for (uint32_t i = 0; i < c->count; i++)
         ko_control_close(c->peers[i]);
@@ -121,18 +129,18 @@ kineto_status kc_traceable_add_sockets(kc_traceable *r, kineto_error *err)
     kineto_error why = {0};
     uint32_t count = ko_control_list(&pids, &why);
     kineto_status status = KINETO_OK;
-    crowd c = {.count = 0};
+    peer_group c = {.count = 0};
     if (why.code) {
         if (err)
             *err = why;
         return why.code;
     }
     for (uint32_t i = 0; status == KINETO_OK && i < count; i++) {
-        status = invite(r, &c, pids[i], err);
-        if (c.count == MOST_AT_ONCE || i + 1 == count)
-            listen_to(r, &c);
+        status = query_peer(r, &c, pids[i], err);
+        if (c.count == MAX_PEERS || i + 1 == count)
+            await_group(r, &c);
     }
-    listen_to(r, &c);
+    await_group(r, &c);
     free(pids);
     return status;
 }
@@ -145,9 +153,9 @@ bool kc_is_local_host(const char *host)
            strncmp(host, "127.", 4) == 0;
 }
 
-/* A process says its own pid, which in a container is another one: only where the user is the same,
- * too, it is believed to be that of this machine. */
-static void look_up_name(kc_process *p)
+/* A process reports its own pid, which differs in a container: the name is looked up only if the
+ * user matches, too. */
+static void look_up_process_name(kc_process *p)
 {
     char path[64];
     struct stat st;
@@ -156,10 +164,11 @@ static void look_up_name(kc_process *p)
         (void)kb_os_process_name((uint32_t)p->pid, p->name, sizeof p->name);
 }
 
-static bool take_listed(kc_traceable *r, const ko_rpc_list *list, const ko_rpc_process *from,
-                        bool is_here)
+/* False: out of memory. The reply of a control socket has precedence over the list. */
+static bool merge_listed_process(kc_traceable *r, const ko_rpc_list *list,
+                                 const ko_rpc_process *from, bool is_here)
 {
-    kc_process *p = process_at(r, from->pid);
+    kc_process *p = find_or_add_process(r, from->pid);
     if (!p)
         return false;
     p->has_daemon = true;
@@ -172,12 +181,12 @@ static bool take_listed(kc_traceable *r, const ko_rpc_list *list, const ko_rpc_p
         memcpy(p->pids, list->pids.data + from->pids_at, p->pid_count * sizeof p->pids[0]);
     }
     if (is_here)
-        look_up_name(p);
+        look_up_process_name(p);
     return true;
 }
 
 kineto_status kc_traceable_add_daemon(kc_traceable *r, const ko_rpc_daemon *daemon, bool is_here,
-                              kineto_error *err)
+                                      kineto_error *err)
 {
     ko_rpc_list list;
     kineto_status status = KINETO_OK;
@@ -187,8 +196,8 @@ kineto_status kc_traceable_add_daemon(kc_traceable *r, const ko_rpc_daemon *daem
         ko_rpc_list_processes(daemon, &list, &r->daemon_error) != KINETO_OK)
         return KINETO_OK;
     for (size_t i = 0; status == KINETO_OK && i < list.processes.count; i++)
-        if (!take_listed(r, &list, &list.processes.data[i], is_here))
-            status = no_memory(err);
+        if (!merge_listed_process(r, &list, &list.processes.data[i], is_here))
+            status = fail_no_memory(err);
     ko_rpc_list_free(&list);
     return status;
 }

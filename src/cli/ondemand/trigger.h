@@ -127,13 +127,13 @@ typedef enum kc_via { KC_VIA_NONE, KC_VIA_SOCKET, KC_VIA_DAEMON, KC_VIA_OWN } kc
 /* States of a target, in the order in which they follow each other. FAILED may follow any state but
  * DONE; with --retry, FOUND follows DONE when the trace is empty. */
 typedef enum kc_target_state {
-    KC_FOUND,   /* no request was sent to it yet */
-    KC_ASKED,   /* a daemon, or its socket, has the request */
-    KC_TAKEN,   /* the process has the request */
+    KC_FOUND, /* no request was sent to it yet */
+    KC_ASKED, /* a daemon, or its socket, has the request */
+    KC_TAKEN, /* the process has the request */
     KC_WARMUP,
     KC_COLLECT, /* over Dynolog's wire: the process is busy */
     KC_PROCESS,
-    KC_DONE,    /* its file is complete; without --wait: the request was sent */
+    KC_DONE, /* its file is complete; without --wait: the request was sent */
     KC_FAILED
 } kc_target_state;
 const char *kc_target_state_name(kc_target_state state);
@@ -145,7 +145,7 @@ typedef struct kc_target {
     char name[32];
     kc_via via;
     kc_target_state state;
-    kc_target_state shown;                  /* the state printed last; valid if is_shown */
+    kc_target_state shown; /* the state printed last; valid if is_shown */
     bool is_shown;
     char asked_path[KO_REQUEST_PATH_BYTES]; /* in the request, without the pid */
     char path[KO_REQUEST_PATH_BYTES];       /* the file that it writes; then the final file */

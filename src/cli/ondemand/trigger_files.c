@@ -1,7 +1,8 @@
-/* Where traces appear, when they are complete, and bringing them where they are wanted.
+/* Where traces are written, when they are complete, and moving them to --out.
  *
- * A process writes for a request beneath one directory only. With --wait a trace that is wanted
- * elsewhere is written there under a name that nobody can guess, and then brought. */
+ * A process writes the trace of a request only below one directory (KINETO_ONDEMAND_TRACE_DIR, else
+ * /tmp). With --wait a trace that is wanted elsewhere is first written there under a name that
+ * cannot be guessed, and then moved. */
 #include "cli/ondemand/trigger.h"
 
 #include <errno.h>
@@ -12,30 +13,30 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOK_AGAIN_NS (KC_SECOND_NS / 10)
-/* Times of files are those of the last tick of the system's clock. */
+#define CHECK_PERIOD_NS (KC_SECOND_NS / 10)
+/* Times of files lag by up to one tick of the kernel. */
 #define FILE_TICK_NS INT64_C(50000000)
-/* So long after it said that it is not busy any more a file may still appear. */
-#define APPEARS_NS (10 * KC_SECOND_NS)
+/* A file may still appear this long after the process stopped being busy. */
+#define APPEAR_TIMEOUT_NS (10 * KC_SECOND_NS)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-static void allowed_directory(uint32_t pid, char *out, size_t size)
+static void find_allowed_directory(uint32_t pid, char *out, size_t size)
 {
     if (!kc_process_setting(pid, "KINETO_ONDEMAND_TRACE_DIR", out, size) || out[0] != '/')
         snprintf(out, size, "/tmp");
 }
 
-/* What says the format, from where the number goes; libkineto writes JSON only, and gives numbers
- * to no other names. */
-static const char *extension(const char *path, bool json)
+/* The part of the name after the place of the pid, which determines the format. libkineto writes
+ * only JSON, and inserts pids only before ".json". */
+static const char *find_extension(const char *path, bool json)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     return json && !strstr(name, ".json") ? ".json" : name + ko_request_output_pid_place(name);
 }
 
-/* The same for all of a command, so that they can be asked together. */
-static uint64_t hidden_number(void)
+/* The same for all processes of one command, so that they can share a request. */
+static uint64_t choose_hidden_number(void)
 {
     static uint64_t number;
     if (!number && getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
@@ -43,7 +44,8 @@ static uint64_t hidden_number(void)
     return number;
 }
 
-static bool fits(kc_target *t, int n)
+/* @param n result of snprintf; the target is FAILED if the path was cut. */
+static bool check_path_fits(kc_target *t, int n)
 {
     bool ok = n > 0 && n < (int)KO_REQUEST_PATH_BYTES;
     if (!ok)
@@ -51,26 +53,31 @@ static bool fits(kc_target *t, int n)
     return ok;
 }
 
-static bool choose_hidden(const kc_request *request, kc_target *t, const char *directory, bool json)
+static bool choose_hidden_path(const kc_request *request, kc_target *t, const char *directory,
+                               bool json)
 {
     size_t size = strlen(directory);
     while (size > 0 && directory[size - 1] == '/')
         size--;
     int n = snprintf(t->asked_path, sizeof t->asked_path, "%.*s/ckineto-%016llx%s", (int)size,
-                     directory, (unsigned long long)hidden_number(), extension(request->out, json));
-    return fits(t, n) && fits(t, kc_path_with_pid(request->out, t->pid, t->wanted) ? 1 : 0);
+                     directory, (unsigned long long)choose_hidden_number(),
+                     find_extension(request->out, json));
+    return check_path_fits(t, n) &&
+           check_path_fits(t, kc_path_with_pid(request->out, t->pid, t->wanted) ? 1 : 0);
 }
 
-static bool choose_direct(kc_target *t, const char *path, bool json)
+static bool choose_direct_path(kc_target *t, const char *path, bool json)
 {
     const char *slash = strrchr(path, '/');
     bool named = strstr(slash ? slash : path, ".json");
-    return fits(t, snprintf(t->asked_path, sizeof t->asked_path, "%s%s", path,
-                            json && !named ? ".json" : ""));
+    return check_path_fits(t, snprintf(t->asked_path, sizeof t->asked_path, "%s%s", path,
+                                       json && !named ? ".json" : ""));
 }
 
-/* The same file by the name of the directory that the process knows it by: that may be a link. */
-static bool is_allowed(const char *out, const char *allowed, char path[2 * KO_REQUEST_PATH_BYTES])
+/* Is `out` below the allowed directory? Then *path names it through that directory as the process
+ * knows it, which may be a link. */
+static bool is_path_allowed(const char *out, const char *allowed,
+                            char path[2 * KO_REQUEST_PATH_BYTES])
 {
     char real[PATH_MAX];
     size_t size = strlen(allowed);
@@ -83,9 +90,9 @@ static bool is_allowed(const char *out, const char *allowed, char path[2 * KO_RE
     return true;
 }
 
-/* As the process sees it, which may be in a container. Who has no control socket does not answer.
- */
-static bool has_directory(kc_target *t)
+/* As the process sees it, which may be in a container. A process without a control socket could not
+ * report a missing directory. False: the target is FAILED. */
+static bool check_directory_exists(kc_target *t)
 {
     char root[32], path[KO_REQUEST_PATH_BYTES + sizeof root];
     const char *slash = strrchr(t->asked_path, '/');
@@ -94,61 +101,62 @@ static bool has_directory(kc_target *t)
     snprintf(path, sizeof path, "%s%.*s/", root, (int)(slash - t->asked_path), t->asked_path);
     if (access(root, X_OK) != 0 || stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
         return true;
-    kc_target_fail(t, "it has no directory '%.*s' to write to: make it first",
+    kc_target_fail(t, "the directory '%.*s' does not exist for this process; create it first",
                    (int)(slash - t->asked_path), t->asked_path);
     return false;
 }
 
 bool kc_files_choose(const kc_trigger_run *run, kc_target *t, bool wire)
 {
+    KB_ASSERT(t->state == KC_FOUND);
     const kc_request *request = run->request;
     char allowed[KO_REQUEST_PATH_BYTES], usual[KO_REQUEST_PATH_BYTES + 32];
     char path[2 * KO_REQUEST_PATH_BYTES];
     bool chosen, json = wire && !kc_is_snapshot(request);
-    allowed_directory(t->pid, allowed, sizeof allowed);
+    find_allowed_directory(t->pid, allowed, sizeof allowed);
     snprintf(usual, sizeof usual, "%s/%s", allowed, kc_default_name(request));
-    if (is_allowed(request->out, allowed, path))
-        chosen = choose_direct(t, path, json);
+    if (is_path_allowed(request->out, allowed, path))
+        chosen = choose_direct_path(t, path, json);
     else if (request->has_wait)
-        chosen = choose_hidden(request, t, allowed, json);
+        chosen = choose_hidden_path(request, t, allowed, json);
     else if (!request->has_out)
-        chosen = choose_direct(t, usual, json);
+        chosen = choose_direct_path(t, usual, json);
     else {
         kc_target_fail(t,
-                       "for a request it writes beneath '%s' only, not '%s': name a file there "
-                       "with --out, or have it brought with --wait",
+                       "it writes traces only below '%s', not '%s'; name a file there with --out, "
+                       "or let the trace be moved with --wait",
                        allowed, request->out);
         return false;
     }
     if (chosen && wire)
-        chosen = has_directory(t);
-    return chosen && fits(t, kc_path_with_pid(t->asked_path, t->pid, t->path) ? 1 : 0);
+        chosen = check_directory_exists(t);
+    return chosen && check_path_fits(t, kc_path_with_pid(t->asked_path, t->pid, t->path) ? 1 : 0);
 }
 
-/* ---- bringing -------------------------------------------------------------------------------- */
+/* ---- moving ---------------------------------------------------------------------------------- */
 
-static bool copy_bytes(int from, int to)
+static bool copy_file_bytes(int from, int to)
 {
     char buffer[1 << 16];
     ssize_t n;
     while ((n = read(from, buffer, sizeof buffer)) > 0)
         for (ssize_t done = 0; done < n;) {
-            ssize_t put = kb_os_write_quiet(to, buffer + done, (size_t)(n - done));
-            if (put < 0 && errno != EINTR)
+            ssize_t written = kb_os_write_quiet(to, buffer + done, (size_t)(n - done));
+            if (written < 0 && errno != EINTR)
                 return false;
-            done += KB_MAX(put, 0);
+            done += KB_MAX(written, 0);
         }
     return n == 0;
 }
 
-static kineto_status copy_file(int from, const char *to, kineto_error *err)
+static kineto_status copy_trace_file(int from, const char *to, kineto_error *err)
 {
-    kb_beside *beside;
+    kb_beside *beside; /* a temporary file in the same directory */
     kineto_status status = kb_beside_open(to, &beside, err);
     if (status != KINETO_OK)
         return status;
     int fd = open(kb_beside_path(beside), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    bool copied = fd >= 0 && copy_bytes(from, fd);
+    bool copied = fd >= 0 && copy_file_bytes(from, fd);
     int os_error = errno;
     if (fd >= 0)
         close(fd);
@@ -158,23 +166,24 @@ static kineto_status copy_file(int from, const char *to, kineto_error *err)
     return kb_fail_os(err, os_error, "cannot write '%s'", to);
 }
 
-/* What somebody else put in its place is not renamed, and no link is followed. */
-static kineto_status bring(const char *from, const char *to, kineto_error *err)
+/* Rename, or copy if the file belongs to another user or is on another file system. A file that is
+ * not regular is refused, and links are not followed. */
+static kineto_status move_trace_file(const char *from, const char *to, kineto_error *err)
 {
     struct stat st;
     int fd = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot read '%s'", from);
     kineto_status status = KINETO_OK;
+    bool renamed = false;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        status = kb_fail(err, KINETO_E_PERMISSION, "'%s' is no regular file", from);
+        status = kb_fail(err, KINETO_E_PERMISSION, "'%s' is not a regular file", from);
     else if (st.st_uid != geteuid() || rename(from, to) != 0)
-        status = copy_file(fd, to, err);
+        status = copy_trace_file(fd, to, err);
     else
-        goto end;
-    if (status == KINETO_OK)
+        renamed = true;
+    if (status == KINETO_OK && !renamed)
         (void)unlink(from);
-end:
     close(fd);
     return status;
 }
@@ -185,8 +194,8 @@ void kc_files_done(const kc_trigger_run *run, kc_target *t)
     kineto_error err;
     t->state = KC_DONE;
     if (t->wanted[0]) {
-        if (bring(t->path, t->wanted, &err) != KINETO_OK) {
-            kc_target_fail(t, "its trace is '%s', and could not be brought to '%s': %s", t->path,
+        if (move_trace_file(t->path, t->wanted, &err) != KINETO_OK) {
+            kc_target_fail(t, "its trace is '%s', and could not be moved to '%s': %s", t->path,
                            t->wanted, err.message);
             return;
         }
@@ -199,8 +208,9 @@ void kc_files_done(const kc_trigger_run *run, kc_target *t)
 
 /* ---- looking for them ------------------------------------------------------------------------ */
 
-/* Written since it was asked? libkineto writes beside and renames. */
-static bool is_new(const char *path, int64_t since_ns)
+/* Was it written since then? libkineto writes a temporary file and renames it, so that an existing
+ * file is complete. */
+static bool is_file_new(const char *path, int64_t since_ns)
 {
     struct stat st;
     if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
@@ -208,8 +218,10 @@ static bool is_new(const char *path, int64_t since_ns)
     return (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec >= since_ns - FILE_TICK_NS;
 }
 
-/* Where libkineto looks for ".json", and where it writes what it may not write elsewhere. */
-static void other_paths(const kc_request *request, const kc_target *t, char out[2][KO_REQUEST_PATH_BYTES])
+/* Where libkineto writes in other cases: the pid inserted before ".json", and its default path in
+ * /tmp. */
+static void make_fallback_paths(const kc_request *request, const kc_target *t,
+                                char out[2][KO_REQUEST_PATH_BYTES])
 {
     const char *at = strstr(t->asked_path, ".pt.trace.json");
     if (!at)
@@ -221,22 +233,23 @@ static void other_paths(const kc_request *request, const kc_target *t, char out[
              kc_is_snapshot(request) ? "pickle" : "json");
 }
 
-static bool find_file(const kc_request *request, kc_target *t)
+/* True: t->path is the complete trace. */
+static bool find_trace_file(const kc_request *request, kc_target *t)
 {
     char others[2][KO_REQUEST_PATH_BYTES];
-    if (is_new(t->path, t->asked_real_ns))
+    if (is_file_new(t->path, t->asked_real_ns))
         return true;
-    other_paths(request, t, others);
+    make_fallback_paths(request, t, others);
     for (size_t i = 0; i < KB_COUNT(others); i++)
-        if (is_new(others[i], t->asked_real_ns)) {
+        if (is_file_new(others[i], t->asked_real_ns)) {
             memcpy(t->path, others[i], sizeof t->path);
             return true;
         }
     return false;
 }
 
-/* When its window ought to be over, as far as that is known. */
-static uint64_t expected_end_ns(const kc_trigger_run *run, const kc_target *t)
+/* When the window should be over, as far as that is known. */
+static uint64_t estimate_end_ns(const kc_trigger_run *run, const kc_target *t)
 {
     if (kc_by_iteration(run->request))
         return t->busy_ns ? t->busy_ns : UINT64_MAX / 2;
@@ -246,25 +259,28 @@ static uint64_t expected_end_ns(const kc_trigger_run *run, const kc_target *t)
     return t->asked_ns + begins_ns + kc_request_length_ns(run->request);
 }
 
-/* It says that it is not at it any more, and has had time to write. */
-static bool gave_up(const kc_trigger_run *run, const kc_target *t)
+/* The process reports that it is not busy any more, and has had time to write. */
+static bool has_given_up(const kc_trigger_run *run, const kc_target *t)
 {
     return t->via == KC_VIA_OWN && t->idle_ns > t->busy_ns &&
-           t->idle_ns > expected_end_ns(run, t) + APPEARS_NS;
+           t->idle_ns > estimate_end_ns(run, t) + APPEAR_TIMEOUT_NS;
 }
 
-static void look_at(const kc_trigger_run *run, kc_target *t)
+static void check_target_file(const kc_trigger_run *run, kc_target *t)
 {
-    bool ended = t->born && !kb_os_alive(t->pid, t->born); /* before looking: it may write last */
-    if (find_file(run->request, t))
+    bool ended =
+        t->born &&
+        !kb_os_alive(t->pid,
+                     t->born); /* checked first: the file may be written just before the end */
+    if (find_trace_file(run->request, t))
         kc_files_done(run, t);
     else if (ended)
         kc_target_fail(t, "it ended before its trace was written");
-    else if (gave_up(run, t))
+    else if (has_given_up(run, t))
         kc_target_fail(t,
-                       t->busy_ns ? "it traced and wrote nothing to '%s': its messages say why"
-                                  : "it has the request and did nothing of it: its messages say "
-                                    "why ('%s' is not there)",
+                       t->busy_ns ? "it traced, but did not write '%s'; see its messages"
+                                  : "it has the request, but did not trace: '%s' does not exist; "
+                                    "see its messages",
                        t->path);
 }
 
@@ -272,10 +288,10 @@ void kc_files_poll(kc_trigger_run *run)
 {
     if (!run->request->has_wait || kc_now_ns() < run->files_again_ns)
         return;
-    run->files_again_ns = kc_now_ns() + LOOK_AGAIN_NS;
+    run->files_again_ns = kc_now_ns() + CHECK_PERIOD_NS;
     for (size_t i = 0; i < run->targets.count; i++) {
         kc_target *t = run->targets.data[i];
         if (t->via != KC_VIA_SOCKET && t->state > KC_FOUND && !kc_target_over(t))
-            look_at(run, t);
+            check_target_file(run, t);
     }
 }

@@ -1,5 +1,6 @@
-/* A trigger on many hosts: every daemon is asked who is there, then all are told the same start,
- * with time enough for the slowest process to hear of it and to warm up. */
+/* A trigger on many hosts: every daemon is queried for matching processes, then all get the same
+ * start, late enough for the slowest process to poll and to warm up. Each step runs on all hosts in
+ * parallel (run_on_all_hosts); a step touches only its own host. */
 #include "cli/ondemand/trigger_fleet.h"
 
 #include <arpa/inet.h>
@@ -8,27 +9,27 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HOST_LIMIT_MS 3000u
-#define MOST_THREADS  64u
-#define AGAIN_NS      (KC_SECOND_NS / 2)
-#define PATIENCE_NS   (60 * KC_SECOND_NS)
+#define HOST_TIMEOUT_MS  3000u
+#define MAX_THREADS      64u
+#define POLL_PERIOD_NS   (KC_SECOND_NS / 2)
+#define WRITE_TIMEOUT_NS (60 * KC_SECOND_NS)
 
 static volatile sig_atomic_t interrupted;
-static void on_signal(int number) { interrupted = number; }
+static void store_fleet_signal(int number) { interrupted = number; }
 
-static int64_t real_now(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
+static int64_t read_real_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
 
 /* ---- all hosts at once ----------------------------------------------------------------------- */
 
-typedef struct kc_work {
+typedef struct host_work {
     kc_fleet *fleet;
     void (*step)(kc_fleet *fleet, kc_host *host);
     uint32_t next;
-} kc_work;
+} host_work;
 
-static void *work(void *argument)
+static void *run_host_work(void *argument)
 {
-    kc_work *w = argument;
+    host_work *w = argument;
     for (;;) {
         uint32_t i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED);
         if (i >= w->fleet->hosts.count)
@@ -37,33 +38,35 @@ static void *work(void *argument)
     }
 }
 
-/* This thread does its share, so that it also goes without others. */
-static void on_all(kc_fleet *fleet, void (*step)(kc_fleet *fleet, kc_host *host))
+/* This thread works as well, so that it also works if no thread can be started. */
+static void run_on_all_hosts(kc_fleet *fleet, void (*step)(kc_fleet *fleet, kc_host *host))
 {
-    pthread_t threads[MOST_THREADS];
-    kc_work w = {.fleet = fleet, .step = step};
+    pthread_t threads[MAX_THREADS];
+    host_work w = {.fleet = fleet, .step = step};
     uint32_t started = 0;
-    while (started + 1 < KB_MIN(fleet->hosts.count, (size_t)MOST_THREADS) &&
-           kb_thread_start(&threads[started], work, &w) == 0)
+    while (started + 1 < KB_MIN(fleet->hosts.count, (size_t)MAX_THREADS) &&
+           kb_thread_start(&threads[started], run_host_work, &w) == 0)
         started++;
-    (void)work(&w);
+    (void)run_host_work(&w);
     while (started)
         pthread_join(threads[--started], NULL);
 }
 
-/* ---- who is there ---------------------------------------------------------------------------- */
+/* ---- discovery ------------------------------------------------------------------------------- */
 
-static bool is_same(const kc_remote *a, const kc_remote *b)
+/* Users are compared only if both are known. */
+static bool is_same_process(const kc_remote *a, const kc_remote *b)
 {
     bool whose = a->user == b->user || a->user == KC_ANY_USER || b->user == KC_ANY_USER;
     return a->pid == b->pid && a->job == b->job && whose;
 }
 
-static void host_found(const kc_fleet *fleet, kc_host *host, kc_remote found, bool waits)
+/* Update a known process, or add a new one unless the requests were sent already. */
+static void merge_host_process(const kc_fleet *fleet, kc_host *host, kc_remote found, bool waits)
 {
     for (size_t i = 0; i < host->processes.count; i++) {
         kc_remote *p = &host->processes.data[i];
-        if (!is_same(p, &found))
+        if (!is_same_process(p, &found))
             continue;
         if (p->state == KC_ASKED && !waits)
             p->state = KC_TAKEN;
@@ -77,71 +80,71 @@ static void host_found(const kc_fleet *fleet, kc_host *host, kc_remote found, bo
         host->over_limit = true;
 }
 
-static kineto_status list(const kc_fleet *fleet, kc_host *host)
+static kineto_status list_host_processes(const kc_fleet *fleet, kc_host *host)
 {
     ko_rpc_list all;
     kineto_status status = ko_rpc_list_processes(&host->daemon, &all, &host->error);
     for (size_t i = 0; status == KINETO_OK && i < all.processes.count; i++) {
         const ko_rpc_process *p = &all.processes.data[i];
         if (kc_matches(fleet->request, all.pids.data + p->pids_at, p->pid_count, p->job))
-            host_found(fleet, host, (kc_remote){.pid = p->pid, .user = p->user, .job = p->job},
-                       p->waits);
+            merge_host_process(
+                fleet, host, (kc_remote){.pid = p->pid, .user = p->user, .job = p->job}, p->waits);
     }
     if (status == KINETO_OK)
         ko_rpc_list_free(&all);
     return status;
 }
 
-/* Dynolog lists nobody, but says who matches a request that may trigger none. */
-static kineto_status match(const kc_fleet *fleet, kc_host *host)
+/* Dynolog does not list processes, but reports the pids that match a request; this one is disabled,
+ * so that it triggers none. */
+static kineto_status match_host_processes(const kc_fleet *fleet, kc_host *host)
 {
     const kc_request *request = fleet->request;
     ko_rpc_result result;
-    ko_rpc_request nobody = {.job = request->has_job ? request->job : 0,
-                             .pids = request->pids.data,
-                             .pid_count = (uint32_t)request->pids.count,
-                             .config = kb_string("ACTIVITIES_ENABLED=false")};
-    kineto_status status = ko_rpc_trigger(&host->daemon, &nobody, &result, &host->error);
+    ko_rpc_request none = {.job = request->has_job ? request->job : 0,
+                           .pids = request->pids.data,
+                           .pid_count = (uint32_t)request->pids.count,
+                           .config = kb_string("ACTIVITIES_ENABLED=false")};
+    kineto_status status = ko_rpc_trigger(&host->daemon, &none, &result, &host->error);
     for (size_t i = 0; status == KINETO_OK && i < result.matched.count; i++)
-        host_found(
+        merge_host_process(
             fleet, host,
-            (kc_remote){.pid = result.matched.data[i], .user = KC_ANY_USER, .job = nobody.job},
-            true);
+            (kc_remote){.pid = result.matched.data[i], .user = KC_ANY_USER, .job = none.job}, true);
     if (status == KINETO_OK)
         ko_rpc_result_free(&result);
     return status;
 }
 
-/* Half of the way there and back is the daemon's time on its way. */
-static void compare_clocks(kc_host *host)
+/* The time of the daemon is assumed to be read in the middle of the round trip. */
+static void measure_clock_offset(kc_host *host)
 {
-    int64_t before_ns = real_now(), theirs_ns;
+    int64_t before_ns = read_real_ns(), theirs_ns;
     if (ko_rpc_time(&host->daemon, &theirs_ns, NULL) != KINETO_OK)
         return;
-    int64_t doubt_ns = KB_MAX(real_now() - before_ns, 0) / 2; /* our clock may be set back */
+    int64_t doubt_ns = KB_MAX(read_real_ns() - before_ns, 0) / 2; /* our clock may be set back */
     host->clock_known = true;
     host->clock_ns = theirs_ns - (before_ns + doubt_ns);
     host->clock_doubt_ns = doubt_ns;
 }
 
-static void probe(kc_fleet *fleet, kc_host *host)
+static void probe_host(kc_fleet *fleet, kc_host *host)
 {
     host->error = (kineto_error){0};
-    kineto_status status = list(fleet, host);
+    kineto_status status = list_host_processes(fleet, host);
     host->lists = status == KINETO_OK;
     if (status == KINETO_E_UNSUPPORTED)
-        status = match(fleet, host);
+        status = match_host_processes(fleet, host);
     host->reached = status == KINETO_OK;
     if (host->reached)
         host->error.code = KINETO_OK;
     if (host->reached)
-        compare_clocks(host);
+        measure_clock_offset(host);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Once for each process that has it. */
-static bool take_pid(ko_rpc_pids *pids, int32_t pid)
+/* A pid is listed once for each process that has it. False: not listed. */
+static bool remove_pid(ko_rpc_pids *pids, int32_t pid)
 {
     for (size_t i = 0; i < pids->count; i++)
         if (pids->data[i] == pid) {
@@ -151,7 +154,7 @@ static bool take_pid(ko_rpc_pids *pids, int32_t pid)
     return false;
 }
 
-static bool has_pid(const kc_host *host, int32_t pid, int64_t job)
+static bool has_host_process(const kc_host *host, int32_t pid, int64_t job)
 {
     for (size_t i = 0; i < host->processes.count; i++)
         if (host->processes.data[i].pid == pid && host->processes.data[i].job == job)
@@ -159,11 +162,12 @@ static bool has_pid(const kc_host *host, int32_t pid, int64_t job)
     return false;
 }
 
-/* Children of those that we named, which have come since we looked, are asked with them. */
-static void take_others(kc_host *host, const ko_rpc_pids *triggered, int64_t job, uint64_t limit)
+/* Descendants of the named processes that started meanwhile got the request, too. */
+static void add_descendants(kc_host *host, const ko_rpc_pids *triggered, int64_t job,
+                            uint64_t limit)
 {
     for (size_t i = 0; i < triggered->count && host->processes.count < limit; i++)
-        if (!has_pid(host, triggered->data[i], job))
+        if (!has_host_process(host, triggered->data[i], job))
             (void)kb_vec_push(&host->processes, (kc_remote){.pid = triggered->data[i],
                                                             .user = KC_ANY_USER,
                                                             .job = job,
@@ -171,25 +175,27 @@ static void take_others(kc_host *host, const ko_rpc_pids *triggered, int64_t job
                                                             .why = ""});
 }
 
-static void take_answer(const kc_fleet *fleet, kc_host *host, ko_rpc_result *result,
-                        int64_t job)
+static void apply_rpc_result(const kc_fleet *fleet, kc_host *host, ko_rpc_result *result,
+                             int64_t job)
 {
     for (size_t i = 0; i < host->processes.count; i++) {
         kc_remote *p = &host->processes.data[i];
         if (p->job != job)
             continue;
-        bool matched = take_pid(&result->matched, p->pid);
-        bool triggered = take_pid(&result->triggered, p->pid);
+        bool matched = remove_pid(&result->matched, p->pid);
+        bool triggered = remove_pid(&result->triggered, p->pid);
         p->state = triggered ? KC_ASKED : KC_FAILED;
         p->why = triggered      ? ""
                  : !matched     ? "the daemon does not know it any more"
                  : result->busy ? "busy: it has not fetched an earlier request yet"
-                                : "another one was asked in its place (--limit)";
+                                : "another process got the request instead (--limit)";
     }
-    take_others(host, &result->triggered, job, fleet->request->limit);
+    add_descendants(host, &result->triggered, job, fleet->request->limit);
 }
 
-static void fail_found(kc_host *host, const kc_remote *first, bool all, const char *words)
+/* @param all of the host; else of the job of `first`. The reason is owned by the host. */
+static void fail_unsent_processes(kc_host *host, const kc_remote *first, bool all,
+                                  const char *words)
 {
     int64_t job = first->job;
     char *why = strdup(words);
@@ -202,11 +208,11 @@ static void fail_found(kc_host *host, const kc_remote *first, bool all, const ch
         if (p->state != KC_FOUND || (p->job != job && !all))
             continue;
         p->state = KC_FAILED;
-        p->why = why ? why : "its daemon refused; out of memory for its words";
+        p->why = why ? why : "its daemon refused (out of memory for the reason)";
     }
 }
 
-static kineto_status ask_job(kc_fleet *fleet, kc_host *host, int64_t job, kineto_error *err)
+static kineto_status request_job(kc_fleet *fleet, kc_host *host, int64_t job, kineto_error *err)
 {
     kc_pids pids = {0};
     ko_rpc_result result;
@@ -214,18 +220,19 @@ static kineto_status ask_job(kc_fleet *fleet, kc_host *host, int64_t job, kineto
     for (size_t i = 0; i < host->processes.count; i++)
         if (host->processes.data[i].job == job)
             (void)kb_vec_push(&pids, host->processes.data[i].pid);
+    KB_ASSERT(host->processes.count <= fleet->request->limit);
     uint64_t room = fleet->request->limit - host->processes.count + pids.count;
     kc_request_format how = {.path = host->path, .start_ns = fleet->start_ns, .plain = true};
     kineto_status status = kc_request_text(fleet->request, &how, &text, err);
     ko_rpc_request rpc = {.job = job,
-                              .pids = pids.data,
-                              .pid_count = (uint32_t)pids.count,
-                              .limit = (int64_t)room,
-                              .config = kb_string(text)};
+                          .pids = pids.data,
+                          .pid_count = (uint32_t)pids.count,
+                          .limit = (int64_t)room,
+                          .config = kb_string(text)};
     if (status == KINETO_OK)
         status = ko_rpc_trigger(&host->daemon, &rpc, &result, err);
     if (status == KINETO_OK) {
-        take_answer(fleet, host, &result, job);
+        apply_rpc_result(fleet, host, &result, job);
         ko_rpc_result_free(&result);
     }
     free(text);
@@ -233,23 +240,24 @@ static kineto_status ask_job(kc_fleet *fleet, kc_host *host, int64_t job, kineto
     return status;
 }
 
-/* What a daemon refuses for one job it may do for another; one that does not answer costs its time
- * once. Who was asked already is followed in any case. */
-static void ask_host(kc_fleet *fleet, kc_host *host)
+/* A daemon that refuses the request for one job may accept it for another. A daemon that does not
+ * answer is not tried again; its processes that have the request are followed all the same. */
+static void request_host(kc_fleet *fleet, kc_host *host)
 {
     for (size_t i = 0; host->reached && i < host->processes.count; i++) {
         kineto_error err = {0};
         if (host->processes.data[i].state != KC_FOUND)
             continue;
-        kineto_status status = ask_job(fleet, host, host->processes.data[i].job, &err);
+        kineto_status status = request_job(fleet, host, host->processes.data[i].job, &err);
         bool answered = status == KINETO_E_ARGUMENT || status == KINETO_E_PERMISSION;
         if (status != KINETO_OK)
-            fail_found(host, &host->processes.data[i], !answered, err.message);
+            fail_unsent_processes(host, &host->processes.data[i], !answered, err.message);
     }
 }
 
-/* The names of files tell the hosts apart: numbers of processes do not. */
-static void choose_path(const kc_fleet *fleet, kc_host *host)
+/* With several hosts the file names contain the host, because pids of different hosts may be equal.
+ */
+static void choose_host_path(const kc_fleet *fleet, kc_host *host)
 {
     char name[KO_RPC_HOST_BYTES];
     snprintf(name, sizeof name, "%s", host->name);
@@ -263,15 +271,15 @@ static void choose_path(const kc_fleet *fleet, kc_host *host)
 
 /* ---- following ------------------------------------------------------------------------------- */
 
-static void follow(kc_fleet *fleet, kc_host *host)
+static void refresh_host(kc_fleet *fleet, kc_host *host)
 {
     kineto_error kept = host->error;
     if (host->reached && host->lists && kc_host_count(host, KC_ASKED) > 0)
-        (void)list(fleet, host); /* what it misses once it learns the next time */
+        (void)list_host_processes(fleet, host); /* a failure is made up for by the next round */
     host->error = kept;
 }
 
-static bool file_is_there(const kc_fleet *fleet, const kc_host *host, kc_remote *p)
+static bool find_remote_file(const kc_fleet *fleet, const kc_host *host, kc_remote *p)
 {
     char path[KO_REQUEST_PATH_BYTES];
     struct stat st;
@@ -284,22 +292,22 @@ static bool file_is_there(const kc_fleet *fleet, const kc_host *host, kc_remote 
     return true;
 }
 
-static size_t look_for_files(kc_fleet *fleet)
+static size_t count_missing_files(kc_fleet *fleet)
 {
     size_t missing = 0;
     for (size_t i = 0; i < fleet->hosts.count; i++) {
         kc_host *host = &fleet->hosts.data[i];
         for (size_t k = 0; k < host->processes.count; k++) {
             kc_remote *p = &host->processes.data[k];
-            if (p->state != KC_FAILED && p->state != KC_DONE && !file_is_there(fleet, host, p))
+            if (p->state != KC_FAILED && p->state != KC_DONE && !find_remote_file(fleet, host, p))
                 missing++;
         }
     }
     return missing;
 }
 
-/* Who has not fetched it when it begins has missed it. */
-static void tell_missed(kc_fleet *fleet)
+/* A process that has not fetched the request at the start has missed it. */
+static void fail_missed_starts(kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++) {
         kc_host *host = &fleet->hosts.data[i];
@@ -313,7 +321,7 @@ static void tell_missed(kc_fleet *fleet)
     }
 }
 
-static size_t awaited(const kc_fleet *fleet)
+static size_t count_awaited(const kc_fleet *fleet)
 {
     size_t n = 0;
     for (size_t i = 0; i < fleet->hosts.count; i++)
@@ -322,45 +330,47 @@ static size_t awaited(const kc_fleet *fleet)
     return n;
 }
 
-static void pause_for(uint64_t ns)
+static void sleep_ns(uint64_t ns)
 {
     struct timespec t = {(time_t)(ns / KC_SECOND_NS), (long)(ns % KC_SECOND_NS)};
-    (void)nanosleep(&t, NULL); /* a signal ends it, and that is meant */
+    (void)nanosleep(&t, NULL); /* a signal ends it, as intended */
 }
 
-/* Until all have it, or the start is there; by iteration as long as processes take to ask. */
-static void follow_all(kc_fleet *fleet)
+/* Until all processes have the request, or the start has come; by iteration for two polling
+ * periods. */
+static void follow_until_start(kc_fleet *fleet)
 {
-    int64_t until_ns = fleet->start_ns ? fleet->start_ns : real_now() + 2 * (int64_t)KC_POLL_NS;
-    while (!interrupted && awaited(fleet) && real_now() < until_ns) {
-        pause_for(AGAIN_NS);
-        on_all(fleet, follow);
+    int64_t until_ns = fleet->start_ns ? fleet->start_ns : read_real_ns() + 2 * (int64_t)KC_POLL_NS;
+    while (!interrupted && count_awaited(fleet) && read_real_ns() < until_ns) {
+        sleep_ns(POLL_PERIOD_NS);
+        run_on_all_hosts(fleet, refresh_host);
     }
     if (!interrupted)
-        tell_missed(fleet);
+        fail_missed_starts(fleet);
 }
 
-static void wait_for_files(kc_fleet *fleet)
+static void await_files(kc_fleet *fleet)
 {
     const kc_request *request = fleet->request;
-    uint64_t wait_ns =
-        PATIENCE_NS + kc_request_length_ns(request) + (uint64_t)KB_MAX(fleet->start_ns - real_now(), 0);
-    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (request->wait_ns ? request->wait_ns : wait_ns);
-    while (!interrupted && look_for_files(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns)
-        pause_for(AGAIN_NS);
+    uint64_t wait_ns = WRITE_TIMEOUT_NS + kc_request_length_ns(request) +
+                       (uint64_t)KB_MAX(fleet->start_ns - read_real_ns(), 0);
+    uint64_t until_ns =
+        kb_clock_ns(CLOCK_MONOTONIC) + (request->wait_ns ? request->wait_ns : wait_ns);
+    while (!interrupted && count_missing_files(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns)
+        sleep_ns(POLL_PERIOD_NS);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static void choose_start(kc_fleet *fleet)
+static void choose_fleet_start(kc_fleet *fleet)
 {
-    int64_t lead_ns = kc_request_lead_ns(fleet->request, true), now_ns = real_now();
+    int64_t lead_ns = kc_request_lead_ns(fleet->request, true), now_ns = read_real_ns();
     const int64_t MS = (int64_t)KC_MS_NS;
     if (fleet->request->start_ns) {
         fleet->start_ns = fleet->request->start_ns;
         if (fleet->start_ns < now_ns + lead_ns)
-            kc_show_message("the start leaves %.1f s: processes that ask every 5 s need %.1f s",
-                         (double)(fleet->start_ns - now_ns) / 1e9, (double)lead_ns / 1e9);
+            kc_show_message("the start is in %.1f s: processes that poll every 5 s need %.1f s",
+                            (double)(fleet->start_ns - now_ns) / 1e9, (double)lead_ns / 1e9);
     } else if (!kc_by_iteration(fleet->request) && !fleet->request->separately) {
         fleet->start_ns = (now_ns + lead_ns) / MS * MS;
     }
@@ -368,19 +378,19 @@ static void choose_start(kc_fleet *fleet)
         kc_show_message("start in %.1f s", (double)(fleet->start_ns - now_ns) / 1e9);
 }
 
-static kineto_status add_host(kc_fleet *fleet, const char *name, kineto_error *err)
+static kineto_status append_host(kc_fleet *fleet, const char *name, kineto_error *err)
 {
     kc_host host = {.name = name};
     host.daemon.token = fleet->request->token[0] ? fleet->request->token : NULL;
-    host.daemon.limit_ms = HOST_LIMIT_MS;
+    host.daemon.limit_ms = HOST_TIMEOUT_MS;
     kineto_status status = kc_daemon_parse(fleet->request, name, &host.daemon, err);
     if (status == KINETO_OK && !kb_vec_push(&fleet->hosts, host))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory for hosts");
     return status;
 }
 
-static kineto_status find_hosts(kc_fleet *fleet, kc_request *request, kc_names *names,
-                                kineto_error *err)
+static kineto_status parse_fleet_hosts(kc_fleet *fleet, kc_request *request, kc_names *names,
+                                       kineto_error *err)
 {
     kineto_status status;
     if (request->slurm) {
@@ -390,7 +400,7 @@ static kineto_status find_hosts(kc_fleet *fleet, kc_request *request, kc_names *
         status = kc_hosts_parse(request->hosts ? request->hosts : request->host, names, err);
     }
     for (size_t i = 0; status == KINETO_OK && i < names->count; i++)
-        status = add_host(fleet, names->data[i], err);
+        status = append_host(fleet, names->data[i], err);
     return status;
 }
 
@@ -402,21 +412,21 @@ static bool are_all_absent(const kc_fleet *fleet)
     return fleet->hosts.count != 0;
 }
 
-/* Daemons may start later than this command. Once one is there it is not held up by others. */
+/* With --retry, wait until one daemon listens. The others are not waited for. */
 static void await_hosts(kc_fleet *fleet)
 {
     uint64_t absence_ns = kc_retry_ns(fleet->request);
     uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + absence_ns;
     if (absence_ns && are_all_absent(fleet))
         kc_show_message("no daemon listens yet; trying again for %.0f s (--retry)",
-                     (double)absence_ns / 1e9);
+                        (double)absence_ns / 1e9);
     while (!interrupted && are_all_absent(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns) {
-        pause_for(AGAIN_NS);
-        on_all(fleet, probe);
+        sleep_ns(POLL_PERIOD_NS);
+        run_on_all_hosts(fleet, probe_host);
     }
 }
 
-static bool has_processes(const kc_fleet *fleet)
+static bool has_fleet_processes(const kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++)
         if (fleet->hosts.data[i].reached && fleet->hosts.data[i].processes.count)
@@ -424,26 +434,26 @@ static bool has_processes(const kc_fleet *fleet)
     return false;
 }
 
-static void run_all(kc_fleet *fleet)
+static void run_fleet(kc_fleet *fleet)
 {
-    on_all(fleet, probe);
+    run_on_all_hosts(fleet, probe_host);
     await_hosts(fleet);
     kc_fleet_show_clocks(fleet);
     kc_fleet_show_limits(fleet);
-    if (!has_processes(fleet) || interrupted)
+    if (!has_fleet_processes(fleet) || interrupted)
         return;
-    choose_start(fleet);
+    choose_fleet_start(fleet);
     for (size_t i = 0; i < fleet->hosts.count; i++)
-        choose_path(fleet, &fleet->hosts.data[i]);
-    fleet->asked_real_ns = real_now();
-    on_all(fleet, ask_host);
+        choose_host_path(fleet, &fleet->hosts.data[i]);
+    fleet->asked_real_ns = read_real_ns();
+    run_on_all_hosts(fleet, request_host);
     fleet->asked = true;
-    follow_all(fleet);
+    follow_until_start(fleet);
     if (fleet->request->has_wait)
-        wait_for_files(fleet);
+        await_files(fleet);
 }
 
-static void fleet_free(kc_fleet *fleet)
+static void free_fleet(kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++) {
         kb_vec_free(&fleet->hosts.data[i].processes);
@@ -452,8 +462,8 @@ static void fleet_free(kc_fleet *fleet)
     kb_vec_free(&fleet->hosts);
 }
 
-/* Over Dynolog's wire only names with ".json" get the number of the process. */
-static void choose_out(kc_request *request)
+/* Over Dynolog's wire the pid is inserted only into names with ".json". */
+static void choose_fleet_output(kc_request *request)
 {
     size_t size = strlen(request->out);
     if (!request->has_out)
@@ -463,8 +473,8 @@ static void choose_out(kc_request *request)
         memcpy(request->out + size, ".json", sizeof ".json");
 }
 
-/* @return the exit status: an address that is none is a mistake on the command line. */
-static int complain(const kineto_error *err)
+/* An invalid address is a mistake on the command line. @return the exit status. */
+static int report_fleet_error(const kineto_error *err)
 {
     if (err->code == KINETO_E_ARGUMENT) {
         kc_usage_error("trigger", "%s", err->message);
@@ -480,19 +490,19 @@ int kc_trigger_fleet(kc_request *request)
     kc_names names = {0};
     kineto_error err;
     int result = KC_EXIT_FAILURE;
-    choose_out(request);
+    choose_fleet_output(request);
     if (!kc_is_below(request->out, "/tmp"))
-        kc_show_message("'%s': processes write for requests beneath /tmp, or where their "
-                     "KINETO_ONDEMAND_TRACE_DIR says",
-                     request->out);
-    kc_catch_signals(on_signal);
-    if (find_hosts(&fleet, request, &names, &err) != KINETO_OK) {
-        result = complain(&err);
+        kc_show_message("'%s': processes write traces of requests only below /tmp, or below their "
+                        "KINETO_ONDEMAND_TRACE_DIR",
+                        request->out);
+    kc_catch_signals(store_fleet_signal);
+    if (parse_fleet_hosts(&fleet, request, &names, &err) != KINETO_OK) {
+        result = report_fleet_error(&err);
     } else {
-        run_all(&fleet);
+        run_fleet(&fleet);
         result = kc_fleet_show(&fleet, interrupted != 0);
     }
-    fleet_free(&fleet);
+    free_fleet(&fleet);
     kc_names_free(&names);
     return interrupted ? 128 + (int)interrupted : result;
 }

@@ -1,4 +1,5 @@
-/* What is said of a trigger on many hosts. */
+/* The report of a trigger on many hosts: problems on stderr, files on stdout, or all of it as JSON.
+ */
 #include "cli/ondemand/trigger_fleet.h"
 
 #define CLOCK_LIMIT_NS INT64_C(50000000)
@@ -15,58 +16,60 @@ void kc_fleet_show_limits(const kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++)
         if (fleet->hosts.data[i].over_limit)
-            kc_show_message("%s: more than %llu processes match: the others are not asked (--limit)",
-                         fleet->hosts.data[i].name, (unsigned long long)fleet->request->limit);
+            kc_show_message(
+                "%s: more than %llu processes match: the others get no request (--limit)",
+                fleet->hosts.data[i].name, (unsigned long long)fleet->request->limit);
 }
 
-/* Hosts agree about a moment only as far as their clocks do. */
 void kc_fleet_show_clocks(const kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++) {
         const kc_host *h = &fleet->hosts.data[i];
         int64_t apart_ns = (h->clock_ns < 0 ? -h->clock_ns : h->clock_ns) - h->clock_doubt_ns;
         if (h->clock_known && apart_ns > CLOCK_LIMIT_NS)
-            kc_show_message("%s: its clock is %.3f s %s ours: its windows will be off by as much",
-                         h->name, (double)(h->clock_ns < 0 ? -h->clock_ns : h->clock_ns) / 1e9,
-                         h->clock_ns < 0 ? "behind" : "ahead of");
+            kc_show_message(
+                "%s: its clock is %.3f s %s ours: its windows will be shifted by as much", h->name,
+                (double)(h->clock_ns < 0 ? -h->clock_ns : h->clock_ns) / 1e9,
+                h->clock_ns < 0 ? "behind" : "ahead of");
     }
 }
 
-static bool is_well(const kc_fleet *fleet, const kc_remote *p)
+/* Without --wait, a process that has the request is done. */
+static bool is_process_done(const kc_fleet *fleet, const kc_remote *p)
 {
     return fleet->request->has_wait ? p->state == KC_DONE
-                                : p->state >= KC_ASKED && p->state < KC_FAILED;
+                                    : p->state >= KC_ASKED && p->state < KC_FAILED;
 }
 
-static void print_process(const kc_fleet *fleet, const kc_host *h, const kc_remote *p)
+static void print_remote_process(const kc_fleet *fleet, const kc_host *h, const kc_remote *p)
 {
     char path[KO_REQUEST_PATH_BYTES] = "";
     (void)kc_path_with_pid(h->path, (uint32_t)p->pid, path);
     if (p->state == KC_FAILED)
         kc_show_message("%s, process %d: %s", h->name, p->pid, p->why);
-    else if (!is_well(fleet, p))
-        kc_show_message("%s, process %d: '%s' cannot be seen from here: does this host share its "
-                     "directory?",
-                     h->name, p->pid, path);
+    else if (!is_process_done(fleet, p))
+        kc_show_message("%s, process %d: '%s' is not visible from here: does this host share its "
+                        "directory?",
+                        h->name, p->pid, path);
     else if (fleet->hosts.count > 1)
         kc_print(stdout, "%s:%s%s%s\n", h->name, path, fleet->request->has_wait ? "\t" : "",
-               fleet->request->has_wait ? kc_bytes(p->bytes).s : "");
+                 fleet->request->has_wait ? kc_bytes(p->bytes).s : "");
     else
         kc_print(stdout, "%s%s%s\n", path, fleet->request->has_wait ? "\t" : "",
-               fleet->request->has_wait ? kc_bytes(p->bytes).s : "");
+                 fleet->request->has_wait ? kc_bytes(p->bytes).s : "");
 }
 
-static void print_host(const kc_fleet *fleet, const kc_host *h)
+static void print_host_report(const kc_fleet *fleet, const kc_host *h)
 {
     if (!h->reached)
         kc_show_message("%s was not reached: %s", h->name, h->error.message);
     else if (!h->processes.count)
-        kc_show_message("%s: no process there matches", h->name);
+        kc_show_message("%s: no process matches", h->name);
     for (size_t i = 0; h->reached && i < h->processes.count; i++)
-        print_process(fleet, h, &h->processes.data[i]);
+        print_remote_process(fleet, h, &h->processes.data[i]);
 }
 
-static void json_host(kb_json *j, const kc_fleet *fleet, const kc_host *h)
+static void put_host(kb_json *j, const kc_fleet *fleet, const kc_host *h)
 {
     char path[KO_REQUEST_PATH_BYTES] = "";
     kb_json_object_begin(j);
@@ -87,15 +90,16 @@ static void json_host(kb_json *j, const kc_fleet *fleet, const kc_host *h)
         kb_json_put_uint(j, "bytes", p->bytes);
         kb_json_put_string(j, "error",
                            kb_string(p->state == KC_FAILED ? p->why
-                                     : is_well(fleet, p)   ? ""
-                                                           : "its trace cannot be seen from here"));
+                                     : is_process_done(fleet, p)
+                                         ? ""
+                                         : "its trace is not visible from here"));
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
     kb_json_object_end(j);
 }
 
-static void json_all(kb_json *j, const void *what)
+static void put_fleet(kb_json *j, const void *what)
 {
     const kc_fleet *fleet = what;
     kb_json_object_begin(j);
@@ -103,20 +107,20 @@ static void json_all(kb_json *j, const void *what)
     kb_json_key_z(j, "hosts");
     kb_json_array_begin(j);
     for (size_t i = 0; i < fleet->hosts.count; i++)
-        json_host(j, fleet, &fleet->hosts.data[i]);
+        put_host(j, fleet, &fleet->hosts.data[i]);
     kb_json_array_end(j);
     kb_json_object_end(j);
 }
 
-/* A host that was named and has nobody is no success either. */
-static bool all_well(const kc_fleet *fleet)
+/* A host that was named and has no matching process is a failure, too. */
+static bool is_fleet_done(const kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++) {
         const kc_host *h = &fleet->hosts.data[i];
         if (!h->reached || !h->processes.count)
             return false;
         for (size_t k = 0; k < h->processes.count; k++)
-            if (!is_well(fleet, &h->processes.data[k]))
+            if (!is_process_done(fleet, &h->processes.data[k]))
                 return false;
     }
     return fleet->hosts.count > 0;
@@ -125,15 +129,15 @@ static bool all_well(const kc_fleet *fleet)
 int kc_fleet_show(const kc_fleet *fleet, bool interrupted)
 {
     kineto_error err;
-    bool well = all_well(fleet);
+    bool well = is_fleet_done(fleet);
     if (interrupted)
-        kc_show_message("interrupted: what was asked for goes on");
-    if (fleet->request->json && kc_put_json(json_all, fleet, &err)) {
+        kc_show_message("interrupted: requests that were sent continue");
+    if (fleet->request->json && kc_put_json(put_fleet, fleet, &err)) {
         kc_complain_of("trigger", &err);
         well = false;
     }
     if (!fleet->request->json)
         for (size_t i = 0; i < fleet->hosts.count; i++)
-            print_host(fleet, &fleet->hosts.data[i]);
+            print_host_report(fleet, &fleet->hosts.data[i]);
     return kc_finish_stdout("trigger", well ? 0 : KC_EXIT_FAILURE);
 }

@@ -1,4 +1,5 @@
-/* Which hosts: a list, a file, or those of a job of Slurm, whose own commands are asked. */
+/* The hosts of a trigger: a list, a file, or the hosts of a Slurm job, which Slurm's own commands
+ * report. */
 #include "cli/ondemand/trigger.h"
 
 #include <ctype.h>
@@ -11,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_HOSTS 16384u
-#define MOST_BYTES ((size_t)1 << 20) /* of what a command says, and of a file */
-#define COMMAND_NS (15 * KC_SECOND_NS)
+#define MAX_HOSTS          16384u
+#define MAX_TEXT_BYTES     ((size_t)1 << 20) /* of the output of a command, and of a file */
+#define COMMAND_TIMEOUT_NS (15 * KC_SECOND_NS)
 
 extern char **environ;
 
@@ -24,7 +25,7 @@ void kc_names_free(kc_names *names)
     kb_vec_free(names);
 }
 
-static bool has_name(const kc_names *names, kineto_string name)
+static bool has_host_name(const kc_names *names, kineto_string name)
 {
     for (size_t i = 0; i < names->count; i++)
         if (kb_string_equal(kb_string(names->data[i]), name))
@@ -32,12 +33,13 @@ static bool has_name(const kc_names *names, kineto_string name)
     return false;
 }
 
-static kineto_status add_name(kc_names *names, kineto_string name, kineto_error *err)
+/* Names that are listed already are skipped. */
+static kineto_status append_host_name(kc_names *names, kineto_string name, kineto_error *err)
 {
-    if (has_name(names, name))
+    if (has_host_name(names, name))
         return KINETO_OK;
-    if (names->count == MOST_HOSTS)
-        return kb_fail(err, KINETO_E_LIMIT, "more than %u hosts", MOST_HOSTS);
+    if (names->count == MAX_HOSTS)
+        return kb_fail(err, KINETO_E_LIMIT, "more than %u hosts", MAX_HOSTS);
     char *copy = strndup(name.data, name.size);
     if (copy && kb_vec_push(names, copy))
         return KINETO_OK;
@@ -45,8 +47,8 @@ static kineto_status add_name(kc_names *names, kineto_string name, kineto_error 
     return kb_fail(err, KINETO_E_MEMORY, "out of memory for names of hosts");
 }
 
-/* Names between commas, blanks and line ends; # begins a comment. */
-static kineto_status split(const char *text, kc_names *out, kineto_error *err)
+/* Names are separated by commas, blanks and line breaks; # begins a comment. */
+static kineto_status split_host_names(const char *text, kc_names *out, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     while (status == KINETO_OK && *text) {
@@ -55,33 +57,34 @@ static kineto_status split(const char *text, kc_names *out, kineto_error *err)
             text += strcspn(text, "\n");
         size_t size = strcspn(text, ", \t\r\n#");
         if (size)
-            status = add_name(out, (kineto_string){text, size}, err);
+            status = append_host_name(out, (kineto_string){text, size}, err);
         text += size;
     }
     return status;
 }
 
-static kineto_status read_list(const char *path, kc_names *out, kineto_error *err)
+static kineto_status read_host_file(const char *path, kc_names *out, kineto_error *err)
 {
-    char *text = malloc(MOST_BYTES);
+    char *text = malloc(MAX_TEXT_BYTES);
     if (!text)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for names of hosts");
     errno = 0;
-    size_t bytes = kb_os_read_file(path, text, MOST_BYTES);
+    size_t bytes = kb_os_read_file(path, text, MAX_TEXT_BYTES);
     kineto_status status = KINETO_OK;
-    if (bytes == MOST_BYTES - 1)
+    if (bytes == MAX_TEXT_BYTES - 1)
         status = kb_fail(err, KINETO_E_LIMIT, "'%s' is too long for a list of hosts", path);
     else if (!bytes && errno)
         status = kb_fail_os(err, errno, "cannot read '%s'", path);
     else
-        status = split(text, out, err);
+        status = split_host_names(text, out, err);
     free(text);
     return status;
 }
 
 kineto_status kc_hosts_parse(const char *text, kc_names *out, kineto_error *err)
 {
-    kineto_status status = text[0] == '@' ? read_list(text + 1, out, err) : split(text, out, err);
+    kineto_status status =
+        text[0] == '@' ? read_host_file(text + 1, out, err) : split_host_names(text, out, err);
     if (status == KINETO_OK && !out->count)
         status = kb_fail(err, KINETO_E_ARGUMENT, "'%s' names no host", text);
     if (status != KINETO_OK)
@@ -91,7 +94,7 @@ kineto_status kc_hosts_parse(const char *text, kc_names *out, kineto_error *err)
 
 /* ---- Slurm's commands ------------------------------------------------------------------------ */
 
-static kineto_status start_command(const char *const *argv, int out_fd, pid_t *pid,
+static kineto_status spawn_command(const char *const *argv, int out_fd, pid_t *pid,
                                    kineto_error *err)
 {
     posix_spawn_file_actions_t actions;
@@ -104,26 +107,26 @@ static kineto_status start_command(const char *const *argv, int out_fd, pid_t *p
     posix_spawn_file_actions_destroy(&actions);
     if (os_error == ENOENT)
         return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "'%s' was not found: --slurm needs Slurm's commands here; --hosts and --job "
-                       "do without",
+                       "'%s' was not found: --slurm needs Slurm's commands on this host; --hosts "
+                       "and --job do not",
                        argv[0]);
     return os_error ? kb_fail_os(err, os_error, "cannot run '%s'", argv[0]) : KINETO_OK;
 }
 
-/* All that it says; false: it took too long, or says too much. */
-static bool read_all(int fd, char *out)
+/* Read until the command closes its output. False: it took too long, or wrote too much. */
+static bool read_command_output(int fd, char *out)
 {
-    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + COMMAND_NS;
+    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + COMMAND_TIMEOUT_NS;
     size_t used = 0;
     for (;;) {
         uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
         struct pollfd p = {.fd = fd, .events = POLLIN};
         out[used] = '\0';
-        if (now_ns >= until_ns || used == MOST_BYTES - 1)
+        if (now_ns >= until_ns || used == MAX_TEXT_BYTES - 1)
             return false;
         if (poll(&p, 1, (int)((until_ns - now_ns) / KC_MS_NS) + 1) <= 0)
             continue;
-        ssize_t n = read(fd, out + used, MOST_BYTES - 1 - used);
+        ssize_t n = read(fd, out + used, MAX_TEXT_BYTES - 1 - used);
         if (n == 0)
             return true;
         if (n < 0 && errno != EINTR)
@@ -132,7 +135,8 @@ static bool read_all(int fd, char *out)
     }
 }
 
-static kineto_status finish_command(const char *name, pid_t pid, bool read, kineto_error *err)
+/* @param read its output was read completely; else the command is killed. */
+static kineto_status wait_for_command(const char *name, pid_t pid, bool read, kineto_error *err)
 {
     int status = 0;
     if (!read)
@@ -141,28 +145,28 @@ static kineto_status finish_command(const char *name, pid_t pid, bool read, kine
         continue;
     if (!read)
         return kb_fail(err, KINETO_E_BUSY, "'%s' did not end within %d s", name,
-                       (int)(COMMAND_NS / KC_SECOND_NS));
+                       (int)(COMMAND_TIMEOUT_NS / KC_SECOND_NS));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return KINETO_OK;
-    return kb_fail(err, KINETO_E_NOT_FOUND, "'%s' failed: what it says stands above", name);
+    return kb_fail(err, KINETO_E_NOT_FOUND, "'%s' failed: see its messages above", name);
 }
 
-/* @param out  receives what it says, to be freed. */
-static kineto_status run_command(const char *const *argv, char **out, kineto_error *err)
+/* Run a command. @param out receives its output, to be freed; NULL on failure. */
+static kineto_status capture_command(const char *const *argv, char **out, kineto_error *err)
 {
     int ends[2];
     pid_t pid;
-    *out = malloc(MOST_BYTES);
+    *out = malloc(MAX_TEXT_BYTES);
     if (!*out || pipe2(ends, O_CLOEXEC) != 0) {
         free(*out);
         *out = NULL;
         return kb_fail(err, KINETO_E_MEMORY, "cannot run '%s'", argv[0]);
     }
-    kineto_status status = start_command(argv, ends[1], &pid, err);
+    kineto_status status = spawn_command(argv, ends[1], &pid, err);
     close(ends[1]);
     if (status == KINETO_OK) {
-        bool whole = read_all(ends[0], *out);
-        status = finish_command(argv[0], pid, whole, err);
+        bool whole = read_command_output(ends[0], *out);
+        status = wait_for_command(argv[0], pid, whole, err);
     }
     close(ends[0]);
     if (status != KINETO_OK) {
@@ -173,55 +177,56 @@ static kineto_status run_command(const char *const *argv, char **out, kineto_err
 }
 
 /* 4711, 4711_3 of an array, 4711+1 of a heterogeneous job. */
-static bool is_job(const char *job)
+static bool is_job_name(const char *job)
 {
     return isdigit((unsigned char)job[0]) && strspn(job, "0123456789_+") == strlen(job) &&
            strlen(job) < 64;
 }
 
-/* "NUMBER NODES" in one line: one job, and it runs. A large one has kilobytes of nodes. */
-static kineto_status read_job(const char *job, char *said, char **nodes, int64_t *number,
-                              kineto_error *err)
+/* "NUMBER NODES" in one line: exactly one running job. NODES may be kilobytes; *nodes points into
+ * `line`. */
+static kineto_status parse_job_line(const char *job, char *line, char **nodes, int64_t *number,
+                                    kineto_error *err)
 {
     char *end;
-    *number = strtoll(said, &end, 10);
+    *number = strtoll(line, &end, 10);
     *nodes = end + strspn(end, " \t");
     char *rest = *nodes + strcspn(*nodes, " \t\r\n");
-    if (end == said || rest == *nodes)
+    if (end == line || rest == *nodes)
         return kb_fail(err, KINETO_E_NOT_FOUND, "job %s has no hosts: does it run?", job);
     if (rest[strspn(rest, " \t\r\n")])
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%s' is several jobs: name one, as %s_1 of an array", job, job);
+                       "'%s' is several jobs: name one, for example %s_1 of an array", job, job);
     *rest = '\0';
     return KINETO_OK;
 }
 
-static kineto_status expand(char *nodes, kc_names *out, kineto_error *err)
+static kineto_status expand_node_list(char *nodes, kc_names *out, kineto_error *err)
 {
-    char *said;
+    char *output;
     const char *const argv[] = {"scontrol", "show", "hostnames", nodes, NULL};
-    kineto_status status = run_command(argv, &said, err);
+    kineto_status status = capture_command(argv, &output, err);
     if (status == KINETO_OK)
-        status = split(said, out, err);
-    free(said);
+        status = split_host_names(output, out, err);
+    free(output);
     return status;
 }
 
 kineto_status kc_slurm_hosts(const char *job, kc_names *out, int64_t *number, kineto_error *err)
 {
     char name[64];
-    char *said, *nodes;
-    if (!is_job(job))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no number of a job of Slurm", job);
+    char *output, *nodes;
+    if (!is_job_name(job))
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not the number of a Slurm job", job);
     snprintf(name, sizeof name, "%s", job);
     const char *const argv[] = {
         "squeue", "--noheader", "--states=RUNNING", "--format=%A %N", "--jobs", name, NULL};
-    kineto_status status = run_command(argv, &said, err);
+    kineto_status status = capture_command(argv, &output, err);
     if (status != KINETO_OK)
         return status;
-    status = read_job(job, said, &nodes, number, err);
+    status = parse_job_line(job, output, &nodes, number, err);
     if (status == KINETO_OK)
-        status = expand(nodes, out, err);
-    free(said);
+        status = expand_node_list(nodes, out, err);
+    free(output);
     return status;
 }

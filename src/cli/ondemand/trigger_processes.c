@@ -1,5 +1,5 @@
-/* Who can be asked: what /proc tells of processes, and of the sockets that they ask Dynolog with.
- */
+/* Processes as /proc shows them: environments, users, ages, the sockets that processes poll Dynolog
+ * with; and the list of targets. */
 #include "cli/ondemand/traceable.h"
 #include "cli/ondemand/trigger.h"
 #include "ondemand/control_wire.h"
@@ -12,16 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what /proc tells ------------------------------------------------------------------------ */
+/* ---- /proc ----------------------------------------------------------------------------------- */
 
 bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size)
 {
-    enum { MOST_BYTES = 1 << 18 }; /* no environment is larger, nearly */
-    char path[32], *all = malloc(MOST_BYTES);
+    enum { MAX_BYTES = 1 << 18 }; /* larger environments are cut */
+    char path[32], *all = malloc(MAX_BYTES);
     size_t name_bytes = strlen(name);
     bool found = false;
     snprintf(path, sizeof path, "/proc/%u/environ", pid);
-    size_t bytes = all ? kb_os_read_file(path, all, MOST_BYTES) : 0;
+    size_t bytes = all ? kb_os_read_file(path, all, MAX_BYTES) : 0;
     for (size_t at = 0; !found && at < bytes; at += strlen(all + at) + 1) {
         found = strncmp(all + at, name, name_bytes) == 0 && all[at + name_bytes] == '=';
         if (found)
@@ -86,18 +86,19 @@ bool kc_process_matches(const kc_request *request, uint32_t pid)
     return kc_matches(request, pids, count, request->has_job ? kc_process_job(pid) : 0);
 }
 
-/* ---- who may come yet ------------------------------------------------------------------------ */
+/* ---- processes that may still poll ----------------------------------------------------------- */
 
-/* A shell that has just forked is not yet the program, nor is a program that has just begun ready.
- */
-static bool is_young(uint32_t pid)
+/* A shell that has just forked is not yet the program, and a program that has just started is not
+ * ready. */
+static bool is_just_started(uint32_t pid)
 {
     enum { YOUNG_S = 3 };
     return kc_age_s(kb_os_start_time(pid)) < YOUNG_S;
 }
 
-/* A control socket is opened when the library is loaded, in Python as late as by an import. */
-static bool will_ask(const kc_trigger_run *run, uint32_t pid)
+/* Its environment makes it poll, or open a control socket when its library is loaded, which in
+ * Python may be as late as an import. */
+static bool is_polling_configured(const kc_trigger_run *run, uint32_t pid)
 {
     char words[256];
     if (kc_process_setting(pid, "KINETO_USE_DAEMON", words, sizeof words))
@@ -115,7 +116,8 @@ bool kc_may_still_poll(const kc_trigger_run *run, uint32_t pid)
     DIR *all = may ? NULL : opendir("/proc");
     for (struct dirent *e; all && !may && (e = readdir(all));) {
         uint32_t other = (uint32_t)strtoul(e->d_name, NULL, 10);
-        may = other && kc_process_matches(&it, other) && (is_young(other) || will_ask(run, other));
+        may = other && kc_process_matches(&it, other) &&
+              (is_just_started(other) || is_polling_configured(run, other));
     }
     if (all)
         closedir(all);
@@ -124,7 +126,7 @@ bool kc_may_still_poll(const kc_trigger_run *run, uint32_t pid)
 
 /* ---- targets --------------------------------------------------------------------------------- */
 
-static bool answers_for(const kc_target *t, uint32_t pid)
+static bool does_target_serve(const kc_target *t, uint32_t pid)
 {
     for (uint32_t i = 0; i < t->served_count; i++)
         if (t->served[i] == pid)
@@ -135,12 +137,12 @@ static bool answers_for(const kc_target *t, uint32_t pid)
 kc_target *kc_target_find(const kc_trigger_run *run, uint32_t pid)
 {
     for (size_t i = 0; i < run->targets.count; i++)
-        if (answers_for(run->targets.data[i], pid))
+        if (does_target_serve(run->targets.data[i], pid))
             return run->targets.data[i];
     return NULL;
 }
 
-static kc_target *target_new(uint32_t pid, int64_t job, kc_via via)
+static kc_target *create_target(uint32_t pid, int64_t job, kc_via via)
 {
     kc_target *t = calloc(1, sizeof *t);
     if (!t)
@@ -158,12 +160,12 @@ kc_target *kc_target_add(kc_trigger_run *run, uint32_t pid, int64_t job, kc_via 
 {
     if (run->targets.count >= run->request->limit) {
         if (!run->over_limit)
-            kc_show_message("more than %llu processes match: the others are not asked (--limit)",
-                         (unsigned long long)run->request->limit);
+            kc_show_message("more than %llu processes match: the others get no request (--limit)",
+                            (unsigned long long)run->request->limit);
         run->over_limit = true;
         return NULL;
     }
-    kc_target *t = target_new(pid, job, via);
+    kc_target *t = create_target(pid, job, via);
     if (t && !kb_vec_push(&run->targets, t)) {
         free(t);
         t = NULL;
@@ -173,6 +175,7 @@ kc_target *kc_target_add(kc_trigger_run *run, uint32_t pid, int64_t job, kc_via 
 
 void kc_target_fail(kc_target *t, const char *fmt, ...)
 {
+    KB_ASSERT(t->state != KC_FAILED); /* DONE may fail: its trace could not be moved, or is empty */
     va_list args;
     va_start(args, fmt);
     vsnprintf(t->why, sizeof t->why, fmt, args);
@@ -189,8 +192,8 @@ const char *kc_target_state_name(kc_target_state state)
 
 /* ---- endpoints: sockets called dynoconfigclient… --------------------------------------------- */
 
-/* Is this the name of a client, of those who ask where we look? */
-static bool is_client(const char *name, const char *directory)
+/* Is this the name of a socket of Dynolog's clients, in the directory that we serve? */
+static bool is_client_name(const char *name, const char *directory)
 {
     size_t size = directory ? strlen(directory) : 0;
     if (!directory)
@@ -203,7 +206,7 @@ static bool is_client(const char *name, const char *directory)
     return strncmp(name, KO_DYNO_CLIENT, strlen(KO_DYNO_CLIENT)) == 0;
 }
 
-static void read_sockets(kc_trigger_run *run)
+static void read_unix_sockets(kc_trigger_run *run)
 {
     char line[512];
     FILE *f = fopen("/proc/net/unix", "re");
@@ -211,21 +214,21 @@ static void read_sockets(kc_trigger_run *run)
         char name[KO_DYNO_NAME_BYTES + 8] = "";
         unsigned long long inode;
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %llu %114[^\n]", &inode, name) == 2 &&
-            is_client(name, run->request->socket_directory))
+            is_client_name(name, run->request->socket_directory))
             (void)kb_vec_push(&run->endpoints, (kc_endpoint){.inode = inode});
     }
     if (f)
         fclose(f);
 }
 
-static void note_owner(kc_trigger_run *run, uint64_t inode, uint32_t pid)
+static void set_endpoint_owner(kc_trigger_run *run, uint64_t inode, uint32_t pid)
 {
     for (size_t i = 0; i < run->endpoints.count; i++)
         if (run->endpoints.data[i].inode == inode && !run->endpoints.data[i].pid)
             run->endpoints.data[i].pid = pid;
 }
 
-static void look_at_descriptors(kc_trigger_run *run, uint32_t pid)
+static void read_process_sockets(kc_trigger_run *run, uint32_t pid)
 {
     char path[32], link[64];
     snprintf(path, sizeof path, "/proc/%u/fd", pid);
@@ -235,24 +238,25 @@ static void look_at_descriptors(kc_trigger_run *run, uint32_t pid)
         unsigned long long inode;
         link[KB_MAX(n, 0)] = '\0';
         if (sscanf(link, "socket:[%llu]", &inode) == 1)
-            note_owner(run, inode, pid);
+            set_endpoint_owner(run, inode, pid);
     }
     if (all)
         closedir(all);
 }
 
-static void find_owners(kc_trigger_run *run)
+/* Search the descriptors of all processes that this user can read. */
+static void find_endpoint_owners(kc_trigger_run *run)
 {
     DIR *all = opendir("/proc");
     for (struct dirent *e; all && (e = readdir(all));)
         if (isdigit((unsigned char)e->d_name[0]))
-            look_at_descriptors(run, (uint32_t)strtoul(e->d_name, NULL, 10));
+            read_process_sockets(run, (uint32_t)strtoul(e->d_name, NULL, 10));
     if (all)
         closedir(all);
 }
 
-/* Those that cannot be seen may be wanted only if all are. */
-static bool endpoint_wanted(const kc_trigger_run *run, const kc_endpoint *e)
+/* Endpoints that are not visible match only --all of root. */
+static bool does_endpoint_match(const kc_trigger_run *run, const kc_endpoint *e)
 {
     return e->pid ? kc_process_matches(run->request, e->pid) : run->request->all && geteuid() == 0;
 }
@@ -261,29 +265,29 @@ void kc_find_endpoints(kc_trigger_run *run)
 {
     size_t kept = 0;
     run->endpoints.count = 0;
-    read_sockets(run);
+    read_unix_sockets(run);
     if (run->endpoints.count)
-        find_owners(run);
+        find_endpoint_owners(run);
     run->hidden = 0;
     for (size_t i = 0; i < run->endpoints.count; i++) {
         kc_endpoint e = run->endpoints.data[i];
         run->hidden += !e.pid;
-        if (endpoint_wanted(run, &e))
+        if (does_endpoint_match(run, &e))
             run->endpoints.data[kept++] = e;
     }
     run->endpoints.count = kept;
 }
 
-/* ---- for somebody who named nothing ---------------------------------------------------------- */
+/* ---- the list without a target --------------------------------------------------------------- */
 
-static void print_process(FILE *out, int64_t pid, const char *name, const char *how)
+static void print_traceable_process(FILE *out, int64_t pid, const char *name, const char *how)
 {
     fprintf(out, "  %lld ", (long long)pid);
     kc_put_name(out, kb_string(name), 0);
     fprintf(out, ": %s\n", how);
 }
 
-static bool is_listed(const kc_traceable *r, uint32_t pid)
+static bool is_process_listed(const kc_traceable *r, uint32_t pid)
 {
     for (size_t i = 0; i < r->processes.count; i++)
         if (r->processes.data[i].pid == pid)
@@ -291,32 +295,34 @@ static bool is_listed(const kc_traceable *r, uint32_t pid)
     return false;
 }
 
-static void print_known(const kc_traceable *r, FILE *out)
+static void print_known_processes(const kc_traceable *r, FILE *out)
 {
     for (size_t i = 0; i < r->processes.count; i++) {
         const kc_process *p = &r->processes.data[i];
-        print_process(out, p->pid, p->name,
-                      p->has_socket ? "has a control socket" : "asks the daemon");
+        print_traceable_process(out, p->pid, p->name,
+                                p->has_socket ? "has a control socket" : "polls the daemon");
     }
 }
 
-static size_t print_endpoints(const kc_request *request, const kc_traceable *known, FILE *out)
+/* Processes that poll Dynolog's socket and are not in the list. @return their number. */
+static size_t print_unknown_endpoints(const kc_request *request, const kc_traceable *known,
+                                      FILE *out)
 {
-    kc_request everybody = {.all = true, .socket_directory = request->socket_directory};
-    kc_trigger_run run = {.request = &everybody};
+    kc_request every = {.all = true, .socket_directory = request->socket_directory};
+    kc_trigger_run run = {.request = &every};
     kc_find_endpoints(&run);
     size_t count = run.hidden;
     for (size_t i = 0; i < run.endpoints.count; i++) {
         char name[64] = "";
         uint32_t pid = run.endpoints.data[i].pid;
-        if (!pid || is_listed(known, pid))
+        if (!pid || is_process_listed(known, pid))
             continue;
         (void)kb_os_process_name(pid, name, sizeof name);
-        print_process(out, pid, name, "asks Dynolog's socket");
+        print_traceable_process(out, pid, name, "polls Dynolog's socket");
         count++;
     }
     if (run.hidden)
-        fprintf(out, "  %zu more, of other users or in containers, ask Dynolog's socket\n",
+        fprintf(out, "  %zu more, of other users or in containers, poll Dynolog's socket\n",
                 run.hidden);
     kb_vec_free(&run.endpoints);
     return count;
@@ -327,11 +333,11 @@ void kc_print_traceable(const kc_request *request, FILE *out)
     const ko_rpc_daemon daemon = {.limit_ms = 1000};
     kc_traceable known = {0};
     kineto_error err;
-    fputs("Processes that can be asked here:\n", out);
+    fputs("Traceable processes on this host:\n", out);
     (void)kc_traceable_add_sockets(&known, &err);
     (void)kc_traceable_add_daemon(&known, &daemon, true, &err);
-    print_known(&known, out);
-    size_t others = print_endpoints(request, &known, out);
+    print_known_processes(&known, out);
+    size_t others = print_unknown_endpoints(request, &known, out);
     if (!others && !known.processes.count)
         fputs("  none. Programs linked with ckineto listen with CKINETO_CONTROL=socket in their\n"
               "  environment, PyTorch with KINETO_USE_DAEMON=1; any other program can be started\n"

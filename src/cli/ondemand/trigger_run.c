@@ -1,4 +1,9 @@
-/* A trigger on this host, from looking for processes to their last trace. */
+/* A trigger on this host: discover processes, send them requests, follow them to their traces.
+ *
+ * A single loop (run_turn) drives all ways of reaching processes. Three deadlines end it: discovery
+ * (discover_until_ns), each target (wait_until_ns and its more_ns), and reply times of control sockets.
+ * Processes that were selected and never became targets are added at the end, as FAILED, so that the
+ * report names every process with a reason. */
 #include "cli/ondemand/trigger.h"
 
 #include <pwd.h>
@@ -7,14 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TURN_MS    100
-#define ANSWERS_NS (5 * KC_SECOND_NS) /* a process that has a control socket */
-#define PATIENCE_NS                                                                                \
-    (60 * KC_SECOND_NS) /* beyond what was asked for: traces are built and written */
+#define TURN_MS            100
+#define DISCOVER_PERIOD_NS (KC_SECOND_NS / 4)
+#define REPLY_TIMEOUT_NS   (5 * KC_SECOND_NS) /* of a control socket */
+/* In addition to the length of the window: traces are built and written. */
+#define WRITE_TIMEOUT_NS (60 * KC_SECOND_NS)
+#define DAEMON_RETRY_NS  250000000
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int number) { interrupted = number; }
+static void store_signal(int number) { interrupted = number; }
 
 void kc_catch_signals(void (*handler)(int number))
 {
@@ -26,9 +33,10 @@ void kc_catch_signals(void (*handler)(int number))
             sigaction(signals[i], &action, NULL);
 }
 
-/* ---- who is still awaited -------------------------------------------------------------------- */
+/* ---- which selected processes are targets ---------------------------------------------------- */
 
-static bool reached(const kc_trigger_run *run, int32_t pid)
+/* Is this pid, or a descendant of it, a target? */
+static bool is_pid_reached(const kc_trigger_run *run, int32_t pid)
 {
     int32_t pids[KO_DYNO_MOST_PIDS];
     kc_request one = {.pids = {.data = &pid, .count = 1}};
@@ -41,93 +49,120 @@ static bool reached(const kc_trigger_run *run, int32_t pid)
     return false;
 }
 
-static bool named_all_reached(const kc_trigger_run *run)
+static bool are_pids_reached(const kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->request->pids.count; i++)
-        if (!reached(run, run->request->pids.data[i]))
+        if (!is_pid_reached(run, run->request->pids.data[i]))
             return false;
     return run->targets.count != 0;
 }
 
-static bool all_endpoints_reached(const kc_trigger_run *run)
+/* Endpoints that are not visible have no pid to compare: they are reached when there are as many
+ * targets without control sockets as endpoints. */
+static bool are_endpoints_reached(const kc_trigger_run *run)
 {
-    size_t by_wire = 0;
+    size_t without_socket = 0;
     for (size_t i = 0; i < run->targets.count; i++)
-        by_wire += run->targets.data[i]->via != KC_VIA_SOCKET;
+        without_socket += run->targets.data[i]->via != KC_VIA_SOCKET;
     for (size_t i = 0; i < run->endpoints.count; i++) {
         uint32_t pid = run->endpoints.data[i].pid;
-        if (pid ? !kc_target_find(run, pid) : by_wire < run->endpoints.count)
+        bool reached =
+            pid ? kc_target_find(run, pid) != NULL : without_socket >= run->endpoints.count;
+        if (!reached)
             return false;
     }
     return true;
 }
 
-/* Everybody who was named, and everybody who has a socket to ask with. */
-static bool found_all(const kc_trigger_run *run)
+/* Are all selected pids and all processes with a polling socket targets? */
+static bool is_discovery_complete(const kc_trigger_run *run)
 {
-    return named_all_reached(run) && all_endpoints_reached(run);
+    return are_pids_reached(run) && are_endpoints_reached(run);
 }
 
-static bool needs_wire(const kc_trigger_run *run) { return !run->request->dump && !run->request->cancel; }
+/* --dump and --cancel exist on control sockets only. */
+static bool can_use_wire(const kc_trigger_run *run)
+{
+    return !run->request->dump && !run->request->cancel;
+}
 
-/* The daemon that was named is all of Dynolog's wire. */
+/* A daemon that was named replaces all other ways over Dynolog's wire. */
 static bool has_wire(const kc_trigger_run *run)
 {
-    return needs_wire(run) && (!run->request->host || run->has_daemon);
+    return can_use_wire(run) && (!run->request->host || run->has_daemon);
 }
 
-/* Whoever was named and is still missing: may one of them come? Who said how long to wait knows
- * why. */
-static bool somebody_may_come(const kc_trigger_run *run)
+/* ---- discovery ------------------------------------------------------------------------------- */
+
+/* A process polled while it was busy: it has no request yet, and polls again. */
+static bool has_busy_poller(const kc_trigger_run *run)
 {
-    if (needs_wire(run) && !has_wire(run))
-        return false;
-    if (!run->request->pids.count || run->request->has_discover || run->request->host)
-        return true;
-    for (size_t i = 0; i < run->targets.count; i++) /* it has come, and was busy */
-        if (run->targets.data[i]->via != KC_VIA_SOCKET && run->targets.data[i]->state == KC_FOUND)
-            return true;
-    for (size_t i = 0; i < run->request->pids.count; i++) {
-        uint32_t pid = (uint32_t)run->request->pids.data[i];
-        if (!reached(run, run->request->pids.data[i]) && kc_may_still_poll(run, pid))
+    for (size_t i = 0; i < run->targets.count; i++) {
+        const kc_target *t = run->targets.data[i];
+        if (t->via != KC_VIA_SOCKET && t->state == KC_FOUND)
             return true;
     }
-    return !all_endpoints_reached(run);
+    return false;
 }
 
-/* Programs open their control sockets a moment after they have begun. */
+/* A pid was selected that is not reached, and that may still begin to poll. */
+static bool may_missing_pid_poll(const kc_trigger_run *run)
+{
+    for (size_t i = 0; i < run->request->pids.count; i++) {
+        int32_t pid = run->request->pids.data[i];
+        if (!is_pid_reached(run, pid) && kc_may_still_poll(run, (uint32_t)pid))
+            return true;
+    }
+    return false;
+}
+
+/* Can a process still become a target, so that discovery has to go on? Without --pid (any process may
+ * start), with --discover (the user knows why) and with a named daemon (it may learn of processes
+ * later) the answer is yes until the time is over. */
+static bool can_more_arrive(const kc_trigger_run *run)
+{
+    const kc_request *request = run->request;
+    if (can_use_wire(run) && !has_wire(run))
+        return false;
+    if (!request->pids.count || request->has_discover || request->host)
+        return true;
+    return has_busy_poller(run) || may_missing_pid_poll(run) || !are_endpoints_reached(run);
+}
+
+/* Programs open their control sockets some time after their start. */
 static void find_new_sockets(kc_trigger_run *run)
 {
-    if (named_all_reached(run))
+    if (are_pids_reached(run))
         return;
     kc_socket_find(run);
     kc_socket_ask(run);
 }
 
-/* By /proc, which takes a while: not in every turn. */
-static void look_again(kc_trigger_run *run)
+/* At intervals, because reading /proc is slow. Ends discovery when nothing can arrive any more. */
+static void discover_again(kc_trigger_run *run)
 {
-    const uint64_t AGAIN_NS = KC_SECOND_NS / 4;
-    if (kc_now_ns() < run->discover_again_ns || kc_now_ns() >= run->discover_until_ns)
+    uint64_t now_ns = kc_now_ns();
+    if (now_ns < run->discover_again_ns || now_ns >= run->discover_until_ns)
         return;
-    run->discover_again_ns = kc_now_ns() + AGAIN_NS;
+    run->discover_again_ns = now_ns + DISCOVER_PERIOD_NS;
     find_new_sockets(run);
-    if (needs_wire(run))
+    if (can_use_wire(run))
         kc_find_endpoints(run);
-    if (!somebody_may_come(run))
+    if (!can_more_arrive(run))
         run->discover_until_ns = kc_now_ns();
 }
 
-static bool looks(const kc_trigger_run *run)
+static bool is_discovering(const kc_trigger_run *run)
 {
-    return needs_wire(run) && kc_now_ns() < run->discover_until_ns && !run->over_limit &&
-           !found_all(run);
+    return can_use_wire(run) && kc_now_ns() < run->discover_until_ns && !run->over_limit &&
+           !is_discovery_complete(run);
 }
 
-/* ---- those who never came -------------------------------------------------------------------- */
+/* ---- selected processes that were not reached ------------------------------------------------ */
 
-/* Its environment cannot be read, and nobody but its user may ask it; root can become that. */
-static bool explain_stranger(kc_target *t)
+/* A process of another user: its environment cannot be read, and only its user (or root as that user)
+ * can trace it. Returns false if the process belongs to this user. */
+static bool explain_other_user(kc_target *t)
 {
     uint32_t user = 0;
     if (!kc_process_user(t->pid, &user) || user == geteuid())
@@ -138,223 +173,256 @@ static bool explain_stranger(kc_target *t)
     const char *name = entry ? entry->pw_name : number;
     if (geteuid() == 0)
         kc_target_fail(t,
-                       "it belongs to user %s, and what it listens to is that user's: ask as %s "
-                       "(runuser -u %s -- ckineto trigger …)",
+                       "it belongs to user %s, and its control socket is that user's; run this "
+                       "command as %s (runuser -u %s -- ckineto trigger …)",
                        name, name, name);
     else
-        kc_target_fail(t, "it belongs to user %s: only that user may ask it", name);
+        kc_target_fail(t, "it belongs to user %s; only that user can trace it", name);
     return true;
+}
+
+/* The process could be traced only over Dynolog's wire, and no daemon is involved. */
+static void explain_silence(const kc_trigger_run *run, kc_target *t, bool polls)
+{
+    char value[8];
+    if (kc_has_socket(t->pid))
+        kc_target_fail(t, "it has a control socket and does not answer: is it stopped?");
+    else if (polls)
+        kc_target_fail(t,
+                       "it did not poll for a request within %.0f s, though KINETO_USE_DAEMON is "
+                       "set: is it in another container, has it loaded its profiler, is it "
+                       "stopped?",
+                       (double)run->request->discover_ns / 1e9);
+    else if (kc_process_setting(t->pid, "CKINETO_CONTROL", value, sizeof value))
+        kc_target_fail(
+            t, "CKINETO_CONTROL is set in its environment, but it has no control socket here: is "
+               "libckineto loaded (a linker drops libraries without calls), do its messages give "
+               "a reason, does it run with another XDG_RUNTIME_DIR?");
+    else
+        kc_target_fail(
+            t, "it does not poll for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL seems "
+               "to be set in its environment; start it with one of them, or with 'ckineto record "
+               "--on-demand'; --discover SECONDS waits for a process that sets them itself");
 }
 
 static void explain_absence(const kc_trigger_run *run, kc_target *t)
 {
     char value[8];
-    double seconds = (double)run->request->discover_ns / 1e9;
-    bool waits = kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value);
-    if (!waits && !run->request->host && explain_stranger(t))
+    const char *host = run->request->host;
+    bool polls = kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value);
+    if (!polls && !host && explain_other_user(t))
         return;
-    if (!needs_wire(run))
-        kc_target_fail(
-            t, "it has no control socket (CKINETO_CONTROL=socket in its environment): others "
-               "cannot be asked for that");
-    else if (run->request->host)
-        kc_target_fail(t, "the daemon at %s does not know it%s", run->request->host,
+    if (!can_use_wire(run))
+        kc_target_fail(t, "it has no control socket (CKINETO_CONTROL=socket in its environment), "
+                          "which --dump and --cancel need");
+    else if (host)
+        kc_target_fail(t, "the daemon at %s does not know it%s", host,
                        run->has_daemon ? "" : ", since it was not reached");
     else if (!run->own_daemon && !run->has_daemon && run->bind_error.code)
         kc_target_fail(t, "%s", run->bind_error.message);
-    else if (kc_has_socket(t->pid))
-        kc_target_fail(t, "it has a control socket and does not answer: is it stopped?");
-    else if (!waits && kc_process_setting(t->pid, "CKINETO_CONTROL", value, sizeof value))
-        kc_target_fail(
-            t, "CKINETO_CONTROL is set in its environment, but it has no control socket here: is "
-               "libckineto loaded (a linker leaves out what nothing is called of), do its messages "
-               "say why, does it run with another XDG_RUNTIME_DIR?");
-    else if (!waits)
-        kc_target_fail(
-            t, "it does not ask for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL "
-               "seems to be set in its environment. Start it with one of them, or by 'ckineto "
-               "record --on-demand'; --discover SECONDS waits for one that sets them itself");
     else
-        kc_target_fail(
-            t,
-            "it did not ask for a request within %.0f s, though KINETO_USE_DAEMON is set: "
-            "is it in another container, has it loaded its profiler, is it stopped?",
-            seconds);
+        explain_silence(run, t, polls);
 }
 
-static void fail_absent(kc_trigger_run *run)
+/* Selected pids that were not reached become FAILED targets. */
+static void fail_missing_pids(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->request->pids.count; i++) {
         int32_t pid = run->request->pids.data[i];
-        kc_target *t = reached(run, pid) ? NULL : kc_target_add(run, (uint32_t)pid, 0, KC_VIA_NONE);
+        kc_target *t = NULL;
+        if (!is_pid_reached(run, pid))
+            t = kc_target_add(run, (uint32_t)pid, 0, KC_VIA_NONE);
         if (t && t->born)
             explain_absence(run, t);
         else if (t)
-            kc_target_fail(t, "there is no such process here");
+            kc_target_fail(t, "no such process");
     }
 }
 
-/* They have sockets to ask with, and are wanted, though nobody named them. */
-static void fail_silent(kc_trigger_run *run)
+/* The same for processes with a polling socket that match without being named. */
+static void fail_silent_endpoints(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->endpoints.count && !run->over_limit; i++) {
         uint32_t pid = run->endpoints.data[i].pid;
-        bool silent = pid && !kc_target_find(run, pid) && kb_os_start_time(pid);
-        kc_target *t = silent ? kc_target_add(run, pid, 0, KC_VIA_NONE) : NULL;
+        bool is_silent = pid && !kc_target_find(run, pid) && kb_os_start_time(pid);
+        kc_target *t = is_silent ? kc_target_add(run, pid, 0, KC_VIA_NONE) : NULL;
         if (t)
             explain_absence(run, t);
     }
 }
 
-/* ---- when it takes too long ------------------------------------------------------------------ */
+/* ---- timeouts -------------------------------------------------------------------------------- */
 
-static void explain_lateness(const kc_trigger_run *run, kc_target *t)
+static void fail_late_target(const kc_trigger_run *run, kc_target *t)
 {
     double seconds = (double)(kc_now_ns() - run->begun_ns) / 1e9;
+    KB_ASSERT(!kc_target_over(t));
     if (t->state == KC_FOUND)
-        kc_target_fail(t, "it was busy: it did not take the request within %.0f s", seconds);
+        kc_target_fail(t, "it was busy: it did not accept the request within %.0f s", seconds);
     else if (t->state == KC_ASKED && t->via == KC_VIA_SOCKET)
         kc_target_fail(t, "it does not answer: is it stopped?");
     else if (t->state == KC_ASKED && run->daemon_lists)
         kc_target_fail(t, "it was busy, or has ended: it did not fetch the request within %.0f s",
                        seconds);
     else if (t->state == KC_ASKED || t->state == KC_TAKEN)
-        kc_target_fail(t, "no trace after %.0f s: '%s' is not there; its messages may say why",
-                       seconds, t->path);
+        kc_target_fail(t, "no trace after %.0f s: '%s' does not exist; see its messages", seconds,
+                       t->path);
     else
-        kc_target_fail(t, "still at it after %.0f s (%s): its trace will be '%s'", seconds,
+        kc_target_fail(t, "still running after %.0f s (%s): its trace will be '%s'", seconds,
                        kc_target_state_name(t->state), t->path);
 }
 
-/* The daemon still has it when all begin. */
-static bool missed(const kc_trigger_run *run, const kc_target *t)
+/* The common start has passed, and the daemon still has the request. */
+static bool has_missed_start(const kc_trigger_run *run, const kc_target *t)
 {
-    return run->daemon_lists && kc_start_of(run, t) && t->via == KC_VIA_DAEMON && t->state == KC_ASKED &&
-           (int64_t)kb_clock_ns(CLOCK_REALTIME) > run->start_ns;
+    return run->daemon_lists && kc_start_of(run, t) && t->via == KC_VIA_DAEMON &&
+           t->state == KC_ASKED && (int64_t)kb_clock_ns(CLOCK_REALTIME) > run->start_ns;
 }
 
 static bool is_late(const kc_trigger_run *run, const kc_target *t)
 {
-    if (t->via == KC_VIA_SOCKET && t->state == KC_ASKED && kc_now_ns() - t->asked_ns > ANSWERS_NS)
+    uint64_t now_ns = kc_now_ns();
+    bool awaits_reply = t->via == KC_VIA_SOCKET && t->state == KC_ASKED;
+    if (awaits_reply && now_ns - t->asked_ns > REPLY_TIMEOUT_NS)
         return true;
-    return kc_now_ns() >= run->wait_until_ns + t->more_ns;
+    /* Without --wait a busy process is only waited for during discovery. */
+    if (t->state == KC_FOUND && !run->request->has_wait && now_ns >= run->discover_until_ns)
+        return true;
+    return now_ns >= run->wait_until_ns + t->more_ns;
 }
 
-static void check_times(kc_trigger_run *run)
+static void check_timeouts(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {
         kc_target *t = run->targets.data[i];
-        bool was_busy =
-            t->state == KC_FOUND && !run->request->has_wait && kc_now_ns() >= run->discover_until_ns;
         if (kc_target_over(t))
             continue;
-        if (missed(run, t))
+        if (has_missed_start(run, t))
             kc_target_fail(t, "it missed the start: busy, or gone; it did not fetch the request");
-        else if (was_busy || is_late(run, t))
-            explain_lateness(run, t);
+        else if (is_late(run, t))
+            fail_late_target(run, t);
     }
 }
 
-/* ---- when it is over ------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
-/* Nobody follows: to have been asked is all. */
-static bool asked_enough(const kc_trigger_run *run, const kc_target *t)
+/* With --wait a target is finished when its trace is there; without it, when it has the request. A
+ * control socket replies to each request, which makes its target DONE. */
+static bool is_target_finished(const kc_trigger_run *run, const kc_target *t)
 {
     if (run->request->has_wait || kc_target_over(t))
         return kc_target_over(t);
-    return t->via != KC_VIA_SOCKET && t->state >= (t->via == KC_VIA_OWN ? KC_TAKEN : KC_ASKED);
+    if (t->via == KC_VIA_SOCKET)
+        return false;
+    return t->state >= (t->via == KC_VIA_OWN ? KC_TAKEN : KC_ASKED);
 }
 
-static bool finished(const kc_trigger_run *run)
+static bool is_run_finished(const kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++)
-        if (!asked_enough(run, run->targets.data[i]))
+        if (!is_target_finished(run, run->targets.data[i]))
             return false;
-    return !looks(run) && (run->request->has_wait || kc_own_daemon_settled(run));
+    return !is_discovering(run) && (run->request->has_wait || kc_own_daemon_settled(run));
 }
 
-static void settle(kc_trigger_run *run)
+/* Without --wait, targets that have the request are DONE. */
+static void finish_targets(kc_trigger_run *run)
 {
-    for (size_t i = 0; i < run->targets.count; i++)
-        if (!run->request->has_wait && asked_enough(run, run->targets.data[i]) &&
-            !kc_target_over(run->targets.data[i]))
-            run->targets.data[i]->state = KC_DONE;
+    if (run->request->has_wait)
+        return;
+    for (size_t i = 0; i < run->targets.count; i++) {
+        kc_target *t = run->targets.data[i];
+        if (!kc_target_over(t) && is_target_finished(run, t))
+            t->state = KC_DONE;
+    }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the start ------------------------------------------------------------------------------- */
 
-static bool uses_wire(const kc_trigger_run *run)
+static bool is_wire_expected(const kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++)
         if (run->targets.data[i]->via != KC_VIA_SOCKET)
             return true;
-    return has_wire(run) && !found_all(run);
+    return has_wire(run) && !is_discovery_complete(run);
 }
 
-static size_t expected(const kc_trigger_run *run)
+/* Expected number of targets; 2 stands for "several" if it is not known yet. */
+static size_t count_expected_targets(const kc_trigger_run *run)
 {
-    size_t count = run->targets.count;
-    for (size_t i = 0; i < run->endpoints.count; i++)
-        count += !run->endpoints.data[i].pid || !kc_target_find(run, run->endpoints.data[i].pid);
-    bool unknown = !count && (!run->request->pids.count || run->request->pids.count > 1);
-    return unknown ? 2 : count;
+    size_t count = run->targets.count, pids = run->request->pids.count;
+    for (size_t i = 0; i < run->endpoints.count; i++) {
+        uint32_t pid = run->endpoints.data[i].pid;
+        count += !pid || !kc_target_find(run, pid);
+    }
+    bool is_unknown = !count && pids != 1;
+    return is_unknown ? 2 : count;
 }
 
-/* Several begin at the same time, with time enough for the last one to hear of it. */
-static void choose_start(kc_trigger_run *run)
+/* Several targets begin at the same time, late enough for the last one to receive the request. Also
+ * sets the deadline of all targets. */
+static void choose_common_start(kc_trigger_run *run)
 {
     const kc_request *request = run->request;
-    bool wire = uses_wire(run);
+    bool wire = is_wire_expected(run);
     int64_t lead_ns = kc_request_lead_ns(request, wire);
     int64_t now_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
     if (wire && !run->has_daemon)
         lead_ns += (int64_t)(KC_RETURN_NS - KC_POLL_NS);
-    bool together = expected(run) > 1 && !request->separately && !kc_by_iteration(request);
+    bool together =
+        count_expected_targets(run) > 1 && !request->separately && !kc_by_iteration(request);
     run->start_ns = request->start_ns;
     if (request->dump || request->cancel)
         run->start_ns = 0;
     else if (run->start_ns && wire && run->start_ns < now_ns + lead_ns)
-        kc_show_message("the start is in %.1f s: processes that ask every 5 s may miss it, %.1f s "
-                     "are enough",
-                     (double)(run->start_ns - now_ns) / 1e9, (double)lead_ns / 1e9);
+        kc_show_message("the start is in %.1f s: processes that poll every 5 s may miss it; %.1f s "
+                        "are enough",
+                        (double)(run->start_ns - now_ns) / 1e9, (double)lead_ns / 1e9);
     else if (!run->start_ns && together)
         run->start_ns = (now_ns + lead_ns) / (int64_t)KC_MS_NS * (int64_t)KC_MS_NS;
-    uint64_t wait_ns = PATIENCE_NS + kc_request_length_ns(request) + request->discover_ns +
-                       (uint64_t)KB_MAX(run->start_ns ? run->start_ns - now_ns : 0, lead_ns);
-    run->wait_until_ns = request->wait_ns ? run->begun_ns + request->wait_ns : kc_now_ns() + wait_ns;
+    int64_t until_start_ns = run->start_ns ? run->start_ns - now_ns : 0;
+    uint64_t wait_ns = WRITE_TIMEOUT_NS + kc_request_length_ns(request) + request->discover_ns +
+                       (uint64_t)KB_MAX(until_start_ns, lead_ns);
+    run->wait_until_ns =
+        request->wait_ns ? run->begun_ns + request->wait_ns : kc_now_ns() + wait_ns;
 }
 
-static void look_for_all(kc_trigger_run *run)
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void discover_targets(kc_trigger_run *run)
 {
     kc_socket_find(run);
-    if (!needs_wire(run))
+    if (!can_use_wire(run))
         return;
     kc_find_endpoints(run);
-    if (!found_all(run))
+    if (!is_discovery_complete(run))
         kc_daemon_find(run);
 }
 
-/* The daemon that was named may start later than this command. */
+/* A daemon that was named may start later than this command. */
 static void await_daemon(kc_trigger_run *run)
 {
-    const struct timespec pause = {0, 250000000};
-    uint64_t absence_ns = kc_retry_ns(run->request);
-    if (run->request->host && run->daemon_is_absent && absence_ns)
-        kc_show_message("no daemon listens yet; trying again for %.0f s (--retry)", (double)absence_ns / 1e9);
-    while (!interrupted && run->request->host && run->daemon_is_absent &&
-           kc_now_ns() < run->begun_ns + absence_ns) {
+    const struct timespec pause = {0, DAEMON_RETRY_NS};
+    uint64_t retry_ns = kc_retry_ns(run->request);
+    if (!run->request->host || !run->daemon_is_absent || !retry_ns)
+        return;
+    kc_show_message("no daemon listens yet; trying again for %.0f s (--retry)",
+                    (double)retry_ns / 1e9);
+    while (!interrupted && run->daemon_is_absent && kc_now_ns() < run->begun_ns + retry_ns) {
         (void)nanosleep(&pause, NULL);
         kc_daemon_find(run);
     }
 }
 
-static uint64_t discover_ns(const kc_trigger_run *run)
+/* If no process is there at all, --retry extends the time to wait for one. */
+static uint64_t choose_discovery_ns(const kc_trigger_run *run)
 {
-    bool none = !run->targets.count && !run->endpoints.count && !run->request->pids.count;
-    return KB_MAX(run->request->discover_ns, none ? kc_retry_ns(run->request) : 0);
+    bool found_none = !run->targets.count && !run->endpoints.count && !run->request->pids.count;
+    return KB_MAX(run->request->discover_ns, found_none ? kc_retry_ns(run->request) : 0);
 }
 
-static bool all_are_gone(const kc_trigger_run *run)
+/* All selected pids have ended: there is nothing to wait for. */
+static bool are_all_pids_gone(const kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->request->pids.count; i++)
         if (kb_os_start_time((uint32_t)run->request->pids.data[i]))
@@ -362,39 +430,40 @@ static bool all_are_gone(const kc_trigger_run *run)
     return run->request->pids.count && !run->targets.count && !run->endpoints.count;
 }
 
-static void turn(kc_trigger_run *run)
+static void run_turn(kc_trigger_run *run)
 {
-    if (!run->own_daemon && !run->request->host && looks(run))
+    if (!run->own_daemon && !run->request->host && is_discovering(run))
         kc_own_daemon_start(run);
     kc_own_daemon_serve(run, TURN_MS);
     kc_socket_poll(run);
     kc_daemon_poll(run);
-    look_again(run);
+    discover_again(run);
     kc_files_poll(run);
-    check_times(run);
+    check_timeouts(run);
     kc_show_progress(run);
 }
 
-static void run_all(kc_trigger_run *run)
+static void run_trigger(kc_trigger_run *run)
 {
-    look_for_all(run);
+    discover_targets(run);
     await_daemon(run);
-    run->discover_until_ns = kc_now_ns() + (all_are_gone(run) ? 0 : discover_ns(run));
-    look_again(run);
-    choose_start(run);
+    run->discover_until_ns = kc_now_ns() + (are_all_pids_gone(run) ? 0 : choose_discovery_ns(run));
+    discover_again(run);
+    choose_common_start(run);
     kc_show_begin(run);
-    kc_daemon_ask(run); /* first: it may also ask children of those it is told of */
+    /* The daemon first: it may also pass the request to descendants of the processes it is given. */
+    kc_daemon_ask(run);
     kc_socket_ask(run);
-    while (!interrupted && !finished(run))
-        turn(run);
+    while (!interrupted && !is_run_finished(run))
+        run_turn(run);
     if (!interrupted)
-        fail_absent(run);
-    if (!interrupted && needs_wire(run))
-        fail_silent(run);
-    settle(run);
+        fail_missing_pids(run);
+    if (!interrupted && can_use_wire(run))
+        fail_silent_endpoints(run);
+    finish_targets(run);
 }
 
-static void run_free(kc_trigger_run *run)
+static void free_run(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {
         ko_control_close(run->targets.data[i]->peer);
@@ -410,18 +479,19 @@ static void run_free(kc_trigger_run *run)
 
 int kc_trigger_local(const kc_request *request)
 {
-    kc_trigger_run run = {.request = request, .begun_ns = kc_now_ns(), .peers = epoll_create1(EPOLL_CLOEXEC)};
+    kc_trigger_run run = {.request = request, .begun_ns = kc_now_ns()};
+    run.peers = epoll_create1(EPOLL_CLOEXEC);
     if (run.peers < 0) {
-        kc_complain("trigger: no descriptors are left");
+        kc_complain("trigger: no file descriptors are left");
         return KC_EXIT_FAILURE;
     }
-    kc_catch_signals(on_signal);
-    run_all(&run);
+    kc_catch_signals(store_signal);
+    run_trigger(&run);
     if (interrupted)
         kc_show_message("interrupted");
     else if (!run.targets.count)
-        kc_show_message("nobody was found to be asked");
+        kc_show_message("no process to trace was found");
     int status = kc_show_end(&run, interrupted != 0);
-    run_free(&run);
+    free_run(&run);
     return interrupted ? 128 + (int)interrupted : status;
 }

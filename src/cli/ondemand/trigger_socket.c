@@ -1,5 +1,5 @@
-/* The first way: processes that have control sockets. They answer at once, and tell how it goes on.
- */
+/* The first way to reach processes: their control sockets. They reply at once and report the
+ * progress of a trace. Connections of matching processes stay open until the trace is written. */
 #include "cli/ondemand/trigger.h"
 
 #include <errno.h>
@@ -7,13 +7,13 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#define ANSWER_NS (2 * KC_SECOND_NS) /* for a process that may be busy */
+#define STATUS_TIMEOUT_NS (2 * KC_SECOND_NS) /* of processes that may be busy */
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
 typedef KB_VEC(ko_control_peer *) peer_list;
 
-static bool is_tried(const kc_trigger_run *run, uint32_t pid)
+static bool is_pid_tried(const kc_trigger_run *run, uint32_t pid)
 {
     for (size_t i = 0; i < run->tried.count; i++)
         if ((uint32_t)run->tried.data[i] == pid)
@@ -21,16 +21,17 @@ static bool is_tried(const kc_trigger_run *run, uint32_t pid)
     return false;
 }
 
-static void connect_all(kc_trigger_run *run, peer_list *peers)
+/* Connect to sockets that were not tried before and query their status. */
+static void query_new_sockets(kc_trigger_run *run, peer_list *peers)
 {
     uint32_t *pids = NULL;
     kineto_error err = {0};
     uint32_t count = ko_control_list(&pids, &err);
-    if (err.code && !run->discover_again_ns) /* said the first time */
+    if (err.code && !run->discover_again_ns) /* report it only in the first round */
         kc_show_message("control sockets: %s", err.message);
     for (uint32_t i = 0; i < count; i++) {
         ko_control_peer *peer;
-        if (kc_target_find(run, pids[i]) || is_tried(run, pids[i]))
+        if (kc_target_find(run, pids[i]) || is_pid_tried(run, pids[i]))
             continue;
         (void)kb_vec_push(&run->tried, (int32_t)pids[i]);
         kineto_status status = ko_control_connect(pids[i], &peer, &err);
@@ -46,8 +47,8 @@ static void connect_all(kc_trigger_run *run, peer_list *peers)
     free(pids);
 }
 
-/* Also programs of a recorder, and children of a launcher. */
-static bool answer_wanted(const kc_request *request, const ko_control_answer *a, uint32_t pid)
+/* Matches the programs of a recorder and the descendants of a launcher, too. */
+static bool does_status_match(const kc_request *request, const ko_control_answer *a, uint32_t pid)
 {
     int32_t pids[KB_COUNT(a->pids)];
     for (uint32_t i = 0; i < a->pid_count; i++)
@@ -57,11 +58,12 @@ static bool answer_wanted(const kc_request *request, const ko_control_answer *a,
     return kc_process_matches(request, pid);
 }
 
-/* The connection stays for those who are wanted. */
-static bool keep(kc_trigger_run *run, ko_control_peer *peer, const ko_control_answer *a)
+/* A matching process becomes a target that owns the connection. False: it does not match. */
+static bool add_socket_target(kc_trigger_run *run, ko_control_peer *peer,
+                              const ko_control_answer *a)
 {
     uint32_t pid = ko_control_peer_pid(peer);
-    if (strcmp(a->verb, "status") != 0 || !answer_wanted(run->request, a, pid))
+    if (strcmp(a->verb, "status") != 0 || !does_status_match(run->request, a, pid))
         return false;
     kc_target *t = kc_target_add(run, pid, kc_process_job(pid), KC_VIA_SOCKET);
     if (!t)
@@ -74,20 +76,20 @@ static bool keep(kc_trigger_run *run, ko_control_peer *peer, const ko_control_an
     return true;
 }
 
-/* One that closes in place of an answer is not there any more. True: it has been dealt with. */
-static bool hear_status(kc_trigger_run *run, ko_control_peer *peer)
+/* True: the peer is finished: it is a target, or was closed. */
+static bool receive_peer_status(kc_trigger_run *run, ko_control_peer *peer)
 {
     ko_control_answer a;
     kineto_error err;
     kineto_status status = ko_control_receive(peer, &a, &err);
     if (status == KINETO_E_BUSY)
         return false;
-    if (status != KINETO_OK || !keep(run, peer, &a))
+    if (status != KINETO_OK || !add_socket_target(run, peer, &a))
         ko_control_close(peer);
     return true;
 }
 
-static void wait_for_any(const peer_list *peers, uint64_t until_ns)
+static void poll_peers(const peer_list *peers, uint64_t until_ns)
 {
     struct pollfd *polled = calloc(peers->count, sizeof *polled);
     uint64_t now_ns = kc_now_ns();
@@ -102,19 +104,19 @@ static void wait_for_any(const peer_list *peers, uint64_t until_ns)
 void kc_socket_find(kc_trigger_run *run)
 {
     peer_list peers = {0};
-    uint64_t until_ns = kc_now_ns() + ANSWER_NS;
-    connect_all(run, &peers);
+    uint64_t until_ns = kc_now_ns() + STATUS_TIMEOUT_NS;
+    query_new_sockets(run, &peers);
     while (peers.count && kc_now_ns() < until_ns) {
         size_t left = 0;
-        wait_for_any(&peers, until_ns);
+        poll_peers(&peers, until_ns);
         for (size_t i = 0; i < peers.count; i++)
-            if (!hear_status(run, peers.data[i]))
+            if (!receive_peer_status(run, peers.data[i]))
                 peers.data[left++] = peers.data[i];
         peers.count = left;
     }
     for (size_t i = 0; i < peers.count; i++) {
         kc_show_message("process %u has a control socket and does not answer: is it stopped?",
-                     ko_control_peer_pid(peers.data[i]));
+                        ko_control_peer_pid(peers.data[i]));
         ko_control_close(peers.data[i]);
     }
     kb_vec_free(&peers);
@@ -122,48 +124,51 @@ void kc_socket_find(kc_trigger_run *run)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static const char *verb_of(const kc_request *request)
+static const char *choose_control_verb(const kc_request *request)
 {
     return request->cancel ? "cancel" : request->dump ? "dump" : "trace";
 }
 
-static kineto_status send_text(const kc_trigger_run *run, kc_target *t, kineto_error *err)
+static kineto_status send_control_request(const kc_trigger_run *run, kc_target *t,
+                                          kineto_error *err)
 {
     char *text = NULL;
     kc_request_format how = {.path = t->asked_path, .start_ns = kc_start_of(run, t)};
-    kineto_status status = run->request->cancel ? KINETO_OK : kc_request_text(run->request, &how, &text, err);
+    kineto_status status =
+        run->request->cancel ? KINETO_OK : kc_request_text(run->request, &how, &text, err);
     if (status == KINETO_OK)
-        status = ko_control_send(t->peer, verb_of(run->request), kb_string(text), err);
+        status = ko_control_send(t->peer, choose_control_verb(run->request), kb_string(text), err);
     free(text);
     return status;
 }
 
-static void ask_one(kc_trigger_run *run, kc_target *t)
+static void request_target(kc_trigger_run *run, kc_target *t)
 {
     kineto_error err = {0};
     struct epoll_event event = {.events = EPOLLIN};
     if (!run->request->cancel && !kc_files_choose(run, t, false))
         return;
+    KB_ASSERT(t->state == KC_FOUND && t->peer);
     t->asked_ns = kc_now_ns();
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
     t->state = KC_ASKED;
-    if (send_text(run, t, &err) != KINETO_OK)
+    if (send_control_request(run, t, &err) != KINETO_OK)
         kc_target_fail(t, "%s", err.message);
     else if (epoll_ctl(run->peers, EPOLL_CTL_ADD, ko_control_fd(t->peer), &event) != 0 &&
-             errno != EEXIST) /* it was asked before */
-        kc_target_fail(t, "too many processes at once to follow");
+             errno != EEXIST) /* EEXIST: an earlier request of this target */
+        kc_target_fail(t, "too many processes to follow at once");
 }
 
 void kc_socket_ask(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++)
         if (run->targets.data[i]->via == KC_VIA_SOCKET && run->targets.data[i]->state == KC_FOUND)
-            ask_one(run, run->targets.data[i]);
+            request_target(run, run->targets.data[i]);
 }
 
-/* ---- what they tell -------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
-static void take_written(const kc_trigger_run *run, kc_target *t, const ko_control_answer *a)
+static void finish_written(const kc_trigger_run *run, kc_target *t, const ko_control_answer *a)
 {
     if (a->path[0])
         snprintf(t->path, sizeof t->path, "%s", a->path);
@@ -171,8 +176,8 @@ static void take_written(const kc_trigger_run *run, kc_target *t, const ko_contr
     kc_files_done(run, t);
 }
 
-/* What it does otherwise than was asked is said, and no failure. */
-static void take_accepted(const kc_trigger_run *run, kc_target *t, const ko_control_answer *a)
+/* What the process does differently from the request is reported, and is not a failure. */
+static void store_accepted(const kc_trigger_run *run, kc_target *t, const ko_control_answer *a)
 {
     t->state = KC_TAKEN;
     if (a->path[0])
@@ -183,7 +188,8 @@ static void take_accepted(const kc_trigger_run *run, kc_target *t, const ko_cont
         t->state = KC_DONE;
 }
 
-static void take(const kc_trigger_run *run, kc_target *t, const ko_control_answer *a)
+/* Stages, and the ends of a trace: written, cancelled, refused, failed. */
+static void apply_answer(const kc_trigger_run *run, kc_target *t, const ko_control_answer *a)
 {
     static const struct {
         const char *verb;
@@ -193,9 +199,9 @@ static void take(const kc_trigger_run *run, kc_target *t, const ko_control_answe
         if (strcmp(a->verb, stages[i].verb) == 0)
             t->state = stages[i].state;
     if (strcmp(a->verb, "accepted") == 0)
-        take_accepted(run, t, a);
+        store_accepted(run, t, a);
     else if (strcmp(a->verb, "written") == 0)
-        take_written(run, t, a);
+        finish_written(run, t, a);
     else if (strcmp(a->verb, "cancelled") == 0 && run->request->cancel)
         t->state = KC_DONE;
     else if (strcmp(a->verb, "cancelled") == 0)
@@ -204,7 +210,7 @@ static void take(const kc_trigger_run *run, kc_target *t, const ko_control_answe
         kc_target_fail(t, "%s%s%s", a->verb, a->text[0] ? ": " : "", a->text);
 }
 
-static void hear(const kc_trigger_run *run, kc_target *t)
+static void receive_answers(const kc_trigger_run *run, kc_target *t)
 {
     ko_control_answer a;
     kineto_error err;
@@ -212,7 +218,7 @@ static void hear(const kc_trigger_run *run, kc_target *t)
     while (!kc_target_over(t) && t->state != KC_FOUND &&
            (status = ko_control_receive(t->peer, &a, &err)) != KINETO_E_BUSY) {
         if (status == KINETO_OK)
-            take(run, t, &a);
+            apply_answer(run, t, &a);
         else if (status == KINETO_E_NOT_FOUND)
             kc_target_fail(t, t->state < KC_TAKEN ? "it closed the connection without an answer"
                                                   : "it ended before its trace was written");
@@ -227,11 +233,11 @@ void kc_socket_poll(kc_trigger_run *run)
         kc_target *t = run->targets.data[i];
         if (!t->peer)
             continue;
-        hear(run, t);
-        if (kc_target_over(t)) { /* which takes it out of the epoll, too */
+        receive_answers(run, t);
+        if (kc_target_over(t)) { /* closing removes it from the epoll, too */
             ko_control_close(t->peer);
             t->peer = NULL;
         }
     }
-    kc_socket_ask(run); /* those whose first trace was one of nothing */
+    kc_socket_ask(run); /* targets whose first trace was empty */
 }
