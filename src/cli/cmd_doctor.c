@@ -38,7 +38,7 @@ static _Noreturn void answer(const kc_probe *probe, int to)
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
     }
-    probe->ask(&f);
+    probe->run(&f);
     ssize_t n = kb_os_write_quiet(to, &f, sizeof f);
     _exit(n == (ssize_t)sizeof f ? 0 : 1);
 }
@@ -166,7 +166,7 @@ int kc_doctor(int argc, char **argv)
         if (kc_probes[i].in_child)
             ask_in_child(&kc_probes[i], &findings[i]);
         else
-            kc_probes[i].ask(&findings[i]);
+            kc_probes[i].run(&findings[i]);
         works = works && !(kc_probes[i].needed && findings[i].verdict == KC_PROBE_BROKEN);
     }
     answers all = {findings, works};

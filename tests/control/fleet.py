@@ -211,7 +211,7 @@ class Hosts(Fleet):
         for option in ("--cancel", "--dump"):
             out, err = self.trigger("--all", "--host", f"0.0.0.0:{other.port}", option, status=2)
             self.assertEqual((out, other.calls), ("", []))
-            self.assertIn("reach processes of this host only", err)
+            self.assertIn("reach only processes of this host", err)
 
     def test_a_directory_of_another_host_need_not_be_here(self):
         other = self.fake(processes=[process(42, waits=False)])
@@ -239,7 +239,7 @@ class Hosts(Fleet):
         _, err = self.trigger("--slurm", 12, status=1)
         self.assertIn("'squeue' was not found", err)
         _, err = self.trigger("--slurm", "12;reboot", status=2)
-        self.assertIn("no number of a job", err)
+        self.assertIn("not the number of a Slurm job", err)
 
     def test_hosts_of_a_job_are_those_that_slurm_tells(self):
         """By commands that say what Slurm's say."""

@@ -220,7 +220,7 @@ class CommandLine(Case):
         self.assertIn("Try 'ckineto trigger --help'", err)
 
     def test_mistakes_are_told_before_anybody_is_asked(self):
-        self.mistake("no list of processes", "--pid", "12,x")
+        self.mistake("--pid needs pids", "--pid", "12,x")
         self.mistake("one of --pid, --job and --all", "--pid", 1, "--all")
         self.mistake("--roundup need --iterations", "--pid", 1, "--roundup", 10)
         self.mistake("one of --iterations", "--pid", 1, "--iterations", 3, "--dump")
@@ -333,7 +333,7 @@ class AsTheDaemon(Case):
         starts = {self.load(path)["start"] for path in (line.split("\t")[0] for line in out.splitlines())}
         self.assertEqual(len(out.splitlines()), 2)
         self.assertEqual(len(starts), 1)
-        self.assertIn(f"{late.pid} python3: it did not ask", err)
+        self.assertIn(f"{late.pid} python3: it did not poll", err)
         self.assertEqual(one.config()["config"]["PROFILE_START_TIME"],
                          two.config()["config"]["PROFILE_START_TIME"])
 
@@ -360,7 +360,7 @@ class AsTheDaemon(Case):
         _, err = self.trigger("--pid", one.pid, "-o", self.path("traces", "lr=1.json"), status=1)
         self.assertIn("'=' or '#'", err)
         _, err = self.trigger("--pid", one.pid, "-o", self.path("t.json"), status=1)
-        self.assertIn("it writes beneath", err)
+        self.assertIn("it writes traces only below", err)
         self.assertEqual(one.said("config"), [])
 
     def test_the_directory_of_a_process_may_be_a_link(self):

@@ -1,4 +1,5 @@
-/* What `diff` shows of two traces: on a terminal, to machines, and in a pull request. */
+/* The output of `diff`: on a terminal (diff_print.c), for programs (diff_files.c), and as a comment
+ * of a pull request (diff_markdown.c). Cells of tables are found by column name. */
 #ifndef KC_DIFF_H
 #define KC_DIFF_H
 
@@ -19,25 +20,25 @@ typedef struct kc_diff_output {
     const kineto_analysis *facts;
     kc_gate gates[64];
     size_t gate_count;
-    bool failed, not_judged; /* a gate was */
+    bool failed, not_judged; /* a gate failed; a gate could not be evaluated */
 } kc_diff_output;
 
 /* ---- diff_print.c ---------------------------------------------------------------------------- */
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out);
-/** Cells by column name: not a number, or "", where it is not known. */
+/** A cell by column name; NaN, or "", if it is empty or the column is unknown. */
 double kc_fact_number(const kineto_analysis *a, uint32_t table, uint64_t row, const char *column);
 kineto_string kc_fact_text(const kineto_analysis *a, uint32_t table, uint64_t row,
                            const char *column);
 uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table);
-/** "1.234 ms", with its sign if `sign`. */
+/** "1.234 ms"; with `sign`, "+1.234 ms". */
 kb_text kc_us(double us, bool sign);
-/** "95 % interval +1.2 … +3.4 %", or why there is none. */
+/** "95 % interval +1.2 … +3.4 %", or the reason why there is none. */
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row);
 
 /* ---- diff_files.c, diff_markdown.c ----------------------------------------------------------- */
 typedef kineto_status kc_diff_save(const kc_diff_output *d, const char *path, kineto_error *err);
 kc_diff_save kc_diff_save_json, kc_diff_save_junit, kc_diff_save_sarif, kc_diff_save_markdown;
-/** What `put` prints, as a file that appears whole or not at all; "-" is the standard output. */
+/** The output of `put` as a file that appears complete or not at all; "-" is the standard output. */
 kineto_status kc_save_text(const kc_diff_output *d, void (*put)(const kc_diff_output *d, FILE *out),
                            const char *path, kineto_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* Two traces for other programs: JSON of all facts; gates as JUnit XML and SARIF. */
+/* A diff for other programs: all facts as JSON; gates as JUnit XML and SARIF 2.1.0. */
 #include "cli/diff/diff.h"
 
 #include "export/export.h"
@@ -15,11 +15,11 @@ kineto_status kc_save_text(const kc_diff_output *d, void (*put)(const kc_diff_ou
     kb_sink *sink;
     FILE *out = open_memstream(&text, &size);
     if (!out)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to write %s", path);
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory to write %s", path);
     put(d, out);
     bool ok = fclose(out) == 0;
     kineto_status status = ok ? kb_sink_open_file(path, kb_compression_of(path), &sink, err)
-                              : kb_fail(err, KINETO_E_MEMORY, "no memory to write %s", path);
+                              : kb_fail(err, KINETO_E_MEMORY, "out of memory to write %s", path);
     if (!status) {
         kb_sink_write(sink, text, size);
         status = kb_sink_close(sink, err);
@@ -30,13 +30,14 @@ kineto_status kc_save_text(const kc_diff_output *d, void (*put)(const kc_diff_ou
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_number(kb_json *j, const char *key, double value)
+/* JSON has no NaN: unknown numbers are omitted. */
+static void put_finite_number(kb_json *j, const char *key, double value)
 {
     if (isfinite(value))
         kb_json_put_double(j, key, value);
 }
 
-static void put_side(kb_json *j, const kc_diff_output *d, uint32_t side)
+static void put_trace_side(kb_json *j, const kc_diff_output *d, uint32_t side)
 {
     kb_json_key_z(j, side ? "after" : "before");
     kb_json_object_begin(j);
@@ -46,7 +47,7 @@ static void put_side(kb_json *j, const kc_diff_output *d, uint32_t side)
     kb_json_object_end(j);
 }
 
-static void put_gates(kb_json *j, const kc_diff_output *d)
+static void put_gates_json(kb_json *j, const kc_diff_output *d)
 {
     kb_json_key_z(j, "gates");
     kb_json_array_begin(j);
@@ -59,27 +60,27 @@ static void put_gates(kb_json *j, const kc_diff_output *d)
         kb_json_put_string(j, "decided_by", kb_string(kineto_diff_decider_name(v->decided_by)));
         if (v->subject.size)
             kb_json_put_string(j, "subject", v->subject);
-        put_number(j, "value", v->value);
-        put_number(j, "limit", v->limit);
-        put_number(j, "before", v->before);
-        put_number(j, "after", v->after);
-        put_number(j, "low_pct", v->low_pct);
-        put_number(j, "high_pct", v->high_pct);
-        put_number(j, "shift", v->shift);
+        put_finite_number(j, "value", v->value);
+        put_finite_number(j, "limit", v->limit);
+        put_finite_number(j, "before", v->before);
+        put_finite_number(j, "after", v->after);
+        put_finite_number(j, "low_pct", v->low_pct);
+        put_finite_number(j, "high_pct", v->high_pct);
+        put_finite_number(j, "shift", v->shift);
         kb_json_put_string(j, "sentence", kb_string(v->sentence));
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
 }
 
-static void put_diff(kb_json *j, const void *what)
+static void put_diff_document(kb_json *j, const void *what)
 {
     const kc_diff_output *d = what;
     kb_json_object_begin(j);
     kb_json_put_string(j, "schema", kb_string("ckineto.diff/1"));
-    put_side(j, d, 0);
-    put_side(j, d, 1);
-    put_gates(j, d);
+    put_trace_side(j, d, 0);
+    put_trace_side(j, d, 1);
+    put_gates_json(j, d);
     kb_json_key_z(j, "facts");
     ke_put_analysis(j, d->facts, 0);
     kb_json_object_end(j);
@@ -87,36 +88,40 @@ static void put_diff(kb_json *j, const void *what)
 
 kineto_status kc_diff_save_json(const kc_diff_output *d, const char *path, kineto_error *err)
 {
-    return kc_save_json(path, put_diff, d, err);
+    return kc_save_json(path, put_diff_document, d, err);
 }
 
 /* ---- JUnit ----------------------------------------------------------------------------------- */
 
-static void put_bytes(void *out, const char *bytes, size_t size)
+static void write_xml_bytes(void *out, const char *bytes, size_t size)
 {
     (void)fwrite(bytes, 1, size, out);
 }
 
-static void put_xml(FILE *out, const char *text) { kb_xml_put(kb_string(text), put_bytes, out); }
+static void put_xml_text(FILE *out, const char *text)
+{
+    kb_xml_put(kb_string(text), write_xml_bytes, out);
+}
 
-static void put_case(const kc_gate *g, FILE *out)
+/* A gate that failed is a failure; one that could not be evaluated is an error. */
+static void put_junit_case(const kc_gate *g, FILE *out)
 {
     uint32_t judgement = g->verdict.judgement;
     const char *element = judgement == KINETO_DIFF_FAILED ? "failure" : "error";
     fputs("  <testcase classname=\"ckineto.diff\" name=\"", out);
-    put_xml(out, g->text);
+    put_xml_text(out, g->text);
     if (judgement == KINETO_DIFF_PASSED) {
         fputs("\"><system-out>", out);
-        put_xml(out, g->verdict.sentence);
+        put_xml_text(out, g->verdict.sentence);
         fputs("</system-out></testcase>\n", out);
         return;
     }
     fprintf(out, "\"><%s message=\"", element);
-    put_xml(out, g->verdict.sentence);
+    put_xml_text(out, g->verdict.sentence);
     fprintf(out, "\"/></testcase>\n");
 }
 
-static void put_junit(const kc_diff_output *d, FILE *out)
+static void put_junit_suite(const kc_diff_output *d, FILE *out)
 {
     unsigned failures = 0, errors = 0;
     for (size_t i = 0; i < d->gate_count; i++) {
@@ -128,23 +133,23 @@ static void put_junit(const kc_diff_output *d, FILE *out)
             "<testsuite name=\"ckineto diff\" tests=\"%zu\" failures=\"%u\" errors=\"%u\">\n"
             "  <properties><property name=\"before\" value=\"",
             d->gate_count, failures, errors);
-    put_xml(out, d->paths[0]);
+    put_xml_text(out, d->paths[0]);
     fputs("\"/><property name=\"after\" value=\"", out);
-    put_xml(out, d->paths[1]);
+    put_xml_text(out, d->paths[1]);
     fputs("\"/></properties>\n", out);
     for (size_t i = 0; i < d->gate_count; i++)
-        put_case(&d->gates[i], out);
+        put_junit_case(&d->gates[i], out);
     fputs("</testsuite>\n</testsuites>\n", out);
 }
 
 kineto_status kc_diff_save_junit(const kc_diff_output *d, const char *path, kineto_error *err)
 {
-    return kc_save_text(d, put_junit, path, err);
+    return kc_save_text(d, put_junit_suite, path, err);
 }
 
 /* ---- SARIF 2.1.0 ----------------------------------------------------------------------------- */
 
-static void put_text(kb_json *j, const char *key, kineto_string text)
+static void put_sarif_text(kb_json *j, const char *key, kineto_string text)
 {
     kb_json_key_z(j, key);
     kb_json_object_begin(j);
@@ -152,8 +157,8 @@ static void put_text(kb_json *j, const char *key, kineto_string text)
     kb_json_object_end(j);
 }
 
-/* A path as a relative or absolute reference. */
-static void put_uri(kb_json *j, const char *path)
+/* A path as a URI reference: other bytes are percent-encoded. */
+static void put_sarif_uri(kb_json *j, const char *path)
 {
     static const char safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
                                "-._~/";
@@ -167,7 +172,7 @@ static void put_uri(kb_json *j, const char *path)
     kb_json_put_string(j, "uri", (kineto_string){uri, n});
 }
 
-static void put_location(kb_json *j, const kc_diff_output *d)
+static void put_sarif_location(kb_json *j, const kc_diff_output *d)
 {
     kb_json_key_z(j, "locations");
     kb_json_array_begin(j);
@@ -176,27 +181,27 @@ static void put_location(kb_json *j, const kc_diff_output *d)
     kb_json_object_begin(j);
     kb_json_key_z(j, "artifactLocation");
     kb_json_object_begin(j);
-    put_uri(j, d->paths[1]);
+    put_sarif_uri(j, d->paths[1]);
     kb_json_object_end(j);
     kb_json_object_end(j);
     kb_json_object_end(j);
     kb_json_array_end(j);
 }
 
-static void put_result(kb_json *j, const kc_diff_output *d, kineto_string rule, const char *kind,
-                       const char *level, kineto_string message)
+static void put_sarif_result(kb_json *j, const kc_diff_output *d, kineto_string rule,
+                             const char *kind, const char *level, kineto_string message)
 {
     kb_json_newline(j);
     kb_json_object_begin(j);
     kb_json_put_string(j, "ruleId", rule);
     kb_json_put_string(j, "kind", kb_string(kind));
     kb_json_put_string(j, "level", kb_string(level));
-    put_text(j, "message", message);
-    put_location(j, d);
+    put_sarif_text(j, "message", message);
+    put_sarif_location(j, d);
     kb_json_object_end(j);
 }
 
-static void put_results(kb_json *j, const kc_diff_output *d)
+static void put_sarif_results(kb_json *j, const kc_diff_output *d)
 {
     static const struct {
         const char *kind, *level;
@@ -208,27 +213,27 @@ static void put_results(kb_json *j, const kc_diff_output *d)
         const kineto_diff_verdict *v = &d->gates[i].verdict;
         char message[800];
         int size = snprintf(message, sizeof message, "%.150s: %s", d->gates[i].text, v->sentence);
-        put_result(j, d, kb_string("diff.gate"), words[v->judgement % 3].kind,
-                   words[v->judgement % 3].level,
-                   (kineto_string){message, KB_MIN((size_t)size, sizeof message - 1)});
+        put_sarif_result(j, d, kb_string("diff.gate"), words[v->judgement % 3].kind,
+                         words[v->judgement % 3].level,
+                         (kineto_string){message, KB_MIN((size_t)size, sizeof message - 1)});
     }
     for (uint64_t row = 0; row < kc_fact_rows(d->facts, t); row++)
         if (kb_string_equal(kc_fact_text(d->facts, t, row, "change"), kb_string("added")))
-            put_result(j, d, kc_fact_text(d->facts, t, row, "id"), "fail", "note",
-                       kc_fact_text(d->facts, t, row, "sentence"));
+            put_sarif_result(j, d, kc_fact_text(d->facts, t, row, "id"), "fail", "note",
+                             kc_fact_text(d->facts, t, row, "sentence"));
     kb_json_array_end(j);
 }
 
-static void put_rule(kb_json *j, const char *id, const char *about)
+static void put_sarif_rule(kb_json *j, const char *id, const char *about)
 {
     kb_json_newline(j);
     kb_json_object_begin(j);
     kb_json_put_string(j, "id", kb_string(id));
-    put_text(j, "shortDescription", kb_string(about));
+    put_sarif_text(j, "shortDescription", kb_string(about));
     kb_json_object_end(j);
 }
 
-static void put_tool(kb_json *j)
+static void put_sarif_tool(kb_json *j)
 {
     kineto_finding_rule rule;
     kb_json_key_z(j, "tool");
@@ -239,15 +244,16 @@ static void put_tool(kb_json *j)
     kb_json_put_string(j, "version", kb_string(kineto_version()));
     kb_json_key_z(j, "rules");
     kb_json_array_begin(j);
-    put_rule(j, "diff.gate", "A difference between two traces is beyond its limit, and no noise");
+    put_sarif_rule(j, "diff.gate",
+                   "A difference between two traces exceeds its limit, and is not noise");
     for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++)
-        put_rule(j, rule.id, rule.title);
+        put_sarif_rule(j, rule.id, rule.title);
     kb_json_array_end(j);
     kb_json_object_end(j);
     kb_json_object_end(j);
 }
 
-static void put_sarif(kb_json *j, const void *what)
+static void put_sarif_log(kb_json *j, const void *what)
 {
     kb_json_object_begin(j);
     kb_json_put_string(j, "$schema", kb_string("https://json.schemastore.org/sarif-2.1.0.json"));
@@ -255,8 +261,8 @@ static void put_sarif(kb_json *j, const void *what)
     kb_json_key_z(j, "runs");
     kb_json_array_begin(j);
     kb_json_object_begin(j);
-    put_tool(j);
-    put_results(j, what);
+    put_sarif_tool(j);
+    put_sarif_results(j, what);
     kb_json_object_end(j);
     kb_json_array_end(j);
     kb_json_object_end(j);
@@ -264,5 +270,5 @@ static void put_sarif(kb_json *j, const void *what)
 
 kineto_status kc_diff_save_sarif(const kc_diff_output *d, const char *path, kineto_error *err)
 {
-    return kc_save_json(path, put_sarif, d, err);
+    return kc_save_json(path, put_sarif_log, d, err);
 }

@@ -1,4 +1,5 @@
-/* Two traces on a terminal: what changed first, worth most first. */
+/* A diff on a terminal: conditions, steps, the changes with the largest effect on a step first,
+ * findings and gates. */
 #include "cli/diff/diff.h"
 
 #include "cli/facts.h"
@@ -7,8 +8,9 @@
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-static bool fact(const kineto_analysis *a, uint32_t table, uint64_t row, const char *name,
-                 kineto_fact *out)
+/* A cell by column name. False: no such column, or the cell is empty. */
+static bool find_fact(const kineto_analysis *a, uint32_t table, uint64_t row, const char *name,
+                      kineto_fact *out)
 {
     kineto_fact_column c;
     for (uint32_t i = 0; kineto_analysis_column(a, table, i, &c); i++)
@@ -20,7 +22,7 @@ static bool fact(const kineto_analysis *a, uint32_t table, uint64_t row, const c
 double kc_fact_number(const kineto_analysis *a, uint32_t table, uint64_t row, const char *column)
 {
     kineto_fact f;
-    if (!fact(a, table, row, column, &f))
+    if (!find_fact(a, table, row, column, &f))
         return (double)NAN;
     return f.type == KINETO_CELL_NUMBER ? f.d : (double)f.i;
 }
@@ -29,7 +31,7 @@ kineto_string kc_fact_text(const kineto_analysis *a, uint32_t table, uint64_t ro
                            const char *column)
 {
     kineto_fact f;
-    return fact(a, table, row, column, &f) ? f.text : (kineto_string){"", 0};
+    return find_fact(a, table, row, column, &f) ? f.text : (kineto_string){"", 0};
 }
 
 uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table)
@@ -66,7 +68,7 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static void put_sides(const kc_diff_output *d, FILE *out)
+static void print_traces(const kc_diff_output *d, FILE *out)
 {
     uint32_t steps = kineto_analysis_find(d->facts, "diff_steps");
     static const char *const words[] = {"before", "after"}, *const columns[] = {"before_steps",
@@ -84,7 +86,7 @@ static void put_sides(const kc_diff_output *d, FILE *out)
     }
 }
 
-static void put_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, FILE *out)
+static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, FILE *out)
 {
     double before = kc_fact_number(a, t, row, "before_us"),
            after = kc_fact_number(a, t, row, "after_us"),
@@ -99,13 +101,13 @@ static void put_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, 
     fputc('\n', out);
 }
 
-/* Runs of different conditions are compared with this in mind. */
-static void put_conditions(const kc_diff_output *d, FILE *out)
+/* Conditions that differ between the runs, which the reader must take into account. */
+static void print_conditions(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find(d->facts, "diff_conditions");
     uint64_t rows = kc_fact_rows(d->facts, t);
     for (uint64_t row = 0; row < rows; row++) {
-        fputs(row ? "; " : "not the same: ", out);
+        fputs(row ? "; " : "different conditions: ", out);
         kc_put_name(out, kc_fact_text(d->facts, t, row, "what"), 0);
         fputc(' ', out);
         kc_put_name(out, kc_fact_text(d->facts, t, row, "before"), 0);
@@ -115,14 +117,14 @@ static void put_conditions(const kc_diff_output *d, FILE *out)
     fputs(rows ? "\n\n" : "", out);
 }
 
-/* Parts that differ by more than noise, and the rest: together they are the difference of the step. */
-static void put_waterfall(const kc_diff_output *d, FILE *out)
+/* Parts that differ by more than noise, and the rest: their sum is the difference of the step. */
+static void print_waterfall(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find(d->facts, "diff_waterfall");
     uint64_t rows = kc_fact_rows(d->facts, t);
-    if (rows < 3) /* nothing is proven: the step has said it */
+    if (rows < 3) /* no part differs by more than noise: the line of the step is enough */
         return;
-    fputs("\nThe step with its work, part by part\n", out);
+    fputs("\nThe step, part by part\n", out);
     for (uint64_t row = 0; row < rows; row++) {
         kineto_string part = kc_fact_text(d->facts, t, row, "part");
         fprintf(out, "  %12s %+7.1f %%  %-18.*s  %s -> %s\n",
@@ -133,7 +135,7 @@ static void put_waterfall(const kc_diff_output *d, FILE *out)
     }
 }
 
-static void put_steps(const kc_diff_output *d, FILE *out)
+static void print_step_rows(const kc_diff_output *d, FILE *out)
 {
     kineto_fact_table info;
     uint32_t t = kineto_analysis_find(d->facts, "diff_steps");
@@ -142,14 +144,14 @@ static void put_steps(const kc_diff_output *d, FILE *out)
     for (uint64_t row = 0; row < rows; row++) {
         kineto_string name = kc_fact_text(d->facts, t, row, "what");
         fprintf(out, "%-19.*s ", (int)name.size, name.data);
-        put_step_change(d->facts, t, row, out);
+        print_step_change(d->facts, t, row, out);
     }
     kineto_analysis_table(d->facts, t, &info);
     if (info.note.size)
         fprintf(out, "(%.*s)\n", (int)info.note.size, info.note.data);
 }
 
-static void put_change(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
+static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     kineto_string kind = kc_fact_text(d->facts, t, row, "kind"),
                   name = kc_fact_text(d->facts, t, row, "name"),
@@ -164,14 +166,14 @@ static void put_change(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *
             kc_interval(d->facts, t, row).s);
 }
 
-static void put_changes(const kc_diff_output *d, uint64_t limit, FILE *out)
+static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out)
 {
     kineto_fact_table info;
     uint32_t t = kineto_analysis_find(d->facts, "diff_summary");
     uint64_t rows = kc_fact_rows(d->facts, t), shown = limit ? KB_MIN(rows, limit) : rows;
-    fputs("\nWhat changed, worth most first (of a step with its work before)\n", out);
+    fputs("\nChanges, largest effect first (in % of the step before)\n", out);
     for (uint64_t row = 0; row < shown; row++)
-        put_change(d, t, row, out);
+        print_change_row(d, t, row, out);
     kineto_analysis_table(d->facts, t, &info);
     if (!rows)
         fprintf(out, "  %.*s\n", (int)info.note.size, info.note.data);
@@ -179,8 +181,8 @@ static void put_changes(const kc_diff_output *d, uint64_t limit, FILE *out)
         fprintf(out, "  … and %s more: --row-limit 0, --all\n", kc_count(rows - shown).s);
 }
 
-/* What was found on both sides: savings are not the same, whether or not what was measured is. */
-static void put_changed_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
+/* A finding of both traces with different savings. */
+static void print_changed_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     static const char *const words[] = {"before", "after"},
                              *const savings[] = {"before_us", "after_us"},
@@ -195,7 +197,7 @@ static void put_changed_finding(const kc_diff_output *d, uint32_t t, uint64_t ro
     fputc('\n', out);
 }
 
-static void put_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
+static void print_diff_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     kineto_string change = kc_fact_text(d->facts, t, row, "change"),
                   subject = kc_fact_text(d->facts, t, row, "subject");
@@ -207,7 +209,7 @@ static void put_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE 
         kc_put_name(out, (kineto_string){subject.data, KB_MIN(subject.size, (size_t)60)}, 0);
     }
     if (kb_string_equal(change, kb_string("changed"))) {
-        put_changed_finding(d, t, row, out);
+        print_changed_finding(d, t, row, out);
         return;
     }
     if (isfinite(predicted))
@@ -218,7 +220,7 @@ static void put_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE 
     fputc('\n', out);
 }
 
-static void put_shortening(double us, FILE *out)
+static void print_difference(double us, FILE *out)
 {
     if (us == 0)
         fputs("the same", out);
@@ -226,20 +228,20 @@ static void put_shortening(double us, FILE *out)
         fprintf(out, "%s %s", kc_us(fabs(us), false).s, us > 0 ? "shorter" : "longer");
 }
 
-static void put_measured(const kc_diff_output *d, uint32_t t, FILE *out)
+static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out)
 {
     double mean = kc_fact_number(d->facts, t, 0, "measured_us"),
            median = kc_fact_number(d->facts, t, 0, "measured_median_us");
     if (!isfinite(mean) || !isfinite(median))
         return;
     fputs("  measured: the mean of steps is ", out);
-    put_shortening(mean, out);
+    print_difference(mean, out);
     fputs(", the median ", out);
-    put_shortening(median, out);
+    print_difference(median, out);
     fputc('\n', out);
 }
 
-static void put_findings(const kc_diff_output *d, FILE *out)
+static void print_diff_findings(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find(d->facts, "diff_findings");
     if (t == UINT32_MAX)
@@ -249,12 +251,12 @@ static void put_findings(const kc_diff_output *d, FILE *out)
     if (!rows)
         fputs("  none\n", out);
     for (uint64_t row = 0; row < rows; row++)
-        put_finding(d, t, row, out);
+        print_diff_finding(d, t, row, out);
     if (rows)
-        put_measured(d, t, out);
+        print_measured_change(d, t, out);
 }
 
-static void put_gates(const kc_diff_output *d, FILE *out)
+static void print_gates(const kc_diff_output *d, FILE *out)
 {
     if (d->gate_count)
         fputs("\nGates\n", out);
@@ -271,15 +273,15 @@ void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *
 {
     bool exact = kineto_analysis_find(d->facts, "diff_steps") != UINT32_MAX;
     if (exact)
-        put_conditions(d, out);
-    put_sides(d, out);
+        print_conditions(d, out);
+    print_traces(d, out);
     if (exact) {
-        put_steps(d, out);
-        put_waterfall(d, out);
-        put_changes(d, row_limit, out);
-        put_findings(d, out);
+        print_step_rows(d, out);
+        print_waterfall(d, out);
+        print_change_rows(d, row_limit, out);
+        print_diff_findings(d, out);
     }
     if (all || !exact)
         kc_facts_print(d->facts, row_limit, false, out);
-    put_gates(d, out);
+    print_gates(d, out);
 }

@@ -1,4 +1,6 @@
-/* Running the program: exec errors told exactly, signals kept apart, its status passed on. */
+/* Running the program: exec errors are reported exactly, signals are kept apart from the
+ * recorder's, and the exit status is passed on. Signals that end programs are blocked and read with
+ * sigtimedwait or a signalfd, so that none is lost between two waits. */
 #include "cli/launch/child.h"
 #include "cli/options.h"
 
@@ -11,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the keyboard sends reaches the program as well; a closed pipe or a file-size limit is an
- * error of ours to report. None of these may end the recording before the program ends. */
+/* Keyboard signals reach the program directly; a closed pipe or a file-size limit is an error that the
+ * recorder reports. None of these may end the recording before the program ends. */
 static const int ignored_signals[] = {SIGINT, SIGQUIT, SIGPIPE, SIGXFSZ};
 static const int waited_signals[] = {SIGCHLD, SIGTERM, SIGHUP};
 
@@ -28,7 +30,7 @@ void kc_prepare_signals(void)
     usual.sa_handler = SIG_DFL;
     for (size_t i = 0; i < KB_COUNT(ignored_signals); i++)
         sigaction(ignored_signals[i], &ignore, &saved_actions[i]);
-    /* Whoever started us may ignore it, and then there would be nothing to wait for. */
+    /* If the parent process ignores SIGCHLD, the kernel reaps children and waitpid finds none. */
     sigaction(SIGCHLD, &usual, &saved_child_action);
     sigemptyset(&waited_mask);
     for (size_t i = 0; i < KB_COUNT(waited_signals); i++)
@@ -36,8 +38,8 @@ void kc_prepare_signals(void)
     sigprocmask(SIG_BLOCK, &waited_mask, &saved_mask);
 }
 
-/* The program gets the signals as we got them. */
-static void signals_restore(void)
+/* In the child before exec: the program gets the signal state that the command was started with. */
+static void restore_signals(void)
 {
     for (size_t i = 0; i < KB_COUNT(ignored_signals); i++)
         sigaction(ignored_signals[i], &saved_actions[i], NULL);
@@ -45,17 +47,19 @@ static void signals_restore(void)
     sigprocmask(SIG_SETMASK, &saved_mask, NULL);
 }
 
-static _Noreturn void become(char **argv, int report)
+/* In the child. An error of exec is written to `report` for the parent. */
+static _Noreturn void exec_program(char **argv, int report)
 {
-    signals_restore();
+    restore_signals();
     execvp(argv[0], argv);
     int os_error = errno;
     ssize_t n = kb_os_write_quiet(report, &os_error, sizeof os_error);
     _exit(n == (ssize_t)sizeof os_error ? KC_EXIT_NOT_FOUND : KC_EXIT_OWN_FAILURE);
 }
 
-/* The other end closes at exec: nothing to read means that the program runs. */
-static int exec_error(int fd)
+/* 0: exec succeeded. The write end of the pipe is closed by exec, so that end of file means
+ * success. */
+static int read_exec_error(int fd)
 {
     int os_error = 0;
     ssize_t n;
@@ -77,13 +81,13 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     pid_t pid = fork();
     int os_error = errno;
     if (pid == 0)
-        become(argv, report[1]);
+        exec_program(argv, report[1]);
     close(report[1]);
     if (pid < 0) {
         close(report[0]);
         return kb_fail(err, KINETO_E_LIMIT, "cannot make a process: %s", strerror(os_error));
     }
-    os_error = exec_error(report[0]);
+    os_error = read_exec_error(report[0]);
     close(report[0]);
     child->pid = pid;
     if (os_error == 0)
@@ -94,9 +98,10 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     return kb_fail_os(err, os_error, "cannot run '%s'", argv[0]);
 }
 
-/* What the terminal sends goes to the whole group, the program included. Where only its children
- * are left, nobody is to be told: we have waited long enough. */
-static void pass_on(kc_child *child, int sig, int code)
+/* SIGTERM and SIGHUP are forwarded, except those of the terminal (SI_KERNEL), which the program
+ * gets itself. If only descendants of the program are left, the signal ends the waiting for them.
+ */
+static void forward_signal(kc_child *child, int sig, int code)
 {
     if ((sig != SIGTERM && sig != SIGHUP) || code == SI_KERNEL)
         return;
@@ -106,8 +111,8 @@ static void pass_on(kc_child *child, int sig, int code)
         kill(child->pid, sig);
 }
 
-/* Before it is waited for. */
-static void look_at_end(const kc_child *child)
+/* Call `ending` while the ended program is still a zombie. */
+static void notify_program_end(const kc_child *child)
 {
     siginfo_t ended = {0};
     if (!child->ended && child->ending &&
@@ -115,13 +120,16 @@ static void look_at_end(const kc_child *child)
         child->ending(child->context, child->pid);
 }
 
-static void look_for_end(kc_child *child)
+/* Update ended and done. With with_children, descendants are reaped, too: this process is their
+ * subreaper. */
+static void reap_children(kc_child *child)
 {
     int status;
     pid_t pid;
     if (child->done)
         return;
-    look_at_end(child);
+    KB_ASSERT(child->pid > 0);
+    notify_program_end(child);
     while ((pid = waitpid(child->with_children ? -1 : child->pid, &status, WNOHANG)) > 0)
         if (pid == child->pid) {
             child->status = status;
@@ -136,8 +144,8 @@ void kc_child_wait(kc_child *child, uint64_t ns)
     struct timespec limit = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int sig = sigtimedwait(&waited_mask, &info, &limit);
     if (sig > 0)
-        pass_on(child, sig, info.si_code);
-    look_for_end(child);
+        forward_signal(child, sig, info.si_code);
+    reap_children(child);
 }
 
 int kc_child_signals(kineto_error *err)
@@ -152,8 +160,8 @@ void kc_child_reap(kc_child *child, int signals)
 {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
-        pass_on(child, (int)info.ssi_signo, info.ssi_code);
-    look_for_end(child);
+        forward_signal(child, (int)info.ssi_signo, info.ssi_code);
+    reap_children(child);
 }
 
 void kc_child_describe_end(const kc_child *child, char text[KC_CHILD_END_BYTES])
@@ -171,6 +179,7 @@ void kc_child_describe_end(const kc_child *child, char text[KC_CHILD_END_BYTES])
 
 int kc_child_exit_status(const kc_child *child)
 {
+    KB_ASSERT(child->done);
     if (WIFSIGNALED(child->status))
         return 128 + WTERMSIG(child->status);
     return WIFEXITED(child->status) ? WEXITSTATUS(child->status) : KC_EXIT_OWN_FAILURE;

@@ -1,5 +1,6 @@
-/* How recording gets into a program: through tool interfaces that libraries of the program read
- * from the environment. One table; nothing that the user set is lost. */
+/* The environment of a recorded program. A table lists the tool interfaces; the preloaded recorder,
+ * plug-ins, the memory hook and Python have functions of their own. A list that the user has set is
+ * extended, and a slot that another tool has set is left to it. */
 #include "cli/launch/environment.h"
 #include "cli/install_paths.h"
 
@@ -14,15 +15,16 @@ const kc_interface kc_interfaces[] = {
 };
 const size_t kc_interface_count = KB_COUNT(kc_interfaces);
 
-static kineto_status set_variable(const char *name, const char *value, kineto_error *err)
+static kineto_status set_environment_variable(const char *name, const char *value,
+                                              kineto_error *err)
 {
     if (setenv(name, value, 1) != 0)
         return kb_fail_os(err, errno, "cannot set %s for the program", name);
     return KINETO_OK;
 }
 
-/* Is `item` one of the parts of `list`? */
-static bool in_list(const char *list, const char *item, char separator)
+/* Is `item` an element of the list? */
+static bool is_in_list(const char *list, const char *item, char separator)
 {
     size_t size = strlen(item);
     for (const char *at = list; at; at = strchr(at, separator)) {
@@ -33,26 +35,28 @@ static bool in_list(const char *list, const char *item, char separator)
     return false;
 }
 
-static kineto_status add_to_variable(const char *name, const char *item, char separator,
-                                     bool in_front, kineto_error *err)
+/* Add an item to a list, unless it is there already. */
+static kineto_status extend_variable(const char *name, const char *item, char separator,
+                                     bool prepend, kineto_error *err)
 {
     const char *old = getenv(name);
     if (!old || !*old)
-        return set_variable(name, item, err);
-    if (in_list(old, item, separator))
+        return set_environment_variable(name, item, err);
+    if (is_in_list(old, item, separator))
         return KINETO_OK;
     size_t size = strlen(old) + strlen(item) + 2;
     char *joined = malloc(size);
     if (!joined)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    snprintf(joined, size, "%s%c%s", in_front ? item : old, separator, in_front ? old : item);
-    kineto_status status = set_variable(name, joined, err);
+    snprintf(joined, size, "%s%c%s", prepend ? item : old, separator, prepend ? old : item);
+    kineto_status status = set_environment_variable(name, joined, err);
     free(joined);
     return status;
 }
 
-static kineto_status enter_by(const kc_interface *i, kc_entry_note *note, void *context,
-                              kineto_error *err)
+/* What keeps our library out of an interface is noted, and is not an error. */
+static kineto_status enter_interface(const kc_interface *i, kc_entry_note *note, void *context,
+                                     kineto_error *err)
 {
     char path[PATH_MAX], detail[PATH_MAX + 128];
     if (!kc_find_plugin(i->plugin, path, sizeof path)) {
@@ -73,31 +77,32 @@ static kineto_status enter_by(const kc_interface *i, kc_entry_note *note, void *
         note(context, i->source, "stood aside", detail);
         return KINETO_OK;
     }
-    return i->shape == KC_ENTRY_SLOT ? set_variable(i->variable, path, err)
-                               : add_to_variable(i->variable, path, i->separator, false, err);
+    return i->shape == KC_ENTRY_SLOT ? set_environment_variable(i->variable, path, err)
+                                     : extend_variable(i->variable, path, i->separator, false, err);
 }
 
-static kineto_status preload_file(const char *path, bool in_front, kineto_error *err)
+/* LD_PRELOAD is separated by blanks and colons, which a path therefore cannot contain. */
+static kineto_status append_preload(const char *path, bool prepend, kineto_error *err)
 {
     if (strpbrk(path, ": "))
         return kb_fail(err, KINETO_E_UNSUPPORTED,
                        "LD_PRELOAD cannot name %s: a ' ' or ':' in the path", path);
-    return add_to_variable("LD_PRELOAD", path, ':', in_front, err);
+    return extend_variable("LD_PRELOAD", path, ':', prepend, err);
 }
 
-static kineto_status enter_by_preload(kineto_error *err)
+static kineto_status preload_recorder(kineto_error *err)
 {
     char path[PATH_MAX];
     if (!kc_find_rt(path, sizeof path))
         return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "libckineto-rt.so was not found beside the command or in %s",
+                       "libckineto-rt.so was not found next to the command or in %s",
                        CKINETO_LIBDIR);
-    return preload_file(path, false, err);
+    return append_preload(path, false, err);
 }
 
-/* It brings the recorder along. In front of an allocator that the user preloads, or that would be
- * called and not the hook. */
-static kineto_status enter_memory(uint64_t bytes, kineto_error *err)
+/* The hook contains the recorder. It comes before an allocator that the user preloads, which would
+ * be called instead of it otherwise. */
+static kineto_status preload_memory_hook(uint64_t bytes, kineto_error *err)
 {
     char path[PATH_MAX], number[32];
     if (!kc_find_plugin("libckineto-memory.so", path, sizeof path))
@@ -106,20 +111,21 @@ static kineto_status enter_memory(uint64_t bytes, kineto_error *err)
             "--memory: libckineto-memory.so was not found: set CKINETO_PLUGIN_DIR, or see "
             "'ckineto doctor'");
     snprintf(number, sizeof number, "%llu", (unsigned long long)bytes);
-    kineto_status status = set_variable("CKINETO_MEMORY_SAMPLING", number, err);
-    return status ? status : preload_file(path, true, err);
+    kineto_status status = set_environment_variable("CKINETO_MEMORY_SAMPLING", number, err);
+    return status ? status : append_preload(path, true, err);
 }
 
-/* The recorder loads them, and so it must be in the program. What is set is told also if it is
- * nothing: a program that records itself as well shall not load what was left out here. */
-static kineto_status enter_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
-                                   kineto_error *err)
+/* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
+ * empty: a program that records itself must not load plug-ins that were excluded here. */
+static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                 kineto_error *err)
 {
     kineto_error why;
-    kineto_status status = set_variable("CKINETO_PLUGINS", o->plugins ? o->plugins : "", err);
+    kineto_status status =
+        set_environment_variable("CKINETO_PLUGINS", o->plugins ? o->plugins : "", err);
     if (status || (!o->preload && (!o->plugins || !o->plugins[0])))
         return status;
-    status = enter_by_preload(&why);
+    status = preload_recorder(&why);
     if (status == KINETO_OK)
         return status;
     if (o->preload || o->plugins_required)
@@ -129,12 +135,12 @@ static kineto_status enter_plugins(const kc_entry_options *o, kc_entry_note *not
     return KINETO_OK;
 }
 
-/* The folder with our Python packages, and in it the one whose sitecustomize attaches to PyTorch before
- * 2.5; newer ones find the entry point of the first. */
+/* The folder with our Python packages, and the package in it whose sitecustomize attaches to PyTorch
+ * before 2.5; later versions use an entry point of the first. */
 #define PYTHON_PACKAGE "python/ckineto_attach/autoload.py"
 #define PYTHON_SITE    "ckineto_attach/site"
 
-static bool find_python(char *buf, size_t size)
+static bool find_python_folder(char *buf, size_t size)
 {
     if (!kc_find_plugin(PYTHON_PACKAGE, buf, size))
         return false;
@@ -147,40 +153,40 @@ static bool find_python(char *buf, size_t size)
     return strchr(buf, ':') == NULL;
 }
 
-static kineto_status enter_python(const kc_entry_options *o, kc_entry_note *note, void *context,
-                                  kineto_error *err)
+static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                     kineto_error *err)
 {
     char folder[PATH_MAX], site[PATH_MAX + sizeof PYTHON_SITE + 1];
-    if (!o->python) /* a package that pip installed has an entry point of its own */
-        return set_variable("CKINETO_TORCH", "0", err);
-    if (!find_python(folder, sizeof folder)) {
+    if (!o->python) /* also turns off the entry point of a package installed with pip */
+        return set_environment_variable("CKINETO_TORCH", "0", err);
+    if (!find_python_folder(folder, sizeof folder)) {
         note(context, KC_NO_PYTHON, "Python programs cannot be recorded",
              "the Python package of ckineto is not installed next to its plug-ins");
         return KINETO_OK;
     }
     snprintf(site, sizeof site, "%s/%s", folder, PYTHON_SITE);
-    kineto_status status = add_to_variable("PYTHONPATH", site, ':', true, err);
+    kineto_status status = extend_variable("PYTHONPATH", site, ':', true, err);
     if (status == KINETO_OK)
-        status = add_to_variable("PYTHONPATH", folder, ':', true, err);
+        status = extend_variable("PYTHONPATH", folder, ':', true, err);
     if (status == KINETO_OK && o->python_functions)
-        status = set_variable("CKINETO_PYTHON", "1", err);
+        status = set_environment_variable("CKINETO_PYTHON", "1", err);
     return status;
 }
 
-static kineto_status set_log(const kc_entry_options *o, kineto_error *err)
+static kineto_status set_log_variables(const kc_entry_options *o, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     char path[2 * PATH_MAX], here[PATH_MAX] = "";
     if (o->log_level >= 0) {
         char digit[2] = {(char)('0' + o->log_level % 10), 0};
-        status = set_variable("KINETO_LOG_LEVEL", digit, err);
+        status = set_environment_variable("KINETO_LOG_LEVEL", digit, err);
     }
     if (status || !o->log_file)
         return status;
     if (o->log_file[0] != '/' && !getcwd(here, sizeof here))
-        return kb_fail_os(err, errno, "cannot tell the current directory");
+        return kb_fail_os(err, errno, "cannot read the current directory");
     snprintf(path, sizeof path, "%s%s%s", here, here[0] ? "/" : "", o->log_file);
-    return set_variable("KINETO_LOG_FILE", path, err);
+    return set_environment_variable("KINETO_LOG_FILE", path, err);
 }
 
 kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, void *context,
@@ -189,15 +195,15 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
     const char *outer = getenv("CKINETO_SESSION");
     if (outer && *outer)
         note(context, "recorder", "recording inside a recording",
-             "this program is recorded here and not by the recorder around it");
-    kineto_status status = set_variable("CKINETO_SESSION", options->pool_path, err);
+             "this program is recorded by this recorder, and not by the outer one");
+    kineto_status status = set_environment_variable("CKINETO_SESSION", options->pool_path, err);
     for (size_t i = 0; i < kc_interface_count && status == KINETO_OK; i++)
-        status = enter_by(&kc_interfaces[i], note, context, err);
+        status = enter_interface(&kc_interfaces[i], note, context, err);
     if (status == KINETO_OK)
-        status = enter_plugins(options, note, context, err);
+        status = set_plugins(options, note, context, err);
     if (status == KINETO_OK)
-        status = enter_python(options, note, context, err);
+        status = set_python_path(options, note, context, err);
     if (status == KINETO_OK && options->memory)
-        status = enter_memory(options->memory_bytes, err);
-    return status ? status : set_log(options, err);
+        status = preload_memory_hook(options->memory_bytes, err);
+    return status ? status : set_log_variables(options, err);
 }

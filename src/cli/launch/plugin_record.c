@@ -1,4 +1,5 @@
-/* Plug-ins for a program that is about to be recorded: none gets in that was not seen to load. */
+/* Plug-ins of a program that is about to be recorded: only those that a probe has loaded get into
+ * the program. The others are reported and noted in the ledger. */
 #include "cli/launch/plugins.h"
 #include "record/record.h"
 
@@ -28,8 +29,8 @@ void kc_plugins_announce(const kc_plugins *p)
         for (uint32_t k = 0; k < plugin->own_count && plugin->state == KC_PLUGIN_LOADED; k++) {
             const kf_own_kind *own = &plugin->own[k];
             if (!kineto_rt_own_kind(own->name, own->like, own->by_default))
-                kb_log(KINETO_LOG_WARNING, "%s: no room for its kind %s: it is not recorded",
-                       plugin->path, own->name);
+                kb_log(KINETO_LOG_WARNING, "%s: too many kinds: %s is not recorded", plugin->path,
+                       own->name);
         }
     }
 }
@@ -82,9 +83,9 @@ void kc_plugins_report(const kc_plugins *p, kc_entry_note *note, void *context)
         if (plugin->state == KC_PLUGIN_LOADED || plugin->state == KC_PLUGIN_REPEATED)
             continue;
         snprintf(detail, sizeof detail, "%.500s: %s", plugin->path, plugin->reason);
-        /* A directory of plug-ins may hold the libraries that they need. */
+        /* A directory of plug-ins may contain the libraries that they depend on. */
         kb_log(plugin->state == KC_PLUGIN_SKIPPED ? KINETO_LOG_INFO : KINETO_LOG_WARNING,
-               "plug-in left out: %s", detail);
+               "plug-in not loaded: %s", detail);
         note(context, "plug-ins", kc_plugin_state_name(plugin->state), detail);
     }
 }

@@ -1,4 +1,4 @@
-/* Where plug-ins lie: the same places, in the same order, as in the library. */
+/* Finding plug-ins in the same directories, and in the same order, as the library does. */
 #include "cli/launch/plugins.h"
 #include "cli/install_paths.h"
 
@@ -11,7 +11,7 @@
 static const char *const state_names[] = {"unknown",  "loaded",  "refused",  "skipped",
                                           "repeated", "crashed", "timed out"};
 static const char *const origin_names[] = {"given", "directory", "environment", "installation",
-                                          "tool interface"};
+                                           "tool interface"};
 
 const char *kc_plugin_state_name(kc_plugin_state state)
 {
@@ -47,8 +47,8 @@ void kc_plugins_free(kc_plugins *p)
 
 /* ---- one entry ------------------------------------------------------------------------------- */
 
-/* Bytes of the path in "path,rev=…"; *revision points to what follows "rev=", or to "". */
-static size_t path_bytes(const char *given, size_t size, const char **revision)
+/* The length of the path in "path,rev=…". *revision points to the revision, or to "". */
+static size_t split_revision(const char *given, size_t size, const char **revision)
 {
     static const char *const known[] = {"early", "a", "b"};
     for (size_t i = 0; i < KB_COUNT(known); i++) {
@@ -63,8 +63,8 @@ static size_t path_bytes(const char *given, size_t size, const char **revision)
     return size;
 }
 
-/* The text as one path, made absolute: a program may change its directory. */
-static char *absolute_path(const char *path, size_t size)
+/* Absolute, because the program may change its directory. To be freed; NULL: out of memory. */
+static char *make_absolute_path(const char *path, size_t size)
 {
     char here[PATH_MAX] = "", *text = NULL;
     if (path[0] != '/' && !getcwd(here, sizeof here))
@@ -74,7 +74,7 @@ static char *absolute_path(const char *path, size_t size)
     return text;
 }
 
-static kc_plugin_file *find_same(const kc_plugins *p, const struct stat *st)
+static kc_plugin_file *find_same_file(const kc_plugins *p, const struct stat *st)
 {
     for (size_t i = 0; i < p->list.count; i++) {
         kc_plugin_file *other = &p->list.data[i];
@@ -84,9 +84,9 @@ static kc_plugin_file *find_same(const kc_plugins *p, const struct stat *st)
     return NULL;
 }
 
-/* Takes the path. */
-static kineto_status add(kc_plugins *p, char *path, const char *revision, kc_plugin_origin origin,
-                         kineto_error *err)
+/* Owns the path, which may be NULL (out of memory). */
+static kineto_status append_plugin(kc_plugins *p, char *path, const char *revision,
+                                   kc_plugin_origin origin, kineto_error *err)
 {
     kc_plugin_file plugin = {.path = path, .origin = origin};
     struct stat st;
@@ -99,12 +99,12 @@ static kineto_status add(kc_plugins *p, char *path, const char *revision, kc_plu
                  strstr(path, ",rev=") ? " (revisions are early, a and b)" : "");
     } else if (!S_ISREG(st.st_mode)) {
         plugin.state = KC_PLUGIN_SKIPPED;
-        snprintf(plugin.reason, sizeof plugin.reason, "no regular file");
+        snprintf(plugin.reason, sizeof plugin.reason, "not a regular file");
     } else if (strchr(path, '\n')) {
         plugin.state = KC_PLUGIN_REFUSED;
-        snprintf(plugin.reason, sizeof plugin.reason, "the path has a line break in it");
+        snprintf(plugin.reason, sizeof plugin.reason, "the path contains a line break");
     } else {
-        const kc_plugin_file *same = find_same(p, &st);
+        const kc_plugin_file *same = find_same_file(p, &st);
         if (same) {
             plugin.state = KC_PLUGIN_REPEATED;
             snprintf(plugin.reason, sizeof plugin.reason, "the same file as %.450s", same->path);
@@ -119,21 +119,22 @@ static kineto_status add(kc_plugins *p, char *path, const char *revision, kc_plu
     return kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-static bool exists(const char *path)
+static bool does_path_exist(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0;
 }
 
-/* A plain name that is no file here may be one of those that come with ckineto. */
-static char *find_by_name(const char *name, size_t size)
+/* A plain name that does not exist as a file may be a plug-in of the installation. NULL: it is not.
+ */
+static char *find_installed_by_name(const char *name, size_t size)
 {
     char file[NAME_MAX + 1], path[PATH_MAX];
     if (!size || memchr(name, '/', size) || size >= sizeof file)
         return NULL;
     memcpy(file, name, size);
     file[size] = 0;
-    return !exists(file) && kc_find_plugin(file, path, sizeof path) ? strdup(path) : NULL;
+    return !does_path_exist(file) && kc_find_plugin(file, path, sizeof path) ? strdup(path) : NULL;
 }
 
 kineto_status kc_plugins_add_file(kc_plugins *p, const char *given, kc_plugin_origin origin,
@@ -141,28 +142,28 @@ kineto_status kc_plugins_add_file(kc_plugins *p, const char *given, kc_plugin_or
 {
     const char *revision = "";
     size_t size = strlen(given);
-    if (!exists(given)) /* else the whole of it is a name, whatever it ends in */
-        size = path_bytes(given, size, &revision);
-    char *path = find_by_name(given, size);
-    return add(p, path ? path : absolute_path(given, size), revision, origin, err);
+    if (!does_path_exist(given)) /* else all of it is the path, even if it ends in ",rev=…" */
+        size = split_revision(given, size, &revision);
+    char *path = find_installed_by_name(given, size);
+    return append_plugin(p, path ? path : make_absolute_path(given, size), revision, origin, err);
 }
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
-static int is_library(const struct dirent *entry)
+static int has_library_name(const struct dirent *entry)
 {
     size_t size = strlen(entry->d_name);
     return size >= 3 && strcmp(entry->d_name + size - 3, ".so") == 0;
 }
 
-/* By bytes: the order must not depend on the user's language. */
-static int by_bytes(const struct dirent **a, const struct dirent **b)
+/* By bytes: the order must not depend on the locale. */
+static int compare_entry_names(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static kineto_status add_directory_error(kc_plugins *p, char *directory, kc_plugin_origin origin,
-                                         int os_error, kineto_error *err)
+static kineto_status append_directory_error(kc_plugins *p, char *directory, kc_plugin_origin origin,
+                                            int os_error, kineto_error *err)
 {
     kc_plugin_file plugin = {.path = directory, .origin = origin, .state = KC_PLUGIN_REFUSED};
     snprintf(plugin.reason, sizeof plugin.reason, "cannot read the directory: %s",
@@ -173,23 +174,23 @@ static kineto_status add_directory_error(kc_plugins *p, char *directory, kc_plug
     return kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-/* Takes the directory's path. */
-static kineto_status add_directory(kc_plugins *p, char *directory, const char *revision,
-                                   kc_plugin_origin origin, kineto_error *err)
+/* Owns the path of the directory. */
+static kineto_status append_directory(kc_plugins *p, char *directory, const char *revision,
+                                      kc_plugin_origin origin, kineto_error *err)
 {
     struct dirent **names = NULL;
     kineto_status status = KINETO_OK;
     if (!directory)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    int count = scandir(directory, &names, is_library, by_bytes);
+    int count = scandir(directory, &names, has_library_name, compare_entry_names);
     if (count < 0 && !(origin == KC_PLUGIN_INSTALLED && errno == ENOENT))
-        return add_directory_error(p, directory, origin, errno, err);
+        return append_directory_error(p, directory, origin, errno, err);
     for (int i = 0; i < count; i++) {
         char *path = NULL;
         if (status == KINETO_OK && asprintf(&path, "%s/%s", directory, names[i]->d_name) < 0)
             path = NULL;
         if (status == KINETO_OK)
-            status = add(p, path, revision, origin, err);
+            status = append_plugin(p, path, revision, origin, err);
         free(names[i]);
     }
     free(names);
@@ -204,9 +205,9 @@ kineto_status kc_plugins_add_directories(kc_plugins *p, const char *list, kc_plu
     while (*list && status == KINETO_OK) {
         size_t size = strcspn(list, ":");
         const char *revision;
-        size_t bytes = path_bytes(list, size, &revision);
+        size_t bytes = split_revision(list, size, &revision);
         if (bytes)
-            status = add_directory(p, absolute_path(list, bytes), revision, origin, err);
+            status = append_directory(p, make_absolute_path(list, bytes), revision, origin, err);
         list += size + (list[size] == ':');
     }
     return status;
@@ -220,7 +221,7 @@ kineto_status kc_plugins_add_default(kc_plugins *p, kineto_error *err)
     if (list)
         status = kc_plugins_add_directories(p, list, KC_PLUGIN_ENVIRONMENT, err);
     if (status == KINETO_OK && kc_plugins_directory(installed, sizeof installed))
-        status = add_directory(p, strdup(installed), "", KC_PLUGIN_INSTALLED, err);
+        status = append_directory(p, strdup(installed), "", KC_PLUGIN_INSTALLED, err);
     return status;
 }
 
@@ -229,8 +230,8 @@ kineto_status kc_plugins_add_interfaces(kc_plugins *p, kineto_error *err)
     char path[PATH_MAX];
     for (size_t i = 0; i < kc_interface_count; i++) {
         if (!kc_find_plugin(kc_interfaces[i].plugin, path, sizeof path))
-            continue; /* not built: `ckineto doctor` says so */
-        kineto_status status = add(p, strdup(path), "", KC_PLUGIN_INTERFACE, err);
+            continue; /* not built; `ckineto doctor` reports it */
+        kineto_status status = append_plugin(p, strdup(path), "", KC_PLUGIN_INTERFACE, err);
         if (status)
             return status;
         p->list.data[p->list.count - 1].interface = kc_interfaces[i].variable;

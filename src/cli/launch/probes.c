@@ -1,4 +1,5 @@
-/* The table of probes, and what each of them tries. */
+/* The table of probes. A probe reports what recording would find; it changes nothing on the
+ * machine. Probes that load drivers or plug-ins run in a child process (cmd_doctor.c). */
 #include "cli/launch/probes.h"
 #include "cli/install_paths.h"
 #include "cli/launch/plugins.h"
@@ -23,7 +24,7 @@ void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *f
 
 /* ---- what recording needs -------------------------------------------------------------------- */
 
-static void ask_clock(kc_probe_result *f)
+static void probe_clock(kc_probe_result *f)
 {
     switch (kb_ticks_clock()) {
     case KB_TICKS_TSC:
@@ -33,13 +34,14 @@ static void ask_clock(kc_probe_result *f)
         kc_probe_answer(f, KC_PROBE_OK, "generic timer of the processor, read without the kernel");
         return;
     default:
-        kc_probe_answer(f, KC_PROBE_NOTE,
-                "no invariant time-stamp counter that the kernel trusts: CLOCK_MONOTONIC_RAW is "
-                "used, each event costs more");
+        kc_probe_answer(
+            f, KC_PROBE_NOTE,
+            "no invariant time-stamp counter that the kernel trusts: CLOCK_MONOTONIC_RAW is "
+            "used, each event costs more");
     }
 }
 
-static void ask_buffer(kc_probe_result *f)
+static void probe_buffer(kc_probe_result *f)
 {
     char path[KS_PATH_BYTES];
     kf_pool pool;
@@ -55,12 +57,13 @@ static void ask_buffer(kc_probe_result *f)
     *strrchr(path, '/') = 0;
     uint64_t free_bytes = known ? (uint64_t)st.f_bavail * st.f_frsize : 0;
     bool in_memory = strcmp(path, "/dev/shm") == 0;
-    kc_probe_answer(f, in_memory ? KC_PROBE_OK : KC_PROBE_NOTE, "the buffer of %u MiB fits into %.200s (%s free%s)",
-            KS_BUFFER_BYTES >> 20, path, kc_bytes(free_bytes).s,
-            in_memory ? "" : "; /dev/shm would be better: it is memory");
+    kc_probe_answer(f, in_memory ? KC_PROBE_OK : KC_PROBE_NOTE,
+                    "the buffer of %u MiB fits into %.200s (%s free%s)", KS_BUFFER_BYTES >> 20,
+                    path, kc_bytes(free_bytes).s,
+                    in_memory ? "" : "; /dev/shm is faster: it is memory");
 }
 
-static void ask_processes(kc_probe_result *f)
+static void probe_processes(kc_probe_result *f)
 {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/self/task/%u/children", kb_os_tid());
@@ -68,21 +71,21 @@ static void ask_processes(kc_probe_result *f)
         kc_probe_answer(f, KC_PROBE_OK, "child processes can be listed");
     else
         kc_probe_answer(f, KC_PROBE_NOTE,
-                "/proc has no lists of children: processes that cannot be recorded "
-                "will not be named");
+                        "/proc has no lists of children: processes that cannot be recorded "
+                        "will not be named");
     if (!kb_os_read_file("/proc/self/stat", text, sizeof text))
         kc_probe_answer(f, KC_PROBE_BROKEN, "/proc is not mounted");
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-static void ask_plugin(kc_probe_result *f, const char *file)
+static void probe_library(kc_probe_result *f, const char *file)
 {
     char path[PATH_MAX];
     if (!kc_find_plugin(file, path, sizeof path)) {
-        kc_probe_answer(f, KC_PROBE_BROKEN, "%s was not found beside the command or in %s%s", file,
-                CKINETO_PLUGINDIR,
-                kb_setting("CKINETO_PLUGIN_DIR") ? " (CKINETO_PLUGIN_DIR is set)" : "");
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%s was not found next to the command or in %s%s", file,
+                        CKINETO_PLUGINDIR,
+                        kb_setting("CKINETO_PLUGIN_DIR") ? " (CKINETO_PLUGIN_DIR is set)" : "");
         return;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -92,10 +95,10 @@ static void ask_plugin(kc_probe_result *f, const char *file)
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.400s", dlerror());
 }
 
-static void ask_opencl_plugin(kc_probe_result *f) { ask_plugin(f, "ckineto-opencl.so"); }
+static void probe_opencl_layer(kc_probe_result *f) { probe_library(f, "ckineto-opencl.so"); }
 
-/* Those that recording would load. */
-static void ask_plugins(kc_probe_result *f)
+/* The plug-ins that recording would load. */
+static void probe_plugins(kc_probe_result *f)
 {
     kc_plugins p = {0};
     kineto_error err;
@@ -120,34 +123,39 @@ static void ask_plugins(kc_probe_result *f)
     if (status)
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.*s", (int)sizeof f->text - 1, err.message);
     else if (failed)
-        kc_probe_answer(f, KC_PROBE_BROKEN, "%zu loaded%s%s, %zu cannot be loaded: %s; see 'ckineto plugin list'",
-                loaded, loaded ? ": " : "", names, failed, trouble);
+        kc_probe_answer(f, KC_PROBE_BROKEN,
+                        "%zu loaded%s%s, %zu cannot be loaded: %s; see 'ckineto plugin list'",
+                        loaded, loaded ? ": " : "", names, failed, trouble);
     else if (loaded)
         kc_probe_answer(f, KC_PROBE_OK, "%zu: %s; see 'ckineto plugin list'", loaded, names);
     else
         kc_probe_answer(f, KC_PROBE_ABSENT, "none in KINETO_PLUGIN_LIB_DIR_PATH%s and %.300s",
-                kb_setting("KINETO_PLUGIN_LIB_DIR_PATH") ? "" : " (not set)", installed);
+                        kb_setting("KINETO_PLUGIN_LIB_DIR_PATH") ? "" : " (not set)", installed);
 }
 
-static void ask_rt(kc_probe_result *f)
+static void probe_preload(kc_probe_result *f)
 {
     char path[PATH_MAX];
     if (kc_find_rt(path, sizeof path))
         kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
     else
-        kc_probe_answer(f, KC_PROBE_NOTE, "libckineto-rt.so was not found: --preload and plug-ins will not work");
+        kc_probe_answer(f, KC_PROBE_NOTE,
+                        "libckineto-rt.so was not found: --preload and plug-ins will not work");
 }
 
-static void ask_memory(kc_probe_result *f)
+static void probe_memory_hook(kc_probe_result *f)
 {
     char path[PATH_MAX];
     if (kc_find_plugin("libckineto-memory.so", path, sizeof path))
         kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
     else
-        kc_probe_answer(f, KC_PROBE_NOTE, "libckineto-memory.so was not found: --memory will not work");
+        kc_probe_answer(f, KC_PROBE_NOTE,
+                        "libckineto-memory.so was not found: --memory will not work");
 }
 
-/* The few calls of OpenCL that are needed to ask who is there; types as its ABI has them. */
+/* The functions of OpenCL that list platforms and devices, with the types of its ABI. */
+#define CL_PLATFORM_NAME   0x0902u
+#define CL_DEVICE_TYPE_ALL UINT64_C(0xffffffff)
 typedef struct opencl_api {
     int32_t (*platforms)(uint32_t, void **, uint32_t *);
     int32_t (*platform_info)(void *, uint32_t, size_t, void *, size_t *);
@@ -155,7 +163,7 @@ typedef struct opencl_api {
     const char *path; /* of the loader */
 } opencl_api;
 
-static bool load_symbol(void *library, const char *name, void *function_pointer)
+static bool load_function(void *library, const char *name, void *function_pointer)
 {
     void *symbol = dlsym(library, name);
     memcpy(function_pointer, &symbol, sizeof symbol);
@@ -164,15 +172,15 @@ static bool load_symbol(void *library, const char *name, void *function_pointer)
 
 typedef enum layer_state { LAYER_MISSING, LAYER_IGNORED, LAYER_REFUSED, LAYER_STARTED } layer_state;
 
-/* The layer itself knows whether a loader has started it. It stays in memory when a loader that wants
- * other entry points has closed it, so that it is there says nothing. */
-static layer_state ask_layer(const char *plugin)
+/* The layer itself records whether a loader has started it. Its presence proves nothing: it stays
+ * in memory after a loader that needs other entry points has closed it. */
+static layer_state probe_layer_state(const char *plugin)
 {
     void *library = plugin[0] ? dlopen(plugin, RTLD_NOW | RTLD_NOLOAD) : NULL;
     int (*started)(void);
     if (!plugin[0])
         return LAYER_MISSING;
-    if (!library || !load_symbol(library, "ckineto_opencl_started", &started))
+    if (!library || !load_function(library, "ckineto_opencl_started", &started))
         return LAYER_IGNORED;
     return started() ? LAYER_STARTED : LAYER_REFUSED;
 }
@@ -184,48 +192,48 @@ static const char *const layer_texts[] = {
     "it starts ckineto's layer",
 };
 
-/* The file that the loader is in. */
-static const char *path_of_function(const void *function)
+/* The file of the loader. */
+static const char *find_path_of_function(const void *function)
 {
     Dl_info info;
     return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "libOpenCL.so.1";
 }
 
-static void describe_platforms(kc_probe_result *f, const opencl_api *cl, const char *plugin)
+static void report_opencl_platforms(kc_probe_result *f, const opencl_api *cl, const char *plugin)
 {
     void *platforms[16];
     uint32_t count = 0, devices = 0;
     char names[256] = "";
     int32_t status = cl->platforms(KB_COUNT(platforms), platforms, &count);
-    layer_state layer = ask_layer(plugin);
+    layer_state layer = probe_layer_state(plugin);
     bool useless = layer == LAYER_IGNORED || layer == LAYER_REFUSED;
     if (status != 0 || count == 0) {
-        kc_probe_answer(f, KC_PROBE_ABSENT,
-                "no platform (status %d): install a driver, pocl-opencl-icd for instance; loader "
-                "%.200s: %s",
-                status, cl->path, layer_texts[layer]);
+        kc_probe_answer(
+            f, KC_PROBE_ABSENT,
+            "no platform (status %d): install a driver, pocl-opencl-icd for instance; loader "
+            "%.200s: %s",
+            status, cl->path, layer_texts[layer]);
         return;
     }
     for (uint32_t i = 0; i < KB_MIN(count, KB_COUNT(platforms)); i++) {
-        const uint32_t platform_name = 0x0902;
-        const uint64_t any_type = 0xffffffff;
         char name[96] = "?";
         uint32_t n = 0;
         size_t used = strlen(names);
-        (void)cl->platform_info(platforms[i], platform_name, sizeof name - 1, name, NULL);
-        if (cl->devices(platforms[i], any_type, 0, NULL, &n) == 0)
+        (void)cl->platform_info(platforms[i], CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+        if (cl->devices(platforms[i], CL_DEVICE_TYPE_ALL, 0, NULL, &n) == 0)
             devices += n;
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
     kc_probe_answer(f,
-            useless   ? KC_PROBE_BROKEN
-            : devices ? KC_PROBE_OK
-                      : KC_PROBE_ABSENT,
-            "%u %s (%s), %u %s; loader %.200s: %s", count, kc_noun(count, "platform", "platforms"),
-            names, devices, kc_noun(devices, "device", "devices"), cl->path, layer_texts[layer]);
+                    useless   ? KC_PROBE_BROKEN
+                    : devices ? KC_PROBE_OK
+                              : KC_PROBE_ABSENT,
+                    "%u %s (%s), %u %s; loader %.200s: %s", count,
+                    kc_noun(count, "platform", "platforms"), names, devices,
+                    kc_noun(devices, "device", "devices"), cl->path, layer_texts[layer]);
 }
 
-static void ask_opencl(kc_probe_result *f)
+static void probe_opencl(kc_probe_result *f)
 {
     opencl_api cl;
     char plugin[PATH_MAX] = "";
@@ -233,21 +241,23 @@ static void ask_opencl(kc_probe_result *f)
         setenv("OPENCL_LAYERS", plugin, 1);
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
     if (!library) {
-        kc_probe_answer(f, KC_PROBE_ABSENT, "no OpenCL loader: %.380s; install ocl-icd-libopencl1", dlerror());
+        kc_probe_answer(f, KC_PROBE_ABSENT, "no OpenCL loader: %.380s; install ocl-icd-libopencl1",
+                        dlerror());
         return;
     }
-    if (load_symbol(library, "clGetPlatformIDs", &cl.platforms) &&
-        load_symbol(library, "clGetPlatformInfo", &cl.platform_info) &&
-        load_symbol(library, "clGetDeviceIDs", &cl.devices)) {
-        cl.path = path_of_function(dlsym(library, "clGetPlatformIDs"));
-        describe_platforms(f, &cl, plugin);
+    if (load_function(library, "clGetPlatformIDs", &cl.platforms) &&
+        load_function(library, "clGetPlatformInfo", &cl.platform_info) &&
+        load_function(library, "clGetDeviceIDs", &cl.devices)) {
+        cl.path = find_path_of_function(dlsym(library, "clGetPlatformIDs"));
+        report_opencl_platforms(f, &cl, plugin);
     } else {
-        kc_probe_answer(f, KC_PROBE_BROKEN, "libOpenCL.so.1 lacks the calls of OpenCL");
+        kc_probe_answer(f, KC_PROBE_BROKEN, "libOpenCL.so.1 lacks functions of OpenCL");
     }
 }
 
-/* Sources of other vendors: what would be there, for a version that can use it. */
-static void ask_libraries(kc_probe_result *f, const char *const *names, const char *without)
+/* Libraries of sources that this version does not support yet. @param names NULL-terminated. */
+static void probe_vendor_libraries(kc_probe_result *f, const char *const *names,
+                                   const char *without)
 {
     char found[200] = "", missing[200] = "";
     for (; *names; names++) {
@@ -256,18 +266,20 @@ static void ask_libraries(kc_probe_result *f, const char *const *names, const ch
         snprintf(list + used, sizeof found - used, "%s%s", used ? ", " : "", *names);
     }
     if (missing[0])
-        kc_probe_answer(f, KC_PROBE_ABSENT, "not found: %s%s%s", missing, found[0] ? "; found: " : "", found);
+        kc_probe_answer(f, KC_PROBE_ABSENT, "not found: %s%s%s", missing,
+                        found[0] ? "; found: " : "", found);
     else
         kc_probe_answer(f, KC_PROBE_NOTE, "found: %s; %s", found, without);
 }
 
-/* The plug-in knows best: what it would find when a recording starts. */
-static void ask_cuda(kc_probe_result *f)
+/* The plug-in reports what it would find when a recording starts. */
+static void probe_cuda(kc_probe_result *f)
 {
     char path[PATH_MAX], text[400] = "";
     if (!kc_find_plugin("ckineto-cuda.so", path, sizeof path)) {
-        kc_probe_answer(f, KC_PROBE_BROKEN, "ckineto-cuda.so was not found beside the command or in %s",
-                CKINETO_PLUGINDIR);
+        kc_probe_answer(f, KC_PROBE_BROKEN,
+                        "ckineto-cuda.so was not found next to the command or in %s",
+                        CKINETO_PLUGINDIR);
         return;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -283,16 +295,16 @@ static void ask_cuda(kc_probe_result *f)
     kc_probe_answer(f, state >= 0 && state < 3 ? states[state] : KC_PROBE_BROKEN, "%s", text);
 }
 
-static void ask_rocm(kc_probe_result *f)
+static void probe_rocm(kc_probe_result *f)
 {
     static const char *const names[] = {"libamdhip64.so", "librocprofiler-sdk.so", NULL};
-    ask_libraries(f, names, "this version has no source for ROCm");
+    probe_vendor_libraries(f, names, "this version has no source for ROCm");
 }
 
-static void ask_nvtx(kc_probe_result *f) { ask_plugin(f, "ckineto-nvtx.so"); }
+static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so"); }
 
-/* What operators can carry, see docs/stacks.md. */
-static void ask_perf(kc_probe_result *f)
+/* Counters that operators can carry, see docs/stacks.md. */
+static void probe_perf_events(kc_probe_result *f)
 {
     static const char *const names[] = {"cycles", "instructions", "task-clock", "page-faults"};
     kr_perf_plan plan;
@@ -302,11 +314,13 @@ static void ask_perf(kc_probe_result *f)
     else if (absent.message[0])
         kc_probe_answer(f, KC_PROBE_NOTE, "%.400s", absent.message);
     else
-        kc_probe_answer(f, KC_PROBE_OK, "operators can have counters of the processor and of the kernel");
+        kc_probe_answer(f, KC_PROBE_OK,
+                        "operators can have counters of the processor and of the kernel");
 }
 
-/* The first Python of the PATH answers for its PyTorch: one line, "ok: …", "absent: …" or "note: …". */
-static void ask_torch(kc_probe_result *f)
+/* The first python3 in the PATH reports on its PyTorch in one line: "ok: …", "absent: …" or "note:
+ * …". */
+static void probe_pytorch(kc_probe_result *f)
 {
     static const struct {
         const char *word;
@@ -315,7 +329,8 @@ static void ask_torch(kc_probe_result *f)
     char path[PATH_MAX], command[2 * PATH_MAX], line[400] = "";
     if (!kc_find_plugin("python/ckineto_attach/doctor.py", path, sizeof path) ||
         strchr(path, '\'')) {
-        kc_probe_answer(f, KC_PROBE_ABSENT, "the Python package of ckineto is not installed next to its plug-ins");
+        kc_probe_answer(f, KC_PROBE_ABSENT,
+                        "the Python package of ckineto is not installed next to its plug-ins");
         return;
     }
     snprintf(command, sizeof command, "exec python3 '%s' 2>/dev/null", path);
@@ -331,16 +346,22 @@ static void ask_torch(kc_probe_result *f)
             return;
         }
     }
-    kc_probe_answer(f, KC_PROBE_ABSENT, "there is no python3 in the PATH");
+    kc_probe_answer(f, KC_PROBE_ABSENT, "no python3 in the PATH");
 }
 
 const kc_probe kc_probes[] = {
-    {"clock", ask_clock, true, false},         {"buffer", ask_buffer, true, false},
-    {"processes", ask_processes, true, false}, {"opencl plug-in", ask_opencl_plugin, false, true},
-    {"opencl", ask_opencl, false, true},       {"plug-ins", ask_plugins, false, false},
-    {"preload", ask_rt, false, false},         {"memory hook", ask_memory, false, false},
-    {"cuda", ask_cuda, false, true},           {"rocm", ask_rocm, false, true},
-    {"nvtx", ask_nvtx, false, false},          {"perf events", ask_perf, false, false},
-    {"pytorch", ask_torch, false, true},
+    {"clock", probe_clock, true, false},
+    {"buffer", probe_buffer, true, false},
+    {"processes", probe_processes, true, false},
+    {"opencl plug-in", probe_opencl_layer, false, true},
+    {"opencl", probe_opencl, false, true},
+    {"plug-ins", probe_plugins, false, false},
+    {"preload", probe_preload, false, false},
+    {"memory hook", probe_memory_hook, false, false},
+    {"cuda", probe_cuda, false, true},
+    {"rocm", probe_rocm, false, true},
+    {"nvtx", probe_nvtx, false, false},
+    {"perf events", probe_perf_events, false, false},
+    {"pytorch", probe_pytorch, false, true},
 };
 const size_t kc_probe_count = KB_COUNT(kc_probes);

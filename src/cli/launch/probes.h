@@ -1,10 +1,16 @@
-/* Probes: one question each about this machine, answered with a reason. */
+/* Probes of `ckineto doctor`: each tests one property of this machine and gives a verdict with a
+ * reason. */
 #ifndef KC_PROBES_H
 #define KC_PROBES_H
 
 #include "base/base.h"
 
-typedef enum kc_probe_verdict { KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN, KC_PROBE_NOTE } kc_probe_verdict;
+typedef enum kc_probe_verdict {
+    KC_PROBE_OK,
+    KC_PROBE_ABSENT,
+    KC_PROBE_BROKEN,
+    KC_PROBE_NOTE
+} kc_probe_verdict;
 
 typedef struct kc_probe_result {
     kc_probe_verdict verdict;
@@ -13,12 +19,14 @@ typedef struct kc_probe_result {
 
 typedef struct kc_probe {
     const char *name;
-    void (*ask)(kc_probe_result *f);
-    bool needed;   /* recording does not work without */
-    bool in_child; /* runs code of others, which may crash or hang: that is an answer, too */
+    void (*run)(kc_probe_result *f);
+    bool needed;   /* recording does not work without it */
+    bool in_child; /* runs foreign code, which may crash or hang: that is a verdict, too */
 } kc_probe;
 
 extern const kc_probe kc_probes[];
 extern const size_t kc_probe_count;
-void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *fmt, ...) KINETO_PRINTF(3, 4);
+/** Set the verdict and its text. */
+void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *fmt, ...)
+    KINETO_PRINTF(3, 4);
 #endif

@@ -1,5 +1,6 @@
-/* ckineto record --on-demand and --ring: the program runs, and whoever asks gets a trace of it. One
- * loop waits for requests, for full chunks and for the program's end. */
+/* ckineto record --on-demand and --ring: the program runs, and clients request traces of it. The
+ * controller's loop (src/ondemand) waits for requests, for full chunks and for the end of the
+ * program; a second thread wakes it when programs with sessions of their own change the buffer. */
 #include "cli/launch/record_on_demand.h"
 #include "cli/print.h"
 #include "ondemand/control.h"
@@ -15,48 +16,49 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND           UINT64_C(1000000000)
-#define MOST_RING_MB     16384u
-#define MOST_SECONDS     86400.0
-#define MOST_FACTOR      1e6
-#define DUMP_RETRY_NS    INT64_C(10000000)
-#define DUMP_PATIENCE_NS (60 * SECOND)
+#define SECOND_NS       UINT64_C(1000000000)
+#define MAX_RING_MB     16384u
+#define MAX_SECONDS     86400.0
+#define MAX_FACTOR      1e6
+#define DUMP_RETRY_NS   INT64_C(10000000)
+#define DUMP_TIMEOUT_NS (60 * SECOND_NS)
 
-/* ---- what is asked for ----------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 bool kc_on_demand_wanted(const kc_on_demand_options *o) { return o->on_demand.given || o->ring; }
 
-/* "1.5", and with `unit` what may stand behind it. */
-static kineto_status read_number(const char *name, const char *text, double least, double most,
-                                 const char *unit, double *out)
+/* "1.5", optionally followed by `unit`. */
+static kineto_status parse_bounded_number(const char *name, const char *text, double min,
+                                          double max, const char *unit, double *out)
 {
     char *end;
     double v = strtod(text, &end);
     if (end != text && *end && strcmp(end, unit) == 0)
         end += strlen(unit);
-    if (end == text || *end || !(v >= least && v <= most))
-        return kc_usage_error("record", "--%s is a number from %g to %g, not '%s'", name, least,
-                              most, text);
+    if (end == text || *end || !(v >= min && v <= max))
+        return kc_usage_error("record", "--%s is a number from %g to %g, not '%s'", name, min, max,
+                              text);
     *out = v;
     return KINETO_OK;
 }
 
-static kineto_status read_ns(const char *name, const char *text, uint64_t *ns)
+static kineto_status parse_seconds_ns(const char *name, const char *text, uint64_t *ns)
 {
     double seconds;
     *ns = 0;
     if (!text)
         return KINETO_OK;
-    kineto_status status = read_number(name, text, 0.01, MOST_SECONDS, "s", &seconds);
+    kineto_status status = parse_bounded_number(name, text, 0.01, MAX_SECONDS, "s", &seconds);
     if (status == KINETO_OK)
-        *ns = (uint64_t)(seconds * (double)SECOND);
+        *ns = (uint64_t)(seconds * (double)SECOND_NS);
     return status;
 }
 
-static ko_settings sources;
+static ko_settings request_sources;
 
-/* The words of CKINETO_CONTROL: there a mistake is left out with a warning, here nothing runs. */
-static kineto_status check_source(const char *word)
+/* The words of CKINETO_CONTROL. In the environment a mistake is skipped with a warning; here it is
+ * an error. */
+static kineto_status check_source_word(const char *word)
 {
     static const char signal[] = "signal=", file[] = "file=";
     kineto_error err;
@@ -66,44 +68,44 @@ static kineto_status check_source(const char *word)
                    ? KINETO_OK
                    : kc_usage_error("record", "--on-demand: %s", err.message);
     size_t path = strncmp(word, file, sizeof file - 1) == 0 ? strlen(word + sizeof file - 1) : 0;
-    if (path >= sizeof sources.file)
+    if (path >= sizeof request_sources.file)
         return kc_usage_error("record", "--on-demand: the path of file= is too long");
     if (path || strcmp(word, "socket") == 0 || strcmp(word, "daemon") == 0 ||
         strcmp(word, "signal") == 0)
         return KINETO_OK;
     return kc_usage_error("record",
-                          "--on-demand: '%s' is none of socket, daemon, signal, signal=NAME, "
-                          "file=PATH",
+                          "--on-demand: unknown source '%s'; known are socket, daemon, signal, "
+                          "signal=NAME, file=PATH",
                           word);
 }
 
-static kineto_status check_sources(const char *list)
+static kineto_status check_source_list(const char *list)
 {
     kineto_status status = KINETO_OK;
     for (const char *at = list; at && !status; at = strchr(at, ',')) {
         at += *at == ',';
         char *word = strndup(at, strcspn(at, ","));
-        status = word ? check_source(word) : kc_usage_error("record", "out of memory");
+        status = word ? check_source_word(word) : kc_usage_error("record", "out of memory");
         free(word);
     }
     return status;
 }
 
-static kineto_status check_together(const kc_on_demand_options *o)
+static kineto_status check_on_demand_options(const kc_on_demand_options *o)
 {
     if (!o->ring && (o->slow_step || o->hang || o->crash || kc_given(&o->ring_mb)))
         return kc_usage_error("record",
                               "--on-slow-step, --on-hang, --on-crash and --ring-mb need --ring");
     if (!o->ring && o->on_demand.given && o->output)
-        return kc_usage_error("record",
-                              "--output means nothing with --on-demand: each request says where");
-    if (o->ring_mb < 1 || o->ring_mb > MOST_RING_MB)
-        return kc_usage_error("record", "--ring-mb is from 1 to %u", MOST_RING_MB);
-    return o->on_demand.text ? check_sources(o->on_demand.text) : KINETO_OK;
+        return kc_usage_error(
+            "record", "--output cannot be used with --on-demand: each request names its file");
+    if (o->ring_mb < 1 || o->ring_mb > MAX_RING_MB)
+        return kc_usage_error("record", "--ring-mb is from 1 to %u", MAX_RING_MB);
+    return o->on_demand.text ? check_source_list(o->on_demand.text) : KINETO_OK;
 }
 
-/* What is copied out lies where traces of requests do. */
-static const char *spool_place(void)
+/* Raw data is written next to traces of requests. */
+static const char *choose_spool_path(void)
 {
     static char path[KS_PATH_BYTES];
     const char *directory = kb_setting("KINETO_ONDEMAND_TRACE_DIR");
@@ -115,26 +117,26 @@ kineto_status kc_on_demand_parse(const kc_on_demand_options *o, ks_collector_opt
 {
     uint64_t hang_ns;
     double factor;
-    kineto_status status = check_together(o);
+    kineto_status status = check_on_demand_options(o);
     c->on_demand = true;
     if (!o->output)
-        c->output_path = spool_place();
+        c->output_path = choose_spool_path();
     if (status == KINETO_OK)
-        status = read_ns("ring", o->ring, &c->ring_ns);
+        status = parse_seconds_ns("ring", o->ring, &c->ring_ns);
     if (status == KINETO_OK)
-        status = read_ns("on-hang", o->hang, &hang_ns);
+        status = parse_seconds_ns("on-hang", o->hang, &hang_ns);
     if (status == KINETO_OK && o->slow_step)
-        status = read_number("on-slow-step", o->slow_step, 1, MOST_FACTOR, "x", &factor);
+        status = parse_bounded_number("on-slow-step", o->slow_step, 1, MAX_FACTOR, "x", &factor);
     if (status == KINETO_OK && o->ring)
         c->buffer_bytes = (size_t)o->ring_mb << 20;
     return status;
 }
 
-/* ---- whom to listen to ----------------------------------------------------------------------- */
+/* ---- sources of requests --------------------------------------------------------------------- */
 
-/* The signal that asks for traces must not kill us before somebody listens to it. The program is
- * started with the mask that we were started with. */
-static void signal_held(int sig, bool held)
+/* The signal that requests traces must not end this process before a listener is installed. The
+ * program is started with the original signal mask. */
+static void hold_signal(int sig, bool held)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -148,26 +150,26 @@ kineto_status kc_on_demand_prepare(const kc_on_demand_options *o, kineto_error *
     const char *list = o->on_demand.text;
     if (list && setenv("CKINETO_CONTROL", list, 1) != 0)
         return kb_fail_os(err, errno, "cannot set CKINETO_CONTROL");
-    ko_environment_add(&sources);
+    ko_environment_add(&request_sources);
     if (list)
-        sources.options.daemon = strstr(list, "daemon") != NULL;
+        request_sources.options.daemon = strstr(list, "daemon") != NULL;
     else
-        sources.options.socket = true;
-    signal_held(sources.options.signal, true);
+        request_sources.options.socket = true;
+    hold_signal(request_sources.options.signal, true);
     (void)unsetenv("CKINETO_CONTROL");
-    if (sources.options.daemon)
+    if (request_sources.options.daemon)
         (void)unsetenv("KINETO_USE_DAEMON");
     kineto_error why;
-    if (sources.options.socket && ko_control_directory(true, directory, &why)) {
+    if (request_sources.options.socket && ko_control_directory(true, directory, &why)) {
         kc_complain("record: %s; traces cannot be requested by 'ckineto trigger'", why.message);
-        sources.options.socket = false;
+        request_sources.options.socket = false;
     }
     return KINETO_OK;
 }
 
 /* ---- the loop's parts ------------------------------------------------------------------------ */
 
-typedef struct host {
+typedef struct on_demand_host {
     const kc_on_demand_options *options;
     ks_collector *collector;
     kc_child *child;
@@ -177,27 +179,27 @@ typedef struct host {
     pthread_t follower; /* of windows */
     bool follows, over; /* over: atomic */
     bool failed;        /* atomic: something could not be written */
-} host;
+} on_demand_host;
 
 typedef struct end_listener {
     ko_listener listener; /* first */
     kc_child *child;
 } end_listener;
 
-static void end_turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+static void reap_on_event(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     (void)c;
     (void)now_ns;
     kc_child_reap(((end_listener *)l)->child, l->fd);
 }
 
-static void end_destroy(ko_listener *l)
+static void free_end_listener(ko_listener *l)
 {
     close(l->fd);
     free(l);
 }
 
-static kineto_status listen_for_end(host *h, kineto_error *err)
+static kineto_status add_end_listener(on_demand_host *h, kineto_error *err)
 {
     end_listener *e = calloc(1, sizeof *e);
     int fd = e ? kc_child_signals(err) : -1;
@@ -210,20 +212,20 @@ static kineto_status listen_for_end(host *h, kineto_error *err)
                                 .fd = fd,
                                 .events = POLLIN,
                                 .wake_ns = UINT64_MAX,
-                                .turn = end_turn,
-                                .destroy = end_destroy};
+                                .turn = reap_on_event,
+                                .destroy = free_end_listener};
     ko_controller_listen(h->controller, &e->listener);
     return KINETO_OK;
 }
 
-static uint32_t list_pids(void *context, uint32_t *pids, uint32_t room)
+static uint32_t list_child_pids(void *context, uint32_t *pids, uint32_t room)
 {
-    const host *h = context;
+    const on_demand_host *h = context;
     return ks_children_pids((uint32_t)h->child->pid, pids, room);
 }
 
-/* One that does not work is no reason to do without the others, or without the program. */
-static void listen_to(host *h, ko_listener *l, const kineto_error *err)
+/* A source that does not work is reported; the other sources and the program continue. */
+static void add_listener(on_demand_host *h, ko_listener *l, const kineto_error *err)
 {
     if (l)
         ko_controller_listen(h->controller, l);
@@ -231,39 +233,40 @@ static void listen_to(host *h, ko_listener *l, const kineto_error *err)
         kc_complain("record: %s", err->message);
 }
 
-static void listen_to_sources(host *h)
+/* A listener for each source of requests, and the watchdog of the ring. */
+static void add_request_listeners(on_demand_host *h)
 {
     kineto_error err = {0};
-    if (sources.options.socket) {
+    if (request_sources.options.socket) {
         ko_listener *l = ko_control_socket_create(kb_os_pid(), &err);
         if (l)
-            ko_control_socket_set_pids(l, list_pids, h);
-        listen_to(h, l, &err);
+            ko_control_socket_set_pids(l, list_child_pids, h);
+        add_listener(h, l, &err);
     }
-    if (sources.options.daemon) {
-        ko_listener *l = ko_dyno_listener_create(sources.poll_interval_ns, &err);
+    if (request_sources.options.daemon) {
+        ko_listener *l = ko_dyno_listener_create(request_sources.poll_interval_ns, &err);
         if (l)
             ko_dyno_listener_for(l, (uint32_t)h->child->pid);
-        listen_to(h, l, &err);
+        add_listener(h, l, &err);
     }
-    if (sources.options.signal)
-        listen_to(h, ko_signal_listener_create(sources.options.signal, &err), &err);
-    if (sources.file[0])
-        listen_to(h, ko_file_listener_create(sources.file, &err), &err);
+    if (request_sources.options.signal)
+        add_listener(h, ko_signal_listener_create(request_sources.options.signal, &err), &err);
+    if (request_sources.file[0])
+        add_listener(h, ko_file_listener_create(request_sources.file, &err), &err);
     err = (kineto_error){0};
     ko_listener *l = ko_recorder_watchdog_create(&h->recorder_options, &err);
     if (l || err.code)
-        listen_to(h, l, &err);
+        add_listener(h, l, &err);
 }
 
-/* Called on any thread. */
-static void tell(void *context, const ko_stage_note *note)
+/* May be called on any thread. */
+static void report_stage(void *context, const ko_stage_note *note)
 {
-    host *h = context;
+    on_demand_host *h = context;
     if (note->stage == KO_STAGE_FAILED)
         kb_store_relaxed(&h->failed, true);
     if (note->stage == KO_STAGE_FAILED)
-        kc_complain("record: a trace that was asked for could not be written: %s", note->text);
+        kc_complain("record: a requested trace could not be written: %s", note->text);
     else if (note->stage == KO_STAGE_WRITTEN && !h->options->quiet)
         kc_complain("%s%sa trace is in %s (%s)", note->text, note->text[0] ? ": " : "", note->path,
                     kc_bytes(note->bytes).s);
@@ -272,10 +275,10 @@ static void tell(void *context, const ko_stage_note *note)
                ko_stage_name(note->stage), note->text[0] ? ": " : "", note->text);
 }
 
-/* Programs may have sessions of their own in our buffer, which has to be emptied then. */
-static void *follow_windows(void *context)
+/* Programs may start sessions of their own in our buffer, whose chunks must be collected then. */
+static void *watch_windows(void *context)
 {
-    host *h = context;
+    on_demand_host *h = context;
     for (uint32_t seen = 0; !kb_load_acquire(&h->over);) {
         seen = ks_collector_wait_change(h->collector, seen);
         ko_controller_wake(h->controller);
@@ -283,7 +286,7 @@ static void *follow_windows(void *context)
     return NULL;
 }
 
-static void unfollow_windows(host *h)
+static void stop_watching_windows(on_demand_host *h)
 {
     kb_store_release(&h->over, true);
     if (!h->follows)
@@ -292,15 +295,17 @@ static void unfollow_windows(host *h)
     (void)pthread_join(h->follower, NULL);
 }
 
-static kineto_status begin(host *h, kineto_error *err)
+static kineto_status start_host(on_demand_host *h, kineto_error *err)
 {
     const kc_on_demand_options *o = h->options;
     ko_driver driver;
-    ko_controller_options c = {
-        .pid = (uint32_t)h->child->pid, .host = "recorder", .ring = o->ring != NULL, .dump_path = o->output};
+    ko_controller_options c = {.pid = (uint32_t)h->child->pid,
+                               .host = "recorder",
+                               .ring = o->ring != NULL,
+                               .dump_path = o->output};
     h->recorder_options = (ko_recorder_options){.collector = h->collector, .kinds = o->kinds};
-    (void)read_ns("ring", o->ring, &h->recorder_options.ring_ns);
-    (void)read_ns("on-hang", o->hang, &h->recorder_options.hang_ns);
+    (void)parse_seconds_ns("ring", o->ring, &h->recorder_options.ring_ns);
+    (void)parse_seconds_ns("on-hang", o->hang, &h->recorder_options.hang_ns);
     if (o->slow_step)
         h->recorder_options.slow_step = strtod(o->slow_step, NULL);
     kineto_status status = ko_recorder_create(&h->recorder_options, &h->recorder, err);
@@ -310,41 +315,41 @@ static kineto_status begin(host *h, kineto_error *err)
     status = ko_controller_create(&c, &driver, &h->controller, err);
     if (status)
         return status;
-    (void)ko_controller_watch(h->controller, tell, h);
-    status = listen_for_end(h, err);
+    (void)ko_controller_watch(h->controller, report_stage, h);
+    status = add_end_listener(h, err);
     if (status)
         return status;
-    listen_to_sources(h);
-    signal_held(sources.options.signal, false);
-    int failed = kb_thread_start(&h->follower, follow_windows, h);
+    add_request_listeners(h);
+    hold_signal(request_sources.options.signal, false);
+    int failed = kb_thread_start(&h->follower, watch_windows, h);
     h->follows = failed == 0;
     return failed ? kb_fail_os(err, failed, "cannot start a thread") : KINETO_OK;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static kineto_status dump_because_killed(host *h, kineto_error *err)
+static kineto_status dump_with_reason(on_demand_host *h, kineto_error *err)
 {
     char reason[KC_CHILD_END_BYTES];
     kc_child_describe_end(h->child, reason);
     return ko_controller_dump_because(h->controller, err, "%s", reason);
 }
 
-/* Another dump may be under way. */
-static void dump_after_crash(host *h)
+/* Another dump may be running: retry until it is done. */
+static void dump_after_crash(on_demand_host *h)
 {
     kineto_error err;
-    uint64_t until = kb_clock_ns(CLOCK_MONOTONIC) + DUMP_PATIENCE_NS;
+    uint64_t until = kb_clock_ns(CLOCK_MONOTONIC) + DUMP_TIMEOUT_NS;
     kineto_status status;
-    while ((status = dump_because_killed(h, &err)) == KINETO_E_BUSY &&
+    while ((status = dump_with_reason(h, &err)) == KINETO_E_BUSY &&
            kb_clock_ns(CLOCK_MONOTONIC) < until)
         ko_controller_turn(h->controller, DUMP_RETRY_NS);
     if (status)
-        kc_complain("record: what the ring holds is not written: %s", err.message);
+        kc_complain("record: the ring could not be written: %s", err.message);
     h->failed |= status != KINETO_OK;
 }
 
-static void tell_ring(const host *h, const kineto_trace *trace)
+static void report_ring_trace(const on_demand_host *h, const kineto_trace *trace)
 {
     const kc_on_demand_options *o = h->options;
     uint64_t count = kineto_trace_count(trace), lost = kineto_trace_lost(trace);
@@ -352,14 +357,14 @@ static void tell_ring(const host *h, const kineto_trace *trace)
     kc_complain("a trace of the program's end is in %s: %s %s of the last %s seconds%s", o->output,
                 kc_count(count).s, kc_noun(count, "activity", "activities"), o->ring,
                 count ? ""
-                : any ? "; what it did earlier needs a longer --ring"
+                : any ? "; its earlier activities need a longer --ring"
                       : "; the program used nothing that ckineto or a plug-in records");
     if (lost)
-        kc_complain("%s more %s missing: 'ckineto info %s' says why", kc_count(lost).s,
+        kc_complain("%s more %s missing; see 'ckineto info %s'", kc_count(lost).s,
                     kc_noun(lost, "event is", "events are"), o->output);
 }
 
-static void write_ring(host *h)
+static void write_final_ring(on_demand_host *h)
 {
     kineto_error err;
     kineto_trace *trace = NULL;
@@ -371,43 +376,46 @@ static void write_ring(host *h)
     if (status)
         kc_complain("record: %s", err.message);
     else if (!h->options->quiet)
-        tell_ring(h, trace);
+        report_ring_trace(h, trace);
     h->failed |= status != KINETO_OK;
     kineto_trace_release(trace);
 }
 
-static void end(host *h)
+/* In this order: end the buffer, the watching thread, the last dumps, the controller, the recorder.
+ */
+static void finish_host(on_demand_host *h)
 {
     ks_collector_program_ended(h->collector);
-    unfollow_windows(h);
+    stop_watching_windows(h);
     bool killed = WIFSIGNALED(h->child->status);
     if (killed && h->options->crash && !h->options->output && h->controller) {
         dump_after_crash(h);
     }
     ko_controller_destroy(h->controller);
     if (h->options->ring && h->options->output)
-        write_ring(h);
+        write_final_ring(h);
     ko_recorder_destroy(h->recorder);
 }
 
-static void without_requests(host *h)
+/* The program runs on without on-demand tracing. */
+static void wait_without_requests(on_demand_host *h)
 {
     while (!h->child->done)
-        kc_child_wait(h->child, KB_MIN(ks_collector_poll(h->collector), SECOND));
+        kc_child_wait(h->child, KB_MIN(ks_collector_poll(h->collector), SECOND_NS));
 }
 
 bool kc_on_demand_run(const kc_on_demand_options *o, ks_collector *c, kc_child *child)
 {
     kineto_error err = {0};
-    host h = {.options = o, .collector = c, .child = child};
+    on_demand_host h = {.options = o, .collector = c, .child = child};
     ks_collector_follow(c, (uint32_t)child->pid);
-    if (begin(&h, &err)) {
-        kc_complain("record: nobody can ask for traces: %s", err.message);
+    if (start_host(&h, &err)) {
+        kc_complain("record: traces cannot be requested: %s", err.message);
         h.failed = true;
-        without_requests(&h);
+        wait_without_requests(&h);
     }
     while (!child->done)
         ko_controller_turn(h.controller, (int64_t)ks_collector_poll(c));
-    end(&h);
+    finish_host(&h);
     return h.failed;
 }

@@ -1,11 +1,12 @@
-/* What there is to ask for, and where a query is wrong. */
+/* The schema of the tables, and explanations of mistakes in a query: the line with a mark below the
+ * place, and the tables, columns or functions that exist. */
 #include "cli/query/query.h"
 
 #include <ctype.h>
 
 /* ---- the schema ------------------------------------------------------------------------------ */
 
-static void print_table(const ke_sql_table *table, FILE *out)
+static void print_table_schema(const ke_sql_table *table, FILE *out)
 {
     fprintf(out, "%s: %s\n", table->name, table->about);
     for (size_t i = 0; i < table->count; i++) {
@@ -22,15 +23,16 @@ void kc_query_print_schema(FILE *out)
     const ke_sql_table *const *table = ke_sql_schema(&tables);
     const ke_sql_function *function = ke_sql_functions(&functions);
     for (size_t i = 0; i < tables; i++)
-        print_table(table[i], out);
-    fputs("Functions, beside those of SQLite:\n", out);
+        print_table_schema(table[i], out);
+    fputs("Functions, in addition to those of SQLite:\n", out);
     for (size_t i = 0; i < functions; i++)
         fprintf(out, "  %-22s %s\n", function[i].call, function[i].about);
 }
 
-/* ---- where ----------------------------------------------------------------------------------- */
+/* ---- the place ------------------------------------------------------------------------------- */
 
-static size_t columns_of(kineto_string s)
+/* Columns of a text on a terminal, as kc_put_name writes it. */
+static size_t count_columns(kineto_string s)
 {
     size_t used = 0;
     for (size_t at = 0; at < s.size;) {
@@ -41,8 +43,8 @@ static size_t columns_of(kineto_string s)
     return used;
 }
 
-/* The line around a place, shortened at the sides, and a mark below. */
-static void print_place(kineto_string text, size_t place)
+/* The line that contains `place`, shortened at both sides, and a mark below the place. */
+static void print_marked_line(kineto_string text, size_t place)
 {
     enum { SIDE = 60 };
     size_t from = place, to = place, line = 1;
@@ -57,26 +59,26 @@ static void print_place(kineto_string text, size_t place)
     fputs(head, stderr);
     kc_put_name(stderr, (kineto_string){text.data + from, to - from}, 0);
     fprintf(stderr, "\n%*s^\n",
-            n + (int)columns_of((kineto_string){text.data + from, place - from}), "");
+            n + (int)count_columns((kineto_string){text.data + from, place - from}), "");
 }
 
-/* ---- what there is instead ------------------------------------------------------------------- */
+/* ---- names that exist ------------------------------------------------------------------------ */
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Does a statement speak of this name? */
-static bool mentions(kineto_string text, const char *name)
+/* Does the text contain this name as a whole word? */
+static bool does_text_mention(kineto_string text, const char *name)
 {
     size_t size = strlen(name);
     for (size_t at = 0; at + size <= text.size; at++)
         if (strncasecmp(text.data + at, name, size) == 0 &&
-            (at == 0 || !is_word(text.data[at - 1])) &&
-            (at + size == text.size || !is_word(text.data[at + size])))
+            (at == 0 || !is_word_character(text.data[at - 1])) &&
+            (at + size == text.size || !is_word_character(text.data[at + size])))
             return true;
     return false;
 }
 
-static void print_columns(const ke_sql_table *table)
+static void print_column_names(const ke_sql_table *table)
 {
     fprintf(stderr, "%s has", table->name);
     for (size_t i = 0; i < table->count; i++)
@@ -84,7 +86,7 @@ static void print_columns(const ke_sql_table *table)
     fputc('\n', stderr);
 }
 
-static void print_tables(void)
+static void print_table_names(void)
 {
     size_t count;
     const ke_sql_table *const *tables = ke_sql_schema(&count);
@@ -94,20 +96,20 @@ static void print_tables(void)
     fputc('\n', stderr);
 }
 
-static void print_mentioned(kineto_string statement)
+static void print_mentioned_tables(kineto_string statement)
 {
     size_t count;
     const ke_sql_table *const *tables = ke_sql_schema(&count);
     for (size_t i = 0; i < count; i++)
-        if (mentions(statement, tables[i]->name))
-            print_columns(tables[i]);
+        if (does_text_mention(statement, tables[i]->name))
+            print_column_names(tables[i]);
 }
 
-static void print_functions(void)
+static void print_function_names(void)
 {
     size_t count;
     const ke_sql_function *functions = ke_sql_functions(&count);
-    fputs("beside those of SQLite there are", stderr);
+    fputs("in addition to those of SQLite there are", stderr);
     for (size_t i = 0; i < count; i++)
         fprintf(stderr, "%s %s", i ? "," : "", functions[i].call);
     fputc('\n', stderr);
@@ -118,11 +120,11 @@ void kc_query_explain(kineto_string text, kineto_string statement, const kineto_
     kc_complain_of("query", err);
     size_t place = (size_t)(statement.data - text.data);
     if (err->offset <= statement.size)
-        print_place(text, place + (size_t)err->offset);
+        print_marked_line(text, place + (size_t)err->offset);
     if (strstr(err->message, "no such table"))
-        print_tables();
+        print_table_names();
     else if (strstr(err->message, "no such column"))
-        print_mentioned(statement);
+        print_mentioned_tables(statement);
     else if (strstr(err->message, "no such function"))
-        print_functions();
+        print_function_names();
 }

@@ -1,4 +1,5 @@
-/* Results of queries for programs: CSV and JSON. */
+/* Results of queries for programs: CSV, JSON and JSON lines. CSV follows RFC 4180; NULL is an empty
+ * field, and an empty text is "". */
 #include "cli/query/query.h"
 #include "export/export.h"
 
@@ -7,8 +8,8 @@ const char *const kc_query_format_names[KC_QUERY_FORMATS] = {"table", "csv", "js
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 
-/* An empty text is "", so that it is no NULL. */
-static void put_csv_text(kb_sink *sink, kineto_string s)
+/* An empty text is "", to distinguish it from NULL. */
+static void write_csv_text(kb_sink *sink, kineto_string s)
 {
     if (s.size)
         ke_csv_text(sink, s);
@@ -16,7 +17,7 @@ static void put_csv_text(kb_sink *sink, kineto_string s)
         kb_sink_write(sink, "\"\"", 2);
 }
 
-static void put_hex(kb_sink *sink, kineto_string bytes)
+static void write_hex_bytes(kb_sink *sink, kineto_string bytes)
 {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < bytes.size; i++) {
@@ -26,8 +27,8 @@ static void put_hex(kb_sink *sink, kineto_string bytes)
     }
 }
 
-/* A number, if it is one. */
-static bool put_number(kb_sink *sink, const ke_sql_cell *cell)
+/* False: the cell is not a number. */
+static bool write_number_cell(kb_sink *sink, const ke_sql_cell *cell)
 {
     char text[40], *end;
     if (cell->type == KE_SQL_INT)
@@ -40,23 +41,23 @@ static bool put_number(kb_sink *sink, const ke_sql_cell *cell)
     return true;
 }
 
-static void put_csv_cell(kb_sink *sink, const ke_sql_cell *cell)
+static void write_csv_cell(kb_sink *sink, const ke_sql_cell *cell)
 {
-    if (put_number(sink, cell) || cell->type == KE_SQL_NULL)
+    if (write_number_cell(sink, cell) || cell->type == KE_SQL_NULL)
         return;
     if (cell->type == KE_SQL_BLOB)
-        put_hex(sink, cell->text);
+        write_hex_bytes(sink, cell->text);
     else
-        put_csv_text(sink, cell->text);
+        write_csv_text(sink, cell->text);
 }
 
-static kineto_status write_csv(ke_sql_query *query, kc_query_output *out, kineto_error *err)
+static kineto_status write_csv_result(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
     size_t width = ke_sql_width(query);
     bool there = true;
     for (size_t i = 0; i < width; i++) {
         kb_sink_write(out->sink, ",", i > 0);
-        put_csv_text(out->sink, kb_string(ke_sql_name(query, i)));
+        write_csv_text(out->sink, kb_string(ke_sql_name(query, i)));
     }
     kb_sink_write(out->sink, "\r\n", 2);
     while (!kb_sink_failed(out->sink)) {
@@ -66,7 +67,7 @@ static kineto_status write_csv(ke_sql_query *query, kc_query_output *out, kineto
         for (size_t i = 0; i < width; i++) {
             ke_sql_cell cell = ke_sql_cell_at(query, i);
             kb_sink_write(out->sink, ",", i > 0);
-            put_csv_cell(out->sink, &cell);
+            write_csv_cell(out->sink, &cell);
         }
         kb_sink_write(out->sink, "\r\n", 2);
     }
@@ -75,10 +76,10 @@ static kineto_status write_csv(ke_sql_query *query, kc_query_output *out, kineto
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Columns may have the same name, members of an object should not: the second is "name (2)". */
-typedef KB_VEC(char *) names;
+/* Names of columns may be equal; keys of an object should not: the second becomes "name (2)". */
+typedef KB_VEC(char *) column_names;
 
-static bool is_taken(const names *n, const char *name)
+static bool is_column_name_taken(const column_names *n, const char *name)
 {
     for (size_t i = 0; i < n->count; i++)
         if (strcmp(n->data[i], name) == 0)
@@ -86,10 +87,10 @@ static bool is_taken(const names *n, const char *name)
     return false;
 }
 
-static bool add_name(names *n, const char *name)
+static bool append_column_name(column_names *n, const char *name)
 {
     char *unique = strdup(name);
-    for (unsigned number = 2; unique && is_taken(n, unique); number++) {
+    for (unsigned number = 2; unique && is_column_name_taken(n, unique); number++) {
         free(unique);
         if (asprintf(&unique, "%s (%u)", name, number) < 0)
             unique = NULL;
@@ -100,14 +101,14 @@ static bool add_name(names *n, const char *name)
     return false;
 }
 
-static void free_names(names *n)
+static void free_column_names(column_names *n)
 {
     for (size_t i = 0; i < n->count; i++)
         free(n->data[i]);
     kb_vec_free(n);
 }
 
-static void put_json_cell(kb_json *json, const ke_sql_cell *cell)
+static void write_json_cell(kb_json *json, const ke_sql_cell *cell)
 {
     switch (cell->type) {
     case KE_SQL_INT:
@@ -121,7 +122,7 @@ static void put_json_cell(kb_json *json, const ke_sql_cell *cell)
         break;
     case KE_SQL_BLOB:
         kb_sink_write(json->sink, "\"", 1);
-        put_hex(json->sink, cell->text);
+        write_hex_bytes(json->sink, cell->text);
         kb_json_raw(json, (kineto_string){"\"", 1});
         break;
     default:
@@ -129,20 +130,21 @@ static void put_json_cell(kb_json *json, const ke_sql_cell *cell)
     }
 }
 
-static void put_object(ke_sql_query *query, kb_json *json, const names *n)
+static void write_row_object(ke_sql_query *query, kb_json *json, const column_names *n)
 {
     kb_json_object_begin(json);
     for (size_t i = 0; i < n->count; i++) {
         ke_sql_cell cell = ke_sql_cell_at(query, i);
         kb_json_key_z(json, n->data[i]);
-        put_json_cell(json, &cell);
+        write_json_cell(json, &cell);
     }
     kb_json_object_end(json);
 }
 
-/* Each object is a document of its own here: in an array, what stands between is put by hand. */
-static kineto_status write_objects(ke_sql_query *query, kc_query_output *out, const names *n,
-                                   kineto_error *err)
+/* Each object is written as a document of its own; brackets and commas between them are written
+ * here. */
+static kineto_status write_row_objects(ke_sql_query *query, kc_query_output *out,
+                                       const column_names *n, kineto_error *err)
 {
     bool array = out->format == KC_QUERY_JSON, there = true;
     for (bool first = true; !kb_sink_failed(out->sink); first = false) {
@@ -153,7 +155,7 @@ static kineto_status write_objects(ke_sql_query *query, kc_query_output *out, co
         if (array)
             kb_sink_write(out->sink, first ? "[\n" : ",\n", 2);
         kb_json_init(&json, out->sink);
-        put_object(query, &json, n);
+        write_row_object(query, &json, n);
         out->replaced += json.replaced_bytes;
         if (!array)
             kb_sink_write(out->sink, "\n", 1);
@@ -163,24 +165,24 @@ static kineto_status write_objects(ke_sql_query *query, kc_query_output *out, co
     return KINETO_OK;
 }
 
-static kineto_status write_json(ke_sql_query *query, kc_query_output *out, kineto_error *err)
+static kineto_status write_json_result(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
-    names n = {0};
+    column_names n = {0};
     kineto_status status = KINETO_OK;
     uint64_t before = out->results;
     for (size_t i = 0; i < ke_sql_width(query) && status == KINETO_OK; i++)
-        if (!add_name(&n, ke_sql_name(query, i)))
-            status = kb_fail(err, KINETO_E_MEMORY, "no memory for a line of the result");
+        if (!append_column_name(&n, ke_sql_name(query, i)))
+            status = kb_fail(err, KINETO_E_MEMORY, "out of memory for a line of the result");
     if (status == KINETO_OK)
-        status = write_objects(query, out, &n, err);
-    free_names(&n);
+        status = write_row_objects(query, out, &n, err);
+    free_column_names(&n);
     if (status == KINETO_OK && out->format == KC_QUERY_JSON)
         kb_sink_write(out->sink, out->results == before ? "[]\n" : "\n]\n", 3);
     out->results = before;
     return status;
 }
 
-/* ---- all ------------------------------------------------------------------------------------- */
+/* ---- any format ------------------------------------------------------------------------------ */
 
 kineto_status kc_query_write(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
@@ -188,7 +190,7 @@ kineto_status kc_query_write(ke_sql_query *query, kc_query_output *out, kineto_e
     if (out->results++ && !json)
         kb_sink_write(out->sink, "\n", 1);
     if (json)
-        return write_json(query, out, err);
-    return out->format == KC_QUERY_CSV ? write_csv(query, out, err)
+        return write_json_result(query, out, err);
+    return out->format == KC_QUERY_CSV ? write_csv_result(query, out, err)
                                        : kc_query_write_table(query, out, err);
 }

@@ -1,4 +1,6 @@
-/* Making the page of the report: for `report` and `view`. */
+/* Making a report: read the traces one after the other, analyse each as a rank, add up facts and
+ * findings, and write the page, text or flame graph. Only one trace is in memory at a time, besides
+ * the first one, which the timeline may show. */
 #include "cli/report/report.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
@@ -12,7 +14,7 @@
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-typedef struct work {
+typedef struct report_work {
     const kc_report_page *page;
     kineto_analyze_options analyze;
     kineto_analysis *facts; /* of all ranks so far */
@@ -22,10 +24,12 @@ typedef struct work {
     bool wants_health;
     uint64_t activities; /* of all */
     uint32_t count;
-} work;
+} report_work;
 
-static kineto_status add_facts(work *w, kineto_analysis *facts, kineto_findings *found,
-                               kineto_error *err)
+/* Takes over the facts and findings of one rank. With several ranks, sums that need all of them are
+ * deferred until the last. */
+static kineto_status merge_facts(report_work *w, kineto_analysis *facts, kineto_findings *found,
+                                 kineto_error *err)
 {
     if (!w->found) {
         w->facts = facts;
@@ -44,8 +48,8 @@ static kineto_status add_facts(work *w, kineto_analysis *facts, kineto_findings 
     return status;
 }
 
-static kineto_status add_trace(work *w, kineto_trace *trace, const char *path, uint32_t index,
-                               kineto_error *err)
+static kineto_status analyze_trace(report_work *w, kineto_trace *trace, const char *path,
+                                   uint32_t index, kineto_error *err)
 {
     int32_t rank = kc_rank_of(trace, path, index);
     kineto_analysis *facts = NULL;
@@ -57,10 +61,10 @@ static kineto_status add_trace(work *w, kineto_trace *trace, const char *path, u
     w->activities += kineto_trace_count(trace);
     if (!status && w->wants_health)
         kc_health_add(&w->health, trace, w->count > 1 ? rank : -1);
-    return status ? status : add_facts(w, facts, found, err);
+    return status ? status : merge_facts(w, facts, found, err);
 }
 
-static kineto_status add_files(work *w, const kineto_files *files, kineto_error *err)
+static kineto_status analyze_files(report_work *w, const kineto_files *files, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     w->count = kineto_files_count(files);
@@ -70,7 +74,7 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
         kc_show_reading(i, w->count, path);
         status = kineto_trace_open_with(path, &kc_reading, &trace, err);
         if (!status)
-            status = add_trace(w, trace, path, i, err);
+            status = analyze_trace(w, trace, path, i, err);
         if (!status && i == 0)
             w->first = kineto_trace_retain(trace);
         kineto_trace_release(trace);
@@ -85,7 +89,7 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static void show_progress(uint64_t done, uint64_t all, void *user)
+static void show_page_progress(uint64_t done, uint64_t all, void *user)
 {
     (void)user;
     if (isatty(STDERR_FILENO) && all > 500000)
@@ -93,7 +97,7 @@ static void show_progress(uint64_t done, uint64_t all, void *user)
                 (unsigned long long)(100 * done / all), done + 4096 >= all ? "\r\033[K" : "");
 }
 
-static const char *title_of(const kc_report_page *page, char *text, size_t size)
+static const char *choose_title(const kc_report_page *page, char *text, size_t size)
 {
     const char *slash = strrchr(page->paths[0], '/');
     const char *name = slash && slash[1] ? slash + 1 : page->paths[0];
@@ -104,8 +108,9 @@ static const char *title_of(const kc_report_page *page, char *text, size_t size)
     return page->title ? page->title : text;
 }
 
-/* Several ranks stand side by side, if they are not too many; else the first one. */
-static kineto_status open_timeline(work *w, kineto_trace **out, kineto_error *err)
+/* The timeline shows all ranks next to each other, if they have at most activity_limit activities;
+ * else only the first rank. */
+static kineto_status open_timeline_trace(report_work *w, kineto_trace **out, kineto_error *err)
 {
     uint64_t limit = w->page->activity_limit ? w->page->activity_limit : 2000000;
     if (w->count > 1 && w->activities <= limit)
@@ -121,25 +126,25 @@ static kineto_status open_timeline(work *w, kineto_trace **out, kineto_error *er
     return KINETO_OK;
 }
 
-static void note_read(const kc_report_page *page, bool is_read)
+static void store_is_read(const kc_report_page *page, bool is_read)
 {
     if (page->is_read)
         *page->is_read = is_read;
 }
 
-static kineto_status read_all(work *w, kineto_error *err)
+static kineto_status read_report_traces(report_work *w, kineto_error *err)
 {
     kineto_files *files;
     kineto_status status =
         kineto_files_find((const char *const *)w->page->paths, (size_t)w->page->count, &files, err);
     if (status)
         return status;
-    status = add_files(w, files, err);
+    status = analyze_files(w, files, err);
     kineto_files_release(files);
     return status;
 }
 
-static void work_free(work *w)
+static void free_work(report_work *w)
 {
     kineto_analysis_release(w->facts);
     kineto_findings_release(w->found);
@@ -147,7 +152,8 @@ static void work_free(work *w)
     kc_health_free(&w->health);
 }
 
-static kineto_status compare(const work *w, kineto_analysis **diff, kineto_error *err)
+static kineto_status compare_with_before(const report_work *w, kineto_analysis **diff,
+                                         kineto_error *err)
 {
     kineto_diff_options o = {.size = sizeof o, .analyze = &w->page->analyze, .findings = true};
     kineto_trace *before = NULL;
@@ -158,26 +164,26 @@ static kineto_status compare(const work *w, kineto_analysis **diff, kineto_error
     return status;
 }
 
-static kineto_status make(work *w, const char *output, kineto_error *err)
+static kineto_status make_page(report_work *w, const char *output, kineto_error *err)
 {
     kineto_trace *trace = NULL;
     kineto_analysis *diff = NULL;
     char title[400];
-    note_read(w->page, false);
-    kineto_status status = read_all(w, err);
+    store_is_read(w->page, false);
+    kineto_status status = read_report_traces(w, err);
     if (!status && w->page->before)
-        status = compare(w, &diff, err);
+        status = compare_with_before(w, &diff, err);
     if (!status)
-        status = open_timeline(w, &trace, err);
-    note_read(w->page, !status);
+        status = open_timeline_trace(w, &trace, err);
+    store_is_read(w->page, !status);
     kineto_report_options o = {.size = sizeof o,
-                               .title = title_of(w->page, title, sizeof title),
+                               .title = choose_title(w->page, title, sizeof title),
                                .facts = w->facts,
                                .findings = w->found,
                                .diff = diff,
                                .row_limit = w->page->row_limit,
                                .activity_limit = w->page->activity_limit,
-                               .progress = show_progress,
+                               .progress = show_page_progress,
                                .step_pattern = w->page->analyze.step_pattern};
     if (!status)
         status = kineto_report_save(trace, &o, output, err);
@@ -188,31 +194,33 @@ static kineto_status make(work *w, const char *output, kineto_error *err)
 
 kineto_status kc_report_save_page(const kc_report_page *page, const char *output, kineto_error *err)
 {
-    work w = {.page = page, .analyze = page->analyze};
-    kineto_status status = make(&w, output, err);
-    work_free(&w);
+    report_work w = {.page = page, .analyze = page->analyze};
+    kineto_status status = make_page(&w, output, err);
+    free_work(&w);
     return status;
 }
 
-kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, FILE *out, kineto_error *err)
+kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, FILE *out,
+                                   kineto_error *err)
 {
-    work w = {.page = page, .analyze = page->analyze, .wants_health = true};
-    kineto_status status = read_all(&w, err);
-    note_read(page, !status);
+    report_work w = {.page = page, .analyze = page->analyze, .wants_health = true};
+    kineto_status status = read_report_traces(&w, err);
+    store_is_read(page, !status);
     if (!status)
         kc_report_print(&w.health, w.facts, w.found, width, out);
-    work_free(&w);
+    free_work(&w);
     return status;
 }
 
-kineto_status kc_report_save_flame(const kc_report_page *page, const char *output, kineto_error *err)
+kineto_status kc_report_save_flame(const kc_report_page *page, const char *output,
+                                   kineto_error *err)
 {
     kineto_trace *trace = NULL;
     char title[400];
     kineto_export_options o = {
-        .size = sizeof o, .format = "flame", .trace_name = title_of(page, title, sizeof title)};
+        .size = sizeof o, .format = "flame", .trace_name = choose_title(page, title, sizeof title)};
     kineto_status status = kc_open_traces(page->paths, page->count, -1, &trace, err);
-    note_read(page, !status);
+    store_is_read(page, !status);
     if (!status)
         status = kineto_export(trace, output, &o, NULL, err);
     kineto_trace_release(trace);

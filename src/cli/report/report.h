@@ -1,4 +1,5 @@
-/* The page of the report, from the traces that were named. */
+/* The report of one or several traces: as an HTML page, as text, or as a flame graph. Used by
+ * `report` and `view`. */
 #ifndef KC_REPORT_H
 #define KC_REPORT_H
 
@@ -9,19 +10,22 @@
 typedef struct kc_report_page {
     char *const *paths;
     int count;
-    const char *title;                  /* NULL: the name of the first */
-    const char *before;                 /* trace to compare the first one with; NULL */
-    uint64_t row_limit, activity_limit; /* 0: the usual */
+    const char *title;                  /* NULL: the name of the first trace */
+    const char *before;                 /* trace to compare the first one with; NULL: none */
+    uint64_t row_limit, activity_limit; /* 0: the default */
     kineto_analyze_options analyze;
-    bool *is_read; /* receives whether all traces could be read; NULL */
+    bool *is_read; /* receives whether all traces could be read; may be NULL */
 } kc_report_page;
 
-/** Reads each trace, then writes the page; tells a terminal how far it is. */
-kineto_status kc_report_save_page(const kc_report_page *page, const char *output, kineto_error *err);
-/** The same as text; `width` 0: that of the terminal. */
-kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, FILE *out, kineto_error *err);
-/** All of it as a flame graph. */
-kineto_status kc_report_save_flame(const kc_report_page *page, const char *output, kineto_error *err);
+/** Read each trace, then write the page; a terminal shows the progress. */
+kineto_status kc_report_save_page(const kc_report_page *page, const char *output,
+                                  kineto_error *err);
+/** The same as text. @param width  0: that of the terminal. */
+kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, FILE *out,
+                                   kineto_error *err);
+/** All traces as one flame graph. */
+kineto_status kc_report_save_flame(const kc_report_page *page, const char *output,
+                                   kineto_error *err);
 
 /* ---- report_text.c --------------------------------------------------------------------------- */
 enum { KC_MIN_WIDTH = 60, KC_MAX_WIDTH = 400 };

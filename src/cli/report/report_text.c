@@ -1,4 +1,5 @@
-/* The report on a terminal: findings, then the numbers that say most, with bars. */
+/* The report on a terminal: findings, then the most informative tables as bars. Without colours,
+ * letters distinguish the parts of a step. */
 #include "cli/facts.h"
 #include "cli/findings.h"
 #include "cli/report/report.h"
@@ -12,21 +13,21 @@ typedef struct screen {
     const kineto_analysis *facts;
 } screen;
 
-static const char *paint(const screen *s, const char *code) { return s->colours ? code : ""; }
+static const char *get_paint(const screen *s, const char *code) { return s->colours ? code : ""; }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-static uint32_t column_of(const screen *s, uint32_t table, const char *name)
+static uint32_t find_fact_column(const screen *s, uint32_t table, const char *name)
 {
     return kc_fact_column_of(s->facts, table, name);
 }
 
-static double number_at(const screen *s, uint32_t table, uint64_t row, uint32_t column)
+static double get_fact_number(const screen *s, uint32_t table, uint64_t row, uint32_t column)
 {
     return kc_fact_number_at(s->facts, table, row, column);
 }
 
-static kineto_string text_at(const screen *s, uint32_t table, uint64_t row, uint32_t column)
+static kineto_string get_fact_text(const screen *s, uint32_t table, uint64_t row, uint32_t column)
 {
     kineto_fact f;
     bool is_text = kineto_analysis_fact(s->facts, table, row, column, &f) && !f.is_none &&
@@ -36,126 +37,130 @@ static kineto_string text_at(const screen *s, uint32_t table, uint64_t row, uint
 
 /* ---- bars ------------------------------------------------------------------------------------ */
 
-/* So many of `cells` as `part` is of `whole`: traces may say anything. */
-static size_t cells_of(double part, double whole, size_t cells)
+/* part / whole of `cells`, rounded; 0 for values that are negative or not finite, since traces may
+ * contain any number. */
+static size_t count_filled_cells(double part, double whole, size_t cells)
 {
     double share = part / whole;
     return share > 0 ? (size_t)((double)cells * KB_MIN(share, 1) + 0.5) : 0; /* NaN too */
 }
 
-static kb_text duration_of(double ns)
+static kb_text format_duration(double ns)
 {
     return kb_duration(ns >= 0x1p63 ? INT64_MAX : ns > -0x1p63 ? (int64_t)ns : INT64_MIN);
 }
 
-/* Eighths of a cell. */
-static void put_bar(const screen *s, double part, size_t cells, const char *colour)
+/* In eighths of a cell. @param part from 0 to 1. */
+static void draw_bar_of(const screen *s, double part, size_t cells, const char *colour)
 {
     static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-    size_t all = cells_of(part, 1, cells * 8);
-    fputs(paint(s, colour), s->out);
+    size_t all = count_filled_cells(part, 1, cells * 8);
+    fputs(get_paint(s, colour), s->out);
     for (size_t i = 0; i < all / 8; i++)
         fputs("█", s->out);
     fputs(eighths[all % 8], s->out);
-    fputs(paint(s, "\033[0m"), s->out);
+    fputs(get_paint(s, "\033[0m"), s->out);
 }
 
-static void put_title(const screen *s, const char *title)
+static void print_chart_title(const screen *s, const char *title)
 {
-    fprintf(s->out, "\n%s%s%s\n", paint(s, "\033[1m"), title, paint(s, "\033[0m"));
+    fprintf(s->out, "\n%s%s%s\n", get_paint(s, "\033[1m"), title, get_paint(s, "\033[0m"));
 }
 
-/* A table as bars: which rows, what is beside them, and how long they are. */
+/* A table as bars: which rows, their labels, and their lengths. */
 typedef struct chart {
     const char *table, *title;
     const char *name;           /* column */
     const char *value;          /* column, nanoseconds */
-    const char *only, *only_is; /* column and number of the rows that are shown; NULL: all */
+    const char *only, *only_is; /* show only rows with this number in this column; NULL: all */
     uint64_t rows;
 } chart;
 
-static bool is_shown(const screen *s, const chart *c, uint32_t table, uint64_t row)
+static bool is_row_shown(const screen *s, const chart *c, uint32_t table, uint64_t row)
 {
     if (!c->only)
         return true;
-    double number = number_at(s, table, row, column_of(s, table, c->only));
+    double number = get_fact_number(s, table, row, find_fact_column(s, table, c->only));
     return number == strtod(c->only_is, NULL);
 }
 
-static double sum_of(const screen *s, const chart *c, uint32_t table, uint64_t rows, double *most)
+static double sum_chart_rows(const screen *s, const chart *c, uint32_t table, uint64_t rows,
+                             double *max)
 {
     double sum = 0;
-    uint32_t value = column_of(s, table, c->value);
+    uint32_t value = find_fact_column(s, table, c->value);
     for (uint64_t r = 0; r < rows; r++) {
-        double v = is_shown(s, c, table, r) ? number_at(s, table, r, value) : 0;
+        double v = is_row_shown(s, c, table, r) ? get_fact_number(s, table, r, value) : 0;
         sum += v;
-        *most = KB_MAX(*most, v);
+        *max = KB_MAX(*max, v);
     }
     return sum;
 }
 
 #define RANK_COLUMNS 10u
 
-static void put_rank(const screen *s, uint32_t table, uint64_t row)
+static void print_rank_label(const screen *s, uint32_t table, uint64_t row)
 {
-    fprintf(s->out, "rank %3.0f  ", number_at(s, table, row, column_of(s, table, "rank")));
+    fprintf(s->out, "rank %3.0f  ",
+            get_fact_number(s, table, row, find_fact_column(s, table, "rank")));
 }
 
-static void put_chart_row(const screen *s, size_t label, kineto_string name, double ns, double sum,
-                          double most)
+static void print_chart_row(const screen *s, size_t label, kineto_string name, double ns,
+                            double sum, double max)
 {
     size_t cells = s->width - KB_MIN(s->width / 2, (size_t)60) - 24;
     kc_put_name(s->out, name.size ? name : kb_string("(no name)"), label);
-    fprintf(s->out, " %10s %5.1f %% ", duration_of(ns).s, sum > 0 ? 100 * ns / sum : 0);
-    put_bar(s, most > 0 ? ns / most : 0, cells, "\033[36m");
+    fprintf(s->out, " %10s %5.1f %% ", format_duration(ns).s, sum > 0 ? 100 * ns / sum : 0);
+    draw_bar_of(s, max > 0 ? ns / max : 0, cells, "\033[36m");
     fputc('\n', s->out);
 }
 
-/* The rows in the order they are shown in; NULL: in that of the table. */
-static uint64_t *order_of(const screen *s, uint32_t table, const char *value)
+/* Numbers of the rows, the largest value first, to be freed; NULL: in the order of the table. */
+static uint64_t *sort_rows_by(const screen *s, uint32_t table, const char *value)
 {
     kc_weight w = {.columns = {value}};
     return s->several ? kc_rows_by(s->facts, table, &w) : NULL;
 }
 
-static void put_chart_rows(const screen *s, const chart *c, uint32_t table, uint64_t rows,
-                           double sum, double most)
+static void print_chart_rows(const screen *s, const chart *c, uint32_t table, uint64_t rows,
+                             double sum, double max)
 {
-    uint32_t name = column_of(s, table, c->name), value = column_of(s, table, c->value);
-    uint64_t shown = 0, *order = order_of(s, table, c->value);
-    bool has_rank = s->several && column_of(s, table, "rank") != UINT32_MAX;
+    uint32_t name = find_fact_column(s, table, c->name),
+             value = find_fact_column(s, table, c->value);
+    uint64_t shown = 0, *order = sort_rows_by(s, table, c->value);
+    bool has_rank = s->several && find_fact_column(s, table, "rank") != UINT32_MAX;
     size_t label = KB_MIN(s->width / 2, (size_t)60) - (has_rank ? RANK_COLUMNS : 0);
     for (uint64_t i = 0; i < rows && shown < c->rows; i++) {
         uint64_t r = order ? order[i] : i;
-        double v = number_at(s, table, r, value);
-        if (!is_shown(s, c, table, r) || !(v > 0))
+        double v = get_fact_number(s, table, r, value);
+        if (!is_row_shown(s, c, table, r) || !(v > 0))
             continue;
         fputs("  ", s->out);
         if (has_rank)
-            put_rank(s, table, r);
-        put_chart_row(s, label, text_at(s, table, r, name), v, sum, most);
+            print_rank_label(s, table, r);
+        print_chart_row(s, label, get_fact_text(s, table, r, name), v, sum, max);
         shown++;
     }
     free(order);
 }
 
-static void put_chart(const screen *s, const chart *c)
+static void print_chart(const screen *s, const chart *c)
 {
     uint32_t table = kineto_analysis_find(s->facts, c->table);
     kineto_fact_table info;
-    double most = 0;
+    double max = 0;
     if (!kineto_analysis_table(s->facts, table, &info))
         return;
-    double sum = sum_of(s, c, table, info.row_count, &most);
-    if (!(most > 0))
+    double sum = sum_chart_rows(s, c, table, info.row_count, &max);
+    if (!(max > 0))
         return;
-    put_title(s, c->title);
-    put_chart_rows(s, c, table, info.row_count, sum, most);
+    print_chart_title(s, c->title);
+    print_chart_rows(s, c, table, info.row_count, sum, max);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Each part of a step has a colour and, where there are none, a letter. */
+/* Each part of a step has a colour and, without colours, a letter. */
 static const struct {
     const char *column, *word, *colour;
     char letter;
@@ -166,27 +171,27 @@ static const struct {
              {"runtime_us", "runtime calls", "\033[34m", 'R'},
              {"dataloader_us", "data loader", "\033[31m", 'D'},
              {"cpu_us", "host", "\033[36m", 'H'},
-             {"other_us", "nothing known", "\033[90m", '.'}};
+             {"other_us", "other", "\033[90m", '.'}};
 
-static void put_step_bar(const screen *s, uint32_t table, uint64_t row, double longest,
-                         size_t cells)
+static void draw_step_bar(const screen *s, uint32_t table, uint64_t row, double longest,
+                          size_t cells)
 {
     double at = 0;
     size_t drawn = 0;
     for (size_t p = 0; p < KB_COUNT(parts); p++) {
-        at += number_at(s, table, row, column_of(s, table, parts[p].column));
-        size_t until = cells_of(at, longest, cells);
-        fputs(paint(s, parts[p].colour), s->out);
+        at += get_fact_number(s, table, row, find_fact_column(s, table, parts[p].column));
+        size_t until = count_filled_cells(at, longest, cells);
+        fputs(get_paint(s, parts[p].colour), s->out);
         for (; drawn < until; drawn++)
             if (s->colours)
                 fputs("█", s->out);
             else
                 fputc(parts[p].letter, s->out);
     }
-    fprintf(s->out, "%s\n", paint(s, "\033[0m"));
+    fprintf(s->out, "%s\n", get_paint(s, "\033[0m"));
 }
 
-static void put_legend(const screen *s)
+static void print_step_legend(const screen *s)
 {
     size_t column = 0;
     for (size_t p = 0; p < KB_COUNT(parts); p++) {
@@ -204,20 +209,21 @@ static void put_legend(const screen *s)
     fputc('\n', s->out);
 }
 
-#define MOST_STEPS 12u
+#define MAX_STEPS 12u
 
-static void put_step(const screen *s, uint32_t table, uint64_t row, double longest)
+static void print_step(const screen *s, uint32_t table, uint64_t row, double longest)
 {
     fputs("  ", s->out);
-    put_rank(s, table, row);
-    kc_put_name(s->out, text_at(s, table, row, column_of(s, table, "step")), 8);
-    fprintf(s->out, " %10s ",
-            duration_of(number_at(s, table, row, column_of(s, table, "dur_us"))).s);
-    put_step_bar(s, table, row, longest, s->width - 34);
+    print_rank_label(s, table, row);
+    kc_put_name(s->out, get_fact_text(s, table, row, find_fact_column(s, table, "step")), 8);
+    fprintf(
+        s->out, " %10s ",
+        format_duration(get_fact_number(s, table, row, find_fact_column(s, table, "dur_us"))).s);
+    draw_step_bar(s, table, row, longest, s->width - 34);
 }
 
-/* The first ones, or of several ranks the longest. */
-static void put_steps(const screen *s)
+/* The first steps; of several ranks the longest ones. */
+static void print_steps(const screen *s)
 {
     uint32_t table = kineto_analysis_find(s->facts, "steps");
     kineto_fact_table info;
@@ -225,48 +231,50 @@ static void put_steps(const screen *s)
     if (!kineto_analysis_table(s->facts, table, &info) || !info.row_count)
         return;
     for (uint64_t r = 0; r < info.row_count; r++)
-        longest = KB_MAX(longest, number_at(s, table, r, column_of(s, table, "dur_us")));
-    uint64_t *order = info.row_count > MOST_STEPS ? order_of(s, table, "dur_us") : NULL;
-    put_title(s, "Steps");
-    for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MOST_STEPS); r++)
-        put_step(s, table, order ? order[r] : r, longest);
-    if (info.row_count > MOST_STEPS)
-        fprintf(s->out, "  … and %s more\n", kc_count(info.row_count - MOST_STEPS).s);
+        longest =
+            KB_MAX(longest, get_fact_number(s, table, r, find_fact_column(s, table, "dur_us")));
+    uint64_t *order = info.row_count > MAX_STEPS ? sort_rows_by(s, table, "dur_us") : NULL;
+    print_chart_title(s, "Steps");
+    for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MAX_STEPS); r++)
+        print_step(s, table, order ? order[r] : r, longest);
+    if (info.row_count > MAX_STEPS)
+        fprintf(s->out, "  … and %s more\n", kc_count(info.row_count - MAX_STEPS).s);
     free(order);
-    put_legend(s);
+    print_step_legend(s);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
-#define USUAL_WIDTH 100u
+#define DEFAULT_WIDTH 100u
 
-/* Columns to write in; never so few that nothing fits. */
-static size_t terminal_width(uint64_t asked, FILE *out)
+/* Columns to write; at least KC_MIN_WIDTH, so that labels fit. */
+static size_t choose_width(uint64_t asked, FILE *out)
 {
     uint64_t width = asked ? asked : kc_terminal_columns(out);
     if (!width)
-        width = USUAL_WIDTH;
+        width = DEFAULT_WIDTH;
     return (size_t)KB_MIN(KB_MAX(width, (uint64_t)KC_MIN_WIDTH), (uint64_t)KC_MAX_WIDTH);
 }
 
-static bool may_colour(FILE *out) { return isatty(fileno(out)) && !kb_setting("NO_COLOR"); }
+static bool is_colour_allowed(FILE *out) { return isatty(fileno(out)) && !kb_setting("NO_COLOR"); }
 
 void kc_report_print(const kc_health *health, const kineto_analysis *facts,
                      const kineto_findings *found, uint64_t width, FILE *out)
 {
     static const chart charts[] = {
-        {"idle_named", "While devices were idle, the host was", "reason", "idle_us", "stream", "-1",
+        {"idle_named", "Host activity while devices were idle", "reason", "idle_us", "stream", "-1",
          8},
-        {"critical_path_summary", "The critical path consists of", "class", "us", NULL, NULL, 8},
+        {"critical_path_summary", "Critical path", "class", "us", NULL, NULL, 8},
         {"kernel_types", "Kinds of device work", "kernel_type", "sum_us", NULL, NULL, 8},
         {"kernels", "Kernels", "name", "sum_us", NULL, NULL, 10},
-        {"operators", "Operators, by shapes and stack, by time of devices", "name", "device_self_us", NULL, NULL, 10},
+        {"operators", "Operators, by shapes and stack, by device time", "name", "device_self_us",
+         NULL, NULL, 10},
         {"modules", "Modules", "module", "device_total_us", NULL, NULL, 10},
         {"collective_groups", "Collectives", "name", "sum_us", NULL, NULL, 8}};
-    screen s = {out, terminal_width(width, out), may_colour(out), health->traces > 1, facts};
+    screen s = {out, choose_width(width, out), is_colour_allowed(out), health->traces > 1, facts};
     kc_health_print(health, out);
     kc_findings_print(found, s.width, out);
-    put_steps(&s);
+    print_steps(&s);
     for (size_t i = 0; i < KB_COUNT(charts); i++)
-        put_chart(&s, &charts[i]);
+        print_chart(&s, &charts[i]);
 }

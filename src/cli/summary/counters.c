@@ -1,6 +1,7 @@
-/* Counters of a trace: for each series what was sampled, in numbers. */
-#include "cli/summary/summary.h"
+/* Counters of a trace: the samples of each series, summarised. Series are found through a hash of
+ * process, counter and key; equal hashes are resolved by probing the following values. */
 #include "cli/print.h"
+#include "cli/summary/summary.h"
 #include "export/export.h"
 #include "trace/trace.h"
 
@@ -8,19 +9,20 @@
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static bool same_counter(const kc_counter *c, uint32_t process, uint32_t name, kineto_string key)
+static bool is_counter(const kc_counter *c, uint32_t process, uint32_t name, kineto_string key)
 {
     return c->process == process && c->name_id == name && kb_string_equal(c->key, key);
 }
 
-/* NULL: out of memory. */
-static kc_counter *counter_of(kc_counters *all, uint32_t process, uint32_t name, kineto_string key)
+/* NULL: out of memory. The key is copied. */
+static kc_counter *find_or_add_counter(kc_counters *all, uint32_t process, uint32_t name,
+                                       kineto_string key)
 {
     uint64_t identity[3] = {process, name, kb_hash(key.data, key.size)};
     for (uint64_t hash = kb_hash(identity, sizeof identity);; hash++) {
         bool created = false;
         uint64_t *at = kb_map_insert(&all->by_key, hash, all->list.count, &created);
-        if (at && !created && !same_counter(&all->list.data[*at], process, name, key))
+        if (at && !created && !is_counter(&all->list.data[*at], process, name, key))
             continue;
         if (at && !created)
             return &all->list.data[*at];
@@ -36,8 +38,8 @@ static kc_counter *counter_of(kc_counters *all, uint32_t process, uint32_t name,
     }
 }
 
-/* The mean as it goes, so that no sum grows beyond what a double holds. */
-static void add_sample(kc_counter *c, double value)
+/* The mean is updated incrementally, so that no sum can overflow a double. */
+static void add_counter_sample(kc_counter *c, double value)
 {
     c->samples++;
     c->last = value;
@@ -49,8 +51,8 @@ static void add_sample(kc_counter *c, double value)
     c->mean += value / (double)c->finite - c->mean / (double)c->finite;
 }
 
-static bool add_row(kc_counters *all, const kineto_trace *trace, const kineto_activity *a,
-                    uint32_t process)
+static bool add_counter_row(kc_counters *all, const kineto_trace *trace, const kineto_activity *a,
+                            uint32_t process)
 {
     kineto_args_iterator it;
     kineto_arg arg;
@@ -59,16 +61,16 @@ static bool add_row(kc_counters *all, const kineto_trace *trace, const kineto_ac
     while (kineto_args_next(&it, &arg)) {
         if (!kt_arg_number(&arg, &value))
             continue;
-        kc_counter *c = counter_of(all, process, a->name_id, arg.key);
+        kc_counter *c = find_or_add_counter(all, process, a->name_id, arg.key);
         if (!c)
             return false;
-        add_sample(c, value);
+        add_counter_sample(c, value);
     }
     return true;
 }
 
-/* Rows of a track come by time, so the last sample is the last one seen. */
-static bool add_track(kc_counters *all, const kineto_trace *trace, uint32_t index)
+/* Rows of a track are in order of time, so the last sample is the latest. False: out of memory. */
+static bool add_counter_track(kc_counters *all, const kineto_trace *trace, uint32_t index)
 {
     kineto_track track;
     kineto_activity a;
@@ -79,12 +81,12 @@ static bool add_track(kc_counters *all, const kineto_trace *trace, uint32_t inde
     bool ok = rows || !track.count;
     for (uint64_t i = 0; i < track.count && ok; i++) {
         kineto_trace_get(trace, rows[i], &a);
-        ok = a.form != KINETO_FORM_COUNTER || add_row(all, trace, &a, track.process);
+        ok = a.form != KINETO_FORM_COUNTER || add_counter_row(all, trace, &a, track.process);
     }
     return ok;
 }
 
-static int by_process(const void *left, const void *right)
+static int compare_counters(const void *left, const void *right)
 {
     const kc_counter *a = left, *b = right;
     if (a->process != b->process)
@@ -98,10 +100,10 @@ kineto_status kc_counters_make(const kineto_trace *trace, kc_counters *out, kine
     bool ok = true;
     memset(out, 0, sizeof *out);
     for (uint32_t i = 0; i < tracks && ok; i++)
-        ok = add_track(out, trace, i);
+        ok = add_counter_track(out, trace, i);
     kb_map_free(&out->by_key);
     if (ok && out->list.count)
-        qsort(out->list.data, out->list.count, sizeof *out->list.data, by_process);
+        qsort(out->list.data, out->list.count, sizeof *out->list.data, compare_counters);
     if (ok)
         return KINETO_OK;
     kc_counters_free(out);
@@ -117,8 +119,8 @@ void kc_counters_free(kc_counters *c)
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
-/* Whole numbers as such, others with six digits. */
-static kb_text number_text(double value)
+/* Whole numbers as such, others with six significant digits. */
+static kb_text format_number(double value)
 {
     kb_text t;
     bool whole = fabs(value) < 1e15 && (double)(int64_t)value == value;
@@ -126,9 +128,9 @@ static kb_text number_text(double value)
     return t;
 }
 
-#define MOST_LINES 200
+#define MAX_LINES 200
 
-static void print_owner(const kineto_trace *trace, uint32_t process, FILE *out)
+static void print_counter_head(const kineto_trace *trace, uint32_t process, FILE *out)
 {
     fputs("\n  counters of ", out);
     kc_put_process(out, trace, process);
@@ -138,11 +140,11 @@ static void print_owner(const kineto_trace *trace, uint32_t process, FILE *out)
 
 void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *out)
 {
-    size_t count = KB_MIN(all->list.count, (size_t)MOST_LINES);
+    size_t count = KB_MIN(all->list.count, (size_t)MAX_LINES);
     for (size_t i = 0; i < count; i++) {
         const kc_counter *c = &all->list.data[i];
         if (i == 0 || c->process != all->list.data[i - 1].process)
-            print_owner(trace, c->process, out);
+            print_counter_head(trace, c->process, out);
         fputs("  ", out);
         kc_put_name(out, kineto_trace_string(trace, c->name_id), 24);
         fputc(' ', out);
@@ -151,11 +153,11 @@ void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *
         kc_put_name(out, c->unit, 8);
         fprintf(out, " %10s", kc_count(c->samples).s);
         if (c->finite)
-            fprintf(out, " %12s %12s %12s", number_text(c->min).s, number_text(c->mean).s,
-                    number_text(c->max).s);
+            fprintf(out, " %12s %12s %12s", format_number(c->min).s, format_number(c->mean).s,
+                    format_number(c->max).s);
         else
             fprintf(out, " %12s %12s %12s", "-", "-", "-");
-        fprintf(out, " %12s\n", number_text(c->last).s);
+        fprintf(out, " %12s\n", format_number(c->last).s);
     }
     if (count < all->list.count)
         fprintf(out, "  … and %s more\n", kc_count(all->list.count - count).s);
@@ -171,7 +173,7 @@ void kc_counters_json(const kc_counters *all, const kineto_trace *trace, kb_json
         kineto_trace_process(trace, c->process, &p);
         kb_json_object_begin(j);
         kb_json_put_string(j, "process", p.name);
-        if (p.pid > INT64_MIN / 2) /* else the file has a text in its place */
+        if (p.pid > INT64_MIN / 2) /* smaller numbers stand for texts in the file */
             kb_json_put_int(j, "pid", p.pid);
         kb_json_put_bool(j, "device", p.is_device);
         kb_json_put_string(j, "name", kineto_trace_string(trace, c->name_id));

@@ -1,12 +1,12 @@
-/* Memory events of a trace, in short: for each process and device how much was allocated, the peak,
- * and what samples stand for. */
-#include "cli/summary/summary.h"
+/* Memory events of a trace, summarised: for each process and device the allocated bytes, the peak,
+ * and estimates if the events are a sample. */
 #include "analyze/summary/summary.h"
 #include "cli/print.h"
+#include "cli/summary/summary.h"
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* NULL: out of memory. Few devices, few processes; the last one is asked for again. */
+/* Found through a hash; equal hashes are resolved by probing. NULL: out of memory. */
 static kc_memory_device *find_memory_device(kc_memory *m, uint32_t process, const kp_memory_args *e)
 {
     uint64_t identity[3] = {process, (uint64_t)e->device_type, (uint64_t)e->device_index};
@@ -88,8 +88,8 @@ void kc_memory_free(kc_memory *m)
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
-/* c10::DeviceType, those that PyTorch profiles. */
-static const char *device_name(int64_t type)
+/* Names of c10::DeviceType, as far as PyTorch profiles them. */
+static const char *get_device_name(int64_t type)
 {
     static const struct {
         int64_t type;
@@ -102,18 +102,20 @@ static const char *device_name(int64_t type)
     return "device";
 }
 
+/* Saturating. */
 static uint64_t round_to_count(double value)
 {
     return value < 0x1p63 ? (uint64_t)(value + 0.5) : UINT64_MAX;
 }
 
-static kb_text total_text(const kc_memory_device *p, int64_t bytes)
+/* "-" if no event has totals. */
+static kb_text format_total(const kc_memory_device *p, int64_t bytes)
 {
     return p->has_totals ? kc_bytes((uint64_t)KB_MAX(bytes, 0)) : (kb_text){"-"};
 }
 
-static void print_memory_device(const kc_memory *m, const kc_memory_device *p, const kineto_trace *trace,
-                        FILE *out)
+static void print_memory_device(const kc_memory *m, const kc_memory_device *p,
+                                const kineto_trace *trace, FILE *out)
 {
     char where[120], number[24] = "", device[24] = "";
     kineto_process process;
@@ -122,12 +124,13 @@ static void print_memory_device(const kc_memory *m, const kc_memory_device *p, c
         snprintf(device, sizeof device, " %lld", (long long)p->device);
     if (!kt_process_text_of(trace, p->process).data)
         snprintf(number, sizeof number, "%lld ", (long long)process.pid);
-    snprintf(where, sizeof where, "%s%.*s, %s%s", number, (int)KB_MIN(process.name.size, (size_t)40),
-             process.name.data, device_name(p->device_type), device);
+    snprintf(where, sizeof where, "%s%.*s, %s%s", number,
+             (int)KB_MIN(process.name.size, (size_t)40), process.name.data,
+             get_device_name(p->device_type), device);
     fputs("  ", out);
     kc_put_name(out, kb_string(where), 28);
-    fprintf(out, " %12s %12s", total_text(p, p->peak_bytes).s,
-            total_text(p, p->last_total_bytes).s);
+    fprintf(out, " %12s %12s", format_total(p, p->peak_bytes).s,
+            format_total(p, p->last_total_bytes).s);
     fprintf(out, " %12s %14s", kc_count(round_to_count(p->allocations_estimate)).s,
             kc_bytes(round_to_count(p->allocated_bytes_estimate)).s);
     fprintf(out, " %12s", kc_count(round_to_count(p->releases_estimate)).s);

@@ -1,4 +1,5 @@
-/* What is in a trace, in short: totals per name, how busy devices were, the ledger. */
+/* A trace in numbers: one pass over all activities in order of time adds up totals by name, busy
+ * times of devices and kinds; then the ledger. Tables are printed with KC_TOP rows. */
 #include "cli/summary/summary.h"
 #include "cli/print.h"
 #include "format/format.h"
@@ -8,27 +9,28 @@
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-typedef enum table {
+typedef enum summary_table {
     TABLE_NONE,
     TABLE_HOST,
-    TABLE_PYTHON, /* by time without what they call: functions call themselves */
+    TABLE_PYTHON, /* by self time, because functions may be recursive */
     TABLE_KERNELS,
     TABLE_OTHER,
     TABLE_COUNT
-} table;
+} summary_table;
 
-typedef struct counting {
+typedef struct summary_build {
     kc_summary *s;
     const kineto_trace *trace;
     kb_map by_name[TABLE_COUNT]; /* name id → index in the table */
-    kb_map categories;           /* string id → 1 + index in the list; 0: it is a kind's */
-    uint32_t *track_device;      /* index in devices, or UINT32_MAX */
+    kb_map categories;      /* string id → 1 + index in the list; 0: the category of a kind */
+    uint32_t *track_device; /* index in devices, or UINT32_MAX */
     kt_step_list step_rows;
     bool failed;
-} counting;
+} summary_build;
 
-/* What belongs to which table; derived and drawn rows to none. */
-static table table_of(const kineto_activity *a, bool on_device)
+/* The table of an activity; TABLE_NONE for activities that are derived from others or have no
+ * duration. */
+static summary_table choose_table(const kineto_activity *a, bool on_device)
 {
     if (a->form != KINETO_FORM_SLICE || a->kind == KINETO_KIND_GPU_USER_ANNOTATION ||
         a->kind == KINETO_KIND_OVERHEAD)
@@ -40,7 +42,7 @@ static table table_of(const kineto_activity *a, bool on_device)
     return a->kind == KINETO_KIND_PYTHON_FUNCTION ? TABLE_PYTHON : TABLE_HOST;
 }
 
-static kc_stat_list *list_of(kc_summary *s, table t)
+static kc_stat_list *get_table_list(kc_summary *s, summary_table t)
 {
     kc_stat_list *const lists[TABLE_COUNT] = {[TABLE_HOST] = &s->host,
                                               [TABLE_PYTHON] = &s->python,
@@ -49,15 +51,16 @@ static kc_stat_list *list_of(kc_summary *s, table t)
     return lists[t];
 }
 
-static void add_to_table(counting *c, table t, const kineto_activity *a, int64_t ns)
+static void add_to_stat(summary_build *c, summary_table t, const kineto_activity *a, int64_t ns)
 {
-    kc_stat_list *list = list_of(c->s, t);
+    kc_stat_list *list = get_table_list(c->s, t);
     bool created = false;
     uint64_t *at = kb_map_insert(&c->by_name[t], a->name_id, list->count, &created);
     if (!at || (created && !kb_vec_push(list, (kc_stat){a->name_id, 0, 0, ns, ns}))) {
         c->failed = true;
         return;
     }
+    KB_ASSERT(*at < list->count);
     kc_stat *stat = &list->data[*at];
     stat->count++;
     stat->total_ns = kc_sum_ns(stat->total_ns, ns);
@@ -65,8 +68,8 @@ static void add_to_table(counting *c, table t, const kineto_activity *a, int64_t
     stat->max_ns = KB_MAX(stat->max_ns, ns);
 }
 
-/* Rows come by start, so the union of intervals grows at its end only. */
-static void add_busy(kc_device *d, const kineto_activity *a)
+/* Activities come in order of their start, so the union of intervals grows only at its end. */
+static void add_busy_time(kc_device *d, const kineto_activity *a)
 {
     int64_t from = KB_MAX(a->start_ns, d->busy_until_ns);
     d->count++;
@@ -78,7 +81,7 @@ static void add_busy(kc_device *d, const kineto_activity *a)
     }
 }
 
-static void count_category(counting *c, uint32_t category)
+static void count_category(summary_build *c, uint32_t category)
 {
     bool created = false;
     uint64_t *at = kb_map_insert(&c->categories, category, 0, &created);
@@ -92,27 +95,28 @@ static void count_category(counting *c, uint32_t category)
         c->s->categories.data[*at - 1].count++;
 }
 
-static void count_row(counting *c, kineto_row row)
+static void count_activity(summary_build *c, kineto_row row)
 {
     kineto_activity a;
     kineto_trace_get(c->trace, row, &a);
     c->s->kinds[KB_MIN(a.kind, (uint32_t)KINETO_KIND_COUNT)]++;
     count_category(c, a.category);
     uint32_t device = c->track_device[a.track];
-    table t = table_of(&a, device != UINT32_MAX);
+    summary_table t = choose_table(&a, device != UINT32_MAX);
     if (t == TABLE_NONE)
         return;
     c->s->first_ns = KB_MIN(c->s->first_ns, a.start_ns);
     c->s->last_ns = KB_MAX(c->s->last_ns, a.end_ns);
-    add_to_table(c, t, &a,
-                 t == TABLE_PYTHON ? kineto_trace_self_ns(c->trace, row)
-                                   : kb_length_ns(a.start_ns, a.end_ns));
+    add_to_stat(c, t, &a,
+                t == TABLE_PYTHON ? kineto_trace_self_ns(c->trace, row)
+                                  : kb_length_ns(a.start_ns, a.end_ns));
     if (device != UINT32_MAX && kt_kind_is_work(a.kind))
-        add_busy(&c->s->devices.data[device], &a);
+        add_busy_time(&c->s->devices.data[device], &a);
     c->s->steps += t == TABLE_HOST && kt_step_list_find(&c->step_rows, row, a.name_id);
 }
 
-static bool find_devices(counting *c)
+/* Fill track_device and the list of devices. False: out of memory. */
+static bool map_tracks_to_devices(summary_build *c)
 {
     uint32_t tracks = kineto_trace_track_count(c->trace);
     kb_map by_process = {0};
@@ -128,8 +132,9 @@ static bool find_devices(counting *c)
             continue;
         bool created = false;
         uint64_t *at = kb_map_insert(&by_process, track.process, c->s->devices.count, &created);
-        ok = at &&
-             (!created || kb_vec_push(&c->s->devices, (kc_device){track.process, 0, 0, INT64_MIN, INT64_MAX, INT64_MIN}));
+        ok = at && (!created ||
+                    kb_vec_push(&c->s->devices,
+                                (kc_device){track.process, 0, 0, INT64_MIN, INT64_MAX, INT64_MIN}));
         if (ok)
             c->track_device[i] = (uint32_t)*at;
     }
@@ -137,8 +142,8 @@ static bool find_devices(counting *c)
     return ok && c->track_device && kt_step_list_make(c->trace, NULL, true, &c->step_rows);
 }
 
-/* Each rank of a merged trace has a window of its own: their clocks are not aligned. */
-static void set_device_times(const kineto_trace *trace, kc_summary *s)
+/* Each rank of a merged trace has its own window, because their clocks are not aligned. */
+static void set_device_windows(const kineto_trace *trace, kc_summary *s)
 {
     for (size_t i = 0; i < s->devices.count; i++) {
         kc_device *d = &s->devices.data[i];
@@ -151,7 +156,7 @@ static void set_device_times(const kineto_trace *trace, kc_summary *s)
     }
 }
 
-static int longest_first(const void *left, const void *right)
+static int compare_stats(const void *left, const void *right)
 {
     const kc_stat *a = left, *b = right;
     if (a->total_ns != b->total_ns)
@@ -173,23 +178,23 @@ static void count_flows(kc_summary *s, const kineto_trace *trace)
 kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto_error *err)
 {
     memset(out, 0, sizeof *out);
-    counting c = {.s = out, .trace = trace};
+    summary_build c = {.s = out, .trace = trace};
     out->activities = kineto_trace_count(trace);
     kineto_trace_window(trace, &out->start_ns, &out->end_ns);
     out->first_ns = out->start_ns;
     out->last_ns = out->end_ns;
     const kineto_row *order = kineto_trace_time_order(trace);
-    c.failed = !find_devices(&c) || (!order && out->activities);
+    c.failed = !map_tracks_to_devices(&c) || (!order && out->activities);
     for (uint64_t i = 0; i < out->activities && !c.failed; i++)
-        count_row(&c, order[i]);
-    for (table t = TABLE_HOST; t < TABLE_COUNT; t++) {
-        kc_stat_list *list = list_of(out, t);
+        count_activity(&c, order[i]);
+    for (summary_table t = TABLE_HOST; t < TABLE_COUNT; t++) {
+        kc_stat_list *list = get_table_list(out, t);
         if (list->count)
-            qsort(list->data, list->count, sizeof *list->data, longest_first);
+            qsort(list->data, list->count, sizeof *list->data, compare_stats);
         kb_map_free(&c.by_name[t]);
     }
     kb_map_free(&c.categories);
-    set_device_times(trace, out);
+    set_device_windows(trace, out);
     count_flows(out, trace);
     free(c.track_device);
     kt_step_list_free(&c.step_rows);
@@ -217,14 +222,15 @@ double kc_busy_percent(const kc_device *device)
 
 int64_t kc_mean_ns(const kc_stat *s)
 {
+    KB_ASSERT(s->count > 0);
     int64_t count = (int64_t)s->count, rest = s->total_ns % count;
     return s->total_ns / count + (rest >= count - rest);
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
-static void print_table(const char *title, const kc_stat *stats, size_t count,
-                        const kineto_trace *trace, FILE *out)
+static void print_stat_table(const char *title, const kc_stat *stats, size_t count,
+                             const kineto_trace *trace, FILE *out)
 {
     if (count == 0)
         return;
@@ -233,14 +239,14 @@ static void print_table(const char *title, const kc_stat *stats, size_t count,
         fputs("  ", out);
         kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 40);
         fprintf(out, " %10s %12s %12s\n", kc_count(stats[i].count).s,
-                kb_duration(stats[i].total_ns).s,
-                kb_duration(kc_mean_ns(&stats[i])).s);
+                kb_duration(stats[i].total_ns).s, kb_duration(kc_mean_ns(&stats[i])).s);
     }
     if (count > KC_TOP)
         fprintf(out, "  … and %s more\n", kc_count(count - KC_TOP).s);
 }
 
-/* Other tools have texts for numbers, mostly also as the name. */
+/* Other tools write texts in place of pids, and mostly the same text as the name, which is then
+ * printed once. */
 void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process)
 {
     kineto_process p;
@@ -262,7 +268,8 @@ void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process)
     }
     char rank[24];
     snprintf(rank, sizeof rank, "rank %d", p.rank);
-    if (p.rank >= 0 && !kb_string_holds(p.label, rank)) /* of a merged trace the label has it */
+    if (p.rank >= 0 &&
+        !kb_string_holds(p.label, rank)) /* the label of a merged trace contains it */
         fprintf(out, ", %s", rank);
 }
 
@@ -278,7 +285,8 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
         kc_put_process(out, trace, d->process);
         fprintf(out, ": busy for %s, %.1f %% of %s (%s %s)\n", kb_duration(d->busy_ns).s,
                 kc_busy_percent(d), kb_duration(kb_length_ns(d->from_ns, d->to_ns)).s,
-                kc_count(d->count).s, kc_noun(d->count, "kernel or copy", "kernels, copies and memsets"));
+                kc_count(d->count).s,
+                kc_noun(d->count, "kernel or copy", "kernels, copies and memsets"));
     }
 }
 
@@ -297,8 +305,8 @@ static void print_ledger_line(const kineto_ledger_line *line, FILE *out)
     fputc('\n', out);
 }
 
-/* Something was not recorded, and the number of its events is unknown. */
-static bool has_gaps(const kineto_trace *trace)
+/* Processes were not recorded, so the number of their events is unknown. */
+static bool has_unrecorded_processes(const kineto_trace *trace)
 {
     return kt_ledger_has(trace, NULL, kf_reason_text(KF_REASON_NOT_ENDED)) ||
            ks_children_could_not(trace);
@@ -308,19 +316,20 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
     uint64_t processes = kt_ledger_lost(trace, KT_LOSS_PROCESSES), lost = kineto_trace_lost(trace);
-    const char *headline = has_gaps(trace) ? "nothing of what was recorded was lost; what was not is named here\n"
-                                                : "nothing was lost\n";
+    const char *headline =
+        has_unrecorded_processes(trace)
+            ? "no recorded event was lost; processes that were not recorded are listed here\n"
+            : "nothing was lost\n";
     fprintf(out, "\n  ledger: %s", lost || processes ? "" : headline);
     if (kt_ledger_is_cut(trace))
-        fprintf(out, "the file ends early: how many events are missing is not known%s",
+        fprintf(out, "the file ends early: the number of missing events is unknown%s",
                 processes ? ", and " : "\n");
     else if (lost)
         fprintf(out, "%s %s missing from this trace%s", kc_count(lost).s,
                 kc_noun(lost, "event is", "events are"), processes ? ", and " : "\n");
     if (processes)
         fprintf(out, "events of %s %s missing%s\n", kc_count(processes).s,
-                kc_noun(processes, "process are", "processes are"),
-                lost ? "" : " from this trace");
+                kc_noun(processes, "process are", "processes are"), lost ? "" : " from this trace");
     for (uint32_t i = 0; i < count; i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(trace, i, &line);
@@ -337,11 +346,11 @@ void kc_losses_print(const kineto_trace *trace, FILE *out)
 
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
-    print_table("host calls", s->host.data, s->host.count, trace, out);
-    print_table("Python functions, self time", s->python.data, s->python.count, trace, out);
-    print_table("kernels", s->kernels.data, s->kernels.count, trace, out);
-    print_table("copies, waits and other on devices", s->other_device.data, s->other_device.count, trace,
-                out);
+    print_stat_table("host calls", s->host.data, s->host.count, trace, out);
+    print_stat_table("Python functions, self time", s->python.data, s->python.count, trace, out);
+    print_stat_table("kernels", s->kernels.data, s->kernels.count, trace, out);
+    print_stat_table("copies, waits and other on devices", s->other_device.data,
+                     s->other_device.count, trace, out);
     print_devices(s, trace, out);
 }
 
