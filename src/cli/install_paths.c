@@ -1,17 +1,18 @@
-/* Where our own files are: beside the command (a build tree, a moved installation), or where they
- * were installed. */
+/* Where the files of the installation are: next to the command (a build tree, or an installation
+ * that was moved), else in the directories that were configured. */
 #include "cli/install_paths.h"
 
 #include <limits.h>
 #include <unistd.h>
 
-#define TEXT_OF(x)      #x
-#define TEXT(x)         TEXT_OF(x)
-#define RT              "libckineto-rt.so"
-#define RT_WITH_VERSION RT "." TEXT(KINETO_VERSION_MAJOR)
+#define STRINGIFY_VALUE(x)   #x
+#define STRINGIFY(x)         STRINGIFY_VALUE(x)
+#define RT_FILE              "libckineto-rt.so"
+#define RT_FILE_WITH_VERSION RT_FILE "." STRINGIFY(KINETO_VERSION_MAJOR)
 
-/* "/usr/lib/x86_64-linux-gnu" → "lib/x86_64-linux-gnu": what to look for beside ../bin. */
-static const char *library_part(const char *directory)
+/* "/usr/lib/x86_64-linux-gnu" → "lib/x86_64-linux-gnu": the path relative to the prefix, next to
+ * "bin". */
+static const char *get_library_part(const char *directory)
 {
     const char *found = directory, *at = directory;
     while ((at = strstr(at, "/lib")))
@@ -19,8 +20,8 @@ static const char *library_part(const char *directory)
     return found;
 }
 
-/* The directory above the one that holds the running command. */
-static bool prefix_of_command(char *buf, size_t size)
+/* The directory above the one that contains the running command. */
+static bool find_command_prefix(char *buf, size_t size)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -36,8 +37,9 @@ static bool prefix_of_command(char *buf, size_t size)
     return (size_t)snprintf(buf, size, "%s", exe) < size;
 }
 
-static bool try_path(char *buf, size_t size, const char *directory, const char *below,
-                     const char *file)
+/* The real path of directory/below/file; false: it cannot be read. */
+static bool resolve_installed_path(char *buf, size_t size, const char *directory, const char *below,
+                                   const char *file)
 {
     char path[PATH_MAX], real[PATH_MAX];
     int n = snprintf(path, sizeof path, "%s%s%s/%s", directory, below[0] ? "/" : "", below, file);
@@ -46,37 +48,38 @@ static bool try_path(char *buf, size_t size, const char *directory, const char *
     return (size_t)snprintf(buf, size, "%s", real) < size;
 }
 
-static bool find_file(const char *installed, const char *below, const char *file, char *buf,
-                      size_t size)
+static bool find_installed_file(const char *installed, const char *below, const char *file,
+                                char *buf, size_t size)
 {
     char prefix[PATH_MAX], part[PATH_MAX];
-    if (prefix_of_command(prefix, sizeof prefix)) {
+    if (find_command_prefix(prefix, sizeof prefix)) {
         snprintf(part, sizeof part, "lib%s%s", below[0] ? "/" : "", below);
-        if (try_path(buf, size, prefix, part, file) ||
-            try_path(buf, size, prefix, library_part(installed), file))
+        if (resolve_installed_path(buf, size, prefix, part, file) ||
+            resolve_installed_path(buf, size, prefix, get_library_part(installed), file))
             return true;
     }
-    return try_path(buf, size, installed, "", file);
+    return resolve_installed_path(buf, size, installed, "", file);
 }
 
 bool kc_find_plugin(const char *file, char *buf, size_t size)
 {
     const char *given = kb_setting("CKINETO_PLUGIN_DIR");
     if (given)
-        return try_path(buf, size, given, "", file);
-    return find_file(CKINETO_PLUGINDIR, "ckineto", file, buf, size);
+        return resolve_installed_path(buf, size, given, "", file);
+    return find_installed_file(CKINETO_PLUGINDIR, "ckineto", file, buf, size);
 }
 
 bool kc_find_rt(char *buf, size_t size)
 {
-    return find_file(CKINETO_LIBDIR, "", RT, buf, size) ||
-           find_file(CKINETO_LIBDIR, "", RT_WITH_VERSION, buf, size);
+    return find_installed_file(CKINETO_LIBDIR, "", RT_FILE, buf, size) ||
+           find_installed_file(CKINETO_LIBDIR, "", RT_FILE_WITH_VERSION, buf, size);
 }
 
 bool kc_plugins_directory(char *buf, size_t size)
 {
     char rt[PATH_MAX] = CKINETO_LIBDIR "/";
-    (void)kc_find_rt(rt, sizeof rt); /* the library looks beside itself */
+    (void)kc_find_rt(rt, sizeof rt); /* the library searches its own directory */
+    KB_ASSERT(strrchr(rt, '/'));
     int n = snprintf(buf, size, "%.*s/ckineto/plugins", (int)(strrchr(rt, '/') - rt), rt);
     return n > 0 && (size_t)n < size;
 }

@@ -1,4 +1,5 @@
-/* Options from tables: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, and "--". */
+/* Parsing options from tables: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, and "--"; printing
+ * the help; error lines. */
 #include "cli/options.h"
 #include "cli/print.h"
 
@@ -6,7 +7,9 @@
 
 void (*kc_help_hook)(const kc_options *options);
 
-static void complain_about(const char *verb, const char *fmt, va_list args)
+enum { HELP_COLUMN = 28 };
+
+static void print_error(const char *verb, const char *fmt, va_list args)
 {
     char *text = NULL;
     fflush(stdout);
@@ -20,7 +23,7 @@ kineto_status(kc_usage_error)(const char *verb, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    complain_about(verb, fmt, args);
+    print_error(verb, fmt, args);
     va_end(args);
     fprintf(stderr, "Try 'ckineto %s --help'.\n", verb);
     return KINETO_E_ARGUMENT;
@@ -30,7 +33,7 @@ void kc_complain(const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    complain_about(NULL, fmt, args);
+    print_error(NULL, fmt, args);
     va_end(args);
 }
 
@@ -40,30 +43,30 @@ void kc_complain_of(const char *verb, const kineto_error *err)
         kc_complain("%s: %s", verb, err->message);
 }
 
-static bool value_is_optional(const kc_option *o)
+static bool is_value_optional(const kc_option *o)
 {
     return o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT;
 }
 
-static void print_option(const kc_option *o, FILE *out)
+static void print_option_help(const kc_option *o, FILE *out)
 {
     char head[64], letter[8] = "    ";
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
     const char *argument = o->argument ? o->argument : "";
     snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name,
-             *argument && !value_is_optional(o) ? " " : "", argument);
-    int columns = 0; /* some have a character of several bytes */
+             *argument && !is_value_optional(o) ? " " : "", argument);
+    int columns = 0; /* characters, which may have several bytes */
     for (const char *at = head; *at; at++)
         columns += ((unsigned char)*at & 0xc0) != 0x80;
-    fprintf(out, "  %s%*s", head, KB_MAX(26 - columns, 0), "");
-    if (columns >= 26) /* what it does begins on a line of its own */
-        fprintf(out, "\n%28s", "");
-    /* Further lines of the help stand below the first. */
+    fprintf(out, "  %s%*s", head, KB_MAX(HELP_COLUMN - 2 - columns, 0), "");
+    if (columns >= HELP_COLUMN - 2) /* the help begins on a line of its own */
+        fprintf(out, "\n%*s", HELP_COLUMN, "");
+    /* Further lines of the help are indented like the first. */
     for (const char *at = o->help; *at; at++) {
         fputc(*at, out);
         if (*at == '\n')
-            fprintf(out, "%28s", "");
+            fprintf(out, "%*s", HELP_COLUMN, "");
     }
     fputc('\n', out);
 }
@@ -73,12 +76,12 @@ static void print_help(const kc_options *options, FILE *out)
     fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
             options->about);
     for (size_t i = 0; i < options->count; i++)
-        print_option(&options->list[i], out);
+        print_option_help(&options->list[i], out);
     kc_option help = {"help", 'h', KC_FLAG, NULL, NULL, "show this text"};
-    print_option(&help, out);
+    print_option_help(&help, out);
 }
 
-static const kc_option *find_long(const kc_options *options, const char *name, size_t size)
+static const kc_option *find_long_option(const kc_options *options, const char *name, size_t size)
 {
     for (size_t i = 0; i < options->count; i++)
         if (strlen(options->list[i].name) == size &&
@@ -87,7 +90,7 @@ static const kc_option *find_long(const kc_options *options, const char *name, s
     return NULL;
 }
 
-static const kc_option *find_letter(const kc_options *options, char letter)
+static const kc_option *find_letter_option(const kc_options *options, char letter)
 {
     for (size_t i = 0; i < options->count; i++)
         if (options->list[i].letter == letter)
@@ -95,7 +98,8 @@ static const kc_option *find_letter(const kc_options *options, char letter)
     return NULL;
 }
 
-static kineto_status unknown_option(const kc_options *options, const char *text, size_t size)
+/* With the most similar option, or the one of which it is a prefix. */
+static kineto_status report_unknown_option(const kc_options *options, const char *text, size_t size)
 {
     const char *best = NULL;
     size_t best_distance = 3;
@@ -111,10 +115,10 @@ static kineto_status unknown_option(const kc_options *options, const char *text,
         }
     }
     return kc_usage_error(options->verb, "unknown option '%s'%s%s%s", name,
-                          best ? ": did you mean --" : "", best ? best : "", best ? "?" : "");
+                          best ? "; did you mean --" : "", best ? best : "", best ? "?" : "");
 }
 
-/* 4096, 512K, 64M, 1G, 1GiB: always powers of 1024. */
+/* 4096, 512K, 64M, 1G, 1GiB: always powers of 1024. False: malformed, or too large. */
 static bool parse_size(const char *text, uint64_t *bytes)
 {
     static const char letters[] = "KMGT";
@@ -132,8 +136,8 @@ static bool parse_size(const char *text, uint64_t *bytes)
     return *bytes >> shift == n;
 }
 
-static kineto_status set_size(const kc_options *options, const kc_option *o, const char *text,
-                              uint64_t *bytes)
+static kineto_status store_size(const kc_options *options, const kc_option *o, const char *text,
+                                uint64_t *bytes)
 {
     if (parse_size(text, bytes))
         return KINETO_OK;
@@ -141,8 +145,8 @@ static kineto_status set_size(const kc_options *options, const kc_option *o, con
                           text);
 }
 
-/* The length of a unit of times, in nanoseconds. */
-static kineto_status set_ts_unit(const kc_options *options, const kc_option *o, const char *text)
+/* The unit of times, as its length in nanoseconds. */
+static kineto_status store_ts_unit(const kc_options *options, const kc_option *o, const char *text)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
     uint64_t ns = 1;
@@ -154,10 +158,11 @@ static kineto_status set_ts_unit(const kc_options *options, const kc_option *o, 
     return kc_usage_error(options->verb, "--%s needs ns, us, ms or s, not '%s'", o->name, text);
 }
 
-static kineto_status set_value(const kc_options *options, const kc_option *o, const char *text)
+/* Store the text as the type of the option requires. */
+static kineto_status store_value(const kc_options *options, const kc_option *o, const char *text)
 {
     if (o->type != KC_NUMBER && !*text)
-        return kc_usage_error(options->verb, "--%s needs a value, not an empty one", o->name);
+        return kc_usage_error(options->verb, "--%s needs a value that is not empty", o->name);
     if (o->type == KC_OPTIONAL_TEXT) {
         ((kc_optional_text *)o->value)->text = text;
         return KINETO_OK;
@@ -175,11 +180,11 @@ static kineto_status set_value(const kc_options *options, const kc_option *o, co
         return KINETO_OK;
     }
     if (o->type == KC_TS_UNIT)
-        return set_ts_unit(options, o, text);
+        return store_ts_unit(options, o, text);
     if (o->type == KC_SIZE)
-        return set_size(options, o, text, o->value);
+        return store_size(options, o, text, o->value);
     if (o->type == KC_OPTIONAL_SIZE)
-        return set_size(options, o, text, &((kc_optional_size *)o->value)->bytes);
+        return store_size(options, o, text, &((kc_optional_size *)o->value)->bytes);
     char *end = NULL;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
@@ -189,25 +194,25 @@ static kineto_status set_value(const kc_options *options, const kc_option *o, co
     return KINETO_OK;
 }
 
-static const void *given[64];
+static const void *given_values[64];
 static size_t given_count;
 
 bool kc_given(const void *value)
 {
     for (size_t i = 0; i < given_count; i++)
-        if (given[i] == value)
+        if (given_values[i] == value)
             return true;
     return false;
 }
 
-static void note_given(const kc_option *o)
+static void mark_given(const kc_option *o)
 {
-    if (!kc_given(o->value) && given_count < KB_COUNT(given))
-        given[given_count++] = o->value;
+    if (!kc_given(o->value) && given_count < KB_COUNT(given_values))
+        given_values[given_count++] = o->value;
 }
 
-/* One option at argv[*at]; *at is left on the last word that belongs to it. */
-static kineto_status parse_one(const kc_options *options, int argc, char **argv, int *at)
+/* The option at argv[*at]; *at is left at the last word that belongs to it. */
+static kineto_status parse_option(const kc_options *options, int argc, char **argv, int *at)
 {
     const char *word = argv[*at], *text = NULL;
     const kc_option *o;
@@ -215,35 +220,35 @@ static kineto_status parse_one(const kc_options *options, int argc, char **argv,
     if (word[1] == '-') {
         const char *equals = strchr(word, '=');
         size = equals ? (size_t)(equals - word) : strlen(word);
-        o = find_long(options, word + 2, size - 2);
+        o = find_long_option(options, word + 2, size - 2);
         text = equals ? equals + 1 : NULL;
     } else {
         size = 2;
-        o = find_letter(options, word[1]);
+        o = find_letter_option(options, word[1]);
         text = word[2] ? word + 2 : NULL;
     }
     if (!o)
-        return unknown_option(options, word, size);
-    note_given(o);
+        return report_unknown_option(options, word, size);
+    mark_given(o);
     if (o->type == KC_FLAG) {
         if (text)
             return kc_usage_error(options->verb, "--%s takes no value", o->name);
         *(bool *)o->value = true;
         return KINETO_OK;
     }
-    if (value_is_optional(o)) {
+    if (is_value_optional(o)) {
         if (o->type == KC_OPTIONAL_SIZE)
             ((kc_optional_size *)o->value)->given = true;
         else
             ((kc_optional_text *)o->value)->given = true;
-        return text ? set_value(options, o, text) : KINETO_OK;
+        return text ? store_value(options, o, text) : KINETO_OK;
     }
     if (!text && ++*at >= argc)
         return kc_usage_error(options->verb, "--%s needs a value: %s", o->name, o->argument);
-    return set_value(options, o, text ? text : argv[*at]);
+    return store_value(options, o, text ? text : argv[*at]);
 }
 
-static bool asks_for_help(const char *word)
+static bool is_help_option(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
@@ -256,14 +261,14 @@ kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *op
         bool is_option = !only_operands && argv[i][0] == '-' && argv[i][1];
         if (is_option && strcmp(argv[i], "--") == 0) {
             only_operands = true;
-        } else if (is_option && asks_for_help(argv[i])) {
+        } else if (is_option && is_help_option(argv[i])) {
             if (kc_help_hook)
                 kc_help_hook(options);
             else
                 print_help(options, stdout);
             return KINETO_E_NOT_FOUND;
         } else if (is_option) {
-            kineto_status status = parse_one(options, argc, argv, &i);
+            kineto_status status = parse_option(options, argc, argv, &i);
             if (status)
                 return status;
         } else {
@@ -271,7 +276,8 @@ kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *op
             only_operands |= options->stop_at_operand;
         }
     }
-    argv[1 + count] = NULL; /* argv[argc] is NULL, and count < argc */
+    KB_ASSERT(count < argc);
+    argv[1 + count] = NULL;
     *operands = count;
     return KINETO_OK;
 }

@@ -1,4 +1,4 @@
-/* Numbers and names for human eyes. */
+/* Printing for people: numbers, names without control characters, JSON on stdout. */
 #include "cli/print.h"
 
 #include "cli/options.h"
@@ -60,7 +60,8 @@ const char *kc_noun(uint64_t count, const char *one, const char *many)
     return count == 1 ? one : many;
 }
 
-static uint32_t code_point(const char *text, size_t size)
+/* The code point of a valid UTF-8 sequence. */
+static uint32_t decode_character(const char *text, size_t size)
 {
     const unsigned char *c = (const unsigned char *)text;
     uint32_t code = size == 1 ? c[0] : c[0] & (0x7fu >> size);
@@ -69,14 +70,13 @@ static uint32_t code_point(const char *text, size_t size)
     return code;
 }
 
-/* C1 controls, and format characters: they end a line, turn its direction or show nothing, so that a
- * name looks like another one. */
+/* C1 controls and format characters: they break a line, change its direction or are invisible, so
+ * that a name could look like another one. */
 static bool is_format_character(uint32_t code)
 {
-    static const uint32_t ranges[][2] = {{0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},
-                                         {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},
-                                         {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
-                                         {0xe0000, 0xe007f}};
+    static const uint32_t ranges[][2] = {
+        {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e}, {0x200b, 0x200f},
+        {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
     for (size_t i = 0; i < KB_COUNT(ranges); i++)
         if (code >= ranges[i][0] && code <= ranges[i][1])
             return true;
@@ -85,16 +85,17 @@ static bool is_format_character(uint32_t code)
 
 size_t kc_printable(kineto_string s, size_t at)
 {
+    KB_ASSERT(at < s.size);
     unsigned char c = (unsigned char)s.data[at];
     if (c < 0x80)
         return c >= 0x20 && c != 0x7f;
     size_t size = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
     if (size > s.size - at || kb_utf8_valid_prefix(s.data + at, size) != size)
         return 0;
-    return is_format_character(code_point(s.data + at, size)) ? 0 : size;
+    return is_format_character(decode_character(s.data + at, size)) ? 0 : size;
 }
 
-/* Ranges of Unicode that terminals draw over the character before, and those drawn wide. */
+/* Zero for ranges that terminals draw over the previous character, 2 for wide ones. */
 size_t kc_character_columns(const char *character, size_t size)
 {
     static const struct {
@@ -104,7 +105,7 @@ size_t kc_character_columns(const char *character, size_t size)
                   {0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},  {0xfe30, 0xfe6f, 2},
                   {0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
                   {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
-    uint32_t code = code_point(character, size);
+    uint32_t code = decode_character(character, size);
     for (size_t i = 0; i < KB_COUNT(ranges); i++)
         if (code >= ranges[i].first && code <= ranges[i].last)
             return ranges[i].columns;
@@ -162,9 +163,11 @@ size_t kc_terminal_columns(FILE *out)
 
 void kc_put_path(FILE *out, const char *path, size_t used)
 {
-    enum { USUAL = 80, LEAST = 8 };
-    size_t told = kc_terminal_columns(out), columns = told ? told : USUAL, size = strlen(path);
-    size_t room = columns > used + LEAST ? columns - used - 1 : LEAST; /* the last one would wrap */
+    enum { DEFAULT_COLUMNS = 80, MIN_ROOM = 8 };
+    size_t reported = kc_terminal_columns(out), size = strlen(path);
+    size_t columns = reported ? reported : DEFAULT_COLUMNS;
+    /* A character in the last column would wrap. */
+    size_t room = columns > used + MIN_ROOM ? columns - used - 1 : MIN_ROOM;
     size_t from = size > room ? size - (room - 1) : 0;
     while (from < size && ((unsigned char)path[from] & 0xc0) == 0x80)
         from++;
@@ -172,13 +175,13 @@ void kc_put_path(FILE *out, const char *path, size_t used)
     kc_put_name(out, (kineto_string){path + from, size - from}, 0);
 }
 
-/* Edits between two short words; long ones are never close. */
+/* Levenshtein distance with one row; long words are never similar. */
 size_t kc_edit_distance(const char *a, const char *b)
 {
-    enum { MOST = 32 };
-    size_t n = strlen(a), m = strlen(b), row[MOST + 1];
-    if (n > MOST || m > MOST)
-        return MOST;
+    enum { MAX_LENGTH = 32 };
+    size_t n = strlen(a), m = strlen(b), row[MAX_LENGTH + 1];
+    if (n > MAX_LENGTH || m > MAX_LENGTH)
+        return MAX_LENGTH;
     for (size_t j = 0; j <= m; j++)
         row[j] = j;
     for (size_t i = 1; i <= n; i++) {
