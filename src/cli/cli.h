@@ -9,7 +9,8 @@
 typedef struct kc_verb {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *about; /* its line in the help; NULL: a verb that is not listed */
+    /* its line in the help; NULL: a verb that is not listed */
+    const char *about;
 } kc_verb;
 
 int kc_record(int argc, char **argv);

@@ -32,6 +32,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
+/* --by: the first frame of stacks. */
 static kineto_status parse_roots(kineto_export_options *o)
 {
     static const char *const names[] = {"track", "kind", "none"};
@@ -44,6 +45,7 @@ static kineto_status parse_roots(kineto_export_options *o)
     return by ? kc_usage_error("convert", "--by is track, kind or none, not '%s'", by) : KINETO_OK;
 }
 
+/* --unit: the unit of weights. */
 static kineto_status parse_unit(kineto_export_options *o)
 {
     static const struct {

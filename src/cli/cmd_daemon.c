@@ -52,6 +52,7 @@ typedef struct daemon_plan {
     ko_dyno_daemon_options serve;
 } daemon_plan;
 
+/* Address, token and socket directory. A mistake is reported. */
 static kineto_status parse_daemon_options(daemon_plan *p)
 {
     kineto_error err;
@@ -69,6 +70,7 @@ static kineto_status parse_daemon_options(daemon_plan *p)
     return KINETO_OK;
 }
 
+/* One line with both addresses, the port as it was chosen: scripts wait for it. */
 static void print_ready_line(const ko_dyno_daemon *d, const daemon_plan *p)
 {
     const char *directory = p->serve.directory;
@@ -132,6 +134,8 @@ static kineto_status run_daemon(const daemon_plan *p, ko_dyno_daemon *d, int sig
     return status == KINETO_OK ? serve_until_signal(d, signals, err) : status;
 }
 
+/* Signals are blocked and the pid file is locked before the daemon binds its names, so that a
+ * second daemon with the same file changes nothing. */
 static kineto_status open_and_run_daemon(const daemon_plan *p, kineto_error *err)
 {
     ko_dyno_daemon *d = NULL;

@@ -68,6 +68,7 @@ typedef struct diff_work {
     int32_t rank;
 } diff_work;
 
+/* --device: an index, in the order of the words. */
 static kineto_status parse_device_option(kineto_diff_options *o)
 {
     static const char *const words[] = {"all", "host", "device"};
@@ -97,6 +98,7 @@ static kineto_status check_definition_options(bool hta)
     return KINETO_OK;
 }
 
+/* Fill the options of the comparison, and refuse combinations that exclude each other. */
 static kineto_status parse_diff_options(diff_work *w)
 {
     bool hta = strcmp(definitions, "hta") == 0;
@@ -128,6 +130,7 @@ static kineto_status parse_diff_options(diff_work *w)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+/* Open both sides with the same --rank, and keep their numbers for the output. */
 static kineto_status open_both_traces(diff_work *w, char *const *paths, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -159,6 +162,7 @@ static kineto_status evaluate_gates(diff_work *w, kineto_error *err)
     return status;
 }
 
+/* All output files; the text only if none of them is the standard output. */
 static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
 {
     const struct {

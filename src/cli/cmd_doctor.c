@@ -32,6 +32,8 @@ static const char *const verdict_names[] = {"ok", "absent", "broken", "note"};
 
 /* ---- probes in a child ----------------------------------------------------------------------- */
 
+/* Only this process sees messages of drivers: its streams go to /dev/null. The result is written as
+ * a whole struct. */
 static _Noreturn void run_probe_in_child(const kc_probe *probe, int to)
 {
     kc_probe_result f = {KC_PROBE_BROKEN, ""};
@@ -63,6 +65,7 @@ static bool read_probe_result(int from, kc_probe_result *f)
     return true;
 }
 
+/* Run the probe in a child; store how the child ended if it sent no result. */
 static void run_isolated_probe(const kc_probe *probe, kc_probe_result *f)
 {
     int ends[2], status = 0;

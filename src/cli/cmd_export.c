@@ -26,6 +26,7 @@ static size_t make_format_options(kc_option *list)
     return count;
 }
 
+/* Before the trace is read: each output must have a valid name, and at least one is needed. */
 static kineto_status check_formats(char *const *inputs, int input_count, const kc_option *list,
                                    size_t count)
 {

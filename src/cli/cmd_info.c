@@ -34,6 +34,7 @@ static const char *get_flow_name(size_t type)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* The window, and how far activities reach beyond it. */
 static void print_trace_window(const kc_summary *s)
 {
     printf("  window from %s", kc_format_utc(s->start_ns).s);
@@ -47,6 +48,7 @@ static void print_trace_window(const kc_summary *s)
 
 #define MAX_CATEGORIES 16u
 
+/* Categories that name no kind, at most MAX_CATEGORIES. */
 static void print_categories(const kc_summary *s, const kineto_trace *trace)
 {
     size_t count = KB_MIN(s->categories.count, (size_t)MAX_CATEGORIES);
@@ -61,6 +63,7 @@ static void print_categories(const kc_summary *s, const kineto_trace *trace)
         putchar('\n');
 }
 
+/* Numbers by kind, steps, and flows by type. */
 static void print_kinds(const kc_summary *s, const kineto_trace *trace)
 {
     if (s->activities)
@@ -80,6 +83,7 @@ static void print_kinds(const kc_summary *s, const kineto_trace *trace)
         printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
+/* Processes and devices, at most 32. */
 static void print_process_list(const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_process_count(trace);
@@ -137,6 +141,7 @@ static void print_info(const char *path, const trace_info *f, const kineto_trace
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* Numbers by kind, category and type of flow. */
 static void put_kind_counts(kb_json *j, const kc_summary *s, const kineto_trace *trace)
 {
     kb_json_key_z(j, "kinds");
@@ -170,6 +175,7 @@ static void put_kind_counts(kb_json *j, const kc_summary *s, const kineto_trace 
     kb_json_put_uint(j, "steps", s->steps);
 }
 
+/* The first KC_TOP rows of a table. */
 static void put_stat_table(kb_json *j, const char *key, const kc_stat_list *list,
                            const kineto_trace *trace)
 {
@@ -197,6 +203,7 @@ static const kc_device *find_device_stats(const kc_summary *s, uint32_t process)
     return NULL;
 }
 
+/* All processes; devices also have their busy time. */
 static void put_process_array(kb_json *j, const kc_summary *s, const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_process_count(trace);
@@ -296,6 +303,7 @@ static void print_rate(const char *what, double seconds, const kineto_trace *tra
             bytes / seconds / 1e9, rows / seconds / 1e6);
 }
 
+/* Open the trace and, with --timing, print the speed of reading and of preparing the analysis. */
 static kineto_status open_timed(char *const *paths, int count, int32_t of_rank,
                                 kineto_trace **trace, kineto_error *err)
 {
@@ -314,6 +322,7 @@ static kineto_status open_timed(char *const *paths, int count, int32_t of_rank,
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+/* Open, summarise and print one trace. @return the exit status. */
 static int show_info(char *const *paths, int count, int32_t of_rank)
 {
     const char *path = paths[0];

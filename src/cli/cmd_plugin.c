@@ -30,6 +30,7 @@ static const kc_options options = {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
+/* The given files and directories; without any, those that recording would use. */
 static kineto_status find_listed_plugins(kc_plugins *p, char **files, int count, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -56,6 +57,7 @@ static size_t count_plugins_in(const kc_plugins *p, kc_plugin_state state)
 
 static void print_name(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
 
+/* One line: name, vendor, revision, and kinds with their numbers. */
 static void print_plugin_profiler(const kc_plugin_profiler *p)
 {
     fputs("           ", stdout);
@@ -77,6 +79,7 @@ static void print_plugin_profiler(const kc_plugin_profiler *p)
     puts(p->type_count ? "" : " no kinds");
 }
 
+/* The state and path of a file, then its profilers or the reason why it was not loaded. */
 static void print_plugin_entry(const kc_plugin_file *p)
 {
     printf("%-10s ", kc_plugin_state_name(p->state));
@@ -97,6 +100,7 @@ static void print_plugin_entry(const kc_plugin_file *p)
     putchar('\n');
 }
 
+/* Which directories were searched. */
 static void print_no_plugins(void)
 {
     char installed[PATH_MAX] = "";
@@ -111,6 +115,7 @@ static void print_no_plugins(void)
                installed);
 }
 
+/* All entries, and their number by state. */
 static void print_plugin_list(const kc_plugins *p)
 {
     const char *separator = "\n";
@@ -213,6 +218,7 @@ static void put_plugin_list(kb_json *j, const void *what)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+/* Find, probe and print. A plug-in that cannot be loaded makes the exit status 1. */
 static int list_plugins(char **files, int count)
 {
     kc_plugins plugins = {0};

@@ -43,6 +43,7 @@ static const kc_options options = {
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
+/* Combinations of options that exclude each other, and the number of operands. */
 static kineto_status check_options(int operands)
 {
     bool has_other_options =
@@ -129,6 +130,7 @@ static int print_report(const kv_check_report *r)
     return r->failed ? KC_EXIT_FAILURE : 0;
 }
 
+/* @return the exit status of a check run without PyTorch. */
 static int check_plugin(const char *path, uint64_t rules)
 {
     static kv_check_report report;
@@ -147,6 +149,7 @@ static int check_plugin(const char *path, uint64_t rules)
 
 /* ---- with PyTorch ---------------------------------------------------------------------------- */
 
+/* Print the report of the script, or describe how its process ended. @return the exit status. */
 static int print_torch_result(const kv_torch_options *o, const kv_torch_result *r)
 {
     kineto_error err;
@@ -167,6 +170,7 @@ static int print_torch_result(const kv_torch_options *o, const kv_torch_result *
     return kc_finish_stdout(VERB, KC_EXIT_FAILURE);
 }
 
+/* @return the exit status of a check with PyTorch. */
 static int check_with_torch(const char *path)
 {
     static char script[PATH_MAX];

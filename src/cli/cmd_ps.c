@@ -66,6 +66,7 @@ static void print_number_or_dash(bool there, int64_t number, int columns)
         printf(" %*s", columns, "-");
 }
 
+/* One row of the table; unknown numbers are dashes. */
 static void print_process_row(const kc_process *p)
 {
     printf("%8lld ", (long long)p->pid);
@@ -81,6 +82,7 @@ static void print_process_row(const kc_process *p)
 /* Texts of a daemon may contain anything. */
 static void print_untrusted(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
 
+/* What the daemon is, or why it gave no list. */
 static void print_daemon_line(const kc_traceable *r)
 {
     kineto_status code = r->daemon_error.code;
@@ -99,6 +101,7 @@ static void print_daemon_line(const kc_traceable *r)
     }
 }
 
+/* How to make a process traceable. */
 static void print_advice(void)
 {
     fputs("No process can be traced. To make one traceable, start it\n"
@@ -110,6 +113,7 @@ static void print_advice(void)
           stdout);
 }
 
+/* Processes in which another profiler answers the daemon. */
 static void print_daemon_clients(const kc_traceable *r)
 {
     for (size_t i = 0; i < r->processes.count; i++) {
@@ -137,6 +141,7 @@ static void print_process_table(const kc_traceable *r)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* null without a control socket; without a reply only "answers". */
 static void put_socket_status(kb_json *j, const kc_process *p)
 {
     kb_json_key_z(j, "socket");
@@ -161,6 +166,7 @@ static void put_socket_status(kb_json *j, const kc_process *p)
     kb_json_object_end(j);
 }
 
+/* null if the daemon does not know the process. */
 static void put_daemon_status(kb_json *j, const kc_process *p)
 {
     kb_json_key_z(j, "daemon");
@@ -218,6 +224,7 @@ static void put_process_list(kb_json *j, const void *what)
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+/* The address and the token of the daemon. A mistake is reported. */
 static kineto_status parse_daemon_options(ko_rpc_daemon *out)
 {
     static char token[KO_RPC_TOKEN_BYTES];

@@ -33,6 +33,7 @@ static const kc_options options = {
 
 typedef KB_VEC(char) query_text;
 
+/* Append the text of a stream to `out`, up to MAX_BYTES. */
 static kineto_status read_query_stream(FILE *in, const char *name, query_text *out,
                                        kineto_error *err)
 {
@@ -116,6 +117,7 @@ static kineto_status run_statements(ke_sql *sql, kineto_string all, kc_query_out
     return status;
 }
 
+/* Close the output, or abort an output file after an error. @return the exit status. */
 static int finish_query_output(kc_query_output *out, kineto_status status, int exit)
 {
     kineto_error err = {0};
@@ -132,6 +134,8 @@ static int finish_query_output(kc_query_output *out, kineto_status status, int e
     return exit ? exit : closed ? KC_EXIT_FAILURE : 0;
 }
 
+/* Open the trace, the connection and the output, and run all statements. @return the exit status.
+ */
 static int run_query(char *const *paths, int count, kineto_string sql_text, kc_query_format format)
 {
     kineto_error err = {0};
@@ -170,6 +174,7 @@ static bool has_ending(const char *path, const char *ending)
     return size >= wanted && strcmp(path + size - wanted, ending) == 0;
 }
 
+/* --format, else by the ending of --output, else a table. */
 static kineto_status choose_query_format(kc_query_format *format)
 {
     static const char *const endings[] = {"", ".csv", ".json", ".jsonl", ".md"};

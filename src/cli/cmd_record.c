@@ -123,6 +123,7 @@ static kineto_status check_record_output(const char *path, kineto_error *err)
     return KINETO_OK;
 }
 
+/* --policy; --keep-mb alone implies "oldest". */
 static kineto_status parse_buffer_policy(ks_policy *out)
 {
     static const char *const names[] = {"stream", "oldest", "ring"};
@@ -138,6 +139,7 @@ static kineto_status parse_buffer_policy(ks_policy *out)
     return kc_usage_error("record", "--policy is stream, oldest or ring, not '%s'", name);
 }
 
+/* Ranges of all numeric options. */
 static kineto_status check_record_numbers(void)
 {
     enum { MAX_MB = 16384 };
@@ -191,6 +193,7 @@ static kineto_status parse_record_kinds(uint64_t *kinds)
                           own[0] ? "; kinds of plug-ins here: " : "", own);
 }
 
+/* Find and probe plug-ins, and register the kinds of those that work. */
 static kineto_status load_record_plugins(void)
 {
     kineto_error err;
@@ -266,6 +269,7 @@ static void note_failed_plugin(void *context, const char *source, const char *re
     ks_collector_note(context, source, reason, 1, false, detail);
 }
 
+/* The command line as a JSON array in the header of the trace. */
 static void add_command_metadata(ks_collector *c, char **argv)
 {
     kb_sink *sink;
@@ -306,6 +310,7 @@ static bool is_progress_wanted(void)
     return !quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
 }
 
+/* At most once per second: duration, bytes and lost events. */
 static void show_record_progress(const ks_collector *c, uint64_t started_ns)
 {
     static uint64_t shown_s;
@@ -324,6 +329,7 @@ static void handle_program_end(void *context, pid_t pid)
     ks_collector_program_ends(context, (uint32_t)pid);
 }
 
+/* Empty the buffer while the program runs. */
 static void collect_until_done(ks_collector *c, kc_child *child)
 {
     bool progress = is_progress_wanted();
@@ -357,6 +363,7 @@ static void suggest_interpreter(const char *program, const kineto_error *err)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* Print a signal or an exit status other than 0. */
 static void report_program_end(const kc_child *child, bool one_trace)
 {
     char text[KC_CHILD_END_BYTES];
@@ -396,6 +403,7 @@ static bool is_chrome_file(const char *path)
     return format && strcmp(format, "chrome") == 0;
 }
 
+/* The most likely reason for a trace without activities. */
 static void explain_empty_trace(const kineto_trace *trace)
 {
     const char *reason = "the program used nothing that ckineto or a plug-in records.\n"
@@ -413,6 +421,7 @@ static void explain_empty_trace(const kineto_trace *trace)
     fprintf(stderr, "\n  Nothing was recorded: %s\n", reason);
 }
 
+/* Print the summary, and where the trace is. */
 static void report_trace(const kineto_trace *trace)
 {
     kc_summary s;
@@ -438,6 +447,7 @@ static void report_trace(const kineto_trace *trace)
         kc_print(stderr, "         or try: ckineto info %s\n", output);
 }
 
+/* The trace could not be written: print what remains, and how to recover it. */
 static void report_rescue(ks_collector *c, const kc_child *child, const char *why)
 {
     ks_collector_stats stats;
@@ -524,6 +534,7 @@ static int build_and_write_trace(ks_collector *c, const kc_child *child, bool *k
     return status ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(child);
 }
 
+/* Set the environment of the program; sources that cannot enter it are noted in the ledger. */
 static kineto_status prepare_program(ks_collector *c, kineto_error *err)
 {
     char *environment = kc_plugins_environment(&plugins);

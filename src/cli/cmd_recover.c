@@ -27,6 +27,7 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
+/* "90 s", "3 min", "5 h". */
 static kb_text format_age(int64_t seconds)
 {
     kb_text t;
@@ -43,6 +44,7 @@ typedef struct orphan_counts {
     uint32_t count, readable;
 } orphan_counts;
 
+/* Print one recording without a running recorder. @return true: continue. */
 static bool list_orphan(void *context, const ks_orphan *o)
 {
     orphan_counts *l = context;
@@ -61,6 +63,7 @@ static bool list_orphan(void *context, const ks_orphan *o)
     return true;
 }
 
+/* All raw recordings of this user. */
 static int list_orphans(void)
 {
     orphan_counts all = {0};
@@ -101,6 +104,7 @@ static kineto_status save_recovered_trace(const kineto_trace *trace, const ks_or
     return status ? status : kineto_trace_save(trace, *to, err);
 }
 
+/* Build and write the trace of one recording. @return the exit status. */
 static int recover_trace(const char *path)
 {
     static ks_orphan what;

@@ -31,11 +31,13 @@ typedef struct repair_work {
     kt_input *input;
     kt_repairs repairs;
     kt_repair_events events;
-    uint64_t lost; /* changes that removed data */
+    /* changes that removed data */
+    uint64_t lost;
 } repair_work;
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* Number, kind and first place of one kind of change. */
 static void print_change_kind(const repair_work *r, kt_repair_kind kind)
 {
     uint64_t count = r->repairs.kinds[kind].count;
@@ -47,6 +49,7 @@ static void print_change_kind(const repair_work *r, kt_repair_kind kind)
     puts(")");
 }
 
+/* Numbers of events and changes, then a line for each kind. */
 static void print_repair_report(const repair_work *r)
 {
     uint64_t events = r->events.whole + r->events.repaired;
@@ -143,6 +146,7 @@ static kineto_status read_broken_file(repair_work *r, kineto_error *err)
     return r->input->status;
 }
 
+/* Write the repaired document, or discard it if only a report is wanted. */
 static kineto_status write_repaired_file(repair_work *r, kineto_error *err)
 {
     kb_sink *sink;
@@ -168,6 +172,7 @@ static void count_lossy_changes(repair_work *r)
             kt_repair_loses((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
 }
 
+/* Read, repair, write and report. @return the exit status. */
 static int run_repair(repair_work *r)
 {
     kineto_error err = {.message = ""};

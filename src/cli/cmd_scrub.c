@@ -76,6 +76,7 @@ static uint32_t choose_scrub_parts(void)
 
 #define SALT_BYTES 4096u
 
+/* 1 to SALT_BYTES bytes, without trailing line breaks. */
 static kineto_status read_salt_file(char *salt, size_t *size, kineto_error *err)
 {
     FILE *f = fopen(salt_file, "rb");
@@ -115,6 +116,7 @@ static kineto_status save_scrubbed_trace(const kineto_trace *trace, kineto_error
     return kineto_export(trace, output, &how, NULL, err);
 }
 
+/* Numbers of replaced texts by class. */
 static void report_replacements(const kineto_scrub_result *r)
 {
     const struct {
@@ -135,6 +137,7 @@ static void report_replacements(const kineto_scrub_result *r)
               stderr);
 }
 
+/* Open, scrub and write. @return the exit status. */
 static int scrub_trace(char *const *files, int count, int32_t of_rank)
 {
     kineto_error err = {.message = ""};

@@ -119,6 +119,7 @@ static bool parse_time_edge(kineto_string text, int64_t start, int64_t end, int6
     return parse_duration(text, ns);
 }
 
+/* --time: relative times need the window of the trace. */
 static kineto_status select_time(const kineto_trace *trace, kineto_selection *how)
 {
     int64_t start, end;
@@ -142,6 +143,7 @@ static bool parse_step_number(kineto_string text, uint64_t *number)
     return kt_json_uint(text, number);
 }
 
+/* --step: N, or N..M. */
 static kineto_status select_steps(kineto_selection *how)
 {
     if (!steps)
@@ -157,6 +159,7 @@ static kineto_status select_steps(kineto_selection *how)
     return KINETO_OK;
 }
 
+/* --rank, --process and --track. */
 static kineto_status select_rank_and_process(kineto_selection *how)
 {
     int64_t number = 0;
@@ -175,6 +178,7 @@ static kineto_status select_rank_and_process(kineto_selection *how)
     return KINETO_OK;
 }
 
+/* --top and --per. */
 static kineto_status select_longest(kineto_selection *how)
 {
     static const char *const per[] = {"trace", "kind", "track", "name"};
@@ -301,6 +305,7 @@ static kineto_status check_not_empty(const kineto_trace *from, const kineto_trac
 
 /* ---- the verb -------------------------------------------------------------------------------- */
 
+/* Numbers of kept and dropped activities and flows. */
 static void report_slice(const kineto_trace *from, const kineto_trace *to)
 {
     uint64_t kept = kineto_trace_count(to), all = kineto_trace_count(from);
@@ -316,6 +321,7 @@ static void report_slice(const kineto_trace *from, const kineto_trace *to)
              output);
 }
 
+/* Open, select and write. @return the exit status. */
 static int slice_trace(char *const *paths, int count, kineto_selection *how)
 {
     kineto_error err = {.message = ""};

@@ -76,6 +76,7 @@ static uint32_t convert_width(uint64_t asked)
     return asked && asked < KINETO_WIDTH_UNLIMITED ? (uint32_t)asked : KINETO_WIDTH_UNLIMITED;
 }
 
+/* How functions are grouped. */
 static kineto_averages_options make_averages_options(void)
 {
     return (kineto_averages_options){.size = sizeof(kineto_averages_options),
@@ -187,6 +188,7 @@ static kineto_status check_table_arguments(uint32_t *unit)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* One line for each stack. An output without lines is an error. */
 static kineto_status write_folded_stacks(kineto_function_events *events, kineto_error *err)
 {
     kineto_stacks_options o = {
@@ -220,6 +222,7 @@ static kineto_status parse_category_rules(char *text, kineto_memory_rule *rules,
     return KINETO_OK;
 }
 
+/* Parse --category and write the timeline. */
 static kineto_status save_memory_timeline(const kineto_function_events *events,
                                           kineto_memory_timeline_result *r, kineto_error *err)
 {
@@ -240,6 +243,7 @@ static kineto_status save_memory_timeline(const kineto_function_events *events,
     return status;
 }
 
+/* Write the timeline, and print its peak. */
 static kineto_status write_memory_timeline(const kineto_function_events *events, kineto_error *err)
 {
     kineto_memory_timeline_result r = {.size = sizeof r};
@@ -254,6 +258,7 @@ static kineto_status write_memory_timeline(const kineto_function_events *events,
     return KINETO_OK;
 }
 
+/* Group the events and write the table. A trace without functions is reported. */
 static kineto_status write_averages_table(kineto_function_events *events, uint32_t unit,
                                           kineto_error *err)
 {
@@ -281,6 +286,7 @@ static kineto_status write_averages_table(kineto_function_events *events, uint32
     return status;
 }
 
+/* Write the selected form of output. @return the exit status. */
 static int print_table_of(const kineto_trace *trace, uint32_t unit)
 {
     kineto_error err = {0};

@@ -89,6 +89,7 @@ static const kc_options options = {
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
+/* "1234,1235": append to the pids of the request. */
 static kineto_status parse_pid_list(kc_request *request, const char *list)
 {
     for (const char *at = list; *at;) {
@@ -115,6 +116,7 @@ static kineto_status parse_pids(kc_request *request, char **operands, int count)
     return status;
 }
 
+/* --job: the SLURM_JOB_ID. */
 static kineto_status parse_job(kc_request *request)
 {
     char *end;
@@ -151,6 +153,7 @@ static kineto_status parse_start_time(kc_request *request)
     return KINETO_OK;
 }
 
+/* A number of seconds, with a fraction, in nanoseconds. */
 static kineto_status parse_seconds(const char *option, const char *text, uint64_t *out_ns)
 {
     const double MAX_SECONDS = 1e9;
@@ -162,6 +165,7 @@ static kineto_status parse_seconds(const char *option, const char *text, uint64_
     return KINETO_OK;
 }
 
+/* --discover and --wait. */
 static kineto_status parse_waits(kc_request *request)
 {
     kineto_status status =
@@ -173,6 +177,7 @@ static kineto_status parse_waits(kc_request *request)
     return status;
 }
 
+/* Ranges of all numeric options. */
 static kineto_status check_trigger_numbers(void)
 {
     const struct {
@@ -243,6 +248,7 @@ static kineto_status report_missing_target(const kc_request *request)
     return KINETO_E_ARGUMENT;
 }
 
+/* --out as an absolute path, or the default name. */
 static kineto_status parse_output(kc_request *request)
 {
     kineto_error err = {0};
@@ -290,6 +296,7 @@ static void copy_trigger_options(kc_request *request)
              (unsigned long long)kb_clock_ns(CLOCK_REALTIME), (unsigned)getpid());
 }
 
+/* All options into one request. The first mistake is reported. */
 static kineto_status parse_request(kc_request *request, char **operands, int count)
 {
     kineto_error err;

@@ -31,6 +31,7 @@ enum { EXIT_SOUND = 0, EXIT_FINDINGS = 1, EXIT_UNREADABLE = 2 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* Time from the start of the window, track and name, or a text and an offset. */
 static void print_finding_place(const kineto_verify_place *place, int64_t origin_ns)
 {
     fputs("      ", stdout);
@@ -62,6 +63,7 @@ static void print_finding_places(const kineto_verify_report *report, uint32_t in
         printf("      … and %s more\n", kc_count(f->count - f->place_count).s);
 }
 
+/* Severity, rule, number and sentence; then places and, except for notes, advice. */
 static void print_verify_finding(const kineto_verify_report *report, uint32_t index,
                                  int64_t origin_ns)
 {
@@ -77,6 +79,7 @@ static void print_verify_finding(const kineto_verify_report *report, uint32_t in
         printf("      why it matters: %s\n      what to do: %s\n", rule.why, rule.remedy);
 }
 
+/* "PATH: sound", or the numbers of errors, warnings and notes. */
 static void print_trace_verdict(const char *path, const kineto_verify_report *report)
 {
     uint32_t errors = kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR);
@@ -154,6 +157,7 @@ static void put_verify_finding(kb_json *j, const kineto_verify_report *report, u
     kb_json_object_end(j);
 }
 
+/* The verdict, numbers by severity, and all findings. */
 static void put_verify_report(kb_json *j, const kineto_verify_report *report)
 {
     static const char *const keys[] = {"notes", "warnings", "errors"};
@@ -202,6 +206,7 @@ static void put_verify_rules(kb_json *j)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* @param j NULL: as text. @return EXIT_FINDINGS if there are errors or warnings. */
 static int output_report(const char *path, const kineto_trace *trace,
                          const kineto_verify_report *report, kb_json *j)
 {
@@ -290,6 +295,7 @@ static int print_set_findings(const kineto_survey *survey)
     return kc_print_findings(survey, stdout);
 }
 
+/* @param survey receives the survey if a directory is among the paths. @return the worst result. */
 static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j,
                         kineto_survey **survey)
 {
@@ -320,6 +326,7 @@ static int verify_as_text(int count, char **paths, const kineto_verify_options *
     return result;
 }
 
+/* All traces, or the list of rules, as one object on the standard output. */
 static int verify_as_json(int count, char **paths, const kineto_verify_options *how)
 {
     kb_sink *sink;
@@ -391,6 +398,7 @@ static int finish_verify_output(int result)
     return kc_finish_stdout("verify", 0) ? KC_EXIT_USAGE : result;
 }
 
+/* @return the exit status. */
 static int run_verify(int count, char **paths)
 {
     char *list = join_rule_names();

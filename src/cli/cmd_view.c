@@ -40,14 +40,16 @@ static const kc_options options = {
 typedef struct view_work {
     sigset_t signals; /* that end the command */
     pthread_t watcher;
-    bool is_read;         /* the trace could be read */
-    pthread_mutex_t lock; /* protects `directory` while the signal thread runs */
+    bool is_read; /* the trace could be read */
+    /* protects `directory` while the signal thread runs */
+    pthread_mutex_t lock;
     bool is_watched;
     char directory[256], report[300], trace[300];
     char paths[2][128];
     kc_document documents[2];
 } view_work;
 
+/* A directory of this user in TMPDIR or /tmp. Locked, because the signal thread removes it. */
 static kineto_status make_view_directory(view_work *v, kineto_error *err)
 {
     const char *base = kb_setting("TMPDIR");
@@ -132,6 +134,7 @@ static void stop_signal_thread(view_work *v)
     v->is_watched = false;
 }
 
+/* All files as one compressed trace. */
 static kineto_status save_view_trace(view_work *v, char *const *paths, int count, kineto_error *err)
 {
     kineto_trace *trace = NULL;
@@ -152,6 +155,7 @@ static void fill_documents(view_work *v, const char *token)
         (kc_document){v->paths[1], "application/gzip", v->trace, perfetto ? PERFETTO : NULL};
 }
 
+/* Fork twice, so that the browser is not our child and is not waited for. */
 static void open_in_browser(const view_work *v, const char *url)
 {
     pid_t child = fork();
@@ -185,6 +189,7 @@ static kineto_status print_address(const kc_server *server, const view_work *v, 
     return KINETO_OK;
 }
 
+/* A port that is in use is an error with advice. */
 static kineto_status listen_on_port(kc_server *server, kineto_error *err)
 {
     kineto_status status = kc_server_open(server, (uint16_t)(perfetto ? PERFETTO_PORT : port), err);
@@ -218,6 +223,8 @@ static kineto_status write_documents(view_work *v, char *const *paths, int count
     return status || perfetto ? status : kc_report_save_page(&page, v->report, err);
 }
 
+/* Listen first, so that a port in use is reported before the report is made; then make the
+ * documents and serve them. */
 static kineto_status serve_view(view_work *v, char *const *paths, int count, kineto_error *err)
 {
     char token[33];

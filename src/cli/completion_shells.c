@@ -24,6 +24,7 @@ static void print_verb_names(const kc_verb *verbs, size_t count)
 
 /* ---- bash ------------------------------------------------------------------------------------ */
 
+/* The function, the list of verbs, and the words of verbs that have parts. */
 static void print_bash_head(const kc_verb *verbs, size_t count)
 {
     puts("# bash completion of ckineto; made by 'ckineto completion bash'.\n"
@@ -55,6 +56,7 @@ static void print_bash_head(const kc_verb *verbs, size_t count)
          "    case $place in");
 }
 
+/* A case of the previous word: what may follow this option. */
 static void print_bash_value(const kc_options *options, const kc_option *o)
 {
     static const char *const names[] = {
@@ -72,6 +74,7 @@ static void print_bash_value(const kc_options *options, const kc_option *o)
         printf(") value=after-%s ;;\n", names[value]);
 }
 
+/* The options of one verb, and a case for each that takes a value. */
 static void print_bash_table(const kc_options *options)
 {
     printf("    '%s')\n        options='", options->verb);
@@ -90,6 +93,7 @@ static void print_bash_table(const kc_options *options)
     puts("        esac ;;");
 }
 
+/* Complete the current word from what the cases have set. */
 static void print_bash_tail(const kc_verb *verbs, size_t count)
 {
     (void)verbs;
@@ -128,6 +132,7 @@ const kc_shell kc_bash = {"bash", print_bash_head, print_bash_table, print_bash_
 
 /* ---- zsh ------------------------------------------------------------------------------------- */
 
+/* The verbs with their descriptions. */
 static void print_zsh_head(const kc_verb *verbs, size_t count)
 {
     puts("#compdef ckineto\n"
@@ -159,6 +164,7 @@ static void print_zsh_head(const kc_verb *verbs, size_t count)
          "  case $place in");
 }
 
+/* One specification of _arguments. */
 static void print_zsh_option(const kc_options *options, const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
@@ -208,6 +214,7 @@ const kc_shell kc_zsh = {"zsh", print_zsh_head, print_zsh_table, print_zsh_tail}
 
 /* ---- fish ------------------------------------------------------------------------------------ */
 
+/* The verbs with their descriptions, and the words of verbs that have parts. */
 static void print_fish_head(const kc_verb *verbs, size_t count)
 {
     puts("# fish completion of ckineto; made by 'ckineto completion fish'.");
@@ -240,6 +247,7 @@ static void print_fish_condition(const char *verb)
     putchar('\'');
 }
 
+/* One `complete` line. */
 static void print_fish_option(const kc_options *options, const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
@@ -261,6 +269,7 @@ static void print_fish_option(const kc_options *options, const kc_option *o)
     puts("'");
 }
 
+/* All options of one verb. */
 static void print_fish_table(const kc_options *options)
 {
     for (size_t i = 0; i < options->count; i++)

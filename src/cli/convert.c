@@ -11,10 +11,12 @@
 /* ---- progress, on terminals only ------------------------------------------------------------- */
 
 typedef struct write_progress {
-    uint64_t shown_ns; /* when the line was written last */
+    /* when the line was written last */
+    uint64_t shown_ns;
     bool is_there;
 } write_progress;
 
+/* A kineto_export_options.progress: at most five times per second. */
 static void show_write_progress(uint64_t done, uint64_t all, void *user)
 {
     enum { BETWEEN_NS = 200000000 };
@@ -79,6 +81,7 @@ static const char *get_omission_noun(const kineto_export_omission *omission)
     return omission->what;
 }
 
+/* How activities and flows were written, and what was omitted with reasons. */
 static void print_account(const kineto_trace *trace, const kineto_export_result *r)
 {
     uint64_t count = kineto_trace_count(trace), flows = kineto_trace_flow_count(trace);
@@ -112,6 +115,7 @@ static int64_t count_unaccounted(const kineto_trace *trace, const kineto_export_
     return (int64_t)(kineto_trace_count(trace) - known);
 }
 
+/* Print the account unless quiet. @return failure if an activity is not accounted for. */
 static int report_account(const char *verb, const kineto_trace *trace, const char *path,
                           const kineto_export_result *r, bool quiet)
 {

@@ -34,6 +34,7 @@ static double compute_percent_change(int64_t after, int64_t before)
     return before ? 100 * ((double)after - (double)before) / (double)before : 0;
 }
 
+/* One prediction: the path, and the median of steps if there are any. */
 static kineto_status print_what_if(const kineto_critical_path *path,
                                    const kineto_what_if_scale *scales, size_t count,
                                    const char *what, FILE *out, kineto_error *err)
@@ -52,6 +53,7 @@ static kineto_status print_what_if(const kineto_critical_path *path,
     return KINETO_OK;
 }
 
+/* Each scale alone, then all of them together. */
 static kineto_status print_all_what_ifs(const kineto_critical_path *path, const kc_texts *texts,
                                         char *const *copies, FILE *out, kineto_error *err)
 {

@@ -41,6 +41,7 @@ static void print_number_or_dash(int64_t number, int columns, bool known)
         printf("%*s  ", columns, "-");
 }
 
+/* Rank, host and process, then activities, start and length, then the name. */
 static void print_file_row(const kineto_survey_file *f, const survey_totals *sum)
 {
     const kineto_identity *id = f->identity;
@@ -63,6 +64,7 @@ static void print_file_row(const kineto_survey_file *f, const survey_totals *sum
     putchar('\n');
 }
 
+/* A head line, a row for each file, and the findings. */
 static void print_survey(const kineto_survey *survey, uint64_t skipped)
 {
     uint32_t count = kineto_survey_count(survey);
@@ -95,6 +97,7 @@ static void put_learned_source(kb_json *j, const char *key, uint8_t learned)
         kb_json_put_string(j, key, kb_string(kineto_learned_name(learned)));
 }
 
+/* The identity, and where each member of it comes from. */
 static void put_file_identity(kb_json *j, const kineto_identity *id)
 {
     kt_put_identity(j, id);
@@ -112,6 +115,7 @@ static void put_file_identity(kb_json *j, const kineto_identity *id)
         kb_json_put_string(j, "conflict", kb_string(id->conflict));
 }
 
+/* An unreadable file has an error in place of its numbers. */
 static void put_surveyed_file(kb_json *j, const kineto_survey_file *f)
 {
     kb_json_newline(j);

@@ -48,6 +48,8 @@ static bool resolve_installed_path(char *buf, size_t size, const char *directory
     return (size_t)snprintf(buf, size, "%s", real) < size;
 }
 
+/* Next to the command in "lib", then in the configured path relative to the prefix, then in the
+ * configured path. */
 static bool find_installed_file(const char *installed, const char *below, const char *file,
                                 char *buf, size_t size)
 {

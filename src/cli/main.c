@@ -55,6 +55,7 @@ static const kc_verb verbs[] = {
     {"completion", run_completion, NULL}, /* for the build */
 };
 
+/* The list of verbs. */
 static void print_main_usage(FILE *out)
 {
     fputs("Usage: ckineto VERB [options] …\n\n"
@@ -110,6 +111,7 @@ static const char *guess_verb(const char *name)
     return best;
 }
 
+/* With the likely verb, or a hint if the word is an existing file. */
 static int report_unknown_verb(const char *name)
 {
     const char *meant = guess_verb(name);
@@ -124,6 +126,7 @@ static int report_unknown_verb(const char *name)
     return KC_EXIT_USAGE;
 }
 
+/* `help VERB` is `VERB --help`. */
 static int run_help(int argc, char **argv)
 {
     if (argc < 2 || strcmp(argv[1], "help") == 0) {

@@ -48,6 +48,7 @@ static bool is_value_optional(const kc_option *o)
     return o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT;
 }
 
+/* One option: names and argument, then the help at HELP_COLUMN. */
 static void print_option_help(const kc_option *o, FILE *out)
 {
     char head[64], letter[8] = "    ";

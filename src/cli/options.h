@@ -59,10 +59,12 @@ typedef struct kc_option {
 } kc_option;
 
 typedef struct kc_options {
-    const char *verb, *usage, *about; /* usage: what follows "ckineto VERB" */
+    /* usage: what follows "ckineto VERB" */
+    const char *verb, *usage, *about;
     const kc_option *list;
     size_t count;
-    bool stop_at_operand; /* the operands are another program's command line */
+    /* the operands are another program's command line */
+    bool stop_at_operand;
 } kc_options;
 
 /** Parse argv[1..]; operands are moved to the front of argv+1.

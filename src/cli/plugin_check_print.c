@@ -27,6 +27,7 @@ static void print_checked_profiler(const char *text)
     putchar('\n');
 }
 
+/* A line with the verdict; a failed rule also has its text and how to fix it. */
 static void print_rule_result(kv_rule rule, const kv_result *result)
 {
     printf("%-25s %-11s ", kv_rules[rule].id, verdict_names[result->verdict]);
@@ -74,6 +75,7 @@ static void put_checked_profiler(kb_json *j, const char *text)
     kb_json_object_end(j);
 }
 
+/* The text of the rule and a hint only if it failed. */
 static void put_rule_result(kb_json *j, kv_rule rule, const kv_result *result)
 {
     static const char *const verdicts[] = {"untested", "ok", "failed", "measured"};

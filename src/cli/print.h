@@ -9,8 +9,9 @@
 #include <stdio.h>
 
 /* ---- numbers and times ----------------------------------------------------------------------- */
-kb_text kc_bytes(uint64_t bytes); /* "1.5 MB": powers of 1000 */
-kb_text kc_count(uint64_t n);     /* "20,222" */
+/* "1.5 MB": powers of 1000 */
+kb_text kc_bytes(uint64_t bytes);
+kb_text kc_count(uint64_t n); /* "20,222" */
 /** "none", "5", or "an unknown number" if the end of the file is missing. */
 kb_text kc_lost_words(uint64_t lost, bool is_cut);
 /** "2026-05-04 13:02:01 UTC"; empty beyond the range of the calendar. */

@@ -149,6 +149,7 @@ static bool is_regular_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* Directories among the inputs are searched, too. */
 static bool would_overwrite_input(char *const *paths, int count, const char *output)
 {
     kineto_files *files;
@@ -184,6 +185,7 @@ static bool is_same_output(const char *one, const char *other)
     return strcmp(one, other) == 0 || (is_regular_file(one) && kc_is_same_file(one, other));
 }
 
+/* No two outputs may be the same file. */
 static kineto_status check_distinct_outputs(const char *verb, const char *const *outputs,
                                             size_t count)
 {

@@ -7,6 +7,7 @@
 
 /* ---- rows, header ---------------------------------------------------------------------------- */
 
+/* 0 on success: the result of the builder's function. */
 static int store_row(kv_builder *b, const char *name, kv_row row)
 {
     char text[64];
@@ -22,6 +23,7 @@ static int store_row(kv_builder *b, const char *name, kv_row row)
     return 0;
 }
 
+/* The label is optional, but must be readable. */
 static int builder_add_device(handle *h, const KinetoPlugin_ProfileDeviceInfo *info)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_addDeviceInfo);
@@ -58,6 +60,7 @@ static int builder_add_properties(handle *h, int64_t device, const KinetoPlugin_
     return b ? kv_builder_leave(!kv_metadata_valid(b, &keys, list, count)) : 1;
 }
 
+/* The value must be JSON. */
 static int builder_add_header(handle *h, const char *key, const char *value)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_addHeaderMetadata);
@@ -71,6 +74,7 @@ static int builder_add_header(handle *h, const char *key, const char *value)
 
 /* ---- clocks and counts ----------------------------------------------------------------------- */
 
+/* The same name gets the same number. */
 static int builder_register_clock(handle *h, const char *name, int32_t *clock)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_registerClock);
@@ -92,6 +96,7 @@ static int builder_register_clock(handle *h, const char *name, int32_t *clock)
     return kv_builder_leave(0);
 }
 
+/* Ticks must be in order and not in the future. */
 static int builder_add_clock_sample(handle *h, int32_t clock, int64_t device, uint64_t before,
                                     uint64_t after)
 {
@@ -175,6 +180,7 @@ static size_t find_counter_set(const kv_check *k, const char *name,
     return i;
 }
 
+/* Sets of disabled kinds are refused without a fault, as hosts do. */
 static int builder_register_counters(handle *h, const KinetoPlugin_CounterSet *set, int32_t *number)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_registerCounters);
@@ -207,6 +213,7 @@ static int builder_register_counters(handle *h, const KinetoPlugin_CounterSet *s
     return kv_builder_leave(0);
 }
 
+/* Integers are always finite. */
 static bool are_values_finite(const kv_set *set, const void *values)
 {
     for (uint32_t i = 0; i < set->series && set->value_type == KINETO_PLUGIN_VALUE_DOUBLE; i++) {
@@ -245,6 +252,7 @@ static bool store_counter_sample(kv_builder *b, const kv_set *set, int32_t clock
     return true;
 }
 
+/* Checks the arrays before the samples are read. */
 static int builder_add_counter_samples(handle *h, const KinetoPlugin_CounterSamples *samples)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_addCounterSamples);

@@ -41,14 +41,17 @@ const char *kv_builder_call(uint32_t number)
 }
 
 static pthread_mutex_t seen_lock =
-    PTHREAD_MUTEX_INITIALIZER;              /* protects kv_seen and the tables of kv_check */
-static kv_check *current_check;             /* receives faults of wrong handles */
-static const kv_builder *recent_handles[2]; /* the newest handles: after the session, and live */
+    PTHREAD_MUTEX_INITIALIZER; /* protects kv_seen and the tables of kv_check */
+/* receives faults of wrong handles */
+static kv_check *current_check;
+/* the newest handles: after the session, and live */
+static const kv_builder *recent_handles[2];
 
 /* The last event of this thread, to which setLast… and addLast… refer. */
 static _Thread_local struct {
     uint32_t serial; /* of the builder; 0: none */
-    kv_event *event; /* NULL: the store was full, or the event was rejected */
+    /* NULL: the store was full, or the event was rejected */
+    kv_event *event;
     kv_keys keys;
 } last_event;
 
@@ -136,6 +139,7 @@ kv_event *kv_event_store(kv_seen *seen, const kv_event *e)
     return stored;
 }
 
+/* Order of the times, and whether the clock is known. */
 static void check_event_times(kv_builder *b, const kv_event *e)
 {
     if (e->end < e->start)
@@ -175,6 +179,8 @@ static kv_event *add_checked_event(kv_builder *b, const KinetoPlugin_ProfileEven
     return last_event.event = kv_event_store(seen, &e);
 }
 
+/* A rejected event is the last one of the thread, too, so that setLast… after it is no further
+ * fault. */
 static int builder_add_event(handle *h, const KinetoPlugin_ProfileEvent *event)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_addEvent);
@@ -270,6 +276,7 @@ bool kv_json_valid(kv_builder *b, const char *key, const char *value, size_t byt
     return false;
 }
 
+/* An array of pointers to NUL-terminated texts. */
 static bool are_strings_readable(const char *const *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -328,6 +335,7 @@ bool kv_metadata_valid(kv_builder *b, kv_keys *keys, const KinetoPlugin_Metadata
 
 /* ---- the last event of a thread -------------------------------------------------------------- */
 
+/* The event counts as named even if the name is bad. */
 static int builder_set_name(handle *h, const char *name)
 {
     kv_builder *b = enter_for_last_event(h, KV_CALL_setLastEventName);
@@ -359,6 +367,7 @@ static void store_flow(kv_builder *b, int32_t type, uint32_t id, bool start)
     last_event.event->flow_start = start;
 }
 
+/* One flow per event; a later one replaces it. */
 static int builder_set_flow(handle *h, const KinetoPlugin_ProfileEventFlow *flow)
 {
     kv_builder *b = enter_for_last_event(h, KV_CALL_setLastEventFlow);
@@ -377,6 +386,7 @@ static int builder_set_flow(handle *h, const KinetoPlugin_ProfileEventFlow *flow
     return kv_builder_leave(0);
 }
 
+/* Hosts accept a value that is not JSON, so the result is 0. */
 static int builder_add_metadata(handle *h, const char *key, const char *value)
 {
     kv_builder *b = enter_for_last_event(h, KV_CALL_addLastEventMetadata);
@@ -433,6 +443,7 @@ static bool check_value_set(kv_builder *b, const KinetoPlugin_Activity *activity
     return true;
 }
 
+/* A complete event in one call; setLast… does not refer to it. */
 static int builder_emit(handle *h, const KinetoPlugin_Activity *activity)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_emit);

@@ -60,6 +60,7 @@ static void check_clock_line(kv_session *s, const kv_clock_sample *samples, size
                  s->k->clock_names[samples->clock], worst / 1e6);
 }
 
+/* Fit the clock of the host from the snapshots, then each device clock from its samples. */
 static void check_clocks(kv_session *s)
 {
     kv_seen *seen = s->k->seen;
@@ -146,6 +147,7 @@ static void check_event_time(kv_session *s, const kv_event *e, time_window w, in
              early ? "before" : "after", *as && *as != ';' ? "; it would fit as " : "", as);
 }
 
+/* The session begins with the earlier of its two clocks, and ends now. */
 static void check_all_times(kv_session *s)
 {
     kv_seen *seen = s->k->seen;
@@ -186,6 +188,7 @@ static bool may_flows_lack_ends(const kv_session *s)
            s->version == KV_HOST_REVISION_0;
 }
 
+/* All events of one flow: exactly one start, and an end unless losses may explain its absence. */
 static void check_flow_ends(kv_session *s, const kv_event *ends, size_t count)
 {
     KB_ASSERT(count > 0);
@@ -219,6 +222,7 @@ static void check_all_flows(kv_session *s)
     }
 }
 
+/* 0 is always allowed. */
 static void check_external_ids(kv_session *s)
 {
     kv_seen *seen = s->k->seen;
@@ -249,6 +253,7 @@ static bool is_host_event(const kv_check *k, const kv_event *e)
     }
 }
 
+/* A linear search: there are few devices and queues. */
 static bool is_row_announced(const kv_seen *seen, bool is_device, int64_t device, int32_t resource)
 {
     for (size_t i = 0; i < seen->row_count; i++) {
@@ -260,6 +265,7 @@ static bool is_row_announced(const kv_seen *seen, bool is_device, int64_t device
     return false;
 }
 
+/* Events come in runs on the same row, which are checked once. */
 static void check_rows(kv_session *s)
 {
     kv_seen *seen = s->k->seen;

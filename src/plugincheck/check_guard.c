@@ -19,8 +19,10 @@
 static struct {
     char *base;
     size_t page;
-    unsigned passing, kept;      /* counters of the two rings: the next slots */
-    const char *what[ALL_SLOTS]; /* for the message; NULL: never used */
+    /* counters of the two rings: the next slots */
+    unsigned passing, kept;
+    /* for the message; NULL: never used */
+    const char *what[ALL_SLOTS];
     bool closed[ALL_SLOTS];
     kv_crash_site *site;
 } guard;

@@ -70,7 +70,8 @@ static void close_struct(void *p)
 /* The check that a registry handle belongs to; NULL, and a fault, if the handle is wrong. */
 static kv_check *find_registry_check(const KinetoPlugin_RegistryHandle *handle)
 {
-    static kv_check *only; /* the process has one check: faults of wrong handles go to it */
+    /* the process has one check: faults of wrong handles go to it */
+    static kv_check *only;
     KinetoPlugin_RegistryHandle copy = {0};
     bool is_right = kv_copy_in(&copy, handle, sizeof copy) && copy.magic == REGISTRY_MAGIC;
     only = is_right ? copy.check : only;
@@ -98,6 +99,7 @@ static const char *find_interface_fault(const KinetoPlugin_ProfilerInterface *f)
                                          : NULL;
 }
 
+/* registerProfiler of the registry. */
 static int add_profiler(KinetoPlugin_RegistryHandle *handle,
                         const KinetoPlugin_ProfilerInterface *functions)
 {
@@ -125,6 +127,7 @@ static bool is_own_name_valid(const char *name)
     return n > 0 && n != SIZE_MAX;
 }
 
+/* An own kind has a valid name and resembles a published kind. @return 0, or 1 if it is refused. */
 static int add_own_type(kv_check *k, const KinetoPlugin_ActivityTypeInfo *info)
 {
     char text[64];
@@ -147,6 +150,7 @@ static int add_own_type(kv_check *k, const KinetoPlugin_ActivityTypeInfo *info)
     return 0;
 }
 
+/* registerActivityTypes of the registry: the kinds get consecutive numbers. */
 static int add_own_types(KinetoPlugin_RegistryHandle *handle,
                          KinetoPlugin_RegisterActivityTypes_Params *params)
 {
@@ -169,6 +173,7 @@ static int add_own_types(KinetoPlugin_RegistryHandle *handle,
     return result;
 }
 
+/* Old versions have no functions for own kinds. */
 static const KinetoPlugin_Registry *create_registry(kv_check *k, kv_host_version version)
 {
     size_t base = SIZE(Registry, registerProfiler);
@@ -204,6 +209,7 @@ static void *find_library_symbol(kv_check *k, const char *name)
     return dlsym(k->library, name);
 }
 
+/* @param strict resolve all symbols now, so that missing ones are found. */
 static bool load_library(kv_check *k, bool strict)
 {
     unset_recorder_variables();

@@ -81,8 +81,10 @@ typedef struct kv_value_set {
 /* Everything that was delivered in one session. The counts include what exceeded the arrays. */
 typedef struct kv_seen {
     uint64_t event_count, counter_count;
-    uint64_t refused; /* events that were rejected because of a fault */
-    uint64_t sample_count, row_count, stored_count; /* used entries of the arrays */
+    /* events that were rejected because of a fault */
+    uint64_t refused;
+    /* used entries of the arrays */
+    uint64_t sample_count, row_count, stored_count;
     uint64_t requested, dropped;
     uint64_t live_count, flow_count, metadata_count;
     kv_event events[KV_MAX_EVENTS];
@@ -109,7 +111,8 @@ typedef struct kv_session {
     kv_check *k;
     kv_profiler *p;
     kv_host_version version;
-    bool quick; /* for measuring costs: events are only counted */
+    /* for measuring costs: events are only counted */
+    bool quick;
     KinetoPlugin_ProfilerHandle *handle;
     int32_t kinds[KV_MAX_KINDS];
     size_t kind_count;
@@ -120,7 +123,8 @@ typedef struct kv_session {
     kv_line lines[KV_MAX_CLOCKS];
     uint64_t pushed[KV_MAX_PUSHED];
     size_t pushed_count;
-    uint64_t spent_ns; /* in the last call of the plug-in */
+    /* in the last call of the plug-in */
+    uint64_t spent_ns;
 } kv_session;
 
 struct kv_check {
@@ -140,10 +144,12 @@ struct kv_check {
     char clock_names[KV_MAX_CLOCKS][64];
     kv_set sets[KV_MAX_SETS];
     size_t set_count;
-    kv_value_set value_sets[KV_MAX_VALUE_SETS]; /* of this session; set N is at index N - 1 */
+    /* of this session; set N is at index N - 1 */
+    kv_value_set value_sets[KV_MAX_VALUE_SETS];
     uint32_t value_set_count;
     uint32_t builders;
-    kv_session *session; /* the current one, for the builder */
+    /* the current one, for the builder */
+    kv_session *session;
     kv_seen *seen;
 };
 

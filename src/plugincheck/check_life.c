@@ -33,6 +33,7 @@ static void send_profiler(kv_check *k, const kv_profiler *p)
     kv_send_note(k, KV_NOTE_PROFILER, "%.31s\t%.31s\t%s", p->name, p->vendor, kinds);
 }
 
+/* 1 to 31 printable bytes, terminated. */
 static void check_profiler_name(kv_check *k, const kv_profiler *p)
 {
     char text[160];
@@ -52,6 +53,7 @@ static void check_profiler_name(kv_check *k, const kv_profiler *p)
     kv_ok(k, KV_RULE_QUERY_NAME, "%s", "");
 }
 
+/* Known numbers, each of them once. */
 static void check_profiler_kinds(kv_check *k, const kv_profiler *p)
 {
     char text[48];
@@ -108,6 +110,7 @@ static void check_query_buffers(kv_check *k, const kv_profiler *p)
     kv_ok(k, KV_RULE_QUERY_SMALL_BUFFERS, "%s", "");
 }
 
+/* False: the query failed, which is reported. */
 static bool query_profiler(kv_check *k, kv_profiler *p)
 {
     kv_set_crash_rule(k, KV_RULE_QUERY_NULL_HANDLE);
@@ -156,6 +159,7 @@ static uint64_t hash_environment(void)
     return hash;
 }
 
+/* Reading the umask changes it for a moment: the scenario has one thread here. */
 static void read_process_state(process_state *b)
 {
     memset(b, 0, sizeof *b);
@@ -172,6 +176,7 @@ static void read_process_state(process_state *b)
     b->environment = hash_environment();
 }
 
+/* Everything that differs is a fault of quiet.process. */
 static void compare_process_state(kv_check *k, const process_state *before,
                                   const process_state *now)
 {
@@ -195,6 +200,7 @@ static void compare_process_state(kv_check *k, const process_state *before,
 
 /* ---- an ordinary session --------------------------------------------------------------------- */
 
+/* The answer must be the same as before the session. */
 static void check_repeated_query(kv_check *k, const kv_profiler *p)
 {
     kv_profiler again = {.functions = p->functions};
@@ -256,6 +262,7 @@ static void work_after_session(kv_check *k)
     kv_set_crash_rule(k, KV_RULE_LIFE_ORDER);
 }
 
+/* create, start, work, stop, processEvents, destroy. False: a call failed, which is reported. */
 static bool run_ordinary_session(kv_session *s)
 {
     if (!check_life_call(s, "profilerCreate", kv_create(s)))
@@ -275,6 +282,7 @@ static bool run_ordinary_session(kv_session *s)
     return fine;
 }
 
+/* Numbers of events for the report. */
 static void report_session(kv_check *k)
 {
     const kv_seen *seen = k->seen;
@@ -367,6 +375,7 @@ static void try_kind_lists(kv_check *k, kv_profiler *p)
     kv_expect_working_session(k, p, KV_RULE_LIFE_CREATE_KINDS);
 }
 
+/* A second start may be refused or ignored. */
 static void try_second_start(kv_check *k, kv_profiler *p)
 {
     const kv_rule rule = KV_RULE_LIFE_START_TWICE;
@@ -383,6 +392,7 @@ static void try_second_start(kv_check *k, kv_profiler *p)
     kv_ok(k, rule, "%s", again ? "refused" : "ignored");
 }
 
+/* May be refused or ignored. */
 static void try_stop_without_start(kv_check *k, kv_profiler *p)
 {
     const kv_rule rule = KV_RULE_LIFE_STOP_UNSTARTED;
@@ -421,6 +431,7 @@ static void try_early_process(kv_check *k, kv_profiler *p)
     kv_ok(k, rule, "%s%s", early ? "refused" : "", worked ? "" : "nothing to deliver");
 }
 
+/* Twice, so that something that was left over from the first time is noticed. */
 static void try_create_and_destroy(kv_check *k, kv_profiler *p)
 {
     for (int i = 0; i < 2; i++) {

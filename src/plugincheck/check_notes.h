@@ -17,19 +17,24 @@ typedef enum kv_note_type {
 
 typedef struct kv_note {
     uint32_t magic, type, rule;
-    uint32_t again; /* FAULT: not the first one of this rule */
-    double ns;      /* MEASURED */
+    /* FAULT: not the first one of this rule */
+    uint32_t again;
+    double ns; /* MEASURED */
     char text[KV_NOTE_BYTES];
 } kv_note;
 #define KV_NOTE_MAGIC 0x63686b31u
 
 /* In memory shared with the parent. */
 typedef struct kv_crash_site {
-    uint32_t rule;         /* the rule that a crash breaks */
-    char profiler[32];     /* "": the library itself */
-    char call[64];         /* function of the plug-in that runs; "": none */
-    uint32_t builder_call; /* function of ours that the plug-in has called: kv_builder_call */
-    char guard[96];        /* the guarded memory that was accessed, if that was the crash */
+    /* the rule that a crash breaks */
+    uint32_t rule;
+    char profiler[32]; /* "": the library itself */
+    /* function of the plug-in that runs; "": none */
+    char call[64];
+    /* function of ours that the plug-in has called: kv_builder_call */
+    uint32_t builder_call;
+    /* the guarded memory that was accessed, if that was the crash */
+    char guard[96];
 } kv_crash_site;
 
 typedef struct kv_check kv_check;

@@ -30,6 +30,7 @@ static uint64_t read_heap_bytes(void)
     return 0;
 }
 
+/* Including "." and "..", which does not matter for growth. */
 static uint64_t count_directory_entries(const char *directory)
 {
     uint64_t count = 0;
@@ -77,6 +78,7 @@ static void check_steady_growth(kv_check *k, kv_rule rule, const uint64_t *level
     kv_ok(k, rule, "%s", "");
 }
 
+/* After warm-up sessions, which fill caches. */
 static void measure_growth(kv_check *k, kv_profiler *p)
 {
     resource_levels l;
@@ -190,6 +192,7 @@ static bool measure_session(kv_session *s, costs *c)
     return kv_destroy(s) == 0 && fine;
 }
 
+/* Medians of the measured sessions. */
 static void report_costs(kv_check *k, const kv_profiler *p, costs *c)
 {
     kv_measured(k, KV_RULE_COST_START, median_of(c->start, c->count), "for start");
@@ -207,6 +210,7 @@ static void report_costs(kv_check *k, const kv_profiler *p, costs *c)
                                 : kv_why_no_events(k));
 }
 
+/* Events are only counted in these sessions, so that the checks do not distort the times. */
 static void measure_costs(kv_check *k, kv_profiler *p)
 {
     costs c = {.count = 0};

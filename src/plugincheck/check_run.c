@@ -121,6 +121,7 @@ static void report_crash(kv_check_report *r, kv_crash_site *site, kv_outcome *o,
     fail_rule(&r->results[find_crash_rule(site)], text);
 }
 
+/* Anything on stdout or stderr breaks quiet.output. */
 static void check_output(kv_check_report *r, const kv_outcome *o)
 {
     char text[120], seen[160];
@@ -183,6 +184,7 @@ static bool evaluate_outcome(kv_check_report *r, const kv_scenario *scenario, kv
     return true;
 }
 
+/* Only a child without memory is an error of the run. */
 static kineto_status run_in_child(kv_check_report *r, const kv_scenario *scenario,
                                   kv_crash_site *site, uint32_t limit_ms, bool *finished,
                                   kineto_error *err)
@@ -234,6 +236,7 @@ static const char *find_obstacle(const kv_check_report *r, const kv_scenario *sc
     return NULL;
 }
 
+/* In the order of the table; scenarios with an obstacle are skipped with its reason. */
 static kineto_status run_scenarios(kv_check_report *r, kv_crash_site *site, uint32_t limit_ms,
                                    kineto_error *err)
 {
@@ -257,6 +260,7 @@ static kineto_status run_scenarios(kv_check_report *r, kv_crash_site *site, uint
     return KINETO_OK;
 }
 
+/* Of the shown rules; measured ones are not counted. */
 static void count_verdicts(kv_check_report *r)
 {
     r->ok = r->failed = r->untested = 0;

@@ -7,8 +7,10 @@
 typedef struct kv_scenario {
     const char *name;
     void (*run)(kv_check *k);
-    uint64_t rules;     /* rules that it reports on; faults of others are possible, too */
-    bool needs_session; /* run only if an ordinary session works */
+    /* rules that it reports on; faults of others are possible, too */
+    uint64_t rules;
+    /* run only if an ordinary session works */
+    bool needs_session;
 } kv_scenario;
 /* The first three come first: load, query, session. The others depend on them. */
 extern const kv_scenario kv_scenarios[];

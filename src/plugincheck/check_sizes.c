@@ -106,6 +106,7 @@ static void call_with_short_params(kv_check *k, kv_session *s)
         s->handle = NULL;
 }
 
+/* A handle that was created nevertheless is destroyed. */
 static void create_with_short_params(kv_check *k, kv_profiler *p)
 {
     kv_session s;
@@ -136,6 +137,7 @@ static void stop_with_short_params(kv_check *k, kv_session *s)
         kv_builder_end(s->live_handle);
 }
 
+/* Afterwards an ordinary session must still work. */
 static void try_short_params(kv_check *k, kv_profiler *p)
 {
     kv_session s;
@@ -183,6 +185,7 @@ static void request_error_text(kv_check *k, const kv_profiler *p, size_t max, bo
         kv_ok(k, KV_RULE_ERROR_TEXT, "\"%.120s\"", kv_quote(text, quoted, sizeof quoted));
 }
 
+/* Provoke a failure, then read its text with buffers of several sizes. */
 static void check_error_text(kv_check *k, kv_profiler *p)
 {
     KinetoPlugin_ProfilerCreate_Params create = {.unpaddedStructSize = sizeof(size_t)};

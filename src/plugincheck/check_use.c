@@ -8,6 +8,7 @@
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
+/* Kinds without events are named, and are not a fault. */
 static void record_each_kind(kv_check *k, kv_profiler *p)
 {
     char silent[120] = "", text[48];
@@ -70,6 +71,7 @@ static void check_paused_events(kv_session *s, uint64_t from, uint64_t to, uint6
         kv_fault(s->k, KV_RULE_TOGGLE_QUIET, "nothing is recorded after the pause");
 }
 
+/* Work before, in and after the pause. */
 static void pause_collection(kv_check *k, kv_profiler *p)
 {
     const kv_rule rule = KV_RULE_TOGGLE_QUIET;
@@ -124,6 +126,7 @@ typedef struct pusher {
     pthread_t thread;
 } pusher;
 
+/* A thread: nested pushes and pops, PUSH_ROUNDS times. */
 static void *push_and_pop_ids(void *argument)
 {
     pusher *p = argument;
@@ -160,6 +163,7 @@ static void push_on_threads(kv_session *s)
     kv_set_call(s->k, "");
 }
 
+/* Threads push and pop at the same time; afterwards events must have no external id. */
 static void check_push_and_pop(kv_check *k, kv_profiler *p)
 {
     const kv_rule rule = KV_RULE_THREADS_PUSH_POP;
@@ -217,6 +221,7 @@ static int exercise_device(kv_session *s)
     return 0;
 }
 
+/* Each call on another thread. */
 static void run_session_on_threads(kv_check *k, kv_profiler *p)
 {
     kv_session s;
@@ -240,6 +245,7 @@ void kv_scene_elsewhere(kv_check *k)
 
 /* ---- empty and long -------------------------------------------------------------------------- */
 
+/* Twice, without any work. */
 static void run_empty_sessions(kv_check *k, kv_profiler *p)
 {
     for (int i = 0; i < 2; i++) {

@@ -182,6 +182,7 @@ static int kill_group(pid_t pid)
     return status;
 }
 
+/* How the child ended, and the buffers, which the outcome owns from here on. */
 static void fill_outcome(kv_outcome *out, bool in_time, int status, pipe_reader in[PIPES])
 {
     if (!in_time) {

@@ -13,9 +13,11 @@ typedef enum kv_ending {
 } kv_ending;
 
 typedef struct kv_isolation {
-    uint32_t limit_ms;     /* 0: one minute */
-    size_t max_data_bytes; /* kept of the data that the function writes; 0: 1 MiB */
-    size_t max_text_bytes; /* kept of its stdout and stderr; 0: they go to /dev/null */
+    uint32_t limit_ms; /* 0: one minute */
+    /* kept of the data that the function writes; 0: 1 MiB */
+    size_t max_data_bytes;
+    /* kept of its stdout and stderr; 0: they go to /dev/null */
+    size_t max_text_bytes;
 } kv_isolation;
 
 /* The result of a child. Both texts are never NULL, and NUL-terminated after their size. */

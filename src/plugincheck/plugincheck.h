@@ -37,18 +37,23 @@ typedef enum kv_verdict {
 
 typedef struct kv_result {
     kv_verdict verdict;
-    bool reported; /* a scenario gave a verdict; else it was not tested */
+    /* a scenario gave a verdict; else it was not tested */
+    bool reported;
     uint64_t faults;
-    double ns;      /* MEASURED */
-    char seen[400]; /* the observation; "": none */
+    double ns; /* MEASURED */
+    /* the observation; "": none */
+    char seen[400];
 } kv_result;
 
 typedef struct kv_check_report {
     const char *path;
     kv_result results[KV_RULE_COUNT];
-    uint64_t shown; /* the rules that the caller wants */
-    bool is_plugin; /* it exports KinetoPlugin_register; else the report is empty */
-    bool blocked;   /* a wanted rule could not be tested, because its precondition does not hold */
+    /* the rules that the caller wants */
+    uint64_t shown;
+    /* it exports KinetoPlugin_register; else the report is empty */
+    bool is_plugin;
+    /* a wanted rule could not be tested, because its precondition does not hold */
+    bool blocked;
     /* "name\tvendor\tkinds" of each profiler that registered. */
     char profilers[KV_MAX_PROFILERS][KV_NOTE_BYTES];
     size_t profiler_count;
@@ -63,8 +68,10 @@ kineto_status kv_check_run(const char *path, uint64_t rules, uint32_t limit_ms,
 
 /* ---- check_torch.c --------------------------------------------------------------------------- */
 typedef struct kv_torch_options {
-    const char *python; /* interpreter, found in PATH; NULL or "": python3 */
-    const char *script; /* absolute path of KV_TORCH_SCRIPT */
+    /* interpreter, found in PATH; NULL or "": python3 */
+    const char *python;
+    /* absolute path of KV_TORCH_SCRIPT */
+    const char *script;
     const char *plugin; /* absolute path */
     bool as_json;
     uint32_t limit_ms;
@@ -80,8 +87,10 @@ typedef enum kv_torch_ending {
 
 typedef struct kv_torch_result {
     kv_torch_ending ending;
-    bool conforms; /* REPORTED: no rule is broken */
-    char *report;  /* REPORTED: owned by the result */
+    /* REPORTED: no rule is broken */
+    bool conforms;
+    /* REPORTED: owned by the result */
+    char *report;
     size_t report_bytes;
     char text[400];
 } kv_torch_result;

@@ -16,11 +16,13 @@ typedef struct kc_gate {
 typedef struct kc_diff_output {
     const char *paths[2]; /* before, after */
     uint64_t activities[2], lost[2];
-    bool is_cut[2]; /* the end of the file is missing */
+    /* the end of the file is missing */
+    bool is_cut[2];
     const kineto_analysis *facts;
     kc_gate gates[64];
     size_t gate_count;
-    bool failed, not_judged; /* a gate failed; a gate could not be evaluated */
+    /* a gate failed; a gate could not be evaluated */
+    bool failed, not_judged;
 } kc_diff_output;
 
 /* ---- diff_print.c ---------------------------------------------------------------------------- */

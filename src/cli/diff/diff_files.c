@@ -47,6 +47,7 @@ static void put_trace_side(kb_json *j, const kc_diff_output *d, uint32_t side)
     kb_json_object_end(j);
 }
 
+/* Each gate with its verdict and the numbers that decided it. */
 static void put_gates_json(kb_json *j, const kc_diff_output *d)
 {
     kb_json_key_z(j, "gates");
@@ -121,6 +122,7 @@ static void put_junit_case(const kc_gate *g, FILE *out)
     fprintf(out, "\"/></testcase>\n");
 }
 
+/* One test case for each gate. */
 static void put_junit_suite(const kc_diff_output *d, FILE *out)
 {
     unsigned failures = 0, errors = 0;
@@ -172,6 +174,7 @@ static void put_sarif_uri(kb_json *j, const char *path)
     kb_json_put_string(j, "uri", (kineto_string){uri, n});
 }
 
+/* The location of a result: the trace after. */
 static void put_sarif_location(kb_json *j, const kc_diff_output *d)
 {
     kb_json_key_z(j, "locations");
@@ -201,6 +204,7 @@ static void put_sarif_result(kb_json *j, const kc_diff_output *d, kineto_string 
     kb_json_object_end(j);
 }
 
+/* Gates, then findings that exist only in the trace after. */
 static void put_sarif_results(kb_json *j, const kc_diff_output *d)
 {
     static const struct {
@@ -233,6 +237,7 @@ static void put_sarif_rule(kb_json *j, const char *id, const char *about)
     kb_json_object_end(j);
 }
 
+/* The tool and all rules that results may name. */
 static void put_sarif_tool(kb_json *j)
 {
     kineto_finding_rule rule;

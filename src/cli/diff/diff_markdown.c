@@ -34,6 +34,7 @@ static void put_percentage(FILE *out, double pct, double after)
         fputs(isnan(after) ? "gone" : after != 0 ? "new" : "", out);
 }
 
+/* The interval, or why there is none; empty without a difference. */
 static void put_interval_cell(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     double low = kc_fact_number(d->facts, t, row, "ci_low_pct"),
@@ -47,6 +48,7 @@ static void put_interval_cell(const kc_diff_output *d, uint32_t t, uint64_t row,
         fputs(kc_interval(d->facts, t, row).s, out);
 }
 
+/* @param kind column whose text precedes the name; NULL: none. */
 static void put_comparison_row(const kc_diff_output *d, uint32_t t, uint64_t row, const char *kind,
                                const char *name, FILE *out)
 {
@@ -74,6 +76,7 @@ static void put_comparison_head(FILE *out)
           out);
 }
 
+/* Nothing without gates. */
 static void put_gate_table(const kc_diff_output *d, FILE *out)
 {
     static const char *const signs[] = {"✅ passed", "❌ failed", "⚠️ skipped"};
@@ -90,6 +93,7 @@ static void put_gate_table(const kc_diff_output *d, FILE *out)
     fputc('\n', out);
 }
 
+/* A table in a folded section, at most `max` rows. */
 static void put_folded_table(const kc_diff_output *d, const char *table, const char *title,
                              const char *kind, const char *name, uint64_t max, FILE *out)
 {
@@ -104,6 +108,7 @@ static void put_folded_table(const kc_diff_output *d, const char *table, const c
     fputs("\n</details>\n", out);
 }
 
+/* Findings that differ, at most 40. */
 static void put_folded_findings(const kc_diff_output *d, FILE *out)
 {
     uint32_t t = kineto_analysis_find(d->facts, "diff_findings");

@@ -68,6 +68,7 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
+/* Both paths with their activities, losses and compared steps. */
 static void print_traces(const kc_diff_output *d, FILE *out)
 {
     uint32_t steps = kineto_analysis_find(d->facts, "diff_steps");
@@ -86,6 +87,7 @@ static void print_traces(const kc_diff_output *d, FILE *out)
     }
 }
 
+/* "before -> after, difference (percent; interval)". */
 static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, FILE *out)
 {
     double before = kc_fact_number(a, t, row, "before_us"),
@@ -135,6 +137,7 @@ static void print_waterfall(const kc_diff_output *d, FILE *out)
     }
 }
 
+/* The step and its parts, and the note of the table. */
 static void print_step_rows(const kc_diff_output *d, FILE *out)
 {
     kineto_fact_table info;
@@ -151,6 +154,7 @@ static void print_step_rows(const kc_diff_output *d, FILE *out)
         fprintf(out, "(%.*s)\n", (int)info.note.size, info.note.data);
 }
 
+/* One row of the summary: effect on a step, kind, name, times, interval. */
 static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     kineto_string kind = kc_fact_text(d->facts, t, row, "kind"),
@@ -166,6 +170,7 @@ static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, 
             kc_interval(d->facts, t, row).s);
 }
 
+/* At most `limit` rows; 0: all. */
 static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out)
 {
     kineto_fact_table info;
@@ -197,6 +202,7 @@ static void print_changed_finding(const kc_diff_output *d, uint32_t t, uint64_t 
     fputc('\n', out);
 }
 
+/* A finding that was added, removed or changed. */
 static void print_diff_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
 {
     kineto_string change = kc_fact_text(d->facts, t, row, "change"),
@@ -228,6 +234,7 @@ static void print_difference(double us, FILE *out)
         fprintf(out, "%s %s", kc_us(fabs(us), false).s, us > 0 ? "shorter" : "longer");
 }
 
+/* The measured difference of steps, to compare with predictions. */
 static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out)
 {
     double mean = kc_fact_number(d->facts, t, 0, "measured_us"),

@@ -9,10 +9,13 @@
 
 typedef struct kc_child {
     pid_t pid;
-    int status; /* as from waitpid; valid when done */
+    /* as from waitpid; valid when done */
+    int status;
     bool done;
-    bool with_children; /* set by the caller: done means that all its descendants have ended, too */
-    bool ended;         /* the program itself has ended */
+    /* set by the caller: done means that all its descendants have ended, too */
+    bool with_children;
+    /* the program itself has ended */
+    bool ended;
     /* Called once when the program has ended and is still a zombie, whose times can be read. */
     void (*ending)(void *context, pid_t pid);
     void *context;

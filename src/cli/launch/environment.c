@@ -140,6 +140,7 @@ static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note,
 #define PYTHON_PACKAGE "python/ckineto_attach/autoload.py"
 #define PYTHON_SITE    "ckineto_attach/site"
 
+/* The folder with our Python packages. A path with a colon cannot be used in PYTHONPATH. */
 static bool find_python_folder(char *buf, size_t size)
 {
     if (!kc_find_plugin(PYTHON_PACKAGE, buf, size))
@@ -153,6 +154,7 @@ static bool find_python_folder(char *buf, size_t size)
     return strchr(buf, ':') == NULL;
 }
 
+/* Python finds our packages first, and the sitecustomize in PYTHON_SITE. */
 static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *note, void *context,
                                      kineto_error *err)
 {
@@ -173,6 +175,7 @@ static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *n
     return status;
 }
 
+/* Libraries in the program write to the same log, whose path is made absolute. */
 static kineto_status set_log_variables(const kc_entry_options *o, kineto_error *err)
 {
     kineto_status status = KINETO_OK;

@@ -23,13 +23,17 @@ typedef struct kc_entry_options {
     const char *pool_path, *log_file;
     int log_level; /* < 0: leave it as it is */
     bool preload;
-    bool python;           /* import our Python package: PyTorch's operators, modules */
-    bool python_functions; /* record Python functions, too */
-    bool memory;           /* the allocator hook */
-    uint64_t memory_bytes; /* mean bytes between its samples */
+    /* import our Python package: PyTorch's operators, modules */
+    bool python;
+    /* record Python functions, too */
+    bool python_functions;
+    bool memory; /* the allocator hook */
+    /* mean bytes between its samples */
+    uint64_t memory_bytes;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
     const char *plugins;
-    bool plugins_required; /* the user named them: failing to load them is an error */
+    /* the user named them: failing to load them is an error */
+    bool plugins_required;
 } kc_entry_options;
 
 #define KC_NO_PYTHON "ckineto's Python package" /* source of a ledger line */

@@ -32,6 +32,7 @@ static int32_t map_early_number(const char *revision, int32_t number)
     return number;
 }
 
+/* Fill the description of the loaded profiler `index`. */
 static void describe_profiler(uint32_t index, profiler_description *p)
 {
     memset(p, 0, sizeof *p);
@@ -101,6 +102,7 @@ static void store_own_kinds(kc_plugin_file *plugin, const kf_own_kind *table)
     }
 }
 
+/* The kind of a number: a published one, or the one that an own kind resembles. */
 static void store_type(const kc_plugin_file *plugin, const profiler_description *p, uint32_t i,
                        kc_plugin_type *type)
 {
@@ -138,6 +140,7 @@ static kineto_status store_description(kc_plugin_file *plugin, const profiler_de
     return KINETO_OK;
 }
 
+/* Verify and store the data of a child that returned. */
 static kineto_status parse_answer(kc_plugin_file *plugin, const kv_outcome *outcome,
                                   kineto_error *err)
 {
@@ -162,6 +165,7 @@ static kineto_status parse_answer(kc_plugin_file *plugin, const kv_outcome *outc
     return status;
 }
 
+/* Load one plug-in in a child, and store its state, reason and profilers. */
 static kineto_status probe_plugin(kc_plugin_file *plugin, const kv_isolation *how,
                                   kineto_error *err)
 {

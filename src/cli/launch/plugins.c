@@ -162,6 +162,7 @@ static int compare_entry_names(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* A directory that cannot be read is an entry, so that it is reported. Owns the path. */
 static kineto_status append_directory_error(kc_plugins *p, char *directory, kc_plugin_origin origin,
                                             int os_error, kineto_error *err)
 {

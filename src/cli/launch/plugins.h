@@ -32,7 +32,8 @@ typedef enum kc_plugin_origin {
 
 typedef struct kc_plugin_type {
     int32_t number; /* the plug-in's */
-    uint8_t kind;   /* neutral: the kind itself, or the one that an own kind resembles */
+    /* neutral: the kind itself, or the one that an own kind resembles */
+    uint8_t kind;
     bool own;
     char name[KF_OWN_NAME];
 } kc_plugin_type;
@@ -50,8 +51,9 @@ typedef struct kc_plugin_file {
     kc_plugin_state state;
     dev_t device;
     ino_t inode;
-    const char *interface; /* INTERFACE: its environment variable */
-    char reason[512];      /* why it was not loaded */
+    /* INTERFACE: its environment variable */
+    const char *interface;
+    char reason[512]; /* why it was not loaded */
     KB_VEC(kc_plugin_profiler) profilers;
     uint32_t own_count;
     kf_own_kind own[KINETO_KIND_OWN_COUNT]; /* kinds that it announced */

@@ -24,6 +24,7 @@ void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *f
 
 /* ---- what recording needs -------------------------------------------------------------------- */
 
+/* The clock that events are stamped with. */
 static void probe_clock(kc_probe_result *f)
 {
     switch (kb_ticks_clock()) {
@@ -41,6 +42,7 @@ static void probe_clock(kc_probe_result *f)
     }
 }
 
+/* Create and remove a buffer of the default size. */
 static void probe_buffer(kc_probe_result *f)
 {
     char path[KS_PATH_BYTES];
@@ -63,6 +65,7 @@ static void probe_buffer(kc_probe_result *f)
                     in_memory ? "" : "; /dev/shm is faster: it is memory");
 }
 
+/* /proc, with the lists of child processes. */
 static void probe_processes(kc_probe_result *f)
 {
     char path[64], text[64];
@@ -79,6 +82,7 @@ static void probe_processes(kc_probe_result *f)
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
+/* Can this library of the installation be loaded? */
 static void probe_library(kc_probe_result *f, const char *file)
 {
     char path[PATH_MAX];
@@ -199,6 +203,7 @@ static const char *find_path_of_function(const void *function)
     return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "libOpenCL.so.1";
 }
 
+/* Platforms and devices, and whether the loader starts our layer. */
 static void report_opencl_platforms(kc_probe_result *f, const opencl_api *cl, const char *plugin)
 {
     void *platforms[16];
@@ -233,6 +238,7 @@ static void report_opencl_platforms(kc_probe_result *f, const opencl_api *cl, co
                     kc_noun(devices, "device", "devices"), cl->path, layer_texts[layer]);
 }
 
+/* Load the OpenCL loader with our layer in its environment. */
 static void probe_opencl(kc_probe_result *f)
 {
     opencl_api cl;

@@ -20,8 +20,10 @@ typedef struct kc_probe_result {
 typedef struct kc_probe {
     const char *name;
     void (*run)(kc_probe_result *f);
-    bool needed;   /* recording does not work without it */
-    bool in_child; /* runs foreign code, which may crash or hang: that is a verdict, too */
+    /* recording does not work without it */
+    bool needed;
+    /* runs foreign code, which may crash or hang: that is a verdict, too */
+    bool in_child;
 } kc_probe;
 
 extern const kc_probe kc_probes[];

@@ -42,6 +42,7 @@ static kineto_status parse_bounded_number(const char *name, const char *text, do
     return KINETO_OK;
 }
 
+/* 0 if the text is NULL. */
 static kineto_status parse_seconds_ns(const char *name, const char *text, uint64_t *ns)
 {
     double seconds;
@@ -79,6 +80,7 @@ static kineto_status check_source_word(const char *word)
                           word);
 }
 
+/* Words separated by commas. */
 static kineto_status check_source_list(const char *list)
 {
     kineto_status status = KINETO_OK;
@@ -91,6 +93,7 @@ static kineto_status check_source_list(const char *list)
     return status;
 }
 
+/* Combinations of options that exclude each other, and the sources. */
 static kineto_status check_on_demand_options(const kc_on_demand_options *o)
 {
     if (!o->ring && (o->slow_step || o->hang || o->crash || kc_given(&o->ring_mb)))
@@ -178,7 +181,8 @@ typedef struct on_demand_host {
     ko_controller *controller;
     pthread_t follower; /* of windows */
     bool follows, over; /* over: atomic */
-    bool failed;        /* atomic: something could not be written */
+    /* atomic: something could not be written */
+    bool failed;
 } on_demand_host;
 
 typedef struct end_listener {
@@ -199,6 +203,7 @@ static void free_end_listener(ko_listener *l)
     free(l);
 }
 
+/* A listener that ends the loop with the program. */
 static kineto_status add_end_listener(on_demand_host *h, kineto_error *err)
 {
     end_listener *e = calloc(1, sizeof *e);
@@ -295,6 +300,8 @@ static void stop_watching_windows(on_demand_host *h)
     (void)pthread_join(h->follower, NULL);
 }
 
+/* Recorder, controller, listeners, then the thread that watches the buffer. What was created before
+ * a failure is freed by finish_host. */
 static kineto_status start_host(on_demand_host *h, kineto_error *err)
 {
     const kc_on_demand_options *o = h->options;
@@ -349,6 +356,7 @@ static void dump_after_crash(on_demand_host *h)
     h->failed |= status != KINETO_OK;
 }
 
+/* Where the trace is, its length, and its losses. */
 static void report_ring_trace(const on_demand_host *h, const kineto_trace *trace)
 {
     const kc_on_demand_options *o = h->options;
@@ -364,6 +372,7 @@ static void report_ring_trace(const on_demand_host *h, const kineto_trace *trace
                     kc_noun(lost, "event is", "events are"), o->output);
 }
 
+/* With --output: build a trace from the ring after the program has ended. */
 static void write_final_ring(on_demand_host *h)
 {
     kineto_error err;

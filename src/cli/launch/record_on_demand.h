@@ -7,11 +7,13 @@
 #include "session/session.h"
 
 typedef struct kc_on_demand_options {
-    kc_optional_text on_demand;          /* --on-demand[=SOURCES] */
-    const char *ring, *slow_step, *hang; /* as given: seconds, a factor, seconds; NULL */
+    kc_optional_text on_demand; /* --on-demand[=SOURCES] */
+    /* as given: seconds, a factor, seconds; NULL */
+    const char *ring, *slow_step, *hang;
     uint64_t ring_mb;
     bool crash;
-    const char *output; /* --output if given: receives the ring at the end; else NULL */
+    /* --output if given: receives the ring at the end; else NULL */
+    const char *output;
     uint64_t kinds;
     bool quiet;
 } kc_on_demand_options;

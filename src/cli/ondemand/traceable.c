@@ -36,6 +36,7 @@ static kineto_status fail_no_memory(kineto_error *err)
 
 /* ---- control sockets ------------------------------------------------------------------------- */
 
+/* From the reply of a control socket. */
 static void store_status(kc_process *p, const ko_control_answer *a)
 {
     p->answers = true;
@@ -54,7 +55,8 @@ static void store_status(kc_process *p, const ko_control_answer *a)
 
 /* Peers that are queried together. */
 typedef struct peer_group {
-    ko_control_peer *peers[MAX_PEERS]; /* NULL: it has replied, or closed */
+    /* NULL: it has replied, or closed */
+    ko_control_peer *peers[MAX_PEERS];
     uint32_t count;
 } peer_group;
 

@@ -21,15 +21,17 @@ typedef struct kc_process {
     char daemon_client[48];
     int64_t job;
     uint64_t seen_ms_ago;
-    int32_t pids[64]; /* pids that a request to it may name */
+    /* pids that a request to it may name */
+    int32_t pids[64];
     uint32_t pid_count;
 } kc_process;
 
 typedef struct kc_traceable {
     KB_VEC(kc_process) processes;        /* by pid */
     char daemon[KO_RPC_HOST_BYTES + 16]; /* HOST:PORT */
-    char version[64];                    /* of the daemon; "": it did not answer */
-    kineto_error daemon_error;           /* why it gave no list */
+    /* of the daemon; "": it did not answer */
+    char version[64];
+    kineto_error daemon_error; /* why it gave no list */
 } kc_traceable;
 
 /** Query the control sockets of this user (of root: root's). A process that does not answer is not a

@@ -35,14 +35,18 @@ typedef KB_VEC(int32_t) kc_pids;
 typedef struct kc_request {
     /* Which processes: exactly one of pids, has_job and all. pids match their descendants, too. */
     kc_pids pids;
-    int64_t job; /* SLURM_JOB_ID; with has_job */
+    /* SLURM_JOB_ID; with has_job */
+    int64_t job;
     bool has_job, all;
     bool dump, cancel;
-    bool separately; /* each process begins as soon as it can */
+    /* each process begins as soon as it can */
+    bool separately;
     bool has_wait, json;
     uint64_t duration_ms, iterations, start_iteration, roundup, warmup_ms, warmup_iterations;
-    uint64_t snapshot_ms;   /* a memory snapshot in place of a trace */
-    int64_t start_ns;       /* since 1970; 0: not given */
+    /* a memory snapshot in place of a trace */
+    uint64_t snapshot_ms;
+    /* since 1970; 0: not given */
+    int64_t start_ns;
     const char *activities; /* NULL: the default */
     bool shapes, memory, stack, flops, modules;
     kc_texts set;   /* KEY=VALUE */
@@ -50,20 +54,25 @@ typedef struct kc_request {
     /* With has_wait: requests after an empty trace. 0: processes and daemons that are absent are not
      * waited for either. */
     uint64_t retry;
-    uint64_t wait_ns; /* 0: derived from the request */
+    /* 0: derived from the request */
+    uint64_t wait_ns;
     uint64_t discover_ns;
     /* --discover was given: processes that do not seem to poll are waited for, too. */
     bool has_discover;
     char out[KO_REQUEST_PATH_BYTES]; /* absolute */
     bool has_out;
     const char *socket_directory; /* NULL: abstract sockets */
-    const char *host;             /* of the daemon; NULL: this machine */
-    uint16_t port;                /* of daemons that are named without one; 0: the default */
-    const char *hosts, *slurm;    /* many daemons; NULL */
-    bool remote;                  /* use only daemons, which may be on other hosts */
+    /* of the daemon; NULL: this machine */
+    const char *host;
+    /* of daemons that are named without one; 0: the default */
+    uint16_t port;
+    const char *hosts, *slurm; /* many daemons; NULL */
+    /* use only daemons, which may be on other hosts */
+    bool remote;
     const char *token_file;
     char token[KO_RPC_TOKEN_BYTES]; /* "": none */
-    char group[32];                 /* REQUEST_GROUP_TRACE_ID: the same for all processes */
+    /* REQUEST_GROUP_TRACE_ID: the same for all processes */
+    char group[32];
 } kc_request;
 
 /** By iteration: only the steps of the program determine when the trace ends. */
@@ -94,8 +103,10 @@ static inline const char *kc_default_name(const kc_request *request)
 /* How the request is written for one process. */
 typedef struct kc_request_format {
     const char *path; /* ACTIVITIES_LOG_FILE */
-    int64_t start_ns; /* since 1970; 0: as soon as possible */
-    bool plain;       /* for libkineto: no quotes, and its default warm-up */
+    /* since 1970; 0: as soon as possible */
+    int64_t start_ns;
+    /* for libkineto: no quotes, and its default warm-up */
+    bool plain;
 } kc_request_format;
 
 /** The text of a request, to be freed. KINETO_E_ARGUMENT: a mistake in --set, or a value that
@@ -139,18 +150,24 @@ typedef enum kc_target_state {
 const char *kc_target_state_name(kc_target_state state);
 
 typedef struct kc_target {
-    uint32_t pid;  /* as the process itself reports it */
-    uint64_t born; /* its start time; 0: it is not visible from here */
+    /* as the process itself reports it */
+    uint32_t pid;
+    /* its start time; 0: it is not visible from here */
+    uint64_t born;
     int64_t job;
     char name[32];
     kc_via via;
     kc_target_state state;
-    kc_target_state shown; /* the state printed last; valid if is_shown */
+    /* the state printed last; valid if is_shown */
+    kc_target_state shown;
     bool is_shown;
-    char asked_path[KO_REQUEST_PATH_BYTES]; /* in the request, without the pid */
-    char path[KO_REQUEST_PATH_BYTES];       /* the file that it writes; then the final file */
-    char wanted[KO_REQUEST_PATH_BYTES];     /* where the file is moved; "": it stays */
-    char why[1024];                         /* FAILED: the reason */
+    /* in the request, without the pid */
+    char asked_path[KO_REQUEST_PATH_BYTES];
+    /* the file that it writes; then the final file */
+    char path[KO_REQUEST_PATH_BYTES];
+    /* where the file is moved; "": it stays */
+    char wanted[KO_REQUEST_PATH_BYTES];
+    char why[1024]; /* FAILED: the reason */
     uint64_t bytes;
     ko_control_peer *peer; /* SOCKET: the connection */
     /* SOCKET: pids that requests to it may name, its own first: a recorder serves its programs. */
@@ -160,14 +177,18 @@ typedef struct kc_target {
     /* OWN: when it last polled after it had received the request: busy, or ready for another one.
      * 0: never. */
     uint64_t busy_ns, idle_ns;
-    uint64_t activities; /* of its trace once that was opened; else KC_NOT_GIVEN */
-    uint32_t tries;      /* earlier requests, which gave empty traces */
-    uint64_t more_ns;    /* additional waiting time, for these */
+    /* of its trace once that was opened; else KC_NOT_GIVEN */
+    uint64_t activities;
+    /* earlier requests, which gave empty traces */
+    uint32_t tries;
+    /* additional waiting time, for these */
+    uint64_t more_ns;
 } kc_target;
 
 /* A process that polls Dynolog's socket. */
 typedef struct kc_endpoint {
-    uint32_t pid; /* 0: not visible to this user */
+    /* 0: not visible to this user */
+    uint32_t pid;
     uint64_t inode;
 } kc_endpoint;
 
@@ -178,27 +199,35 @@ typedef struct kc_trigger_run {
 
     /* discovery */
     KB_VEC(kc_endpoint) endpoints; /* matching processes that poll Dynolog's socket */
-    size_t hidden;                 /* endpoints of processes that are not visible */
+    /* endpoints of processes that are not visible */
+    size_t hidden;
     uint64_t discover_until_ns, discover_again_ns;
-    bool over_limit; /* more than --limit processes match */
+    /* more than --limit processes match */
+    bool over_limit;
 
     /* time */
-    int64_t start_ns; /* of all windows, since 1970; 0: each its own */
+    /* of all windows, since 1970; 0: each its own */
+    int64_t start_ns;
     uint64_t begun_ns, wait_until_ns;
     uint64_t files_again_ns;
 
     /* control sockets */
-    kc_pids tried; /* pids whose sockets were connected to */
-    int peers;     /* epoll of the control sockets */
+    /* pids whose sockets were connected to */
+    kc_pids tried;
+    /* epoll of the control sockets */
+    int peers;
 
     /* this command as the daemon */
     ko_dyno_daemon *own_daemon;
     uint64_t bind_again_ns;
-    kineto_error bind_error; /* why Dynolog's name could not be bound */
+    /* why Dynolog's name could not be bound */
+    kineto_error bind_error;
 
     /* another daemon */
-    bool has_daemon, daemon_lists; /* it answers; it is ckineto's, and lists processes */
-    bool daemon_is_absent;         /* no process listens at its address */
+    /* it answers; it is ckineto's, and lists processes */
+    bool has_daemon, daemon_lists;
+    /* no process listens at its address */
+    bool daemon_is_absent;
     ko_rpc_daemon daemon;
     uint64_t daemon_again_ns;
 } kc_trigger_run;

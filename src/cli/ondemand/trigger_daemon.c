@@ -67,6 +67,7 @@ static void add_unique_job(job_list *jobs, int64_t job)
     (void)kb_vec_push(jobs, job);
 }
 
+/* The job of --job; else the jobs of all selected processes that are visible, and 0. */
 static kineto_status match_all_jobs(kc_trigger_run *run, kineto_error *err)
 {
     job_list jobs = {0};
@@ -103,6 +104,7 @@ kineto_status kc_daemon_parse(const kc_request *request, const char *text, ko_rp
     return ko_rpc_parse_address(text, out, err);
 }
 
+/* --host, else the local daemon with a short time limit. */
 static kineto_status choose_daemon_address(kc_trigger_run *run, kineto_error *err)
 {
     const kc_request *request = run->request;
@@ -200,6 +202,7 @@ static void fail_whole_group(const kc_trigger_run *run, const kc_pids *group, co
         kc_target_fail(kc_target_find(run, (uint32_t)group->data[i]), "%s", why);
 }
 
+/* @param result to be freed if KINETO_OK. */
 static kineto_status send_group_request(kc_trigger_run *run, const kc_target *first,
                                         const kc_pids *group, ko_rpc_result *result,
                                         kineto_error *err)

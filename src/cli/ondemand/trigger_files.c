@@ -53,6 +53,8 @@ static bool check_path_fits(kc_target *t, int n)
     return ok;
 }
 
+/* A name in the allowed directory that cannot be guessed; the trace is moved to t->wanted
+ * afterwards. */
 static bool choose_hidden_path(const kc_request *request, kc_target *t, const char *directory,
                                bool json)
 {
@@ -135,6 +137,7 @@ bool kc_files_choose(const kc_trigger_run *run, kc_target *t, bool wire)
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
+/* False with errno: a read or write failed. */
 static bool copy_file_bytes(int from, int to)
 {
     char buffer[1 << 16];
@@ -149,9 +152,11 @@ static bool copy_file_bytes(int from, int to)
     return n == 0;
 }
 
+/* Copy to a temporary file and rename it. */
 static kineto_status copy_trace_file(int from, const char *to, kineto_error *err)
 {
-    kb_beside *beside; /* a temporary file in the same directory */
+    /* a temporary file in the same directory */
+    kb_beside *beside;
     kineto_status status = kb_beside_open(to, &beside, err);
     if (status != KINETO_OK)
         return status;
@@ -266,6 +271,7 @@ static bool has_given_up(const kc_trigger_run *run, const kc_target *t)
            t->idle_ns > estimate_end_ns(run, t) + APPEAR_TIMEOUT_NS;
 }
 
+/* The trace is complete, the process has ended, or it has given up. */
 static void check_target_file(const kc_trigger_run *run, kc_target *t)
 {
     bool ended =

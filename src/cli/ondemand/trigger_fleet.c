@@ -27,6 +27,7 @@ typedef struct host_work {
     uint32_t next;
 } host_work;
 
+/* A worker thread: take hosts until none is left. */
 static void *run_host_work(void *argument)
 {
     host_work *w = argument;
@@ -80,6 +81,7 @@ static void merge_host_process(const kc_fleet *fleet, kc_host *host, kc_remote f
         host->over_limit = true;
 }
 
+/* Of a ckineto daemon: merge its matching processes. */
 static kineto_status list_host_processes(const kc_fleet *fleet, kc_host *host)
 {
     ko_rpc_list all;
@@ -127,6 +129,7 @@ static void measure_clock_offset(kc_host *host)
     host->clock_doubt_ns = doubt_ns;
 }
 
+/* Processes and clock of one host. Clears its error first, because probes are repeated. */
 static void probe_host(kc_fleet *fleet, kc_host *host)
 {
     host->error = (kineto_error){0};
@@ -175,6 +178,7 @@ static void add_descendants(kc_host *host, const ko_rpc_pids *triggered, int64_t
                                                             .why = ""});
 }
 
+/* States of the processes of a job after their request. */
 static void apply_rpc_result(const kc_fleet *fleet, kc_host *host, ko_rpc_result *result,
                              int64_t job)
 {
@@ -212,6 +216,7 @@ static void fail_unsent_processes(kc_host *host, const kc_remote *first, bool al
     }
 }
 
+/* Send the request for all processes of one job on one host. */
 static kineto_status request_job(kc_fleet *fleet, kc_host *host, int64_t job, kineto_error *err)
 {
     kc_pids pids = {0};
@@ -279,6 +284,7 @@ static void refresh_host(kc_fleet *fleet, kc_host *host)
     host->error = kept;
 }
 
+/* If hosts share the directory, the trace becomes visible here. */
 static bool find_remote_file(const kc_fleet *fleet, const kc_host *host, kc_remote *p)
 {
     char path[KO_REQUEST_PATH_BYTES];
@@ -292,6 +298,7 @@ static bool find_remote_file(const kc_fleet *fleet, const kc_host *host, kc_remo
     return true;
 }
 
+/* Traces that are still expected. */
 static size_t count_missing_files(kc_fleet *fleet)
 {
     size_t missing = 0;
@@ -349,6 +356,7 @@ static void follow_until_start(kc_fleet *fleet)
         fail_missed_starts(fleet);
 }
 
+/* Until all traces are visible, or the time is over. */
 static void await_files(kc_fleet *fleet)
 {
     const kc_request *request = fleet->request;
@@ -362,6 +370,7 @@ static void await_files(kc_fleet *fleet)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* A common start for all hosts, late enough for polling and warm-up. */
 static void choose_fleet_start(kc_fleet *fleet)
 {
     int64_t lead_ns = kc_request_lead_ns(fleet->request, true), now_ns = read_real_ns();
@@ -378,6 +387,7 @@ static void choose_fleet_start(kc_fleet *fleet)
         kc_show_message("start in %.1f s", (double)(fleet->start_ns - now_ns) / 1e9);
 }
 
+/* Parse an address and append the host. */
 static kineto_status append_host(kc_fleet *fleet, const char *name, kineto_error *err)
 {
     kc_host host = {.name = name};
@@ -389,6 +399,7 @@ static kineto_status append_host(kc_fleet *fleet, const char *name, kineto_error
     return status;
 }
 
+/* From --slurm, --hosts or --host. */
 static kineto_status parse_fleet_hosts(kc_fleet *fleet, kc_request *request, kc_names *names,
                                        kineto_error *err)
 {
@@ -434,6 +445,7 @@ static bool has_fleet_processes(const kc_fleet *fleet)
     return false;
 }
 
+/* Probe, choose the start, send, follow. */
 static void run_fleet(kc_fleet *fleet)
 {
     run_on_all_hosts(fleet, probe_host);

@@ -12,7 +12,8 @@ typedef struct kc_remote {
     int32_t pid;
     int64_t user, job;
     kc_target_state state;
-    const char *why; /* FAILED: the reason; owned by kc_host.refusals unless constant */
+    /* FAILED: the reason; owned by kc_host.refusals unless constant */
+    const char *why;
     uint64_t bytes;
 } kc_remote;
 
@@ -20,14 +21,19 @@ typedef struct kc_host {
     const char *name;
     ko_rpc_daemon daemon;
     bool reached;
-    bool lists;         /* the daemon is ckineto's, and lists processes */
+    /* the daemon is ckineto's, and lists processes */
+    bool lists;
     kineto_error error; /* why it was not reached */
     KB_VEC(kc_remote) processes;
-    bool over_limit;                  /* more than --limit match: the others get no request */
-    kc_names refusals;                /* the daemon's texts; `why` of processes points to them */
-    char path[KO_REQUEST_PATH_BYTES]; /* of its traces, without the pid */
+    /* more than --limit match: the others get no request */
+    bool over_limit;
+    /* the daemon's texts; `why` of processes points to them */
+    kc_names refusals;
+    /* of its traces, without the pid */
+    char path[KO_REQUEST_PATH_BYTES];
     bool clock_known;
-    int64_t clock_ns;       /* how far its clock is ahead of ours */
+    /* how far its clock is ahead of ours */
+    int64_t clock_ns;
     int64_t clock_doubt_ns; /* half of the round trip */
 } kc_host;
 
@@ -35,7 +41,8 @@ typedef struct kc_fleet {
     const kc_request *request;
     KB_VEC(kc_host) hosts;
     int64_t start_ns, asked_real_ns;
-    bool asked; /* requests were sent: no process is added any more */
+    /* requests were sent: no process is added any more */
+    bool asked;
 } kc_fleet;
 
 size_t kc_host_count(const kc_host *host, kc_target_state state);

@@ -41,6 +41,7 @@ static bool is_process_done(const kc_fleet *fleet, const kc_remote *p)
                                     : p->state >= KC_ASKED && p->state < KC_FAILED;
 }
 
+/* The path on stdout, or the problem on stderr. */
 static void print_remote_process(const kc_fleet *fleet, const kc_host *h, const kc_remote *p)
 {
     char path[KO_REQUEST_PATH_BYTES] = "";

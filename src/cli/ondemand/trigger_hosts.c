@@ -63,6 +63,7 @@ static kineto_status split_host_names(const char *text, kc_names *out, kineto_er
     return status;
 }
 
+/* @FILE: one name per line. */
 static kineto_status read_host_file(const char *path, kc_names *out, kineto_error *err)
 {
     char *text = malloc(MAX_TEXT_BYTES);
@@ -94,6 +95,7 @@ kineto_status kc_hosts_parse(const char *text, kc_names *out, kineto_error *err)
 
 /* ---- Slurm's commands ------------------------------------------------------------------------ */
 
+/* Its stdout goes to out_fd, stdin is empty; stderr is ours. */
 static kineto_status spawn_command(const char *const *argv, int out_fd, pid_t *pid,
                                    kineto_error *err)
 {
@@ -201,6 +203,7 @@ static kineto_status parse_job_line(const char *job, char *line, char **nodes, i
     return KINETO_OK;
 }
 
+/* "node[1-3]" as single names, by scontrol. */
 static kineto_status expand_node_list(char *nodes, kc_names *out, kineto_error *err)
 {
     char *output;

@@ -142,6 +142,7 @@ kc_target *kc_target_find(const kc_trigger_run *run, uint32_t pid)
     return NULL;
 }
 
+/* NULL: out of memory. */
 static kc_target *create_target(uint32_t pid, int64_t job, kc_via via)
 {
     kc_target *t = calloc(1, sizeof *t);
@@ -206,6 +207,7 @@ static bool is_client_name(const char *name, const char *directory)
     return strncmp(name, KO_DYNO_CLIENT, strlen(KO_DYNO_CLIENT)) == 0;
 }
 
+/* Inodes of clients' sockets; their owners are found later. */
 static void read_unix_sockets(kc_trigger_run *run)
 {
     char line[512];
@@ -228,6 +230,7 @@ static void set_endpoint_owner(kc_trigger_run *run, uint64_t inode, uint32_t pid
             run->endpoints.data[i].pid = pid;
 }
 
+/* Sockets of one process; nothing if its descriptors are not readable. */
 static void read_process_sockets(kc_trigger_run *run, uint32_t pid)
 {
     char path[32], link[64];

@@ -23,6 +23,7 @@ static void write_request_text(request_writer *w, const char *text)
     kb_sink_write(w->sink, text, strlen(text));
 }
 
+/* Backslashes before quotes and backslashes. */
 static void write_quoted(request_writer *w, const char *value)
 {
     write_request_text(w, "\"");
@@ -55,6 +56,7 @@ static kineto_status check_request_value(const request_writer *w, const char *ke
     return KINETO_OK;
 }
 
+/* KEY=VALUE and a line break; a value that cannot be written sets the status. */
 static void write_pair(request_writer *w, const char *key, const char *value)
 {
     if (w->status == KINETO_OK)
@@ -94,6 +96,7 @@ static void write_warmup(request_writer *w, const kc_request *request)
     write_number_pair(w, "ACTIVITIES_WARMUP_ITERATIONS", request->warmup_iterations);
 }
 
+/* By iteration, or by time with an optional start. */
 static void write_window(request_writer *w, const kc_request *request, int64_t start_ns)
 {
     if (kc_by_iteration(request)) {
@@ -133,6 +136,7 @@ static void write_set_options(request_writer *w, const kc_request *request)
     }
 }
 
+/* All settings, --set last. */
 static void write_request(request_writer *w, const kc_request *request,
                           const kc_request_format *how)
 {

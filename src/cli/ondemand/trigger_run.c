@@ -205,6 +205,7 @@ static void explain_silence(const kc_trigger_run *run, kc_target *t, bool polls)
                "--on-demand'; --discover SECONDS waits for a process that sets them itself");
 }
 
+/* The most specific reason why a selected process is not a target. */
 static void explain_absence(const kc_trigger_run *run, kc_target *t)
 {
     char value[8];
@@ -253,6 +254,7 @@ static void fail_silent_endpoints(kc_trigger_run *run)
 
 /* ---- timeouts -------------------------------------------------------------------------------- */
 
+/* By state: what the process has not done in time. */
 static void fail_late_target(const kc_trigger_run *run, kc_target *t)
 {
     double seconds = (double)(kc_now_ns() - run->begun_ns) / 1e9;
@@ -279,6 +281,7 @@ static bool has_missed_start(const kc_trigger_run *run, const kc_target *t)
            t->state == KC_ASKED && (int64_t)kb_clock_ns(CLOCK_REALTIME) > run->start_ns;
 }
 
+/* Deadlines of replies, of discovery without --wait, and of the whole run. */
 static bool is_late(const kc_trigger_run *run, const kc_target *t)
 {
     uint64_t now_ns = kc_now_ns();
@@ -291,6 +294,7 @@ static bool is_late(const kc_trigger_run *run, const kc_target *t)
     return now_ns >= run->wait_until_ns + t->more_ns;
 }
 
+/* Targets that missed the start or a deadline become FAILED. */
 static void check_timeouts(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {
@@ -430,6 +434,7 @@ static bool are_all_pids_gone(const kc_trigger_run *run)
     return run->request->pids.count && !run->targets.count && !run->endpoints.count;
 }
 
+/* One turn of the loop, which waits at most TURN_MS for events. */
 static void run_turn(kc_trigger_run *run)
 {
     if (!run->own_daemon && !run->request->host && is_discovering(run))
@@ -443,6 +448,7 @@ static void run_turn(kc_trigger_run *run)
     kc_show_progress(run);
 }
 
+/* Discover, choose the start, send requests, and follow all targets. */
 static void run_trigger(kc_trigger_run *run)
 {
     discover_targets(run);

@@ -57,6 +57,7 @@ static void print_target_change(const kc_trigger_run *run, const kc_target *t)
     fprintf(stderr, "%s%s\n", t->name[0] ? " " : "", choose_state_name(run, t));
 }
 
+/* Without a terminal: a line for each state that has changed. */
 static void print_target_changes(const kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {
@@ -98,6 +99,7 @@ static void format_progress_bar(const kc_trigger_run *run, char *out, size_t siz
     }
 }
 
+/* On a terminal: the bar and the time, in one line. */
 static void draw_progress(const kc_trigger_run *run, uint64_t now_ns)
 {
     char text[256] = "";
@@ -131,6 +133,7 @@ void kc_show_progress(const kc_trigger_run *run)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* The path; with --wait its size and activities. */
 static void print_target_file(const kc_trigger_run *run, const kc_target *t)
 {
     if (run->request->cancel || t->state != KC_DONE)
@@ -162,6 +165,7 @@ static void print_target_reason(const kc_target *t)
                         t->state == KC_FOUND ? "it is not affected" : t->path);
 }
 
+/* "error" is empty unless the target failed. */
 static void put_target(kb_json *j, const kc_trigger_run *run, const kc_target *t)
 {
     kb_json_object_begin(j);

@@ -89,6 +89,7 @@ static bool receive_peer_status(kc_trigger_run *run, ko_control_peer *peer)
     return true;
 }
 
+/* Wait for any reply until `until_ns`. */
 static void poll_peers(const peer_list *peers, uint64_t until_ns)
 {
     struct pollfd *polled = calloc(peers->count, sizeof *polled);
@@ -129,6 +130,7 @@ static const char *choose_control_verb(const kc_request *request)
     return request->cancel ? "cancel" : request->dump ? "dump" : "trace";
 }
 
+/* The request as text, or only the verb for --cancel. */
 static kineto_status send_control_request(const kc_trigger_run *run, kc_target *t,
                                           kineto_error *err)
 {
@@ -142,6 +144,7 @@ static kineto_status send_control_request(const kc_trigger_run *run, kc_target *
     return status;
 }
 
+/* Choose the files, send the request, and follow the connection. */
 static void request_target(kc_trigger_run *run, kc_target *t)
 {
     kineto_error err = {0};
@@ -210,6 +213,7 @@ static void apply_answer(const kc_trigger_run *run, kc_target *t, const ko_contr
         kc_target_fail(t, "%s%s%s", a->verb, a->text[0] ? ": " : "", a->text);
 }
 
+/* Read all packets; the end of the connection fails a target that is not over. */
 static void receive_answers(const kc_trigger_run *run, kc_target *t)
 {
     ko_control_answer a;

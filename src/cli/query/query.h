@@ -21,7 +21,8 @@ extern const char *const kc_query_format_names[KC_QUERY_FORMATS];
 typedef struct kc_query_output {
     kb_sink *sink;
     kc_query_format format;
-    size_t width;      /* max columns of a text in a table; 0: unlimited */
+    /* max columns of a text in a table; 0: unlimited */
+    size_t width;
     uint64_t results;  /* written before this one */
     uint64_t replaced; /* invalid UTF-8 in JSON */
 } kc_query_output;

@@ -6,6 +6,7 @@
 
 /* ---- the schema ------------------------------------------------------------------------------ */
 
+/* Columns with their types; hidden ones are not part of *. */
 static void print_table_schema(const ke_sql_table *table, FILE *out)
 {
     fprintf(out, "%s: %s\n", table->name, table->about);

@@ -51,6 +51,7 @@ static void write_csv_cell(kb_sink *sink, const ke_sql_cell *cell)
         write_csv_text(sink, cell->text);
 }
 
+/* A line with the names, then the rows, until the output fails. */
 static kineto_status write_csv_result(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
     size_t width = ke_sql_width(query);
@@ -87,6 +88,7 @@ static bool is_column_name_taken(const column_names *n, const char *name)
     return false;
 }
 
+/* Made unique with a number. False: out of memory. */
 static bool append_column_name(column_names *n, const char *name)
 {
     char *unique = strdup(name);
@@ -108,6 +110,7 @@ static void free_column_names(column_names *n)
     kb_vec_free(n);
 }
 
+/* A blob is a string of hexadecimal digits. */
 static void write_json_cell(kb_json *json, const ke_sql_cell *cell)
 {
     switch (cell->type) {
@@ -165,6 +168,7 @@ static kineto_status write_row_objects(ke_sql_query *query, kc_query_output *out
     return KINETO_OK;
 }
 
+/* An array of objects, or an object on each line. */
 static kineto_status write_json_result(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
     column_names n = {0};

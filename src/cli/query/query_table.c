@@ -19,8 +19,9 @@ typedef struct result_table {
     KB_VEC(cell_text) cells;
     KB_VEC(char) text;
     uint32_t *columns; /* by column: the widest */
-    bool *left;        /* by column: it contains texts, not only numbers */
-    bool failed;       /* out of memory */
+    /* by column: it contains texts, not only numbers */
+    bool *left;
+    bool failed; /* out of memory */
 } result_table;
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -84,6 +85,7 @@ static uint32_t append_number_cell(result_table *t, const ke_sql_cell *cell)
     return (uint32_t)n;
 }
 
+/* Format a value into the collected text. Numbers and NULL are aligned right. */
 static void append_cell(result_table *t, const ke_sql_cell *from)
 {
     cell_text c = {.at = t->text.count};
@@ -122,6 +124,7 @@ static void write_padding(kb_sink *sink, size_t count, char with)
         kb_sink_write(sink, &with, 1);
 }
 
+/* With its separator and padding; the last column has no trailing blanks. */
 static void write_cell(result_table *t, const cell_text *c, size_t column)
 {
     bool last = column + 1 == t->width, right = !t->left[column];
@@ -140,6 +143,7 @@ static void write_cell(result_table *t, const cell_text *c, size_t column)
         kb_sink_write(t->out->sink, markdown ? " |\n" : "\n", markdown ? 3 : 1);
 }
 
+/* Dashes below the head; Markdown marks columns of numbers with a colon. */
 static void write_rule_line(result_table *t)
 {
     bool markdown = t->out->format == KC_QUERY_MARKDOWN;
@@ -190,6 +194,7 @@ static void append_column_names(result_table *t, const ke_sql_query *query)
     }
 }
 
+/* Collect, measure once, and write in blocks. */
 static kineto_status write_all_lines(result_table *t, ke_sql_query *query, kineto_error *err)
 {
     bool head = true, there = true;

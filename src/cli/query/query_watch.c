@@ -13,11 +13,13 @@ static volatile sig_atomic_t interrupted;
 static struct {
     const kc_query_output *out;
     bool allowed; /* stderr is a terminal */
-    bool shares;  /* results go to a terminal, too: they end the line */
+    /* results go to a terminal, too: they end the line */
+    bool shares;
     bool shown;
     uint64_t begin_ns; /* of the statement */
     uint64_t shown_ns;
-    uint64_t bytes; /* of results at the first check; UINT64_MAX: not checked */
+    /* of results at the first check; UINT64_MAX: not checked */
+    uint64_t bytes;
 } status_line;
 
 #define QUIET_TIME_NS  UINT64_C(2000000000)
@@ -39,6 +41,7 @@ static void clear_query_line(void)
     status_line.shown = false;
 }
 
+/* After QUIET_TIME_NS, once per SHOW_PERIOD_NS; not if results appear on the same terminal. */
 static void show_query_time(void)
 {
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC), bytes = kb_sink_bytes(status_line.out->sink);

@@ -48,6 +48,7 @@ static kineto_status merge_facts(report_work *w, kineto_analysis *facts, kineto_
     return status;
 }
 
+/* Facts and findings of one trace as a rank. */
 static kineto_status analyze_trace(report_work *w, kineto_trace *trace, const char *path,
                                    uint32_t index, kineto_error *err)
 {
@@ -64,6 +65,7 @@ static kineto_status analyze_trace(report_work *w, kineto_trace *trace, const ch
     return status ? status : merge_facts(w, facts, found, err);
 }
 
+/* Only the first trace stays open. */
 static kineto_status analyze_files(report_work *w, const kineto_files *files, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -97,6 +99,7 @@ static void show_page_progress(uint64_t done, uint64_t all, void *user)
                 (unsigned long long)(100 * done / all), done + 4096 >= all ? "\r\033[K" : "");
 }
 
+/* --title, else the name of the first file, and how many more. */
 static const char *choose_title(const kc_report_page *page, char *text, size_t size)
 {
     const char *slash = strrchr(page->paths[0], '/');
@@ -132,6 +135,7 @@ static void store_is_read(const kc_report_page *page, bool is_read)
         *page->is_read = is_read;
 }
 
+/* Find the files and analyse them. */
 static kineto_status read_report_traces(report_work *w, kineto_error *err)
 {
     kineto_files *files;
@@ -152,6 +156,7 @@ static void free_work(report_work *w)
     kc_health_free(&w->health);
 }
 
+/* The first trace compared with --before. */
 static kineto_status compare_with_before(const report_work *w, kineto_analysis **diff,
                                          kineto_error *err)
 {
@@ -164,6 +169,8 @@ static kineto_status compare_with_before(const report_work *w, kineto_analysis *
     return status;
 }
 
+/* is_read is set before the page is written, so that an error of the output is distinguished from
+ * one of the input. */
 static kineto_status make_page(report_work *w, const char *output, kineto_error *err)
 {
     kineto_trace *trace = NULL;

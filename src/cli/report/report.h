@@ -10,11 +10,14 @@
 typedef struct kc_report_page {
     char *const *paths;
     int count;
-    const char *title;                  /* NULL: the name of the first trace */
-    const char *before;                 /* trace to compare the first one with; NULL: none */
+    /* NULL: the name of the first trace */
+    const char *title;
+    /* trace to compare the first one with; NULL: none */
+    const char *before;
     uint64_t row_limit, activity_limit; /* 0: the default */
     kineto_analyze_options analyze;
-    bool *is_read; /* receives whether all traces could be read; may be NULL */
+    /* receives whether all traces could be read; may be NULL */
+    bool *is_read;
 } kc_report_page;
 
 /** Read each trace, then write the page; a terminal shows the progress. */

@@ -70,9 +70,10 @@ static void print_chart_title(const screen *s, const char *title)
 /* A table as bars: which rows, their labels, and their lengths. */
 typedef struct chart {
     const char *table, *title;
-    const char *name;           /* column */
-    const char *value;          /* column, nanoseconds */
-    const char *only, *only_is; /* show only rows with this number in this column; NULL: all */
+    const char *name;  /* column */
+    const char *value; /* column, nanoseconds */
+    /* show only rows with this number in this column; NULL: all */
+    const char *only, *only_is;
     uint64_t rows;
 } chart;
 
@@ -84,6 +85,7 @@ static bool is_row_shown(const screen *s, const chart *c, uint32_t table, uint64
     return number == strtod(c->only_is, NULL);
 }
 
+/* The sum of the shown values; *max receives the largest. */
 static double sum_chart_rows(const screen *s, const chart *c, uint32_t table, uint64_t rows,
                              double *max)
 {
@@ -122,6 +124,7 @@ static uint64_t *sort_rows_by(const screen *s, uint32_t table, const char *value
     return s->several ? kc_rows_by(s->facts, table, &w) : NULL;
 }
 
+/* At most c->rows rows with values above 0. */
 static void print_chart_rows(const screen *s, const chart *c, uint32_t table, uint64_t rows,
                              double sum, double max)
 {
@@ -144,6 +147,7 @@ static void print_chart_rows(const screen *s, const chart *c, uint32_t table, ui
     free(order);
 }
 
+/* Nothing if the table is missing or has only zeros. */
 static void print_chart(const screen *s, const chart *c)
 {
     uint32_t table = kineto_analysis_find(s->facts, c->table);
@@ -173,6 +177,7 @@ static const struct {
              {"cpu_us", "host", "\033[36m", 'H'},
              {"other_us", "other", "\033[90m", '.'}};
 
+/* Parts of a step, scaled to the longest step. */
 static void draw_step_bar(const screen *s, uint32_t table, uint64_t row, double longest,
                           size_t cells)
 {
@@ -191,6 +196,7 @@ static void draw_step_bar(const screen *s, uint32_t table, uint64_t row, double 
     fprintf(s->out, "%s\n", get_paint(s, "\033[0m"));
 }
 
+/* Wrapped at the width. */
 static void print_step_legend(const screen *s)
 {
     size_t column = 0;
@@ -211,6 +217,7 @@ static void print_step_legend(const screen *s)
 
 #define MAX_STEPS 12u
 
+/* Rank, number and duration, then the bar. */
 static void print_step(const screen *s, uint32_t table, uint64_t row, double longest)
 {
     fputs("  ", s->out);

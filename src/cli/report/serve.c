@@ -30,8 +30,9 @@ typedef enum phase { PHASE_READING, PHASE_ANSWERING, PHASE_ENDING } phase;
 typedef struct connection {
     int socket, file; /* -1: none */
     phase phase;
-    uint64_t last_ns; /* when the phase began, or a part of the answer was sent */
-    off_t at, end;    /* of the file */
+    /* when the phase began, or a part of the answer was sent */
+    uint64_t last_ns;
+    off_t at, end; /* of the file */
     size_t got, head_at, head_size;
     bool is_head; /* the request was HEAD */
     char request[REQUEST_BYTES + 1];
@@ -40,6 +41,8 @@ typedef struct connection {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* Format the head; the body is the file of the connection, if any. @param more further header
+ * lines. */
 static void begin_answer(connection *c, const char *status, const char *type, off_t size,
                          const char *more)
 {
@@ -123,6 +126,7 @@ static const char *format_cors_headers(const kc_document *d, char *out, size_t s
     return out;
 }
 
+/* 404 if the file does not exist any more. */
 static void send_document(connection *c, const kc_document *d)
 {
     struct stat st;
@@ -187,6 +191,7 @@ static bool read_request(const kc_server *server, connection *c)
     return true;
 }
 
+/* The head, then parts of the file. False: the connection is broken. */
 static bool send_part(connection *c)
 {
     KB_ASSERT(c->phase == PHASE_ANSWERING && c->head_at <= c->head_size);
@@ -202,6 +207,7 @@ static bool send_part(connection *c)
     return n >= 0 || errno == EAGAIN || errno == EINTR;
 }
 
+/* After the last byte the connection is drained. */
 static bool continue_answer(connection *c)
 {
     if (!send_part(c))
@@ -253,6 +259,7 @@ static connection *find_free_connection(connection *all)
     return stalest;
 }
 
+/* A new connection is refused if all entries are being answered. */
 static void accept_connection(const kc_server *server, connection *all, uint64_t now)
 {
     connection *c = find_free_connection(all);

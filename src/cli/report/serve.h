@@ -6,10 +6,14 @@
 
 /** A document that can be fetched. */
 typedef struct kc_document {
-    const char *path;   /* as in the request: "/TOKEN/" */
-    const char *type;   /* "text/html; charset=utf-8" */
-    const char *file;   /* opened for each request: it may be replaced meanwhile */
-    const char *origin; /* pages of this origin may read it; NULL: only our own */
+    /* as in the request: "/TOKEN/" */
+    const char *path;
+    /* "text/html; charset=utf-8" */
+    const char *type;
+    /* opened for each request: it may be replaced meanwhile */
+    const char *file;
+    /* pages of this origin may read it; NULL: only our own */
+    const char *origin;
 } kc_document;
 
 typedef struct kc_server {

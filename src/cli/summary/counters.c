@@ -51,6 +51,7 @@ static void add_counter_sample(kc_counter *c, double value)
     c->mean += value / (double)c->finite - c->mean / (double)c->finite;
 }
 
+/* Each numeric argument is a sample of a series. False: out of memory. */
 static bool add_counter_row(kc_counters *all, const kineto_trace *trace, const kineto_activity *a,
                             uint32_t process)
 {

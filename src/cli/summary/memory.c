@@ -27,6 +27,7 @@ static kc_memory_device *find_memory_device(kc_memory *m, uint32_t process, cons
     }
 }
 
+/* Negative sizes are releases. The weight of a sampled event is what it represents. */
 static void add_memory_event(const kc_memory *m, kc_memory_device *p, const kp_memory_args *e)
 {
     uint64_t bytes = e->bytes < 0 ? 0 - (uint64_t)e->bytes : (uint64_t)e->bytes;
@@ -114,6 +115,7 @@ static kb_text format_total(const kc_memory_device *p, int64_t bytes)
     return p->has_totals ? kc_bytes((uint64_t)KB_MAX(bytes, 0)) : (kb_text){"-"};
 }
 
+/* Estimates, and the number of samples if the events are a sample. */
 static void print_memory_device(const kc_memory *m, const kc_memory_device *p,
                                 const kineto_trace *trace, FILE *out)
 {

@@ -21,9 +21,12 @@ typedef enum summary_table {
 typedef struct summary_build {
     kc_summary *s;
     const kineto_trace *trace;
-    kb_map by_name[TABLE_COUNT]; /* name id → index in the table */
-    kb_map categories;      /* string id → 1 + index in the list; 0: the category of a kind */
-    uint32_t *track_device; /* index in devices, or UINT32_MAX */
+    /* name id → index in the table */
+    kb_map by_name[TABLE_COUNT];
+    /* string id → 1 + index in the list; 0: the category of a kind */
+    kb_map categories;
+    /* index in devices, or UINT32_MAX */
+    uint32_t *track_device;
     kt_step_list step_rows;
     bool failed;
 } summary_build;
@@ -51,6 +54,7 @@ static kc_stat_list *get_table_list(kc_summary *s, summary_table t)
     return lists[t];
 }
 
+/* The map from names to rows is extended as needed; a failure sets c->failed. */
 static void add_to_stat(summary_build *c, summary_table t, const kineto_activity *a, int64_t ns)
 {
     kc_stat_list *list = get_table_list(c->s, t);
@@ -81,6 +85,7 @@ static void add_busy_time(kc_device *d, const kineto_activity *a)
     }
 }
 
+/* Each category is parsed once. */
 static void count_category(summary_build *c, uint32_t category)
 {
     bool created = false;
@@ -95,6 +100,7 @@ static void count_category(summary_build *c, uint32_t category)
         c->s->categories.data[*at - 1].count++;
 }
 
+/* By kind, category, table and device. */
 static void count_activity(summary_build *c, kineto_row row)
 {
     kineto_activity a;
@@ -164,6 +170,7 @@ static int compare_stats(const void *left, const void *right)
     return a->name_id < b->name_id ? -1 : a->name_id > b->name_id;
 }
 
+/* By type, and those with an unrecorded end. */
 static void count_flows(kc_summary *s, const kineto_trace *trace)
 {
     uint64_t count = kineto_trace_flow_count(trace);
@@ -229,6 +236,7 @@ int64_t kc_mean_ns(const kc_stat *s)
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
+/* The first KC_TOP rows, and the number of the others. */
 static void print_stat_table(const char *title, const kc_stat *stats, size_t count,
                              const kineto_trace *trace, FILE *out)
 {
@@ -273,6 +281,7 @@ void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process)
         fprintf(out, ", %s", rank);
 }
 
+/* Devices without work are omitted. */
 static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     const char *indent = "\n  ";
@@ -290,6 +299,7 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
     }
 }
 
+/* "LOST" marks lines that count lost events. */
 static void print_ledger_line(const kineto_ledger_line *line, FILE *out)
 {
     fprintf(out, line->is_loss && line->count ? "  LOST  " : "        ");

@@ -75,10 +75,12 @@ double kc_busy_percent(const kc_device *device);
 /* One series of one counter of one process or device. */
 typedef struct kc_counter {
     uint32_t process, name_id;
-    size_t number;                   /* order of appearance */
-    kineto_string key, series, unit; /* key "power [W]": series "power", unit "W" */
-    uint64_t samples;                /* numeric ones */
-    double min, max, mean, last;     /* min, max and mean: of the finite samples */
+    size_t number; /* order of appearance */
+    /* key "power [W]": series "power", unit "W" */
+    kineto_string key, series, unit;
+    uint64_t samples; /* numeric ones */
+    /* min, max and mean: of the finite samples */
+    double min, max, mean, last;
     uint64_t finite;
 } kc_counter;
 typedef struct kc_counters {
@@ -96,7 +98,8 @@ void kc_counters_json(const kc_counters *c, const kineto_trace *trace, kb_json *
  * estimates are what they represent; else they equal the sums. */
 typedef struct kc_memory_device {
     uint32_t process;
-    int64_t device_type, device; /* PyTorch's numbers; -1: the only one */
+    /* PyTorch's numbers; -1: the only one */
+    int64_t device_type, device;
     uint64_t allocations, releases, largest_bytes;
     double allocated_bytes, released_bytes;
     double allocations_estimate, allocated_bytes_estimate;
