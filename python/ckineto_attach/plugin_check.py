@@ -160,7 +160,7 @@ def count_verdicts(verdicts: Verdicts) -> Tuple[int, int, int]:
 def print_text(path: str, version: str, verdicts: Verdicts) -> None:
     """The report for people."""
     print("%s\nPyTorch %s of %s\n" % (path, version, sys.executable))
-    print("%-25s %-11s %s" % ("rule", "verdict", "what was seen"))
+    print("%-25s %-11s %s" % ("rule", "verdict", "observation"))
     for rule, text, hint in RULES:
         verdict, seen = verdicts[rule]
         print(("%-25s %-11s %s" % (rule, WORDS[verdict], seen)).rstrip())
@@ -169,7 +169,7 @@ def print_text(path: str, version: str, verdicts: Verdicts) -> None:
     ok, failed, untested = count_verdicts(verdicts)
     print("\n%d %s, %d failed, %d not tested: %s" % (
         ok, "rule holds" if ok == 1 else "rules hold", failed, untested,
-        "it does not conform" if failed else "nothing was found that does not conform"))
+        "it does not conform" if failed else "it conforms"))
 
 
 def print_json(path: str, version: str, verdicts: Verdicts) -> None:

@@ -1,36 +1,38 @@
-/* ckineto convert: a trace in another format. */
+/* ckineto convert: write a trace in another format. */
 #include "cli/convert.h"
 #include "export/export.h"
 
 static const char *output, *format, *by, *unit, *rank;
 static bool split_lanes, list, quiet;
 static const kc_option option_list[] = {
-    {"output", 'o', KC_TEXT, &output, "OUT", "where to; - is the standard output"},
+    {"output", 'o', KC_TEXT, &output, "OUT", "the new file; - is the standard output"},
     {"to", 't', KC_TEXT, &format, "FORMAT",
-     "the format (see --list), where the name of OUT does\nnot end in it; FORMAT.gz, FORMAT.zst"},
+     "the format (see --list), if the name of OUT does not\nend in it; FORMAT.gz, FORMAT.zst"},
     {"by", 'b', KC_TEXT, &by, "ROOTS",
-     "folded, flame, pprof: what stacks begin with: track\n(the default), kind, or none: tracks are "
+     "folded, flame, pprof: first frame of stacks: track\n(the default), kind, or none: tracks are "
      "merged"},
-    {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: what weights count: ns (the default), us, ms"},
+    {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: unit of weights: ns (the default), us, ms"},
     {"split-lanes", 's', KC_FLAG, &split_lanes, NULL,
-     "chrome: activities of a thread or stream that overlap\nwithout nesting get a thread id of "
+     "chrome: activities of a thread or stream that overlap\nwithout nesting get thread ids of "
      "their own"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
     KC_READING_OPTIONS,
     {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
-    {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing but what went wrong"},
+    {"quiet", 'q', KC_FLAG, &quiet, NULL, "print only errors"},
 };
 static const kc_options options = {
     "convert",
     "TRACE... -o OUT [options]",
     "Write a trace of ckineto, Kineto or PyTorch in another format, by default the one\n"
-    "that OUT's name ends in, and say by count what was written and what the format\n"
-    "cannot hold. A TRACE of - is the standard input. Several files, and those in a directory,\n"
-    "become one trace.",
+    "that the name of OUT ends in, and print the numbers of activities that were written and\n"
+    "that the format cannot hold. A TRACE of - is the standard input. Several files, and\n"
+    "those in a directory, become one trace.\n"
+    "Example: ckineto convert trace.json.gz -o trace.pftrace",
     option_list,
     KB_COUNT(option_list),
     false};
 
+/* --by: the first frame of stacks. */
 static kineto_status parse_roots(kineto_export_options *o)
 {
     static const char *const names[] = {"track", "kind", "none"};
@@ -43,6 +45,7 @@ static kineto_status parse_roots(kineto_export_options *o)
     return by ? kc_usage_error("convert", "--by is track, kind or none, not '%s'", by) : KINETO_OK;
 }
 
+/* --unit: the unit of weights. */
 static kineto_status parse_unit(kineto_export_options *o)
 {
     static const struct {
@@ -59,11 +62,11 @@ static kineto_status parse_unit(kineto_export_options *o)
 }
 
 /* Before a long trace is read. */
-static kineto_status check_output(char *const *inputs, int count)
+static kineto_status check_convert_output(char *const *inputs, int count)
 {
     kineto_error err;
     if (!output)
-        return kc_usage_error("convert", "say where to with -o");
+        return kc_usage_error("convert", "no output given, for example -o trace.pftrace");
     if (!format && strcmp(output, "-") == 0)
         return kc_usage_error("convert", "the standard output needs --to FORMAT");
     if (ke_check_format(output, format, &err))
@@ -71,14 +74,14 @@ static kineto_status check_output(char *const *inputs, int count)
     return kc_check_outputs("convert", inputs, count, &output, 1, true);
 }
 
-static kineto_status check(int operands, char **argv, kineto_export_options *o)
+static kineto_status check_convert_options(int operands, char **argv, kineto_export_options *o)
 {
     if (operands == 0)
-        return kc_usage_error("convert", "name the trace to convert");
+        return kc_usage_error("convert", "no trace given");
     kineto_status status = parse_roots(o);
     if (status == KINETO_OK)
         status = parse_unit(o);
-    return status ? status : check_output(argv + 1, operands);
+    return status ? status : check_convert_output(argv + 1, operands);
 }
 
 int kc_convert(int argc, char **argv)
@@ -95,7 +98,8 @@ int kc_convert(int argc, char **argv)
         kc_print_formats();
         return kc_finish_stdout("convert", 0);
     }
-    if (status || check(operands, argv, &o) || kc_parse_rank("convert", rank, &of_rank) ||
+    if (status || check_convert_options(operands, argv, &o) ||
+        kc_parse_rank("convert", rank, &of_rank) ||
         kc_convert_open("convert", argv + 1, operands, of_rank, &trace, &err))
         return KC_EXIT_USAGE;
     o.format = format;

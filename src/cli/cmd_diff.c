@@ -1,7 +1,7 @@
-/* ckineto diff: what changed between two traces, and whether it may pass. */
+/* ckineto diff: compare two traces with confidence intervals, and evaluate regression gates. */
 #include "cli/several.h"
 
-#include "cli/diff.h"
+#include "cli/diff/diff.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>
@@ -9,7 +9,7 @@
 
 static const char *definitions = "exact", *devices = "all", *rank, *streams, *rules;
 static const char *json, *csv, *junit, *sarif, *markdown;
-static bool short_names, shapes, medians, no_findings, no_noise, every;
+static bool short_names, shapes, medians, no_findings, no_noise, all_tables;
 static kc_texts fail_on;
 static uint64_t row_limit = 20, draws, seed, threads;
 
@@ -17,56 +17,59 @@ static const kc_option option_list[] = {
     {"fail-on", 0, KC_TEXTS, &fail_on, "GATE",
      "exit with 1 if a difference exceeds this and is not noise: step>3%,\n"
      "memory>100MB, kernel:NAME>5%, op:NAME>2ms, category:NAME>…,\n"
-     "counter:NAME<…, where < is for what must not fall; may be repeated"},
+     "counter:NAME<…, where < is for values that must not fall; repeatable"},
     {"no-noise", 0, KC_FLAG, &no_noise, NULL,
-     "gates: judge by the difference alone where there are too few steps\nto tell it from noise"},
+     "gates: use the difference alone if there are too few steps to\ndistinguish it from noise"},
     {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps, not means"},
-    {"shapes", 0, KC_FLAG, &shapes, NULL, "operators with different shapes are different ones"},
+    {"shapes", 0, KC_FLAG, &shapes, NULL, "distinguish operators by shapes"},
     {"no-findings", 0, KC_FLAG, &no_findings, NULL,
-     "do not look for findings in both traces: faster"},
+     "do not search both traces for findings: faster"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
-     "exact (the default), or as HolisticTraceAnalysis compares first steps"},
+     "exact (the default), or compare first steps like HolisticTraceAnalysis"},
     {"device", 0, KC_TEXT, &devices, "all|host|device",
      "hta: only names of the host, or of devices"},
     {"short-names", 0, KC_FLAG, &short_names, NULL, "hta: without template arguments"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "of traces with several ranks, only this one"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank of merged traces"},
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
-    {"all", 'a', KC_FLAG, &every, NULL, "print every table"},
+    {"all", 'a', KC_FLAG, &all_tables, NULL, "print every table"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (20); 0: all"},
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
     {"junit", 0, KC_TEXT, &junit, "FILE", "write gates as JUnit XML, a test case for each"},
     {"sarif", 0, KC_TEXT, &sarif, "FILE", "write gates and new findings as SARIF 2.1.0"},
     {"markdown", 0, KC_TEXT, &markdown, "FILE", "write a comment for a pull request"},
-    {"draws", 0, KC_NUMBER, &draws, "N", "draw steps N times for the intervals (2000)"},
-    {"seed", 0, KC_NUMBER, &seed, "N", "of these draws: the same seed, the same intervals (0)"},
-    {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the facts do not depend on it"},
+    {"draws", 0, KC_NUMBER, &draws, "N", "bootstrap samples for the intervals (2000)"},
+    {"seed", 0, KC_NUMBER, &seed, "N",
+     "seed of the samples: the same seed gives the same intervals (0)"},
+    {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the results do not depend on it"},
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "diff",
     "[options] BEFORE AFTER",
-    "Say what changed between two traces, how sure that is, and whether it may pass.\n"
-    "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be judged or\n"
-    "something else went wrong.",
+    "Compare two traces with confidence intervals, and evaluate regression gates.\n"
+    "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be evaluated\n"
+    "or something else failed.\n"
+    "Example: ckineto diff before.json after.json --fail-on 'step>3%'",
     option_list,
     KB_COUNT(option_list),
     false};
 
-/* ---- what was asked for --------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
-typedef struct work {
+typedef struct diff_work {
     kineto_analyze_options analyze;
     kineto_diff_options diff;
     kineto_trace *traces[2];
     kineto_analysis *facts;
-    kc_diff shown;
+    kc_diff_output shown;
     int32_t rank;
-} work;
+} diff_work;
 
-static kineto_status parse_devices(kineto_diff_options *o)
+/* --device: an index, in the order of the words. */
+static kineto_status parse_device_option(kineto_diff_options *o)
 {
     static const char *const words[] = {"all", "host", "device"};
     for (uint32_t i = 0; i < KB_COUNT(words); i++)
@@ -77,8 +80,8 @@ static kineto_status parse_devices(kineto_diff_options *o)
     return kc_usage_error("diff", "--device is all, host or device, not '%s'", devices);
 }
 
-/* What has no meaning with the chosen definitions would be ignored. */
-static kineto_status check_definitions(bool hta)
+/* An option without a meaning for the chosen definitions is an error, not ignored. */
+static kineto_status check_definition_options(bool hta)
 {
     const struct {
         const void *value;
@@ -90,12 +93,13 @@ static kineto_status check_definitions(bool hta)
                     {&devices, "device", true},     {&short_names, "short-names", true}};
     for (size_t i = 0; i < KB_COUNT(concerns); i++)
         if (concerns[i].hta != hta && kc_given(concerns[i].value))
-            return kc_usage_error("diff", "--%s goes with --definitions %s only", concerns[i].name,
+            return kc_usage_error("diff", "--%s needs --definitions %s", concerns[i].name,
                                   hta ? "exact" : "hta");
     return KINETO_OK;
 }
 
-static kineto_status parse(work *w)
+/* Fill the options of the comparison, and refuse combinations that exclude each other. */
+static kineto_status parse_diff_options(diff_work *w)
 {
     bool hta = strcmp(definitions, "hta") == 0;
     w->analyze = (kineto_analyze_options){
@@ -116,21 +120,22 @@ static kineto_status parse(work *w)
     if (!hta && strcmp(definitions, "exact") != 0)
         return kc_usage_error("diff", "--definitions is exact or hta, not '%s'", definitions);
     if (hta && (fail_on.count || junit || sarif || markdown))
-        return kc_usage_error("diff", "--definitions hta goes with --json and --csv, not with "
-                                      "--fail-on, --junit, --sarif or --markdown");
-    kineto_status status = check_definitions(hta);
+        return kc_usage_error("diff", "--definitions hta cannot be used with --fail-on, --junit, "
+                                      "--sarif or --markdown");
+    kineto_status status = check_definition_options(hta);
     if (!status)
-        status = parse_devices(&w->diff);
+        status = parse_device_option(&w->diff);
     return status ? status : kc_parse_rank("diff", rank, &w->rank);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static kineto_status open_both(work *w, char *const *paths, kineto_error *err)
+/* Open both sides with the same --rank, and keep their numbers for the output. */
+static kineto_status open_both_traces(diff_work *w, char *const *paths, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     for (uint32_t i = 0; i < 2 && !status; i++) {
-        status = kc_open(paths + i, 1, w->rank, &w->traces[i], err);
+        status = kc_open_traces(paths + i, 1, w->rank, &w->traces[i], err);
         w->shown.paths[i] = paths[i];
         if (status)
             continue;
@@ -141,10 +146,11 @@ static kineto_status open_both(work *w, char *const *paths, kineto_error *err)
     return status;
 }
 
-static kineto_status judge(work *w, kineto_error *err)
+/* In the order of the command line; a malformed gate is an error. */
+static kineto_status evaluate_gates(diff_work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
-    kc_diff *d = &w->shown;
+    kc_diff_output *d = &w->shown;
     d->facts = w->facts;
     for (size_t i = 0; i < fail_on.count && i < KB_COUNT(d->gates) && !status; i++) {
         kc_gate *g = &d->gates[d->gate_count++];
@@ -156,7 +162,8 @@ static kineto_status judge(work *w, kineto_error *err)
     return status;
 }
 
-static kineto_status show(const kc_diff *d, kineto_error *err)
+/* All output files; the text only if none of them is the standard output. */
+static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
 {
     const struct {
         const char *path;
@@ -174,51 +181,54 @@ static kineto_status show(const kc_diff *d, kineto_error *err)
         status = files[i].save(d, files[i].path, err);
     }
     if (!status && !to_stdout)
-        kc_diff_print(d, row_limit, every, stdout);
+        kc_diff_print(d, row_limit, all_tables, stdout);
     return status;
 }
 
-static kineto_status diff(work *w, char *const *paths, kineto_error *err)
+static kineto_status run_diff(diff_work *w, char *const *paths, kineto_error *err)
 {
-    kineto_status status = open_both(w, paths, err);
+    kineto_status status = open_both_traces(w, paths, err);
     if (!status)
         status = kineto_diff(w->traces[0], w->traces[1], &w->diff, &w->facts, err);
     if (!status)
-        status = judge(w, err);
-    return status ? status : show(&w->shown, err);
+        status = evaluate_gates(w, err);
+    return status ? status : write_outputs(&w->shown, err);
 }
 
-static kineto_status check_outputs(char *const *paths, int count)
+static kineto_status check_diff_outputs(char *const *paths, int count)
 {
     const char *outputs[] = {json, junit, sarif, markdown};
     return kc_check_outputs("diff", paths, count, outputs, KB_COUNT(outputs), false);
 }
 
-/* No verdict came out: that is not 1, which says that a gate failed. */
-static int finish(int status) { return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status; }
+/* An output that could not be written is not 1, which means that a gate failed. */
+static int finish_diff_output(int status)
+{
+    return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status;
+}
 
-int kc_diff_verb(int argc, char **argv)
+int kc_diff(int argc, char **argv)
 {
     int operands;
     kineto_error err = {.message = ""};
-    work w = {.rank = -1};
+    diff_work w = {.rank = -1};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
-        return finish(0);
+        return finish_diff_output(0);
     if (status == KINETO_OK)
-        status = check_outputs(argv + 1, operands);
+        status = check_diff_outputs(argv + 1, operands);
     if (status == KINETO_OK && operands != 2)
-        status = kc_usage_error("diff", "name two traces: before and after");
-    if (status || parse(&w))
+        status = kc_usage_error("diff", "two traces are needed: before and after");
+    if (status || parse_diff_options(&w))
         return KC_EXIT_USAGE;
-    status = diff(&w, argv + 1, &err);
+    status = run_diff(&w, argv + 1, &err);
     if (status)
         kc_complain_of("diff", &err);
     kineto_analysis_release(w.facts);
     kineto_trace_release(w.traces[0]);
     kineto_trace_release(w.traces[1]);
-    return finish(status               ? KC_EXIT_USAGE
-                  : w.shown.failed     ? KC_EXIT_FAILURE
-                  : w.shown.not_judged ? KC_EXIT_USAGE
-                                       : 0);
+    return finish_diff_output(status               ? KC_EXIT_USAGE
+                              : w.shown.failed     ? KC_EXIT_FAILURE
+                              : w.shown.not_judged ? KC_EXIT_USAGE
+                                                   : 0);
 }

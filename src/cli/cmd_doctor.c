@@ -1,6 +1,8 @@
-/* ckineto doctor: what can be recorded on this machine, and why not. */
+/* ckineto doctor: what can be recorded on this machine. Probes that run foreign code (drivers,
+ * plug-ins) run in a child process with a time limit, so that a crash or a hang is a verdict. */
 #include "cli/cli.h"
-#include "cli/probes.h"
+#include "cli/install_paths.h"
+#include "cli/launch/probes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 30000
+#define PROBE_TIMEOUT_MS 30000
 
 static bool as_json;
 static const kc_option option_list[] = {
@@ -19,35 +21,39 @@ static const kc_option option_list[] = {
 static const kc_options options = {
     "doctor",
     "[options]",
-    "Say what can be recorded on this machine, and why something cannot. The exit\n"
-    "status is 1 if something that every recording needs is broken.",
+    "Show what can be recorded on this machine, with a reason where it cannot. The exit\n"
+    "status is 1 if something that every recording needs is broken.\n"
+    "Example: ckineto doctor --json",
     option_list,
     KB_COUNT(option_list),
     false};
 
 static const char *const verdict_names[] = {"ok", "absent", "broken", "note"};
 
-/* ---- asking in a child ----------------------------------------------------------------------------- */
+/* ---- probes in a child ----------------------------------------------------------------------- */
 
-static _Noreturn void answer(const kc_probe *probe, int to)
+/* Only this process sees messages of drivers: its streams go to /dev/null. The result is written as
+ * a whole struct. */
+static _Noreturn void run_probe_in_child(const kc_probe *probe, int to)
 {
-    kc_finding f = {KC_BROKEN, ""};
+    kc_probe_result f = {KC_PROBE_BROKEN, ""};
     int null = open("/dev/null", O_WRONLY);
-    if (null >= 0) { /* drivers talk */
+    if (null >= 0) { /* drivers print messages */
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
     }
-    probe->ask(&f);
+    probe->run(&f);
     ssize_t n = kb_os_write_quiet(to, &f, sizeof f);
     _exit(n == (ssize_t)sizeof f ? 0 : 1);
 }
 
-static bool read_answer(int from, kc_finding *f)
+/* False: the child ended, or the time was over, before the result was complete. */
+static bool read_probe_result(int from, kc_probe_result *f)
 {
     size_t done = 0;
     struct pollfd p = {.fd = from, .events = POLLIN};
     while (done < sizeof *f) {
-        int ready = poll(&p, 1, PATIENCE_MS);
+        int ready = poll(&p, 1, PROBE_TIMEOUT_MS);
         if (ready < 0 && errno == EINTR)
             continue;
         ssize_t n = ready > 0 ? read(from, (char *)f + done, sizeof *f - done) : 0;
@@ -59,59 +65,60 @@ static bool read_answer(int from, kc_finding *f)
     return true;
 }
 
-static void ask_in_child(const kc_probe *probe, kc_finding *f)
+/* Run the probe in a child; store how the child ended if it sent no result. */
+static void run_isolated_probe(const kc_probe *probe, kc_probe_result *f)
 {
     int ends[2], status = 0;
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        kc_find(f, KC_BROKEN, "cannot make a pipe: %s", strerror(errno));
+        kc_probe_answer(f, KC_PROBE_BROKEN, "cannot make a pipe: %s", strerror(errno));
         return;
     }
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        answer(probe, ends[1]);
+        run_probe_in_child(probe, ends[1]);
     close(ends[1]);
-    bool answered = pid > 0 && read_answer(ends[0], f);
+    bool answered = pid > 0 && read_probe_result(ends[0], f);
     close(ends[0]);
     if (pid < 0) {
-        kc_find(f, KC_BROKEN, "cannot make a process: %s", strerror(errno));
+        kc_probe_answer(f, KC_PROBE_BROKEN, "cannot make a process: %s", strerror(errno));
         return;
     }
     int ended = waitpid(pid, &status, answered ? 0 : WNOHANG);
     if (!answered && ended == 0) {
-        /* It closed the pipe a moment ago, or hangs. */
+        /* It has just closed the pipe and is about to end, or it hangs. */
         usleep(100000);
         ended = waitpid(pid, &status, WNOHANG);
     }
     if (ended == 0) {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
-        kc_find(f, KC_BROKEN, "no answer within %d s", PATIENCE_MS / 1000);
+        kc_probe_answer(f, KC_PROBE_BROKEN, "no answer within %d s", PROBE_TIMEOUT_MS / 1000);
     } else if (WIFSIGNALED(status) && !answered) {
-        kc_find(f, KC_BROKEN, "it crashed when asked: signal %d (%s)", WTERMSIG(status),
-                strsignal(WTERMSIG(status)));
+        kc_probe_answer(f, KC_PROBE_BROKEN, "the probe crashed: signal %d (%s)", WTERMSIG(status),
+                        strsignal(WTERMSIG(status)));
     } else if (!answered) {
-        kc_find(f, KC_BROKEN, "it ended the process when asked");
+        kc_probe_answer(f, KC_PROBE_BROKEN, "the probe ended its process");
     }
 }
 
-/* ---- telling ---------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
-typedef struct answers {
-    const kc_finding *findings;
+typedef struct doctor_report {
+    const kc_probe_result *findings;
     bool works;
-} answers;
+} doctor_report;
 
-static void put_answers(kb_json *j, const void *what)
+static void put_doctor_report(kb_json *j, const void *what)
 {
-    const answers *a = what;
+    const doctor_report *a = what;
     kb_json_object_begin(j);
     kb_json_put_string(j, "version", kb_string(kineto_version()));
     kb_json_put_bool(j, "recording_works", a->works);
     kb_json_key_z(j, "probes");
     kb_json_array_begin(j);
     for (size_t i = 0; i < kc_probe_count; i++) {
-        const kc_finding *f = &a->findings[i];
+        const kc_probe_result *f = &a->findings[i];
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", kb_string(kc_probes[i].name));
         kb_json_put_string(j, "verdict",
@@ -124,21 +131,24 @@ static void put_answers(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
-/* The command without the files that are installed with it records few programs. */
-static void print_conclusion(bool works)
+/* Without the files that are installed with it, the command can record few programs. */
+static void print_doctor_conclusion(bool works)
 {
     char path[PATH_MAX];
     if (!works)
-        puts("\nRecording does not work here: see what is broken above.");
+        puts("\nRecording does not work here; see the broken probes above.");
     else if (kc_find_rt(path, sizeof path))
         puts("\nRecording works. Next: ckineto record -o trace.json -- PROGRAM ARGS");
     else
-        puts("\nOnly programs that are linked with ckineto can be recorded: its libraries and plug-ins were\n"
-             "not found, neither in ../lib (from the directory of the command) nor in " CKINETO_LIBDIR ".\n"
-             "To install them: ckineto's package, its tarball or 'make install' (docs/how-to/install.md).");
+        puts("\nOnly programs that are linked with ckineto can be recorded: its libraries and "
+             "plug-ins were\n"
+             "not found, neither in ../lib (from the directory of the command) nor "
+             "in " CKINETO_LIBDIR ".\n"
+             "To install them: ckineto's package, its tarball or 'make install' "
+             "(docs/how-to/install.md).");
 }
 
-static void print_text(const kc_finding *findings, bool works)
+static void print_probe_results(const kc_probe_result *findings, bool works)
 {
     for (size_t i = 0; i < kc_probe_count; i++) {
         printf("%-7s %-15s ", verdict_names[findings[i].verdict % KB_COUNT(verdict_names)],
@@ -146,7 +156,7 @@ static void print_text(const kc_finding *findings, bool works)
         kc_put_name(stdout, kb_string(findings[i].text), 0);
         putchar('\n');
     }
-    print_conclusion(works);
+    print_doctor_conclusion(works);
 }
 
 int kc_doctor(int argc, char **argv)
@@ -156,24 +166,24 @@ int kc_doctor(int argc, char **argv)
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("doctor", 0);
     if (status == KINETO_OK && operands)
-        status = kc_usage_error("doctor", "no operand is needed, not '%s'", argv[1]);
+        status = kc_usage_error("doctor", "unexpected operand '%s'", argv[1]);
     if (status)
         return KC_EXIT_USAGE;
-    kc_finding *findings = calloc(kc_probe_count, sizeof *findings);
+    kc_probe_result *findings = calloc(kc_probe_count, sizeof *findings);
     bool works = findings != NULL;
     for (size_t i = 0; i < kc_probe_count && findings; i++) {
         if (kc_probes[i].in_child)
-            ask_in_child(&kc_probes[i], &findings[i]);
+            run_isolated_probe(&kc_probes[i], &findings[i]);
         else
-            kc_probes[i].ask(&findings[i]);
-        works = works && !(kc_probes[i].needed && findings[i].verdict == KC_BROKEN);
+            kc_probes[i].run(&findings[i]);
+        works = works && !(kc_probes[i].needed && findings[i].verdict == KC_PROBE_BROKEN);
     }
-    answers all = {findings, works};
+    doctor_report all = {findings, works};
     kineto_error err = {0};
     if (findings && as_json)
-        status = kc_put_json(put_answers, &all, &err);
+        status = kc_put_json(put_doctor_report, &all, &err);
     else if (findings)
-        print_text(findings, works);
+        print_probe_results(findings, works);
     if (status)
         kc_complain_of("doctor", &err);
     free(findings);

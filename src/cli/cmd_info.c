@@ -1,5 +1,6 @@
-/* ckineto info: what is in a trace. */
+/* ckineto info: a summary of a trace: window, processes, kinds, longest activities, losses. */
 #include "cli/several.h"
+#include "cli/summary/summary.h"
 
 #include "export/export.h"
 
@@ -9,45 +10,48 @@ static bool as_json, timing;
 static const char *rank;
 static const kc_option option_list[] = {
     {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
-    {"timing", 't', KC_FLAG, &timing, NULL, "say how fast the trace was read, on standard error"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "only this rank, of files or of a trace with several"},
+    {"timing", 't', KC_FLAG, &timing, NULL, "print the reading speed on the standard error"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "info",
     "[options] TRACE...",
-    "Say what is in a trace of ckineto, Kineto or PyTorch: its window, processes,\n"
-    "devices, what took longest, and what was lost. Of several files, or of those in a\n"
-    "directory: whose they are, and what is odd about them together.",
+    "Print a summary of a trace of ckineto, Kineto or PyTorch: its window, processes,\n"
+    "devices, the longest activities, and losses. Of several files, or those in a\n"
+    "directory: a table with their ranks and hosts, and findings about the set.\n"
+    "Example: ckineto info trace.json",
     option_list,
     KB_COUNT(option_list),
     false};
 
 static const char *const flow_names[] = {"unknown", "fwdbwd", "ac2g", "user"};
 
-static const char *flow_name(size_t type)
+static const char *get_flow_name(size_t type)
 {
     return type < KB_COUNT(flow_names) ? flow_names[type] : "other";
 }
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-static void print_window(const kc_summary *s)
+/* The window, and how far activities reach beyond it. */
+static void print_trace_window(const kc_summary *s)
 {
-    printf("  window from %s", kc_moment(s->start_ns).s);
+    printf("  window from %s", kc_format_utc(s->start_ns).s);
     if (s->first_ns < s->start_ns)
         printf("; activities begin %s before it",
                kb_duration(kb_length_ns(s->first_ns, s->start_ns)).s);
     if (s->last_ns > s->end_ns)
-        printf("; activities end %s behind it", kb_duration(kb_length_ns(s->end_ns, s->last_ns)).s);
+        printf("; activities end %s after it", kb_duration(kb_length_ns(s->end_ns, s->last_ns)).s);
     putchar('\n');
 }
 
-#define MOST_CATEGORIES 16u
+#define MAX_CATEGORIES 16u
 
+/* Categories that name no kind, at most MAX_CATEGORIES. */
 static void print_categories(const kc_summary *s, const kineto_trace *trace)
 {
-    size_t count = KB_MIN(s->categories.count, (size_t)MOST_CATEGORIES);
+    size_t count = KB_MIN(s->categories.count, (size_t)MAX_CATEGORIES);
     for (size_t i = 0; i < count; i++) {
         fputs(i ? " " : "  other categories: ", stdout);
         kc_put_name(stdout, kineto_trace_string(trace, s->categories.data[i].name_id), 0);
@@ -59,6 +63,7 @@ static void print_categories(const kc_summary *s, const kineto_trace *trace)
         putchar('\n');
 }
 
+/* Numbers by kind, steps, and flows by type. */
 static void print_kinds(const kc_summary *s, const kineto_trace *trace)
 {
     if (s->activities)
@@ -73,12 +78,13 @@ static void print_kinds(const kc_summary *s, const kineto_trace *trace)
         printf("  steps: %s\n", kc_count(s->steps).s);
     for (size_t i = 0; i < KB_COUNT(s->flows); i++)
         if (s->flows[i])
-            printf("  flows %s: %s\n", flow_name(i), kc_count(s->flows[i]).s);
+            printf("  flows %s: %s\n", get_flow_name(i), kc_count(s->flows[i]).s);
     if (s->dangling_flows)
         printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
-static void print_processes(const kineto_trace *trace)
+/* Processes and devices, at most 32. */
+static void print_process_list(const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_process_count(trace);
     uint32_t tracks = kineto_trace_track_count(trace);
@@ -106,14 +112,14 @@ static void print_metadata(const kineto_trace *trace)
         putchar('\n');
 }
 
-/* What is told of a trace. */
-typedef struct facts {
+/* Everything that is printed about a trace. */
+typedef struct trace_info {
     kc_summary summary;
     kc_counters counters;
     kc_memory memory;
-} facts;
+} trace_info;
 
-static void print_text(const char *path, const facts *f, const kineto_trace *trace)
+static void print_info(const char *path, const trace_info *f, const kineto_trace *trace)
 {
     const kc_summary *s = &f->summary;
     kc_put_name(stdout, kb_string(path), 0);
@@ -121,11 +127,11 @@ static void print_text(const char *path, const facts *f, const kineto_trace *tra
            kc_noun(s->activities, "activity", "activities"),
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     if (s->activities)
-        print_window(s);
+        print_trace_window(s);
     if (*kt_writer_version(trace))
         printf("  written by ckineto %s\n", kt_writer_version(trace));
     print_kinds(s, trace);
-    print_processes(trace);
+    print_process_list(trace);
     kc_summary_tables(s, trace, stdout);
     kc_memory_print(&f->memory, trace, stdout);
     kc_counters_print(&f->counters, trace, stdout);
@@ -133,9 +139,10 @@ static void print_text(const char *path, const facts *f, const kineto_trace *tra
     kc_ledger_print(trace, true, stdout);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_counts(kb_json *j, const kc_summary *s, const kineto_trace *trace)
+/* Numbers by kind, category and type of flow. */
+static void put_kind_counts(kb_json *j, const kc_summary *s, const kineto_trace *trace)
 {
     kb_json_key_z(j, "kinds");
     kb_json_object_begin(j);
@@ -144,7 +151,7 @@ static void put_counts(kb_json *j, const kc_summary *s, const kineto_trace *trac
             kb_json_put_uint(j, kineto_kind_name(k), s->kinds[k]);
     kb_json_object_end(j);
     kb_json_key_z(j, "other_categories");
-    kb_json_array_begin(j); /* names of other people's making: no keys */
+    kb_json_array_begin(j); /* arbitrary names, which must not be keys */
     for (size_t i = 0; i < s->categories.count; i++) {
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", kineto_trace_string(trace, s->categories.data[i].name_id));
@@ -159,7 +166,7 @@ static void put_counts(kb_json *j, const kc_summary *s, const kineto_trace *trac
         if (i >= KB_COUNT(flow_names))
             other += s->flows[i];
         else if (s->flows[i])
-            kb_json_put_uint(j, flow_name(i), s->flows[i]);
+            kb_json_put_uint(j, get_flow_name(i), s->flows[i]);
     }
     if (other)
         kb_json_put_uint(j, "other", other);
@@ -168,8 +175,9 @@ static void put_counts(kb_json *j, const kc_summary *s, const kineto_trace *trac
     kb_json_put_uint(j, "steps", s->steps);
 }
 
-static void put_table(kb_json *j, const char *key, const kc_stat_list *list,
-                      const kineto_trace *trace)
+/* The first KC_TOP rows of a table. */
+static void put_stat_table(kb_json *j, const char *key, const kc_stat_list *list,
+                           const kineto_trace *trace)
 {
     kb_json_key_z(j, key);
     kb_json_array_begin(j);
@@ -187,7 +195,7 @@ static void put_table(kb_json *j, const char *key, const kc_stat_list *list,
     kb_json_array_end(j);
 }
 
-static const kc_device *device_of(const kc_summary *s, uint32_t process)
+static const kc_device *find_device_stats(const kc_summary *s, uint32_t process)
 {
     for (size_t i = 0; i < s->devices.count; i++)
         if (s->devices.data[i].process == process)
@@ -195,7 +203,8 @@ static const kc_device *device_of(const kc_summary *s, uint32_t process)
     return NULL;
 }
 
-static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *trace)
+/* All processes; devices also have their busy time. */
+static void put_process_array(kb_json *j, const kc_summary *s, const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_process_count(trace);
     kb_json_key_z(j, "processes");
@@ -203,7 +212,7 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
     for (uint32_t i = 0; i < count; i++) {
         kineto_process p;
         kineto_trace_process(trace, i, &p);
-        const kc_device *d = device_of(s, i);
+        const kc_device *d = find_device_stats(s, i);
         kb_json_object_begin(j);
         kb_json_put_bool(j, "device", p.is_device);
         kineto_string text = kt_process_text_of(trace, i);
@@ -225,7 +234,7 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
     kb_json_array_end(j);
 }
 
-static void put_metadata(kb_json *j, const kineto_trace *trace)
+static void put_metadata_keys(kb_json *j, const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_metadata_count(trace);
     kb_json_key_z(j, "metadata_keys");
@@ -238,16 +247,16 @@ static void put_metadata(kb_json *j, const kineto_trace *trace)
     kb_json_array_end(j);
 }
 
-/* All that is told, and of what. */
-typedef struct told {
+/* The JSON document. */
+typedef struct info_document {
     const char *path;
-    const facts *facts;
+    const trace_info *facts;
     const kineto_trace *trace;
-} told;
+} info_document;
 
-static void put_all(kb_json *j, const void *what)
+static void put_info(kb_json *j, const void *what)
 {
-    const told *all = what;
+    const info_document *all = what;
     const kineto_trace *trace = all->trace;
     const kc_summary *s = &all->facts->summary;
     kb_json_object_begin(j);
@@ -258,25 +267,25 @@ static void put_all(kb_json *j, const void *what)
     kb_json_put_int(j, "window_start_ns", s->start_ns);
     kb_json_put_int(j, "window_end_ns", s->end_ns);
     kb_json_put_uint(j, "tracks", kineto_trace_track_count(trace));
-    put_counts(j, s, trace);
-    put_processes(j, s, trace);
-    put_table(j, "host", &s->host, trace);
-    put_table(j, "python_self", &s->python, trace);
-    put_table(j, "kernels", &s->kernels, trace);
-    put_table(j, "other_device", &s->other_device, trace);
+    put_kind_counts(j, s, trace);
+    put_process_array(j, s, trace);
+    put_stat_table(j, "host", &s->host, trace);
+    put_stat_table(j, "python_self", &s->python, trace);
+    put_stat_table(j, "kernels", &s->kernels, trace);
+    put_stat_table(j, "other_device", &s->other_device, trace);
     kc_memory_json(&all->facts->memory, trace, j);
     kc_counters_json(&all->facts->counters, trace, j);
     kb_json_put_uint(j, "lost", kineto_trace_lost(trace));
     ke_put_ledger(j, trace);
-    put_metadata(j, trace);
+    put_metadata_keys(j, trace);
     kb_json_object_end(j);
 }
 
-/* ---- timing ------------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
-static double now_s(void) { return (double)kb_clock_ns(CLOCK_MONOTONIC) / 1e9; }
+static double read_time_s(void) { return (double)kb_clock_ns(CLOCK_MONOTONIC) / 1e9; }
 
-/* Order, lanes, parents and links, as analysis needs them. */
+/* Order, lanes, parents and links, which analyses need and which are computed on first use. */
 static void derive_all(const kineto_trace *trace)
 {
     (void)kineto_trace_track_rows(trace, 0);
@@ -285,6 +294,7 @@ static void derive_all(const kineto_trace *trace)
     (void)kineto_trace_time_order(trace);
 }
 
+/* Speed in text and in activities. */
 static void print_rate(const char *what, double seconds, const kineto_trace *trace)
 {
     double bytes = (double)kineto_trace_text_bytes(trace);
@@ -293,30 +303,32 @@ static void print_rate(const char *what, double seconds, const kineto_trace *tra
             bytes / seconds / 1e9, rows / seconds / 1e6);
 }
 
+/* Open the trace and, with --timing, print the speed of reading and of preparing the analysis. */
 static kineto_status open_timed(char *const *paths, int count, int32_t of_rank,
                                 kineto_trace **trace, kineto_error *err)
 {
-    double start = now_s();
-    kineto_status status = kc_open(paths, count, of_rank, trace, err);
-    double opened = now_s();
+    double start = read_time_s();
+    kineto_status status = kc_open_traces(paths, count, of_rank, trace, err);
+    double opened = read_time_s();
     if (status != KINETO_OK || !timing)
         return status;
     derive_all(*trace);
-    double derived = now_s();
+    double derived = read_time_s();
     print_rate("read", opened - start, *trace);
     print_rate("order, lanes, parents, links", derived - opened, *trace);
-    print_rate("together", derived - start, *trace);
+    print_rate("total", derived - start, *trace);
     return status;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static int info(char *const *paths, int count, int32_t of_rank)
+/* Open, summarise and print one trace. @return the exit status. */
+static int show_info(char *const *paths, int count, int32_t of_rank)
 {
     const char *path = paths[0];
     kineto_error err = {0};
     kineto_trace *trace = NULL;
-    facts f = {.summary = {0}};
+    trace_info f = {.summary = {0}};
     kineto_status status = open_timed(paths, count, of_rank, &trace, &err);
     if (status == KINETO_OK)
         status = kc_summary_make(trace, &f.summary, &err);
@@ -325,9 +337,9 @@ static int info(char *const *paths, int count, int32_t of_rank)
     if (status == KINETO_OK && f.summary.kinds[KINETO_KIND_MEMORY])
         status = kc_memory_make(trace, &f.memory, &err);
     if (status == KINETO_OK && as_json)
-        status = kc_put_json(put_all, &(told){path, &f, trace}, &err);
+        status = kc_put_json(put_info, &(info_document){path, &f, trace}, &err);
     else if (status == KINETO_OK)
-        print_text(path, &f, trace);
+        print_info(path, &f, trace);
     if (status)
         kc_complain_of("info", &err);
     kc_memory_free(&f.memory);
@@ -346,13 +358,14 @@ int kc_info(int argc, char **argv)
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("info", 0);
     if (status == KINETO_OK && !operands)
-        status = kc_usage_error("info", "name the trace to look at");
+        status = kc_usage_error("info", "no trace given");
     if (status == KINETO_OK)
         status = kc_parse_rank("info", rank, &of_rank);
     bool table = of_rank < 0 && !kc_is_one_file(argv + 1, operands);
     if (status == KINETO_OK && table && timing)
-        status = kc_usage_error("info", "--timing is of one trace, not of several");
+        status = kc_usage_error("info", "--timing needs exactly one trace");
     if (status)
         return KC_EXIT_USAGE;
-    return table ? kc_info_files(argv + 1, operands, as_json) : info(argv + 1, operands, of_rank);
+    return table ? kc_info_files(argv + 1, operands, as_json)
+                 : show_info(argv + 1, operands, of_rank);
 }

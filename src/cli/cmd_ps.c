@@ -1,31 +1,33 @@
-/* ckineto ps: who can be asked for a trace, how, and what they are doing. */
+/* ckineto ps: the processes that can be traced, in which way, and their states. */
 #include "cli/cli.h"
-#include "cli/reachable.h"
+#include "cli/ondemand/traceable.h"
 
 #include <pwd.h>
 
-/* Three times as long as processes usually wait before they ask again. */
-#define LONG_AGO_MS 15000u
+/* Three polling periods. */
+#define SILENT_MS 15000u
 
 static const char *host, *token_file;
 static bool as_json;
 static const kc_option option_list[] = {
     {"host", 'H', KC_TEXT, &host, "HOST[:PORT]",
-     "ask the daemon there, ours or Dynolog's (127.0.0.1:1778)"},
-    {"token-file", 't', KC_TEXT, &token_file, "FILE", "the secret that the daemon asks for"},
-    {"json", 'j', KC_FLAG, &as_json, NULL, "all that is known, as JSON"},
+     "query this daemon, ckineto's or Dynolog's (127.0.0.1:1778)"},
+    {"token-file", 't', KC_TEXT, &token_file, "FILE", "the secret that the daemon requires"},
+    {"json", 'j', KC_FLAG, &as_json, NULL, "all information as JSON"},
 };
 static const kc_options options = {
     "ps",
     "[options]",
-    "List the processes that can be asked for a trace now: those with a control socket of\n"
-    "their own on this machine, and those that ask a daemon.",
+    "List the processes that can be traced now: those with a control socket of their own on\n"
+    "this machine, and those that poll a daemon.\n"
+    "Example: ckineto ps --host node7",
     option_list,
     KB_COUNT(option_list),
     false,
 };
 
-static const char *via_of(const kc_process *p)
+/* How requests reach the process. */
+static const char *get_via(const kc_process *p)
 {
     if (p->is_recorder)
         return "recorder";
@@ -34,7 +36,8 @@ static const char *via_of(const kc_process *p)
     return p->has_socket ? "socket" : "daemon";
 }
 
-static const char *state_of(const kc_process *p)
+/* The state that the process reports, or what is known from its polling. */
+static const char *get_state(const kc_process *p)
 {
     if (p->answers)
         return p->state;
@@ -42,12 +45,12 @@ static const char *state_of(const kc_process *p)
         return "no answer";
     if (p->waits)
         return "request waits";
-    return p->seen_ms_ago > LONG_AGO_MS ? "silent" : "asks";
+    return p->seen_ms_ago > SILENT_MS ? "silent" : "asks";
 }
 
-/* ---- for human eyes ---------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-static void put_user(uint32_t user)
+static void print_user(uint32_t user)
 {
     const struct passwd *entry = getpwuid(user);
     char number[16];
@@ -55,7 +58,7 @@ static void put_user(uint32_t user)
     kc_put_name(stdout, kb_string(entry ? entry->pw_name : number), 10);
 }
 
-static void put_number_or_dash(bool there, int64_t number, int columns)
+static void print_number_or_dash(bool there, int64_t number, int columns)
 {
     if (there)
         printf(" %*lld", columns, (long long)number);
@@ -63,79 +66,83 @@ static void put_number_or_dash(bool there, int64_t number, int columns)
         printf(" %*s", columns, "-");
 }
 
-static void print_process(const kc_process *p)
+/* One row of the table; unknown numbers are dashes. */
+static void print_process_row(const kc_process *p)
 {
     printf("%8lld ", (long long)p->pid);
-    put_user(p->user);
+    print_user(p->user);
     putchar(' ');
     kc_put_name(stdout, kb_string(*p->name ? p->name : "-"), 26);
-    printf(" %-9s %-13s", via_of(p), state_of(p));
-    put_number_or_dash(p->iteration >= 0, p->iteration, 9);
-    put_number_or_dash(p->has_daemon, p->job, 9);
+    printf(" %-9s %-13s", get_via(p), get_state(p));
+    print_number_or_dash(p->iteration >= 0, p->iteration, 9);
+    print_number_or_dash(p->has_daemon, p->job, 9);
     printf("  %s\n", p->answers ? p->ring ? "on" : "off" : "-");
 }
 
-/* What daemons say of themselves may hold anything. */
-static void print_text(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
+/* Texts of a daemon may contain anything. */
+static void print_untrusted(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
 
-static void print_daemon(const kc_reachable *r)
+/* What the daemon is, or why it gave no list. */
+static void print_daemon_line(const kc_traceable *r)
 {
     kineto_status code = r->daemon_error.code;
-    bool is_silent_on_it = code == KINETO_E_UNSUPPORTED && r->version[0];
+    bool cannot_list = code == KINETO_E_UNSUPPORTED && r->version[0];
     if (r->version[0]) {
         printf("The daemon at %s is ", r->daemon);
-        print_text(r->version);
-        puts(is_silent_on_it ? ", which does not list its processes." : ".");
+        print_untrusted(r->version);
+        puts(cannot_list ? ", which does not list its processes." : ".");
     }
     if (code == KINETO_E_NOT_FOUND) {
-        printf("There is no daemon at %s.\n", r->daemon);
-    } else if (code && !is_silent_on_it) {
+        printf("No daemon listens at %s.\n", r->daemon);
+    } else if (code && !cannot_list) {
         fputs("No list from a daemon: ", stdout);
-        print_text(r->daemon_error.message);
+        print_untrusted(r->daemon_error.message);
         putchar('\n');
     }
 }
 
+/* How to make a process traceable. */
 static void print_advice(void)
 {
-    fputs(
-        "No process can be asked for a trace. To make one reachable, start it\n"
-        "  with KINETO_USE_DAEMON=1, and run 'ckineto daemon' (PyTorch as it is, and ckineto), or\n"
-        "  with CKINETO_CONTROL=socket (programs with ckineto), or\n"
-        "  by 'ckineto record --on-demand -- PROGRAM' (any program).\n"
-        "Processes of other users, other containers and other network namespaces are not seen\n"
-        "from here.\n",
-        stdout);
+    fputs("No process can be traced. To make one traceable, start it\n"
+          "  with KINETO_USE_DAEMON=1, and run 'ckineto daemon' (stock PyTorch, and ckineto), or\n"
+          "  with CKINETO_CONTROL=socket (programs with ckineto), or\n"
+          "  by 'ckineto record --on-demand -- PROGRAM' (any program).\n"
+          "Processes of other users, other containers and other network namespaces are not\n"
+          "visible.\n",
+          stdout);
 }
 
-static void print_daemon_clients(const kc_reachable *r)
+/* Processes in which another profiler answers the daemon. */
+static void print_daemon_clients(const kc_traceable *r)
 {
     for (size_t i = 0; i < r->processes.count; i++) {
         const kc_process *p = &r->processes.data[i];
         if (!p->daemon_client[0])
             continue;
         printf("Requests of a daemon to process %lld are answered by ", (long long)p->pid);
-        print_text(p->daemon_client);
+        print_untrusted(p->daemon_client);
         puts(".");
     }
 }
 
-static void print_all(const kc_reachable *r)
+static void print_process_table(const kc_traceable *r)
 {
     if (r->processes.count)
         printf("%8s %-10s %-26s %-9s %-13s %9s %9s  %s\n", "PID", "USER", "NAME", "VIA", "STATE",
                "ITERATION", "JOB", "RING");
     for (size_t i = 0; i < r->processes.count; i++)
-        print_process(&r->processes.data[i]);
+        print_process_row(&r->processes.data[i]);
     print_daemon_clients(r);
-    print_daemon(r);
+    print_daemon_line(r);
     if (!r->processes.count)
         print_advice();
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_socket(kb_json *j, const kc_process *p)
+/* null without a control socket; without a reply only "answers". */
+static void put_socket_status(kb_json *j, const kc_process *p)
 {
     kb_json_key_z(j, "socket");
     if (!p->has_socket) {
@@ -159,7 +166,8 @@ static void put_socket(kb_json *j, const kc_process *p)
     kb_json_object_end(j);
 }
 
-static void put_daemon(kb_json *j, const kc_process *p)
+/* null if the daemon does not know the process. */
+static void put_daemon_status(kb_json *j, const kc_process *p)
 {
     kb_json_key_z(j, "daemon");
     if (!p->has_daemon) {
@@ -173,27 +181,27 @@ static void put_daemon(kb_json *j, const kc_process *p)
     kb_json_object_end(j);
 }
 
-static void put_process(kb_json *j, const kc_process *p)
+static void put_process_status(kb_json *j, const kc_process *p)
 {
     kb_json_object_begin(j);
     kb_json_put_int(j, "pid", p->pid);
     kb_json_put_uint(j, "user", p->user);
     kb_json_put_string(j, "name", kb_string(p->name));
-    kb_json_put_string(j, "via", kb_string(via_of(p)));
-    kb_json_put_string(j, "state", kb_string(state_of(p)));
+    kb_json_put_string(j, "via", kb_string(get_via(p)));
+    kb_json_put_string(j, "state", kb_string(get_state(p)));
     kb_json_key_z(j, "pids");
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < p->pid_count; i++)
         kb_json_int(j, p->pids[i]);
     kb_json_array_end(j);
-    put_socket(j, p);
-    put_daemon(j, p);
+    put_socket_status(j, p);
+    put_daemon_status(j, p);
     kb_json_object_end(j);
 }
 
-static void put_all(kb_json *j, const void *what)
+static void put_process_list(kb_json *j, const void *what)
 {
-    const kc_reachable *r = what;
+    const kc_traceable *r = what;
     kb_json_object_begin(j);
     kb_json_key_z(j, "daemon");
     kb_json_object_begin(j);
@@ -208,15 +216,16 @@ static void put_all(kb_json *j, const void *what)
     kb_json_array_begin(j);
     for (size_t i = 0; i < r->processes.count; i++) {
         kb_json_newline(j);
-        put_process(j, &r->processes.data[i]);
+        put_process_status(j, &r->processes.data[i]);
     }
     kb_json_array_end(j);
     kb_json_object_end(j);
 }
 
-/* ---- the verb ---------------------------------------------------------------------------------- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static kineto_status read_daemon(ko_rpc_daemon *out)
+/* The address and the token of the daemon. A mistake is reported. */
+static kineto_status parse_daemon_options(ko_rpc_daemon *out)
 {
     static char token[KO_RPC_TOKEN_BYTES];
     kineto_error err;
@@ -227,20 +236,20 @@ static kineto_status read_daemon(ko_rpc_daemon *out)
     return kc_read_token("ps", token_file, token);
 }
 
-static kineto_status find_all(kc_reachable *r, const ko_rpc_daemon *daemon, kineto_error *err)
+static kineto_status find_processes(kc_traceable *r, const ko_rpc_daemon *daemon, kineto_error *err)
 {
-    bool is_here = kc_is_here(daemon->host);
-    kineto_status status = is_here ? kc_reach_sockets(r, err) : KINETO_OK;
-    return status == KINETO_OK ? kc_reach_daemon(r, daemon, is_here, err) : status;
+    bool is_here = kc_is_local_host(daemon->host);
+    kineto_status status = is_here ? kc_traceable_add_sockets(r, err) : KINETO_OK;
+    return status == KINETO_OK ? kc_traceable_add_daemon(r, daemon, is_here, err) : status;
 }
 
-/* That nobody answers is what was found out, unless somebody was to answer. */
-static kineto_status show(const kc_reachable *r, kineto_error *err)
+/* An empty list is a result. A daemon that was named with --host and did not answer is an error. */
+static kineto_status show_processes(const kc_traceable *r, kineto_error *err)
 {
     bool is_missing = host && !r->version[0];
-    kineto_status status = as_json ? kc_put_json(put_all, r, err) : KINETO_OK;
+    kineto_status status = as_json ? kc_put_json(put_process_list, r, err) : KINETO_OK;
     if (!as_json && (r->processes.count || !is_missing))
-        print_all(r);
+        print_process_table(r);
     if (status == KINETO_OK && is_missing) {
         *err = r->daemon_error;
         status = err->code;
@@ -251,23 +260,23 @@ static kineto_status show(const kc_reachable *r, kineto_error *err)
 int kc_ps(int argc, char **argv)
 {
     int operands;
-    kc_reachable all = {.version = ""};
+    kc_traceable all = {.version = ""};
     ko_rpc_daemon daemon;
     kineto_error err = {0};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("ps", 0);
     if (status == KINETO_OK && operands)
-        status = kc_usage_error("ps", "it takes no operands, such as '%s'", argv[1]);
+        status = kc_usage_error("ps", "unexpected operand '%s'", argv[1]);
     if (status == KINETO_OK)
-        status = read_daemon(&daemon);
+        status = parse_daemon_options(&daemon);
     if (status)
         return KC_EXIT_USAGE;
-    status = find_all(&all, &daemon, &err);
+    status = find_processes(&all, &daemon, &err);
     if (status == KINETO_OK)
-        status = show(&all, &err);
+        status = show_processes(&all, &err);
     if (status)
         kc_complain_of("ps", &err);
-    kc_reachable_free(&all);
+    kc_traceable_free(&all);
     return kc_finish_stdout("ps", status ? KC_EXIT_FAILURE : 0);
 }

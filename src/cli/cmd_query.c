@@ -1,5 +1,5 @@
-/* ckineto query: ask a trace questions in SQL. */
-#include "cli/query.h"
+/* ckineto query: query a trace in SQL. The tables read the trace directly; nothing is copied. */
+#include "cli/query/query.h"
 #include "cli/several.h"
 
 #include <errno.h>
@@ -10,18 +10,18 @@ static bool schema;
 static uint64_t width = 60;
 static const kc_option option_list[] = {
     {"format", 0, KC_TEXT, &format_name, "FORMAT",
-     "table, csv, json, jsonl or markdown; default: as the\nending of --output says, else table"},
+     "table, csv, json, jsonl or markdown; default: from the\nending of --output, else table"},
     {"output", 'o', KC_TEXT, &output_path, "FILE", "write there instead of the standard output"},
     {"file", 'f', KC_TEXT, &query_file, "FILE", "read the query from a file; '-': standard input"},
-    {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table, 60; 0: never cut"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
+    {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table (60); 0: never cut"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
     KC_READING_OPTIONS,
     {"schema", 0, KC_FLAG, &schema, NULL, "list the tables, their columns and the functions"},
 };
 static const kc_options options = {
     "query",
     "[options] TRACE... SQL",
-    "Ask a trace questions in SQL. Nothing is copied or written: the tables are the trace.\n"
+    "Query a trace in SQL. Nothing is copied or written: the tables are the trace.\n"
     "Times are nanoseconds. Several statements may follow each other.\n"
     "Example: ckineto query t.json \"SELECT name, sum(dur_ns) FROM activities\n"
     "                               WHERE kind = 'kernel' GROUP BY name ORDER BY 2 DESC\"",
@@ -29,73 +29,96 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* ---- the text of a query ----------------------------------------------------------------------------- */
+/* ---- the text of a query --------------------------------------------------------------------- */
 
-typedef KB_VEC(char) text;
+typedef KB_VEC(char) query_text;
 
-static kineto_status read_stream(FILE *in, const char *name, text *out, kineto_error *err)
+/* Append the text of a stream to `out`, up to MAX_BYTES. */
+static kineto_status read_query_stream(FILE *in, const char *name, query_text *out,
+                                       kineto_error *err)
 {
-    enum { PIECE = 16384, MOST = 64 << 20 };
+    enum { CHUNK_BYTES = 16384, MAX_BYTES = 64 << 20 };
     size_t n = 1;
-    while (n > 0 && out->count <= MOST) {
-        if (!kb_vec_reserve(out, out->count + PIECE))
-            return kb_fail(err, KINETO_E_MEMORY, "no memory for the query in %s", name);
-        n = fread(out->data + out->count, 1, PIECE, in);
+    while (n > 0 && out->count <= MAX_BYTES) {
+        if (!kb_vec_reserve(out, out->count + CHUNK_BYTES))
+            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the query in %s", name);
+        n = fread(out->data + out->count, 1, CHUNK_BYTES, in);
         out->count += n;
     }
     if (ferror(in))
         return kb_fail_os(err, errno, "cannot read %s", name);
-    return out->count > MOST
-               ? kb_fail(err, KINETO_E_LIMIT, "%s is longer than any query can be", name)
-               : KINETO_OK;
+    return out->count > MAX_BYTES ? kb_fail(err, KINETO_E_LIMIT, "%s is too long for a query", name)
+                                  : KINETO_OK;
 }
 
-static kineto_status read_query(const char *path, text *out, kineto_error *err)
+static kineto_status read_query_file(const char *path, query_text *out, kineto_error *err)
 {
     if (strcmp(path, "-") == 0)
-        return read_stream(stdin, "the standard input", out, err);
+        return read_query_stream(stdin, "the standard input", out, err);
     FILE *in = fopen(path, "re");
     if (!in)
         return kb_fail_os(err, errno, "cannot open '%s'", path);
-    kineto_status status = read_stream(in, path, out, err);
+    kineto_status status = read_query_stream(in, path, out, err);
     fclose(in);
     return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
+/* Prepare and run the first statement of `rest`. A mistake is explained within the text of all
+ * statements. @param used  receives the bytes of the statement. */
+static kineto_status run_statement(ke_sql *sql, kineto_string all, kineto_string rest,
+                                   kc_query_output *out, size_t *used, kineto_error *err)
+{
+    ke_sql_query *query = NULL;
+    kineto_status status = ke_sql_prepare(sql, rest, used, &query, err);
+    if (status) {
+        kc_query_explain(all, rest, err);
+        return status;
+    }
+    kc_query_watch_statement(true);
+    if (query) /* NULL: only blanks or a comment */
+        status = kc_query_write(query, out, err);
+    kc_query_watch_statement(false);
+    kb_sink_flush(out->sink); /* the next statement may take long */
+    if (status) {
+        err->offset = UINT64_MAX; /* errors of execution have no place in the text */
+        kc_query_explain(all, rest, err);
+    }
+    ke_sql_finish(query);
+    return status;
+}
+
+static kineto_status fail_interrupted(kineto_string all, kineto_string rest, kineto_error *err)
+{
+    kb_fail(err, KINETO_E_STATE, "the query was interrupted");
+    kc_query_explain(all, rest, err);
+    return err->code;
+}
+
+/* Run the statements of `all` one after the other. @param exit  receives the exit status of an error,
+ * which was reported. */
 static kineto_status run_statements(ke_sql *sql, kineto_string all, kc_query_output *out, int *exit)
 {
     kineto_string rest = all;
     kineto_error err = {0};
     kineto_status status = KINETO_OK;
     while (rest.size && status == KINETO_OK && !kb_sink_failed(out->sink)) {
-        ke_sql_query *query;
-        size_t used;
-        if (kc_query_interrupted())
-            status = kb_fail(&err, KINETO_E_STATE, "the query was interrupted");
-        else
-            status = ke_sql_prepare(sql, rest, &used, &query, &err);
-        bool prepared = status == KINETO_OK;
-        kc_query_watch_statement(prepared);
-        if (prepared && query)
-            status = kc_query_write(query, out, &err);
-        kc_query_watch_statement(false);
-        kb_sink_flush(out->sink); /* the next one may take long */
-        if (status) {
-            bool wrong = status == KINETO_E_ARGUMENT || status == KINETO_E_PERMISSION;
-            *exit = wrong ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
-            err.offset = prepared ? UINT64_MAX : err.offset;
-            kc_query_explain(all, rest, &err);
-        }
-        if (prepared)
-            ke_sql_finish(query);
-        rest = prepared ? (kineto_string){rest.data + used, rest.size - used} : rest;
+        size_t used = 0;
+        status = kc_query_interrupted() ? fail_interrupted(all, rest, &err)
+                                        : run_statement(sql, all, rest, out, &used, &err);
+        KB_ASSERT(used <= rest.size);
+        rest = (kineto_string){rest.data + used, rest.size - used};
     }
+    if (status == KINETO_E_ARGUMENT || status == KINETO_E_PERMISSION)
+        *exit = KC_EXIT_USAGE;
+    else if (status)
+        *exit = KC_EXIT_FAILURE;
     return status;
 }
 
-static int finish(kc_query_output *out, kineto_status status, int exit)
+/* Close the output, or abort an output file after an error. @return the exit status. */
+static int finish_query_output(kc_query_output *out, kineto_status status, int exit)
 {
     kineto_error err = {0};
     if (status && output_path) {
@@ -106,12 +129,14 @@ static int finish(kc_query_output *out, kineto_status status, int exit)
     if (closed && !(err.os_error == EPIPE && !output_path))
         kc_complain_of("query", &err);
     if (out->replaced)
-        kc_complain("query: %s %s of names that are no UTF-8 became U+FFFD; csv keeps them",
+        kc_complain("query: %s %s of names that are not UTF-8 became U+FFFD; csv keeps them",
                     kc_count(out->replaced).s, kc_noun(out->replaced, "part", "parts"));
     return exit ? exit : closed ? KC_EXIT_FAILURE : 0;
 }
 
-static int query(char *const *paths, int count, kineto_string sql_text, kc_query_format format)
+/* Open the trace, the connection and the output, and run all statements. @return the exit status.
+ */
+static int run_query(char *const *paths, int count, kineto_string sql_text, kc_query_format format)
 {
     kineto_error err = {0};
     kineto_trace *trace = NULL;
@@ -121,7 +146,7 @@ static int query(char *const *paths, int count, kineto_string sql_text, kc_query
     int32_t of_rank;
     if (kc_parse_rank("query", rank, &of_rank))
         return KC_EXIT_USAGE;
-    kineto_status status = kc_open(paths, count, of_rank, &trace, &err);
+    kineto_status status = kc_open_traces(paths, count, of_rank, &trace, &err);
     if (status == KINETO_OK)
         status = ke_sql_open(trace, &sql, &err);
     const char *target = output_path ? output_path : "-";
@@ -133,7 +158,7 @@ static int query(char *const *paths, int count, kineto_string sql_text, kc_query
     } else {
         kc_query_watch_begin(sql, &out, !output_path);
         status = run_statements(sql, sql_text, &out, &exit);
-        exit = finish(&out, status, exit);
+        exit = finish_query_output(&out, status, exit);
         kc_query_watch_end();
     }
     ke_sql_close(sql);
@@ -141,21 +166,22 @@ static int query(char *const *paths, int count, kineto_string sql_text, kc_query
     return kc_query_end_as_interrupted(exit);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------------ */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *path, const char *ending)
+static bool has_ending(const char *path, const char *ending)
 {
     size_t size = strlen(path), wanted = strlen(ending);
     return size >= wanted && strcmp(path + size - wanted, ending) == 0;
 }
 
-static kineto_status choose_format(kc_query_format *format)
+/* --format, else by the ending of --output, else a table. */
+static kineto_status choose_query_format(kc_query_format *format)
 {
     static const char *const endings[] = {"", ".csv", ".json", ".jsonl", ".md"};
     *format = KC_QUERY_TABLE;
     for (size_t i = 0; i < KC_QUERY_FORMATS; i++)
         if (format_name ? strcmp(format_name, kc_query_format_names[i]) == 0
-                        : i > 0 && output_path && ends_with(output_path, endings[i])) {
+                        : i > 0 && output_path && has_ending(output_path, endings[i])) {
             *format = (kc_query_format)i;
             return KINETO_OK;
         }
@@ -165,7 +191,7 @@ static kineto_status choose_format(kc_query_format *format)
                        : KINETO_OK;
 }
 
-static int print_schema(void)
+static int print_query_schema(void)
 {
     kineto_error err = {0};
     size_t count;
@@ -177,57 +203,74 @@ static int print_schema(void)
     return kc_finish_stdout("query", err.code ? KC_EXIT_FAILURE : 0);
 }
 
-/* All but the last are traces; a query in pieces, for want of quotes, looks like more of them. */
-static kineto_status check_operands(int operands, char **argv)
+/* All operands but the query are traces. A query without quotes looks like several traces. */
+static kineto_status check_query_operands(int operands, char **argv)
 {
     int traces = query_file ? operands : operands - 1;
     if (operands < 1)
-        return kc_usage_error("query", "name the trace to ask, then the query");
+        return kc_usage_error("query", "no trace given: name the trace, then the query");
     if (!traces)
-        return kc_usage_error("query", "what is the query? Give it behind '%s', or with --file",
+        return kc_usage_error("query", "no query given: name it after '%s', or with --file",
                               argv[1]);
     if (access(argv[1], F_OK) != 0 && strchr(argv[1], ' '))
-        return kc_usage_error("query", "'%s' is no file: the trace comes first, then the query",
+        return kc_usage_error("query", "'%s' does not exist: the trace comes first, then the query",
                               argv[1]);
     for (int i = 2; i <= traces; i++)
         if (access(argv[i], F_OK) != 0)
-            return kc_usage_error("query", "'%s' is no file: the query is one argument, in quotes",
-                                  argv[i]);
+            return kc_usage_error(
+                "query", "'%s' does not exist: the query is one argument, in quotes", argv[i]);
     return KINETO_OK;
 }
 
-int kc_sql(int argc, char **argv)
+/* Where the query comes from: a file, "-" for the standard input, or NULL: the last operand itself. */
+static const char *find_query_file(const char *last_operand)
+{
+    if (query_file)
+        return query_file;
+    return strcmp(last_operand, "-") == 0 ? last_operand : NULL;
+}
+
+/* All checks of the command line that need no trace. @param traces  the number of trace operands. */
+static kineto_status check_query_options(int operands, int traces, char **argv,
+                                         kc_query_format *format)
+{
+    kineto_status status = check_query_operands(operands, argv);
+    if (status)
+        return status;
+    status = choose_query_format(format);
+    if (status)
+        return status;
+    const char *path = find_query_file(argv[operands]);
+    if (path && strcmp(path, "-") == 0 && strcmp(argv[1], "-") == 0)
+        return kc_usage_error("query", "the standard input is the trace or the query, not both");
+    return kc_check_outputs("query", argv + 1, traces, &output_path, 1, false);
+}
+
+int kc_query(int argc, char **argv)
 {
     int operands, exit = KC_EXIT_USAGE;
-    text from_file = {0};
+    query_text from_file = {0};
     kineto_error err = {0};
     kc_query_format format;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("query", 0);
-    if (status == KINETO_OK && schema)
-        return print_schema();
-    if (status == KINETO_OK)
-        status = check_operands(operands, argv);
-    if (status == KINETO_OK)
-        status = choose_format(&format);
-    if (status == KINETO_OK)
-        status = kc_check_outputs("query", argv + 1, query_file ? operands : operands - 1,
-                                  &output_path, 1, false);
     if (status)
         return KC_EXIT_USAGE;
-    const char *last = argv[operands];
-    const char *path = query_file ? query_file : strcmp(last, "-") == 0 ? last : NULL;
-    if (path && strcmp(path, "-") == 0 && strcmp(argv[1], "-") == 0) {
-        kc_usage_error("query", "the standard input is the trace or the query, not both");
+    if (schema)
+        return print_query_schema();
+    int traces = query_file ? operands : operands - 1;
+    if (check_query_options(operands, traces, argv, &format))
         return KC_EXIT_USAGE;
-    }
-    if (path && read_query(path, &from_file, &err) != KINETO_OK)
+    const char *path = find_query_file(argv[operands]);
+    kineto_string sql_text = kb_string(argv[operands]);
+    if (path && read_query_file(path, &from_file, &err) != KINETO_OK) {
         kc_complain_of("query", &err);
-    else
-        exit = query(argv + 1, query_file ? operands : operands - 1,
-                     path ? (kineto_string){from_file.data, from_file.count} : kb_string(last),
-                     format);
+    } else {
+        if (path)
+            sql_text = (kineto_string){from_file.data, from_file.count};
+        exit = run_query(argv + 1, traces, sql_text, format);
+    }
     kb_vec_free(&from_file);
     return exit;
 }

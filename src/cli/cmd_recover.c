@@ -1,5 +1,7 @@
-/* ckineto recover: a trace from what a recorder that died, or a program that crashed, left behind. */
+/* ckineto recover: make a trace from the raw recording of a recorder that was killed, or of a
+ * program that crashed. */
 #include "cli/cli.h"
+#include "cli/summary/summary.h"
 #include "session/session.h"
 
 #include <sys/stat.h>
@@ -9,23 +11,24 @@ static const char *output;
 static bool force, remove_files;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
-     "the trace; if absent, the recorder's name for it, in this directory"},
+     "the trace; by default the name in the recording, in this directory"},
     {"remove", 0, KC_FLAG, &remove_files, NULL,
-     "remove the raw recording once the trace is written"},
-    {"force", 0, KC_FLAG, &force, NULL, "also while the recorder is still running"},
+     "remove the raw recording when the trace is written"},
+    {"force", 0, KC_FLAG, &force, NULL, "recover even while the recorder is running"},
 };
 static const kc_options options = {
     "recover",
     "[options] [POOL|SPOOL]",
-    "Make a trace of the raw recording of a recorder that was killed or could not\n"
-    "write its output, or of the ring that a program left when it crashed (.ckpool).\n"
-    "Without a file, list the raw recordings that are there. Without -o no file is\n"
-    "replaced.",
+    "Make a trace from the raw recording of a recorder that was killed or could not\n"
+    "write its output, or from the ring of a program that crashed (.ckpool). Without\n"
+    "a file, list the raw recordings. Without -o no file is replaced.\n"
+    "Example: ckineto recover -o trace.json --remove /dev/shm/ckineto-1234.ckpool",
     option_list,
     KB_COUNT(option_list),
     false};
 
-static kb_text age_text(int64_t seconds)
+/* "90 s", "3 min", "5 h". */
+static kb_text format_age(int64_t seconds)
 {
     kb_text t;
     if (seconds < 120)
@@ -37,69 +40,72 @@ static kb_text age_text(int64_t seconds)
     return t;
 }
 
-typedef struct listed {
+typedef struct orphan_counts {
     uint32_t count, readable;
-} listed;
+} orphan_counts;
 
-static bool list_one(void *context, const ks_orphan *o)
+/* Print one recording without a running recorder. @return true: continue. */
+static bool list_orphan(void *context, const ks_orphan *o)
 {
-    listed *l = context;
+    orphan_counts *l = context;
     if (o->recorder_alive)
         return true;
     l->readable += !o->problem[0];
     if (l->count++ == 0)
-        printf("Recordings whose recorder is gone:\n");
-    kc_print(stdout, "  %s\n    %s, last written %s ago, ", o->pool_path,
-             kc_bytes(o->bytes).s, age_text(o->age_seconds).s);
+        printf("Recordings without a running recorder:\n");
+    kc_print(stdout, "  %s\n    %s, last written %s ago, ", o->pool_path, kc_bytes(o->bytes).s,
+             format_age(o->age_seconds).s);
     if (o->problem[0])
-        kc_print(stdout, "cannot be read: %s; to give its memory back: rm %s\n", o->problem,
+        kc_print(stdout, "cannot be read: %s; to free its memory: rm %s\n", o->problem,
                  o->pool_path);
     else
         kc_print(stdout, "program: %s\n", o->program[0] ? o->program : "none attached");
     return true;
 }
 
-static int list_all(void)
+/* All raw recordings of this user. */
+static int list_orphans(void)
 {
-    listed all = {0};
-    ks_orphans_each(list_one, &all);
+    orphan_counts all = {0};
+    ks_orphans_each(list_orphan, &all);
     if (all.count == 0)
-        printf("There is no recording to recover.\n");
+        printf("No recording to recover.\n");
     else if (all.readable)
         printf("Next: ckineto recover -o FILE.json --remove POOL\n");
     return kc_finish_stdout("recover", 0);
 }
 
-static void remove_recording(const ks_orphan *o)
+static void remove_raw_recording(const ks_orphan *o)
 {
     if (o->pool_path[0] && unlink(o->pool_path) != 0)
-        kc_complain("recover: %s could not be removed", o->pool_path);
+        kc_complain("recover: cannot remove %s", o->pool_path);
     if (o->spool_path[0] && unlink(o->spool_path) != 0)
-        kc_complain("recover: %s could not be removed", o->spool_path);
+        kc_complain("recover: cannot remove %s", o->spool_path);
 }
 
-/* Where the trace goes if the user does not say: a recording may come from anyone, so only the last part of
- * the name that it states counts, here, and no file that is there is replaced. */
-static kineto_status choose_output(const ks_orphan *o, const char **to, kineto_error *err)
+/* The default output. A recording may come from anyone, so only the last part of the name that it
+ * contains is used, in this directory, and no existing file is replaced. */
+static kineto_status choose_recovered_output(const ks_orphan *o, const char **to, kineto_error *err)
 {
     const char *slash = strrchr(o->output_path, '/');
     const char *name = slash ? slash + 1 : o->output_path;
     struct stat st;
     *to = name[0] ? name : "trace.json";
     if (lstat(*to, &st) == 0)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%s' is there already; name the file for the trace with -o FILE", *to);
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' exists already; name the output with -o FILE",
+                       *to);
     return KINETO_OK;
 }
 
-static kineto_status save(const kineto_trace *trace, const ks_orphan *what, const char **to,
-                          kineto_error *err)
+static kineto_status save_recovered_trace(const kineto_trace *trace, const ks_orphan *what,
+                                          const char **to, kineto_error *err)
 {
-    kineto_status status = *to ? KINETO_OK : choose_output(what, to, err);
+    kineto_status status = *to ? KINETO_OK : choose_recovered_output(what, to, err);
     return status ? status : kineto_trace_save(trace, *to, err);
 }
 
-static int recover(const char *path)
+/* Build and write the trace of one recording. @return the exit status. */
+static int recover_trace(const char *path)
 {
     static ks_orphan what;
     kineto_error err = {0};
@@ -107,7 +113,7 @@ static int recover(const char *path)
     const char *to = output;
     kineto_status status = ks_recover(path, force, &what, &trace, &err);
     if (status == KINETO_OK)
-        status = save(trace, &what, &to, &err);
+        status = save_recovered_trace(trace, &what, &to, &err);
     if (status) {
         kc_complain("recover: %s", err.message);
     } else {
@@ -116,7 +122,7 @@ static int recover(const char *path)
                  kc_noun(count, "activity", "activities"), to);
         kc_ledger_print(trace, false, stderr);
         if (remove_files && !what.recorder_alive)
-            remove_recording(&what);
+            remove_raw_recording(&what);
         kc_print(stderr, "\nckineto: next: ckineto info %s\n", to);
     }
     bool is_read = trace != NULL;
@@ -131,10 +137,11 @@ int kc_recover(int argc, char **argv)
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("recover", 0);
     if (status == KINETO_OK && operands > 1)
-        status = kc_usage_error("recover", "one recording at a time, not '%s' as well", argv[2]);
+        status =
+            kc_usage_error("recover", "unexpected operand '%s': one recording at a time", argv[2]);
     if (status == KINETO_OK && operands == 0 && output)
         status = kc_usage_error("recover", "no recording given; 'ckineto recover' lists them");
     if (status)
         return KC_EXIT_USAGE;
-    return operands ? recover(argv[1]) : list_all();
+    return operands ? recover_trace(argv[1]) : list_orphans();
 }

@@ -1,41 +1,44 @@
-/* ckineto repair: a broken trace file becomes a sound one, and every change is told. */
+/* ckineto repair: repair a broken trace file, and list every change. */
 #include "cli/cli.h"
 #include "cli/several.h"
-#include "trace/repair/repair.h"
 #include "trace/bytes/input.h"
+#include "trace/repair/repair.h"
 
 #include <errno.h>
 
 static bool as_json, in_place;
 static const char *output;
 static const kc_option option_list[] = {
-    {"output", 'o', KC_TEXT, &output, "FILE", "write the repaired trace there; else only report"},
-    {"in-place", 'f', KC_FLAG, &in_place, NULL, "replace TRACE, unless --output names another"},
+    {"output", 'o', KC_TEXT, &output, "FILE", "write the repaired trace to FILE; else only report"},
+    {"in-place", 'f', KC_FLAG, &in_place, NULL,
+     "replace TRACE, unless --output names another file"},
     KC_TS_UNIT_OPTION,
-    {"json", 'j', KC_FLAG, &as_json, NULL, "the report as one JSON object instead of text"},
+    {"json", 'j', KC_FLAG, &as_json, NULL, "print the report as one JSON object instead of text"},
 };
 static const kc_options options = {
     "repair",
     "[options] TRACE",
-    "Keep all that can be kept of a trace file that is broken or cut off, and say what was "
-    "changed\n"
-    "and where. What is sound is copied as it stands. Nothing is guessed: of two readings none is\n"
-    "taken. The exit status is 0 also if something was lost, 2 if TRACE cannot be read.",
+    "Repair a trace file that is broken or cut off, and list the changes with their places.\n"
+    "Sound parts are copied unchanged. Nothing is guessed: an ambiguous part is removed.\n"
+    "The exit status is 0 even if something was lost, 2 if TRACE cannot be read.\n"
+    "Example: ckineto repair broken.json -o sound.json",
     option_list,
     KB_COUNT(option_list),
     false};
 
-typedef struct repair {
+typedef struct repair_work {
     const char *path;
     kt_input *input;
     kt_repairs repairs;
     kt_repair_events events;
-    uint64_t lost; /* places where something is missing now */
-} repair;
+    /* changes that removed data */
+    uint64_t lost;
+} repair_work;
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void print_kind(const repair *r, kt_repair_kind kind)
+/* Number, kind and first place of one kind of change. */
+static void print_change_kind(const repair_work *r, kt_repair_kind kind)
 {
     uint64_t count = r->repairs.kinds[kind].count;
     printf("  %8s  %s (%s", kc_count(count).s, kt_repair_text(kind),
@@ -46,7 +49,8 @@ static void print_kind(const repair *r, kt_repair_kind kind)
     puts(")");
 }
 
-static void print_text(const repair *r)
+/* Numbers of events and changes, then a line for each kind. */
+static void print_repair_report(const repair_work *r)
 {
     uint64_t events = r->events.whole + r->events.repaired;
     kc_put_name(stdout, kb_string(r->path), 0);
@@ -65,12 +69,12 @@ static void print_text(const repair *r)
     }
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
         if (r->repairs.kinds[k].count)
-            print_kind(r, (kt_repair_kind)k);
+            print_change_kind(r, (kt_repair_kind)k);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_kinds(kb_json *j, const repair *r)
+static void put_change_kinds(kb_json *j, const repair_work *r)
 {
     kb_json_key_z(j, "kinds");
     kb_json_array_begin(j);
@@ -90,7 +94,7 @@ static void put_kinds(kb_json *j, const repair *r)
     kb_json_array_end(j);
 }
 
-static void put_changes(kb_json *j, const repair *r)
+static void put_change_list(kb_json *j, const repair_work *r)
 {
     kb_json_key_z(j, "changes");
     kb_json_array_begin(j);
@@ -106,9 +110,9 @@ static void put_changes(kb_json *j, const repair *r)
     kb_json_array_end(j);
 }
 
-static void put_report(kb_json *j, const void *what)
+static void put_repair_report(kb_json *j, const void *what)
 {
-    const repair *r = what;
+    const repair_work *r = what;
     kb_json_object_begin(j);
     kb_json_put_string(j, "file", kb_string(r->path));
     kb_json_put_uint(j, "events", r->events.whole + r->events.repaired);
@@ -120,15 +124,15 @@ static void put_report(kb_json *j, const void *what)
         kb_json_string_z(j, r->input->error.message);
     else
         kb_json_null(j);
-    put_kinds(j, r);
-    put_changes(j, r);
+    put_change_kinds(j, r);
+    put_change_list(j, r);
     kb_json_object_end(j);
 }
 
 /* ---- repairing ------------------------------------------------------------------------------- */
 
-/* What is there of the text, even if the file is broken below it. */
-static kineto_status read_all(repair *r, kineto_error *err)
+/* Read as much of the text as possible, even if the compression or the file is broken. */
+static kineto_status read_broken_file(repair_work *r, kineto_error *err)
 {
     kineto_status status = kt_input_open(r->path, &r->input, err);
     if (status != KINETO_OK)
@@ -142,7 +146,8 @@ static kineto_status read_all(repair *r, kineto_error *err)
     return r->input->status;
 }
 
-static kineto_status write_repaired(repair *r, kineto_error *err)
+/* Write the repaired document, or discard it if only a report is wanted. */
+static kineto_status write_repaired_file(repair_work *r, kineto_error *err)
 {
     kb_sink *sink;
     kineto_string text = {r->input->base, kt_input_ready(r->input, SIZE_MAX)};
@@ -160,25 +165,27 @@ static kineto_status write_repaired(repair *r, kineto_error *err)
     return status;
 }
 
-static void count_losses(repair *r)
+static void count_lossy_changes(repair_work *r)
 {
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
-        r->lost += kt_repair_loses((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
+        r->lost +=
+            kt_repair_loses((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
 }
 
-static int run(repair *r)
+/* Read, repair, write and report. @return the exit status. */
+static int run_repair(repair_work *r)
 {
     kineto_error err = {.message = ""};
-    kineto_status status = read_all(r, &err);
+    kineto_status status = read_broken_file(r, &err);
     int unreadable = status != KINETO_OK ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
     if (status == KINETO_OK)
-        status = write_repaired(r, &err);
+        status = write_repaired_file(r, &err);
     if (status == KINETO_OK) {
-        count_losses(r);
+        count_lossy_changes(r);
         if (!as_json)
-            print_text(r);
+            print_repair_report(r);
         else
-            status = kc_put_json(put_report, r, &err);
+            status = kc_put_json(put_repair_report, r, &err);
     }
     if (status == KINETO_OK)
         return 0;
@@ -195,21 +202,22 @@ int kc_repair(int argc, char **argv)
     if (status != KINETO_OK)
         return status == KINETO_E_NOT_FOUND ? 0 : KC_EXIT_USAGE;
     if (operands != 1) {
-        kc_usage_error("repair", "one trace to repair is needed");
+        kc_usage_error("repair", "one trace is needed");
         return KC_EXIT_USAGE;
     }
-    repair r = {.path = argv[1], .repairs = {.ts_unit_ns = kc_reading.ts_unit_ns}};
+    repair_work r = {.path = argv[1], .repairs = {.ts_unit_ns = kc_reading.ts_unit_ns}};
     if (in_place && !output && strcmp(r.path, "-") == 0) {
-        kc_usage_error("repair", "what comes from a pipe has no place: name a file with -o");
+        kc_usage_error("repair", "the standard input cannot be replaced; name a file with -o");
         return KC_EXIT_USAGE;
     }
     if (in_place && !output)
         output = r.path;
     if (output && !in_place && kc_is_same_file(r.path, output)) {
-        kc_usage_error("repair", "%s would be replaced; say --in-place if that is meant", output);
+        kc_usage_error("repair", "%s would be replaced; use --in-place if that is intended",
+                       output);
         return KC_EXIT_USAGE;
     }
-    int result = run(&r);
+    int result = run_repair(&r);
     kt_repairs_free(&r.repairs);
     if (r.input) {
         kt_input_finish(r.input);

@@ -1,4 +1,4 @@
-/* ckineto scrub: a trace that can be shared. */
+/* ckineto scrub: replace names in a trace by pseudonyms, so that it can be shared. */
 #include "cli/several.h"
 #include "export/export.h"
 
@@ -6,59 +6,62 @@
 #include <sys/random.h>
 
 static const char *output, *salt_text, *salt_file, *keep, *rank;
-static bool names, paths, hosts, stacks, drop_stacks, args, header, shapes, known_names, all;
+static bool scrub_names, scrub_paths, scrub_hosts, scrub_stacks, drop_stacks, scrub_args,
+    scrub_header, scrub_shapes, known_names, all;
 static const kc_option option_list[] = {
-    {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension says the format"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
+    {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension determines the format"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
     KC_READING_OPTIONS,
-    {"names", 0, KC_FLAG, &names, NULL,
+    {"names", 0, KC_FLAG, &scrub_names, NULL,
      "functions, modules, annotations, threads, processes,\n"
      "categories; public operators, kernels and calls stay"},
-    {"paths", 0, KC_FLAG, &paths, NULL, "paths of files, wherever they stand"},
-    {"hosts", 0, KC_FLAG, &hosts, NULL, "names and addresses of machines"},
-    {"stacks", 0, KC_FLAG, &stacks, NULL, "call stacks"},
-    {"args", 0, KC_FLAG, &args, NULL, "texts in arguments, and keys of the program's own"},
-    {"header", 0, KC_FLAG, &header, NULL, "the same in the header, devices and ledger"},
-    {"shapes", 0, KC_FLAG, &shapes, NULL, "sizes of tensors and messages"},
+    {"paths", 0, KC_FLAG, &scrub_paths, NULL, "paths of files, wherever they occur"},
+    {"hosts", 0, KC_FLAG, &scrub_hosts, NULL, "names and addresses of machines"},
+    {"stacks", 0, KC_FLAG, &scrub_stacks, NULL, "call stacks"},
+    {"args", 0, KC_FLAG, &scrub_args, NULL,
+     "texts in arguments, and keys that the program defines"},
+    {"header", 0, KC_FLAG, &scrub_header, NULL, "the same in the header, devices and ledger"},
+    {"shapes", 0, KC_FLAG, &scrub_shapes, NULL, "sizes of tensors and messages"},
     {"known-names", 0, KC_FLAG, &known_names, NULL,
      "also the names of public operators, kernels and calls;\n"
-     "little can be analysed then"},
-    {"drop-stacks", 0, KC_FLAG, &drop_stacks, NULL, "take call stacks away, for a smaller file"},
-    {"all", 0, KC_FLAG, &all, NULL, "all of the above but --drop-stacks"},
+     "few analyses work then"},
+    {"drop-stacks", 0, KC_FLAG, &drop_stacks, NULL, "remove call stacks, for a smaller file"},
+    {"all", 0, KC_FLAG, &all, NULL, "all of the above except --drop-stacks"},
     {"keep", 0, KC_TEXT, &keep, "RE",
-     "texts in which this extended regular expression is found\n"
-     "stay as they are"},
+     "texts that match this extended regular expression are\n"
+     "not replaced"},
     {"salt-file", 0, KC_TEXT, &salt_file, "FILE",
-     "the same salt gives the same pseudonyms, as ranks need;\n"
-     "who has it can test guesses. If none is given, a random\n"
-     "one is used and forgotten"},
+     "the same salt gives the same pseudonyms, which the ranks\n"
+     "of a job need; with the salt, guesses can be tested. The\n"
+     "default is a random salt that is not stored"},
     {"salt", 0, KC_TEXT, &salt_text, "TEXT",
-     "the salt itself; others may see it in the list of\n"
-     "processes"},
+     "the salt itself; it is visible in the list of processes"},
 };
 static const kc_options options = {
     "scrub",
     "[options] TRACE... -o FILE",
-    "Replace what a trace says of people, machines and code by pseudonyms, so that\n"
-    "it can be shared. Times, numbers and structure stay. If none of the options\n"
-    "says what to replace: --names --paths --hosts --stacks --args --header.\n"
-    "Several files, and those in a directory, become one trace.",
+    "Replace names of people, machines and code in a trace by pseudonyms, so that it\n"
+    "can be shared. Times, numbers and structure stay. The default is --names --paths\n"
+    "--hosts --stacks --args --header. Several files, and those in a directory, become\n"
+    "one trace.\n"
+    "Example: ckineto scrub trace.json -o shared.json.gz",
     option_list,
     KB_COUNT(option_list),
     false};
 
-static uint32_t what_to_scrub(void)
+/* The bits of the selected options, or of the default. */
+static uint32_t choose_scrub_parts(void)
 {
     const struct {
         bool wanted;
         uint32_t what;
-    } rows[] = {{names || known_names, KINETO_SCRUB_NAMES},
-                {paths, KINETO_SCRUB_PATHS},
-                {hosts, KINETO_SCRUB_HOSTS},
-                {stacks, KINETO_SCRUB_STACKS},
-                {args, KINETO_SCRUB_ARGS},
-                {header, KINETO_SCRUB_HEADER},
-                {shapes, KINETO_SCRUB_SHAPES},
+    } rows[] = {{scrub_names || known_names, KINETO_SCRUB_NAMES},
+                {scrub_paths, KINETO_SCRUB_PATHS},
+                {scrub_hosts, KINETO_SCRUB_HOSTS},
+                {scrub_stacks, KINETO_SCRUB_STACKS},
+                {scrub_args, KINETO_SCRUB_ARGS},
+                {scrub_header, KINETO_SCRUB_HEADER},
+                {scrub_shapes, KINETO_SCRUB_SHAPES},
                 {known_names, KINETO_SCRUB_KNOWN}};
     uint32_t what = 0;
     for (size_t i = 0; i < KB_COUNT(rows); i++)
@@ -69,11 +72,12 @@ static uint32_t what_to_scrub(void)
     return drop_stacks ? what | KINETO_SCRUB_STACKS | KINETO_SCRUB_DROP_STACKS : what;
 }
 
-/* ---- the salt ------------------------------------------------------------------------------------ */
+/* ---- the salt -------------------------------------------------------------------------------- */
 
 #define SALT_BYTES 4096u
 
-static kineto_status read_salt(char *salt, size_t *size, kineto_error *err)
+/* 1 to SALT_BYTES bytes, without trailing line breaks. */
+static kineto_status read_salt_file(char *salt, size_t *size, kineto_error *err)
 {
     FILE *f = fopen(salt_file, "rb");
     if (!f)
@@ -81,7 +85,7 @@ static kineto_status read_salt(char *salt, size_t *size, kineto_error *err)
     *size = fread(salt, 1, SALT_BYTES, f);
     bool failed = ferror(f) != 0, more = *size == SALT_BYTES && fgetc(f) != EOF;
     fclose(f);
-    /* An editor's last line break is not part of it. */
+    /* The final line break of a text editor is not part of the salt. */
     while (*size && (salt[*size - 1] == '\n' || salt[*size - 1] == '\r'))
         --*size;
     if (failed)
@@ -92,27 +96,28 @@ static kineto_status read_salt(char *salt, size_t *size, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status make_salt(char *salt, size_t *size, kineto_error *err)
+static kineto_status choose_salt(char *salt, size_t *size, kineto_error *err)
 {
     if (salt_file)
-        return read_salt(salt, size, err);
+        return read_salt_file(salt, size, err);
     *size = 32;
     if (getrandom(salt, *size, 0) != (ssize_t)*size)
-        return kb_fail_os(err, errno, "no random salt can be had: give one with --salt-file");
+        return kb_fail_os(err, errno, "cannot make a random salt; give one with --salt-file");
     return KINETO_OK;
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------ */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-/* A trace says what it is called: not in which directory. */
-static kineto_status save(const kineto_trace *trace, kineto_error *err)
+/* The trace contains its own name; the directory is omitted. */
+static kineto_status save_scrubbed_trace(const kineto_trace *trace, kineto_error *err)
 {
     const char *slash = strrchr(output, '/');
     kineto_export_options how = {.size = sizeof how, .trace_name = slash ? slash + 1 : output};
     return kineto_export(trace, output, &how, NULL, err);
 }
 
-static void report(const kineto_scrub_result *r)
+/* Numbers of replaced texts by class. */
+static void report_replacements(const kineto_scrub_result *r)
 {
     const struct {
         uint64_t count;
@@ -127,22 +132,23 @@ static void report(const kineto_scrub_result *r)
                 kc_noun(rows[i].count, rows[i].one, rows[i].many));
     kc_print(stderr, "\nckineto: the trace is in %s\n", output);
     if (!salt_text && !salt_file)
-        fputs("ckineto: the salt was random: to give other files the same pseudonyms, scrub all of "
+        fputs("ckineto: the salt was random: for the same pseudonyms in other files, scrub all of "
               "them\nwith the same --salt-file\n",
               stderr);
 }
 
-static int scrub(char *const *files, int count, int32_t of_rank)
+/* Open, scrub and write. @return the exit status. */
+static int scrub_trace(char *const *files, int count, int32_t of_rank)
 {
     kineto_error err = {.message = ""};
     kineto_trace *trace = NULL, *scrubbed = NULL;
     kineto_scrub_result done = {.size = sizeof done};
     char salt[SALT_BYTES];
     size_t size = 0;
-    kineto_scrub how = {.size = sizeof how, .what = what_to_scrub(), .keep = keep};
+    kineto_scrub how = {.size = sizeof how, .what = choose_scrub_parts(), .keep = keep};
     int result = KC_EXIT_USAGE;
-    if ((!salt_text && make_salt(salt, &size, &err) != KINETO_OK) ||
-        kc_open(files, count, of_rank, &trace, &err) != KINETO_OK)
+    if ((!salt_text && choose_salt(salt, &size, &err) != KINETO_OK) ||
+        kc_open_traces(files, count, of_rank, &trace, &err) != KINETO_OK)
         goto done;
     how.salt = salt_text ? salt_text : salt;
     how.salt_bytes = salt_text ? strlen(salt_text) : size;
@@ -150,9 +156,9 @@ static int scrub(char *const *files, int count, int32_t of_rank)
     result = status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
     kineto_trace_release(trace);
     trace = NULL;
-    if (status != KINETO_OK || save(scrubbed, &err) != KINETO_OK)
+    if (status != KINETO_OK || save_scrubbed_trace(scrubbed, &err) != KINETO_OK)
         goto done;
-    report(&done);
+    report_replacements(&done);
     result = 0;
 done:
     if (result)
@@ -163,11 +169,11 @@ done:
 }
 
 /* Before a long trace is read. */
-static kineto_status check_output(char *const *files, int count)
+static kineto_status check_scrub_output(char *const *files, int count)
 {
     kineto_error err;
     if (!output)
-        return kc_usage_error("scrub", "say with -o where to write the new trace");
+        return kc_usage_error("scrub", "no output given, for example -o shared.json.gz");
     if (ke_check_path(output, &err) != KINETO_OK)
         return kc_usage_error("scrub", "%s", err.message);
     return kc_check_outputs("scrub", files, count, &output, 1, true);
@@ -181,12 +187,12 @@ int kc_scrub(int argc, char **argv)
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("scrub", 0);
     if (status == KINETO_OK && !operands)
-        status = kc_usage_error("scrub", "name the trace to scrub");
+        status = kc_usage_error("scrub", "no trace given");
     if (status == KINETO_OK)
         status = kc_parse_rank("scrub", rank, &of_rank);
     if (status == KINETO_OK)
-        status = check_output(argv + 1, operands);
+        status = check_scrub_output(argv + 1, operands);
     if (status == KINETO_OK && salt_text && salt_file)
-        status = kc_usage_error("scrub", "one salt: --salt or --salt-file");
-    return status ? KC_EXIT_USAGE : scrub(argv + 1, operands, of_rank);
+        status = kc_usage_error("scrub", "--salt cannot be used with --salt-file");
+    return status ? KC_EXIT_USAGE : scrub_trace(argv + 1, operands, of_rank);
 }

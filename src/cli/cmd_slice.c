@@ -1,69 +1,74 @@
-/* ckineto slice: a part of a trace as a trace of its own. */
+/* ckineto slice: select a part of a trace and write it as a trace of its own. */
 #include "cli/several.h"
 #include "export/export.h"
-#include "trace/files/identity.h"
 #include "trace/bytes/json_text.h"
+#include "trace/files/identity.h"
 
 static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
 static const char *min_duration, *top_per, *under, *around, *after, *before;
 static uint64_t top = UINT64_MAX; /* not given */
 static bool clip, with_launches, with_parents;
 static const kc_option option_list[] = {
-    {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension says the format"},
+    {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension determines the format"},
     {"time", 't', KC_TEXT, &time_range, "A:B",
-     "what touches the time from A up to B: +1.5s from the start of\n"
-     "the trace, -200ms from its end, 10% of it, or a time since\n"
-     "1970; ns, us, ms or s, ns if nothing is said; either may\n"
-     "be left out"},
+     "activities that overlap the time from A to B: +1.5s from the\n"
+     "start of the trace, -200ms from its end, 10% of it, or a time\n"
+     "since 1970; the unit is ns, us, ms or s (ns); A and B may be\n"
+     "omitted"},
     {"step", 's', KC_TEXT, &steps, "N..M", "steps N to M, or one step N (ProfilerStep#N)"},
     KC_STEP_OPTION,
     {"kind", 'k', KC_TEXT, &kinds, "LIST", "kinds, as in ACTIVITY_TYPES: kernel,gpu_memcpy"},
     {"name", 'n', KC_TEXT, &name, "RE",
-     "names in which this extended regular expression is found;\n"
-     "^ and $ stand for the ends"},
+     "names that match this extended regular expression;\n"
+     "^ and $ match the ends"},
     {"rank", 'r', KC_TEXT, &rank, "N", "processes of this rank and device work they launched"},
     KC_READING_OPTIONS,
     {"process", 'p', KC_TEXT, &process, "PID", "this process and device work it launched"},
     {"track", 0, KC_TEXT, &track, "N|RE",
      "threads, streams … by number, or by a regular expression\n"
-     "that is found in the name"},
+     "that matches the name"},
     {"under", 0, KC_TEXT, &under, "RE",
-     "ranges in whose name this is found, what is in them, and the\n"
-     "device work they launched; and what they are in with\n--with-parents"},
-    {"around", 0, KC_TEXT, &around, "RE", "such ranges and what encloses them"},
-    {"after", 0, KC_TEXT, &after, "RE", "what begins or was launched after the first such range"},
-    {"before", 0, KC_TEXT, &before, "RE", "what ended or was launched before the first such range"},
-    {"min-duration", 0, KC_TEXT, &min_duration, "TIME", "ranges of at least this, as 10us"},
-    {"top", 0, KC_NUMBER, &top, "N", "of what was chosen by the other options, the N longest"},
+     "ranges whose name matches, everything in them, and the device\n"
+     "work that they launched"},
+    {"around", 0, KC_TEXT, &around, "RE", "such ranges and the ranges that enclose them"},
+    {"after", 0, KC_TEXT, &after, "RE",
+     "activities that begin or were launched after the first such range"},
+    {"before", 0, KC_TEXT, &before, "RE",
+     "activities that ended or were launched before the first such range"},
+    {"min-duration", 0, KC_TEXT, &min_duration, "TIME",
+     "ranges of at least this duration, for example 10us"},
+    {"top", 0, KC_NUMBER, &top, "N", "of the selected activities only the N longest"},
     {"per", 0, KC_TEXT, &top_per, "WHAT", "the N longest of each kind, track or name"},
-    {"clip", 0, KC_FLAG, &clip, NULL, "cut off what sticks out of the time"},
-    {"with-launches", 0, KC_FLAG, &with_launches, NULL, "also the launches of chosen device work"},
-    {"with-parents", 0, KC_FLAG, &with_parents, NULL, "also what encloses the chosen activities"},
+    {"clip", 0, KC_FLAG, &clip, NULL, "cut activities at the edges of --time"},
+    {"with-launches", 0, KC_FLAG, &with_launches, NULL,
+     "also select the launches of selected device work"},
+    {"with-parents", 0, KC_FLAG, &with_parents, NULL,
+     "also select the ranges that enclose selected activities"},
 };
 static const kc_options options = {
     "slice",
     "[options] TRACE... -o FILE",
-    "Write the part of a trace that meets all of the options given, with the flows,\n"
-    "names, header and ledger that belong to it. Several files, and those in a directory,\n"
-    "become one trace.",
+    "Write the activities of a trace that match all options, with their flows, names,\n"
+    "header and ledger. Several files, and those in a directory, become one trace.\n"
+    "Example: ckineto slice trace.json --step 3..5 -o part.json",
     option_list,
     KB_COUNT(option_list),
     false};
 
-/* ---- texts → numbers ----------------------------------------------------------------------------- */
+/* ---- texts → numbers ------------------------------------------------------------------------- */
 
-static kineto_string part(const char *from, const char *to)
+static kineto_string make_string(const char *from, const char *to)
 {
     return (kineto_string){from, (size_t)(to - from)};
 }
 
-static bool ends_with(kineto_string s, const char *suffix)
+static bool has_unit(kineto_string s, const char *suffix)
 {
     size_t size = strlen(suffix);
     return s.size > size && memcmp(s.data + s.size - size, suffix, size) == 0;
 }
 
-/* "1.5ms" → ns, exactly. */
+/* "1.5ms" in nanoseconds, exactly. */
 static bool parse_duration(kineto_string text, int64_t *ns)
 {
     static const struct {
@@ -72,7 +77,7 @@ static bool parse_duration(kineto_string text, int64_t *ns)
     } units[] = {{"ns", 0}, {"us", 3}, {"ms", 6}, {"s", 9}};
     int shift = 0;
     for (size_t i = 0; i < KB_COUNT(units); i++) {
-        if (ends_with(text, units[i].unit)) {
+        if (has_unit(text, units[i].unit)) {
             shift = units[i].shift;
             text.size -= strlen(units[i].unit);
             break;
@@ -82,7 +87,7 @@ static bool parse_duration(kineto_string text, int64_t *ns)
            kt_json_scaled(text, shift, ns);
 }
 
-/* A part of the whole, to a millionth of a percent. */
+/* A share of the window, to a millionth of a percent. */
 static bool parse_percent(kineto_string text, int64_t start, int64_t end, int64_t *ns)
 {
     int64_t share, length;
@@ -93,8 +98,9 @@ static bool parse_percent(kineto_string text, int64_t start, int64_t end, int64_
     return true;
 }
 
-/* One end of the time; an empty one is `none`. */
-static bool parse_time(kineto_string text, int64_t start, int64_t end, int64_t none, int64_t *ns)
+/* One end of --time; `none` if the text is empty. */
+static bool parse_time_edge(kineto_string text, int64_t start, int64_t end, int64_t none,
+                            int64_t *ns)
 {
     *ns = none;
     if (!text.size)
@@ -113,7 +119,8 @@ static bool parse_time(kineto_string text, int64_t start, int64_t end, int64_t n
     return parse_duration(text, ns);
 }
 
-static kineto_status set_time(const kineto_trace *trace, kineto_selection *how)
+/* --time: relative times need the window of the trace. */
+static kineto_status select_time(const kineto_trace *trace, kineto_selection *how)
 {
     int64_t start, end;
     if (!time_range)
@@ -122,73 +129,76 @@ static kineto_status set_time(const kineto_trace *trace, kineto_selection *how)
     kineto_trace_window(trace, &start, &end);
     how->use |= KINETO_SELECT_TIME;
     if (!colon || strchr(colon + 1, ':') ||
-        !parse_time(part(time_range, colon), start, end, INT64_MIN, &how->start_ns) ||
-        !parse_time(part(colon + 1, last), start, end, INT64_MAX, &how->end_ns))
-        return kc_usage_error("slice", "--time wants A:B, as +1.5s:+2s or 10%%:20%%, not '%s'",
-                              time_range);
+        !parse_time_edge(make_string(time_range, colon), start, end, INT64_MIN, &how->start_ns) ||
+        !parse_time_edge(make_string(colon + 1, last), start, end, INT64_MAX, &how->end_ns))
+        return kc_usage_error(
+            "slice", "--time needs A:B, for example +1.5s:+2s or 10%%:20%%, not '%s'", time_range);
     if (how->end_ns <= how->start_ns)
         return kc_usage_error("slice", "--time %s ends before it starts", time_range);
     return KINETO_OK;
 }
 
-static bool all_digits(kineto_string text, uint64_t *number) { return kt_json_uint(text, number); }
+static bool parse_step_number(kineto_string text, uint64_t *number)
+{
+    return kt_json_uint(text, number);
+}
 
-static kineto_status set_steps(kineto_selection *how)
+/* --step: N, or N..M. */
+static kineto_status select_steps(kineto_selection *how)
 {
     if (!steps)
-        return kc_step_pattern ? kc_usage_error("slice", "--step-pattern says what --step counts: "
-                                                         "give --step as well")
-                               : KINETO_OK;
+        return kc_step_pattern ? kc_usage_error("slice", "--step-pattern needs --step") : KINETO_OK;
     const char *dots = strstr(steps, ".."), *last = steps + strlen(steps);
-    kineto_string first = part(steps, dots ? dots : last);
-    kineto_string second = dots ? part(dots + 2, last) : first;
+    kineto_string first = make_string(steps, dots ? dots : last);
+    kineto_string second = dots ? make_string(dots + 2, last) : first;
     how->use |= KINETO_SELECT_STEPS;
     how->step_pattern = kc_step_pattern;
-    if (!all_digits(first, &how->first_step) || !all_digits(second, &how->last_step) ||
-        how->last_step < how->first_step)
-        return kc_usage_error("slice", "--step wants N or N..M, not '%s'", steps);
+    if (!parse_step_number(first, &how->first_step) ||
+        !parse_step_number(second, &how->last_step) || how->last_step < how->first_step)
+        return kc_usage_error("slice", "--step needs N or N..M, not '%s'", steps);
     return KINETO_OK;
 }
 
-static kineto_status set_place(kineto_selection *how)
+/* --rank, --process and --track. */
+static kineto_status select_rank_and_process(kineto_selection *how)
 {
     int64_t number = 0;
     if (rank) {
         how->use |= KINETO_SELECT_RANK;
         if (!kt_json_int(kb_string(rank), &number) || number < 0 || number > INT32_MAX)
-            return kc_usage_error("slice", "--rank wants a rank, not '%s'", rank);
+            return kc_usage_error("slice", "--rank needs a rank, not '%s'", rank);
         how->rank = (int32_t)number;
     }
     if (process) {
         how->use |= KINETO_SELECT_PROCESS;
         if (!kt_json_int(kb_string(process), &how->pid))
-            return kc_usage_error("slice", "--process wants a process id, not '%s'", process);
+            return kc_usage_error("slice", "--process needs a process id, not '%s'", process);
     }
     how->track = track;
     return KINETO_OK;
 }
 
-static kineto_status set_top(kineto_selection *how)
+/* --top and --per. */
+static kineto_status select_longest(kineto_selection *how)
 {
     static const char *const per[] = {"trace", "kind", "track", "name"};
     if (!top)
-        return kc_usage_error("slice", "--top wants a number from 1 on");
+        return kc_usage_error("slice", "--top needs a number from 1 on");
     how->top = top == UINT64_MAX ? 0 : top;
     if (!top_per)
         return KINETO_OK;
     if (!how->top)
-        return kc_usage_error("slice",
-                              "--per says of what to keep the longest: give --top as well");
+        return kc_usage_error("slice", "--per needs --top");
     for (uint32_t i = 0; i < KB_COUNT(per); i++) {
         if (strcmp(top_per, per[i]) == 0) {
             how->top_per = i;
             return KINETO_OK;
         }
     }
-    return kc_usage_error("slice", "--per wants kind, track or name, not '%s'", top_per);
+    return kc_usage_error("slice", "--per needs kind, track or name, not '%s'", top_per);
 }
 
-static kineto_status set_kinds(kineto_selection *how)
+static kineto_status select_kinds(kineto_selection *how)
 {
     kineto_error err = {.message = ""};
     if (kinds && kineto_kinds_parse(kinds, &how->kinds, &err) != KINETO_OK)
@@ -196,22 +206,22 @@ static kineto_status set_kinds(kineto_selection *how)
     return KINETO_OK;
 }
 
-/* Everything that needs no trace. */
-static kineto_status set_selection(kineto_selection *how)
+/* All options that need no trace. */
+static kineto_status parse_selection(kineto_selection *how)
 {
-    kineto_status status = set_steps(how);
+    kineto_status status = select_steps(how);
     if (status == KINETO_OK)
-        status = set_place(how);
+        status = select_rank_and_process(how);
     if (status == KINETO_OK)
-        status = set_top(how);
+        status = select_longest(how);
     if (status == KINETO_OK)
-        status = set_kinds(how);
+        status = select_kinds(how);
     if (status == KINETO_OK && min_duration &&
         !parse_duration(kb_string(min_duration), &how->min_duration_ns))
-        status =
-            kc_usage_error("slice", "--min-duration wants a time, as 10us, not '%s'", min_duration);
+        status = kc_usage_error(
+            "slice", "--min-duration needs a duration, for example 10us, not '%s'", min_duration);
     if (status == KINETO_OK && clip && !time_range)
-        status = kc_usage_error("slice", "--clip cuts at the edges of a time: give --time as well");
+        status = kc_usage_error("slice", "--clip needs --time");
     how->name = name;
     how->under = under;
     how->around = around;
@@ -222,21 +232,21 @@ static kineto_status set_selection(kineto_selection *how)
     return status;
 }
 
-/* ---- what cannot be written ---------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 /* Before a long trace is read. */
-static kineto_status check_output(char *const *paths, int count)
+static kineto_status check_slice_output(char *const *paths, int count)
 {
     kineto_error err;
     if (!output)
-        return kc_usage_error("slice", "say with -o where to write the part");
+        return kc_usage_error("slice", "no output given, for example -o part.json");
     if (ke_check_path(output, &err) != KINETO_OK)
         return kc_usage_error("slice", "%s", err.message);
     return kc_check_outputs("slice", paths, count, &output, 1, true);
 }
 
-/* The options that chose, as they were given; empty: all was asked for. */
-static void name_selectors(char *text, size_t size)
+/* The selecting options as they were given; "": none. */
+static void format_selectors(char *text, size_t size)
 {
     char longest[24];
     kb_snprintf(longest, sizeof longest, "%llu", (unsigned long long)top);
@@ -263,8 +273,8 @@ static void name_selectors(char *text, size_t size)
                                       rows[i].option, rows[i].value);
 }
 
-/* Which ranks there are, where --rank names none of them; else empty. */
-static void name_ranks(const kineto_trace *trace, char *text, size_t size)
+/* ": 0, 1": the existing ranks, if --rank names none of them; else "". */
+static void format_ranks(const kineto_trace *trace, char *text, size_t size)
 {
     kt_ranks ranks = {0};
     bool is_there = !kt_note_ranks(&ranks, trace) || !kt_note_rank(&ranks, kt_header_rank(trace));
@@ -278,54 +288,57 @@ static void name_ranks(const kineto_trace *trace, char *text, size_t size)
     kb_vec_free(&ranks);
 }
 
-/* A part without an activity is no answer: most often an option was mistaken. */
-static kineto_status check_kept(const kineto_trace *from, const kineto_trace *to, kineto_error *err)
+/* An empty part is an error, because it is most often caused by a mistaken option. */
+static kineto_status check_not_empty(const kineto_trace *from, const kineto_trace *to,
+                                     kineto_error *err)
 {
     char selectors[320], ranks[160] = "";
-    name_selectors(selectors, sizeof selectors);
+    format_selectors(selectors, sizeof selectors);
     if (kineto_trace_count(to) || !*selectors)
         return KINETO_OK;
     if (rank)
-        name_ranks(from, ranks, sizeof ranks);
-    return kb_fail(err, KINETO_E_NOT_FOUND, "none of %s %s is chosen by %s%s",
+        format_ranks(from, ranks, sizeof ranks);
+    return kb_fail(err, KINETO_E_NOT_FOUND, "none of %s %s matches %s%s",
                    kc_count(kineto_trace_count(from)).s,
                    kc_noun(kineto_trace_count(from), "activity", "activities"), selectors, ranks);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------------ */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
-static void report(const kineto_trace *from, const kineto_trace *to)
+/* Numbers of kept and dropped activities and flows. */
+static void report_slice(const kineto_trace *from, const kineto_trace *to)
 {
     uint64_t kept = kineto_trace_count(to), all = kineto_trace_count(from);
     uint64_t flows = kineto_trace_flow_count(to), all_flows = kineto_trace_flow_count(from);
     int64_t start, end;
     kineto_trace_window(to, &start, &end);
-    fprintf(stderr, "ckineto: kept %s of %s %s, left out %s", kc_count(kept).s, kc_count(all).s,
+    fprintf(stderr, "ckineto: kept %s of %s %s, dropped %s", kc_count(kept).s, kc_count(all).s,
             kc_noun(all, "activity", "activities"), kc_count(all - kept).s);
     if (all_flows)
         fprintf(stderr, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
                 kc_noun(all_flows, "flow", "flows"));
     kc_print(stderr, "; %s\nckineto: the trace is in %s\n", kb_duration(kb_length_ns(start, end)).s,
-            output);
+             output);
 }
 
-static int slice(char *const *paths, int count, kineto_selection *how)
+/* Open, select and write. @return the exit status. */
+static int slice_trace(char *const *paths, int count, kineto_selection *how)
 {
     kineto_error err = {.message = ""};
     kineto_trace *trace = NULL, *selected = NULL;
     int result = KC_EXIT_USAGE;
-    if (kc_open(paths, count, -1, &trace, &err) != KINETO_OK)
+    if (kc_open_traces(paths, count, -1, &trace, &err) != KINETO_OK)
         goto done;
-    if (set_time(trace, how) != KINETO_OK) {
+    if (select_time(trace, how) != KINETO_OK) {
         kineto_trace_release(trace);
         return KC_EXIT_USAGE;
     }
     kineto_status status = kineto_trace_select(trace, how, &selected, &err);
     result = status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
-    if (status != KINETO_OK || check_kept(trace, selected, &err) != KINETO_OK ||
+    if (status != KINETO_OK || check_not_empty(trace, selected, &err) != KINETO_OK ||
         kineto_trace_save(selected, output, &err) != KINETO_OK)
         goto done;
-    report(trace, selected);
+    report_slice(trace, selected);
     result = 0;
 done:
     if (result)
@@ -343,10 +356,10 @@ int kc_slice(int argc, char **argv)
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("slice", 0);
     if (status == KINETO_OK && !operands)
-        status = kc_usage_error("slice", "name the trace to take a part of");
+        status = kc_usage_error("slice", "no trace given");
     if (status == KINETO_OK)
-        status = check_output(argv + 1, operands);
+        status = check_slice_output(argv + 1, operands);
     if (status == KINETO_OK)
-        status = set_selection(&how);
-    return status ? KC_EXIT_USAGE : slice(argv + 1, operands, &how);
+        status = parse_selection(&how);
+    return status ? KC_EXIT_USAGE : slice_trace(argv + 1, operands, &how);
 }

@@ -1,5 +1,6 @@
-/* ckineto table: what each function cost, as PyTorch's key_averages().table() says it. */
+/* ckineto table: the cost of each function, as the table of PyTorch's key_averages().table(). */
 #include "cli/several.h"
+#include "cli/summary/summary.h"
 
 #include <ckineto/summary.h>
 
@@ -11,67 +12,72 @@ static bool memory, by_category, execution;
 static uint64_t by_stack, row_limit = 100, name_width = 55, shapes_width = 80, source_width = 75;
 
 static const kc_option option_list[] = {
-    {"sort-by", 's', KC_TEXT, &sort_by, "NUMBER",
+    {"sort-by", 's', KC_TEXT, &sort_by, "METRIC",
      "self_cpu_time_total (the default), cpu_time_total, cpu_time, count,\nflops, "
      "[self_]cpu_memory_usage, "
-     "with device or cuda for cpu;\n'none': in the order of time"},
+     "with device or cuda for cpu;\n'none': order of time"},
     {"group-by-input-shape", 0, KC_FLAG, &by_shape, NULL,
-     "the same function with other shapes apart"},
-    {"group-by-stack", 0, KC_NUMBER, &by_stack, "N", "also by the N innermost frames of the stack"},
-    {"group-by-overload", 0, KC_FLAG, &by_overload, NULL, "overloads of an operator apart"},
-    {"events", 0, KC_FLAG, &each_event, NULL, "no groups: a row for each event"},
-    {"python", 0, KC_FLAG, &python, NULL, "also functions of Python"},
-    {"top-level", 0, KC_FLAG, &top_level, NULL, "only functions that no other one called"},
+     "separate rows for different input shapes"},
+    {"group-by-stack", 0, KC_NUMBER, &by_stack, "N",
+     "separate rows for different N innermost frames"},
+    {"group-by-overload", 0, KC_FLAG, &by_overload, NULL,
+     "separate rows for overloads of an operator"},
+    {"events", 0, KC_FLAG, &each_event, NULL, "a row for each event, without groups"},
+    {"python", 0, KC_FLAG, &python, NULL, "also list Python functions"},
+    {"top-level", 0, KC_FLAG, &top_level, NULL, "only functions that were not called by others"},
     KC_STEP_OPTION,
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows (100 in a table); 0: all"},
-    {"time-unit", 0, KC_TEXT, &time_unit, "UNIT", "s, ms or us for all times, or auto"},
+    {"time-unit", 0, KC_TEXT, &time_unit, "UNIT", "unit of all times: s, ms, us or auto"},
     {"flops", 0, KC_FLAG, &flops, NULL,
-     "count floating point operations, also where the profiler was\nnot asked to"},
-    {"header", 0, KC_TEXT, &header, "TEXT", "a line above the table; with --memory, the title"},
+     "count floating point operations even if the profiler did not\nrecord them"},
+    {"header", 0, KC_TEXT, &header, "TEXT", "a line above the table; with --memory: the title"},
     {"name-width", 0, KC_NUMBER, &name_width, "N", "characters of names (55); 0: all"},
     {"shapes-width", 0, KC_NUMBER, &shapes_width, "N", "characters of shapes (80); 0: all"},
     {"source-width", 0, KC_NUMBER, &source_width, "N", "characters of source lines (75); 0: all"},
-    {"csv", 0, KC_FLAG, &csv, NULL, "all numbers, for a spreadsheet"},
-    {"json", 'j', KC_FLAG, &json, NULL, "all numbers, as an array of objects"},
-    {"stacks", 0, KC_TEXT, &stacks, "NUMBER",
-     "instead of a table, folded stacks for flame graphs, of\nself_cpu_time_total or "
+    {"csv", 0, KC_FLAG, &csv, NULL, "all columns as CSV"},
+    {"json", 'j', KC_FLAG, &json, NULL, "all columns as a JSON array of objects"},
+    {"stacks", 0, KC_TEXT, &stacks, "METRIC",
+     "print folded stacks for flame graphs instead of a table:\nself_cpu_time_total or "
      "self_device_time_total"},
-    {"merge", 0, KC_FLAG, &merge, NULL, "with --stacks: add equal stacks up"},
-    {"functions", 0, KC_FLAG, &functions, NULL, "with --stacks: the functions are frames too"},
+    {"merge", 0, KC_FLAG, &merge, NULL, "with --stacks: add up equal stacks"},
+    {"functions", 0, KC_FLAG, &functions, NULL, "with --stacks: functions are frames, too"},
     {"memory", 0, KC_FLAG, &memory, NULL,
-     "instead of a table, memory over time: -o FILE.html, .json\nor .raw.json"},
+     "write memory over time instead of a table: -o FILE.html,\n.json or .raw.json"},
     {"device", 0, KC_TEXT, &memory_device, "DEVICE", "with --memory: cpu, cuda:0 …"},
     {"by-category", 0, KC_FLAG, &by_category, NULL,
-     "with --memory: a page of parameters, activations … in place of\nfunctions"},
+     "with --memory: group by parameters, activations … instead of\nfunctions"},
     {"category", 0, KC_TEXT, &categories, "NAME=CATEGORY[,...]",
-     "with --memory: what functions and annotations of this name\nallocate is parameter, "
-     "optimizer_state, input, temporary,\nactivation, gradient, autograd_detail or unknown"},
+     "with --memory: category of allocations in functions and\nannotations of this name: "
+     "parameter, "
+     "optimizer_state, input,\ntemporary, activation, gradient, autograd_detail or unknown"},
     {"execution-trace", 0, KC_FLAG, &execution, NULL,
-     "instead of a table, operators as a graph in Chakra's schema:\n-o FILE.json"},
+     "write operators as a graph in Chakra's schema instead of a\ntable: -o FILE.json"},
     {"as-torch", 0, KC_FLAG, &as_torch, NULL,
-     "give memory and device work to functions as PyTorch does"},
+     "attribute memory and device work to functions like PyTorch"},
     {"output", 'o', KC_TEXT, &output, "FILE", "write to FILE instead of the standard output"},
-    {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "use only this rank, of several files or of a merged trace"},
     KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "table",
     "[options] TRACE...",
-    "Say what each function of a trace cost, itself and with what it called: the table that\n"
-    "PyTorch's profiler prints, of any trace. Several files, and those in a directory, become\n"
-    "one trace.",
+    "Print the cost of each function of a trace, itself and with its callees: the table of\n"
+    "PyTorch's profiler, for any trace. Several files, and those in a directory, become one\n"
+    "trace.\n"
+    "Example: ckineto table trace.json --sort-by cuda_time_total --row-limit 20",
     option_list,
     KB_COUNT(option_list),
     false};
 
-/* ---- what was asked for ---------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
-static uint32_t width(uint64_t asked)
+static uint32_t convert_width(uint64_t asked)
 {
     return asked && asked < KINETO_WIDTH_UNLIMITED ? (uint32_t)asked : KINETO_WIDTH_UNLIMITED;
 }
 
-static kineto_averages_options averages_options(void)
+/* How functions are grouped. */
+static kineto_averages_options make_averages_options(void)
 {
     return (kineto_averages_options){.size = sizeof(kineto_averages_options),
                                      .each_event = each_event,
@@ -83,21 +89,21 @@ static kineto_averages_options averages_options(void)
                                      .flops = flops ? KINETO_YES : KINETO_AUTO};
 }
 
-/* Programs want all rows. */
-static int64_t limit(void)
+/* -1: all rows, the default of CSV and JSON. */
+static int64_t choose_row_limit(void)
 {
     bool usual = !kc_given(&row_limit) && (csv || json);
     return row_limit && !usual ? (int64_t)KB_MIN(row_limit, (uint64_t)INT64_MAX) : -1;
 }
 
-/* What is written, and which options are about it. */
+/* Forms of output, and the options that each form has. */
 enum { TEXT = 1, NUMBERS = 2, TABLES = TEXT | NUMBERS, STACKS = 4, MEMORY = 8, GRAPH = 16 };
 
 static const struct {
     const void *option;
     const char *name;
     uint32_t forms;
-} concerns[] = {
+} option_forms[] = {
     {&sort_by, "sort-by", TABLES},
     {&by_shape, "group-by-input-shape", TABLES},
     {&by_stack, "group-by-stack", TABLES},
@@ -125,7 +131,7 @@ static const struct {
     const void *option;
     const char *name;
     uint32_t form;
-} asks[] = {
+} form_options[] = {
     {&csv, "csv", NUMBERS},
     {&json, "json", NUMBERS},
     {&stacks, "stacks", STACKS},
@@ -133,52 +139,57 @@ static const struct {
     {&execution, "execution-trace", GRAPH},
 };
 
-/* What is asked for in place of a table, by one option; *asked: its name, NULL: by none. */
-static kineto_status find_form(uint32_t *form, const char **asked)
+/* The form that one of form_options selects. @param asked receives its name; NULL: none was given.
+ */
+static kineto_status find_output_form(uint32_t *form, const char **asked)
 {
     *form = TEXT;
     *asked = NULL;
-    for (size_t i = 0; i < KB_COUNT(asks); i++) {
-        if (!kc_given(asks[i].option))
+    for (size_t i = 0; i < KB_COUNT(form_options); i++) {
+        if (!kc_given(form_options[i].option))
             continue;
         if (*asked)
-            return kc_usage_error("table", "--%s or --%s, not both", *asked, asks[i].name);
-        *form = asks[i].form;
-        *asked = asks[i].name;
+            return kc_usage_error("table", "--%s cannot be used with --%s", *asked,
+                                  form_options[i].name);
+        *form = form_options[i].form;
+        *asked = form_options[i].name;
     }
     return KINETO_OK;
 }
 
-static kineto_status check_concerns(void)
+/* An option that the selected form does not have is an error. */
+static kineto_status check_table_options(void)
 {
     uint32_t form;
     const char *asked;
-    kineto_status status = find_form(&form, &asked);
+    kineto_status status = find_output_form(&form, &asked);
     if (status)
         return status;
-    for (size_t i = 0; i < KB_COUNT(concerns); i++) {
-        if (concerns[i].forms & form || !kc_given(concerns[i].option))
+    for (size_t i = 0; i < KB_COUNT(option_forms); i++) {
+        if (option_forms[i].forms & form || !kc_given(option_forms[i].option))
             continue;
         if (asked)
-            return kc_usage_error("table", "--%s means nothing with --%s", concerns[i].name, asked);
-        return kc_usage_error("table", "--%s is about --%s", concerns[i].name,
-                              concerns[i].forms & STACKS ? "stacks" : "memory");
+            return kc_usage_error("table", "--%s cannot be used with --%s", option_forms[i].name,
+                                  asked);
+        return kc_usage_error("table", "--%s needs --%s", option_forms[i].name,
+                              option_forms[i].forms & STACKS ? "stacks" : "memory");
     }
     return KINETO_OK;
 }
 
-static kineto_status check(uint32_t *unit)
+static kineto_status check_table_arguments(uint32_t *unit)
 {
     if (!kineto_time_unit_parse(time_unit, unit))
         return kc_usage_error("table", "--time-unit is s, ms, us or auto, not '%s'", time_unit);
     if (memory && strcmp(output, "-") == 0)
         return kc_usage_error("table", "--memory needs -o FILE.html, .json or .raw.json");
-    return check_concerns();
+    return check_table_options();
 }
 
-/* ---- writing --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-static kineto_status write_stacks(kineto_function_events *events, kineto_error *err)
+/* One line for each stack. An output without lines is an error. */
+static kineto_status write_folded_stacks(kineto_function_events *events, kineto_error *err)
 {
     kineto_stacks_options o = {
         .size = sizeof o, .metric = stacks, .merge = merge, .functions = functions};
@@ -186,13 +197,13 @@ static kineto_status write_stacks(kineto_function_events *events, kineto_error *
     kineto_status status = kineto_stacks_save(events, &o, output, &lines, err);
     if (status == KINETO_OK && !lines)
         return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "nothing has a stack and a time: was it recorded with stacks?");
+                       "no function has a stack and a time; record with stacks");
     return status;
 }
 
-/* "NAME=CATEGORY,NAME=CATEGORY"; the names stay in `text`, which is cut up. */
-static kineto_status parse_rules(char *text, kineto_memory_rule *rules, size_t *count,
-                                 kineto_error *err)
+/* "NAME=CATEGORY,NAME=CATEGORY". The text is cut up, and the rules point into it. */
+static kineto_status parse_category_rules(char *text, kineto_memory_rule *rules, size_t *count,
+                                          kineto_error *err)
 {
     *count = 0;
     for (char *at = text, *next; at; at = next) {
@@ -203,25 +214,27 @@ static kineto_status parse_rules(char *text, kineto_memory_rule *rules, size_t *
         kineto_memory_rule rule = {.name = at};
         if (!equals || equals == at || !kineto_memory_category_parse(equals + 1, &rule.category))
             return kb_fail(err, KINETO_E_ARGUMENT,
-                           "--category is NAME=CATEGORY, as in 'init=parameter', not '%s'", at);
+                           "--category needs NAME=CATEGORY, for example init=parameter, not '%s'",
+                           at);
         *equals = '\0';
         rules[(*count)++] = rule;
     }
     return KINETO_OK;
 }
 
-static kineto_status save_memory(const kineto_function_events *events,
-                                 kineto_memory_timeline_result *r, kineto_error *err)
+/* Parse --category and write the timeline. */
+static kineto_status save_memory_timeline(const kineto_function_events *events,
+                                          kineto_memory_timeline_result *r, kineto_error *err)
 {
     kineto_memory_timeline_options o = {
         .size = sizeof o, .device = memory_device, .title = header, .by_category = by_category};
-    size_t most = categories ? strlen(categories) + 1 : 1;
+    size_t max = categories ? strlen(categories) + 1 : 1;
     char *text = strdup(categories ? categories : "");
-    kineto_memory_rule *rules = calloc(most, sizeof *rules);
+    kineto_memory_rule *rules = calloc(max, sizeof *rules);
     kineto_status status =
         text && rules ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status && categories)
-        status = parse_rules(text, rules, &o.rule_count, err);
+        status = parse_category_rules(text, rules, &o.rule_count, err);
     o.rules = rules;
     if (!status)
         status = kineto_memory_timeline_save(events, &o, output, r, err);
@@ -230,10 +243,11 @@ static kineto_status save_memory(const kineto_function_events *events,
     return status;
 }
 
-static kineto_status write_memory(const kineto_function_events *events, kineto_error *err)
+/* Write the timeline, and print its peak. */
+static kineto_status write_memory_timeline(const kineto_function_events *events, kineto_error *err)
 {
     kineto_memory_timeline_result r = {.size = sizeof r};
-    kineto_status status = save_memory(events, &r, err);
+    kineto_status status = save_memory_timeline(events, &r, err);
     if (status)
         return status;
     printf("%s: at most %s at once, %s at the end;", r.device,
@@ -244,10 +258,12 @@ static kineto_status write_memory(const kineto_function_events *events, kineto_e
     return KINETO_OK;
 }
 
-static kineto_status write_table(kineto_function_events *events, uint32_t unit, kineto_error *err)
+/* Group the events and write the table. A trace without functions is reported. */
+static kineto_status write_averages_table(kineto_function_events *events, uint32_t unit,
+                                          kineto_error *err)
 {
     kineto_averages *averages;
-    kineto_averages_options grouping = averages_options();
+    kineto_averages_options grouping = make_averages_options();
     kineto_status status = kineto_averages_create(events, &grouping, &averages, err);
     if (status)
         return status;
@@ -258,19 +274,20 @@ static kineto_status write_table(kineto_function_events *events, uint32_t unit, 
                               .time_unit = unit,
                               .sort_by = strcmp(sort_by, "none") == 0 ? NULL : sort_by,
                               .header = header,
-                              .row_limit = limit(),
-                              .max_name_width = width(name_width),
-                              .max_shapes_width = width(shapes_width),
-                              .max_source_width = width(source_width),
+                              .row_limit = choose_row_limit(),
+                              .max_name_width = convert_width(name_width),
+                              .max_shapes_width = convert_width(shapes_width),
+                              .max_source_width = convert_width(source_width),
                               .top_level_events_only = top_level};
     status = kineto_averages_save(averages, &o, output, err);
     if (status == KINETO_OK && !kineto_averages_count(averages))
-        fputs("ckineto table: there are no functions in it\n", stderr);
+        fputs("ckineto table: the trace contains no functions\n", stderr);
     kineto_averages_release(averages);
     return status;
 }
 
-static int table(const kineto_trace *trace, uint32_t unit)
+/* Write the selected form of output. @return the exit status. */
+static int print_table_of(const kineto_trace *trace, uint32_t unit)
 {
     kineto_error err = {0};
     kineto_function_events *events = NULL;
@@ -284,9 +301,9 @@ static int table(const kineto_trace *trace, uint32_t unit)
         .size = sizeof how, .as_torch = as_torch, .step_pattern = kc_step_pattern};
     kineto_status status = kineto_function_events_create(trace, &how, &events, &err);
     if (status == KINETO_OK)
-        status = stacks   ? write_stacks(events, &err)
-                 : memory ? write_memory(events, &err)
-                          : write_table(events, unit, &err);
+        status = stacks   ? write_folded_stacks(events, &err)
+                 : memory ? write_memory_timeline(events, &err)
+                          : write_averages_table(events, unit, &err);
     kineto_function_events_release(events);
     if (status)
         kc_complain_of("table", &err);
@@ -307,16 +324,16 @@ int kc_table(int argc, char **argv)
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("table", 0);
     if (status == KINETO_OK && !operands)
-        status = kc_usage_error("table", "name the trace to make a table of");
-    if (status || check(&unit) || kc_parse_rank("table", rank, &of_rank))
+        status = kc_usage_error("table", "no trace given");
+    if (status || check_table_arguments(&unit) || kc_parse_rank("table", rank, &of_rank))
         return KC_EXIT_USAGE;
     if (kc_check_outputs("table", argv + 1, operands, &output, 1, execution))
         return KC_EXIT_USAGE;
-    if (kc_open(argv + 1, operands, of_rank, &trace, &err)) {
+    if (kc_open_traces(argv + 1, operands, of_rank, &trace, &err)) {
         kc_complain_of("table", &err);
         return KC_EXIT_USAGE;
     }
-    int exit_status = table(trace, unit);
+    int exit_status = print_table_of(trace, unit);
     kineto_trace_release(trace);
     return kc_finish_stdout("table", exit_status);
 }

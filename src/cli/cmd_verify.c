@@ -1,4 +1,4 @@
-/* ckineto verify: is a trace sound? */
+/* ckineto verify: check whether traces are sound. */
 #include "cli/several.h"
 #include <ckineto/analyze.h>
 
@@ -6,32 +6,33 @@
 
 static bool as_json, quiet, list_rules;
 static kc_texts rules;
-static uint64_t most_places;
+static uint64_t max_places;
 static const kc_option option_list[] = {
     {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
-    {"rule", 'r', KC_TEXTS, &rules, "ID", "only this rule, or all that begin with ID (repeatable)"},
-    {"list", 'l', KC_FLAG, &list_rules, NULL, "list the rules and what they mean"},
-    {"max", 'm', KC_NUMBER, &most_places, "N", "places shown for each finding (default 3)"},
+    {"rule", 'r', KC_TEXTS, &rules, "ID", "only this rule, or all rules below ID (repeatable)"},
+    {"list", 'l', KC_FLAG, &list_rules, NULL, "list the rules with their meanings"},
+    {"max", 'm', KC_NUMBER, &max_places, "N", "places shown for each finding (default 3)"},
     KC_READING_OPTIONS,
-    {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing; the exit status tells"},
+    {"quiet", 'q', KC_FLAG, &quiet, NULL, "print nothing; see the exit status"},
 };
 static const kc_options options = {
     "verify",
     "[options] TRACE...",
-    "Say whether traces are sound: complete, consistent, and possible. The exit status is 0 if "
-    "they\n"
-    "are, 1 if there are errors or warnings (notes do not count), 2 if one cannot be read, or the\n"
-    "answer not be written.\n"
-    "Of a directory, all traces in it, and whether they belong together.",
+    "Check whether traces are sound: complete, consistent, and possible. The exit status is 0\n"
+    "if they are, 1 if there are errors or warnings (notes do not count), 2 if a trace cannot\n"
+    "be read or the output cannot be written. For a directory, check all traces in it, and\n"
+    "whether they belong together.\n"
+    "Example: ckineto verify trace.json",
     option_list,
     KB_COUNT(option_list),
     false};
 
 enum { EXIT_SOUND = 0, EXIT_FINDINGS = 1, EXIT_UNREADABLE = 2 };
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-static void print_place(const kineto_verify_place *place, int64_t origin_ns)
+/* Time from the start of the window, track and name, or a text and an offset. */
+static void print_finding_place(const kineto_verify_place *place, int64_t origin_ns)
 {
     fputs("      ", stdout);
     if (place->row != KINETO_NO_ROW) {
@@ -48,21 +49,23 @@ static void print_place(const kineto_verify_place *place, int64_t origin_ns)
     putchar('\n');
 }
 
-/* Places of what is no defect are shown to those who ask for a number of them. */
-static void print_places(const kineto_verify_report *report, uint32_t index,
-                         const kineto_verify_finding *f, int64_t origin_ns)
+/* Places of notes, which are no defects, are shown only with --max. */
+static void print_finding_places(const kineto_verify_report *report, uint32_t index,
+                                 const kineto_verify_finding *f, int64_t origin_ns)
 {
     kineto_verify_place place;
-    if (f->severity == KINETO_SEVERITY_NOTE && !most_places)
+    if (f->severity == KINETO_SEVERITY_NOTE && !max_places)
         return;
     for (uint32_t i = 0; kineto_verify_report_place(report, index, i, &place); i++)
-        print_place(&place, origin_ns);
+        print_finding_place(&place, origin_ns);
     if (kineto_verify_report_place(report, index, 0, &place) && place.row != KINETO_NO_ROW &&
         f->count > f->place_count)
         printf("      … and %s more\n", kc_count(f->count - f->place_count).s);
 }
 
-static void print_finding(const kineto_verify_report *report, uint32_t index, int64_t origin_ns)
+/* Severity, rule, number and sentence; then places and, except for notes, advice. */
+static void print_verify_finding(const kineto_verify_report *report, uint32_t index,
+                                 int64_t origin_ns)
 {
     kineto_verify_finding f;
     kineto_verify_rule rule;
@@ -71,12 +74,13 @@ static void print_finding(const kineto_verify_report *report, uint32_t index, in
     printf("  %-7s %s: %s: ", kineto_severity_name(f.severity), rule.id, kc_count(f.count).s);
     kc_put_name(stdout, f.sentence, 0);
     putchar('\n');
-    print_places(report, index, &f, origin_ns);
+    print_finding_places(report, index, &f, origin_ns);
     if (f.severity > KINETO_SEVERITY_NOTE)
         printf("      why it matters: %s\n      what to do: %s\n", rule.why, rule.remedy);
 }
 
-static void print_verdict(const char *path, const kineto_verify_report *report)
+/* "PATH: sound", or the numbers of errors, warnings and notes. */
+static void print_trace_verdict(const char *path, const kineto_verify_report *report)
 {
     uint32_t errors = kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR);
     uint32_t warnings = kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING);
@@ -92,17 +96,17 @@ static void print_verdict(const char *path, const kineto_verify_report *report)
     putchar('\n');
 }
 
-static void print_report(const char *path, const kineto_trace *trace,
-                         const kineto_verify_report *report)
+static void print_verify_report(const char *path, const kineto_trace *trace,
+                                const kineto_verify_report *report)
 {
     int64_t start, end;
     kineto_trace_window(trace, &start, &end);
-    print_verdict(path, report);
+    print_trace_verdict(path, report);
     for (uint32_t i = 0; i < kineto_verify_report_count(report); i++)
-        print_finding(report, i, start);
+        print_verify_finding(report, i, start);
 }
 
-static void print_rules(void)
+static void print_verify_rules(void)
 {
     kineto_verify_rule rule;
     for (uint32_t i = 0; kineto_verify_rule_get(i, &rule); i++)
@@ -110,9 +114,9 @@ static void print_rules(void)
                rule.meaning, "why:", rule.why, "do:", rule.remedy);
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_place(kb_json *j, const kineto_verify_place *place)
+static void put_finding_place(kb_json *j, const kineto_verify_place *place)
 {
     kb_json_object_begin(j);
     if (place->row != KINETO_NO_ROW) {
@@ -130,7 +134,7 @@ static void put_place(kb_json *j, const kineto_verify_place *place)
     kb_json_object_end(j);
 }
 
-static void put_finding(kb_json *j, const kineto_verify_report *report, uint32_t index)
+static void put_verify_finding(kb_json *j, const kineto_verify_report *report, uint32_t index)
 {
     kineto_verify_finding f;
     kineto_verify_rule rule;
@@ -148,12 +152,13 @@ static void put_finding(kb_json *j, const kineto_verify_report *report, uint32_t
     kb_json_key_z(j, "places");
     kb_json_array_begin(j);
     for (uint32_t i = 0; kineto_verify_report_place(report, index, i, &place); i++)
-        put_place(j, &place);
+        put_finding_place(j, &place);
     kb_json_array_end(j);
     kb_json_object_end(j);
 }
 
-static void put_report(kb_json *j, const kineto_verify_report *report)
+/* The verdict, numbers by severity, and all findings. */
+static void put_verify_report(kb_json *j, const kineto_verify_report *report)
 {
     static const char *const keys[] = {"notes", "warnings", "errors"};
     uint32_t counts[KB_COUNT(keys)];
@@ -166,11 +171,11 @@ static void put_report(kb_json *j, const kineto_verify_report *report)
     kb_json_key_z(j, "findings");
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < kineto_verify_report_count(report); i++)
-        put_finding(j, report, i);
+        put_verify_finding(j, report, i);
     kb_json_array_end(j);
 }
 
-static void put_error(kb_json *j, const kineto_error *err)
+static void put_trace_error(kb_json *j, const kineto_error *err)
 {
     kb_json_key_z(j, "error");
     kb_json_object_begin(j);
@@ -181,7 +186,7 @@ static void put_error(kb_json *j, const kineto_error *err)
     kb_json_object_end(j);
 }
 
-static void put_rules(kb_json *j)
+static void put_verify_rules(kb_json *j)
 {
     kineto_verify_rule rule;
     kb_json_key_z(j, "rules");
@@ -199,22 +204,23 @@ static void put_rules(kb_json *j)
     kb_json_array_end(j);
 }
 
-/* ---- files -------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
-static int show(const char *path, const kineto_trace *trace, const kineto_verify_report *report,
-                kb_json *j)
+/* @param j NULL: as text. @return EXIT_FINDINGS if there are errors or warnings. */
+static int output_report(const char *path, const kineto_trace *trace,
+                         const kineto_verify_report *report, kb_json *j)
 {
     if (j)
-        put_report(j, report);
+        put_verify_report(j, report);
     else if (!quiet)
-        print_report(path, trace, report);
+        print_verify_report(path, trace, report);
     return kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR) ||
                    kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING)
                ? EXIT_FINDINGS
                : EXIT_SOUND;
 }
 
-/* A trace that was opened, or could not be. */
+/* @param trace NULL: it could not be opened, for the reason in err. */
 static int verify_opened(const char *path, const kineto_trace *trace, kineto_error *err,
                          const kineto_verify_options *how, kb_json *j)
 {
@@ -227,9 +233,9 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     }
     kineto_status status = trace ? kineto_verify(trace, how, &report, err) : err->code;
     if (status == KINETO_OK)
-        result = show(path, trace, report, j);
+        result = output_report(path, trace, report, j);
     else if (j)
-        put_error(j, err);
+        put_trace_error(j, err);
     if (status != KINETO_OK)
         kc_complain_of("verify", err);
     if (j)
@@ -248,23 +254,23 @@ static int verify_file(const char *path, const kineto_verify_options *how, kb_js
     return result;
 }
 
-typedef struct visitor {
+typedef struct verify_visitor {
     const kineto_verify_options *how;
     kb_json *j;
     int worst;
-} visitor;
+} verify_visitor;
 
 static bool visit_file(const kineto_visit *visit, void *user)
 {
-    visitor *v = user;
+    verify_visitor *v = user;
     kineto_error err = *visit->error;
     int result = verify_opened(visit->path, visit->trace, &err, v->how, v->j);
     v->worst = KB_MAX(v->worst, result);
     return true;
 }
 
-/* With directories among them: each trace, then what is odd about them together. */
-static int verify_set(int count, char **paths, visitor *v, kineto_survey **survey)
+/* If a directory is among the paths: each trace, then findings about the set. */
+static int verify_file_set(int count, char **paths, verify_visitor *v, kineto_survey **survey)
 {
     kineto_error err = {0};
     kineto_files *files = NULL;
@@ -281,21 +287,22 @@ static int verify_set(int count, char **paths, visitor *v, kineto_survey **surve
     return EXIT_UNREADABLE;
 }
 
-static int print_set(const kineto_survey *survey)
+static int print_set_findings(const kineto_survey *survey)
 {
     if (quiet || !kineto_survey_finding_count(survey))
         return kc_worst_finding(survey);
-    puts("all of them together:");
+    puts("the set of traces:");
     return kc_print_findings(survey, stdout);
 }
 
+/* @param survey receives the survey if a directory is among the paths. @return the worst result. */
 static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j,
                         kineto_survey **survey)
 {
-    visitor v = {.how = how, .j = j, .worst = EXIT_SOUND};
+    verify_visitor v = {.how = how, .j = j, .worst = EXIT_SOUND};
     for (int i = 0; i < count; i++)
         if (!kc_is_one_file(&paths[i], 1))
-            return verify_set(count, paths, &v, survey);
+            return verify_file_set(count, paths, &v, survey);
     for (int i = 0; i < count; i++) {
         int result = verify_file(paths[i], how, j);
         v.worst = KB_MAX(v.worst, result);
@@ -303,22 +310,24 @@ static int verify_files(int count, char **paths, const kineto_verify_options *ho
     return v.worst;
 }
 
-static int with_severity(int result, int severity)
+/* Findings about the set count like findings of a trace. */
+static int raise_result(int result, int severity)
 {
     return severity > KINETO_SEVERITY_NOTE ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
 }
 
-static int in_text(int count, char **paths, const kineto_verify_options *how)
+static int verify_as_text(int count, char **paths, const kineto_verify_options *how)
 {
     kineto_survey *survey = NULL;
     int result = verify_files(count, paths, how, NULL, &survey);
     if (survey)
-        result = with_severity(result, print_set(survey));
+        result = raise_result(result, print_set_findings(survey));
     kineto_survey_release(survey);
     return result;
 }
 
-static int in_json(int count, char **paths, const kineto_verify_options *how)
+/* All traces, or the list of rules, as one object on the standard output. */
+static int verify_as_json(int count, char **paths, const kineto_verify_options *how)
 {
     kb_sink *sink;
     kb_json j;
@@ -331,14 +340,14 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
         kb_json_object_begin(&j);
         kb_json_put_string(&j, "version", kb_string(kineto_version()));
         if (list_rules) {
-            put_rules(&j);
+            put_verify_rules(&j);
         } else {
             kb_json_key_z(&j, "traces");
             kb_json_array_begin(&j);
             result = verify_files(count, paths, how, &j, &survey);
             kb_json_array_end(&j);
             if (survey)
-                result = with_severity(result, kc_put_findings(survey, &j));
+                result = raise_result(result, kc_put_findings(survey, &j));
         }
         kb_json_object_end(&j);
         kb_sink_write(sink, "\n", 1);
@@ -352,10 +361,10 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
     return result;
 }
 
-/* ---- the command line --------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
-/* The rules that were named, in one text; NULL: none was. */
-static char *join_rules(void)
+/* The rules of --rule as one list, to be freed; NULL: none, or out of memory. */
+static char *join_rule_names(void)
 {
     size_t bytes = 1;
     for (size_t i = 0; i < rules.count; i++)
@@ -366,8 +375,8 @@ static char *join_rules(void)
     return all;
 }
 
-/* An unknown rule is a mistake of the command line, whatever the files are. */
-static kineto_status check_rules(const char *list)
+/* An unknown rule is a mistake on the command line, whatever the files contain. */
+static kineto_status check_rule_names(const char *list)
 {
     for (const char *at = list; at && *at;) {
         size_t size = strcspn(at, ",");
@@ -376,34 +385,38 @@ static kineto_status check_rules(const char *list)
         for (uint32_t i = 0; !known && kineto_verify_rule_get(i, &rule); i++)
             known = strncmp(rule.id, at, size) == 0 && (!rule.id[size] || rule.id[size] == '.');
         if (!known)
-            return kc_usage_error("verify", "'%.*s' is no rule; --list shows them",
+            return kc_usage_error("verify", "unknown rule '%.*s' (see --list)",
                                   (int)KB_MIN(size, (size_t)80), at);
         at += size + (at[size] == ',');
     }
     return KINETO_OK;
 }
 
-/* No verdict came out: that is not 1, which says that there are errors or warnings. */
-static int finish(int result) { return kc_finish_stdout("verify", 0) ? KC_EXIT_USAGE : result; }
-
-static int run(int count, char **paths)
+/* An output that could not be written is not 1, which means errors or warnings. */
+static int finish_verify_output(int result)
 {
-    char *list = join_rules();
+    return kc_finish_stdout("verify", 0) ? KC_EXIT_USAGE : result;
+}
+
+/* @return the exit status. */
+static int run_verify(int count, char **paths)
+{
+    char *list = join_rule_names();
     kineto_verify_options how = {
-        .size = sizeof how, .rules = list, .places = (uint32_t)KB_MIN(most_places, 1000u)};
+        .size = sizeof how, .rules = list, .places = (uint32_t)KB_MIN(max_places, 1000u)};
     int result = EXIT_UNREADABLE;
     if (rules.count && !list)
         kc_complain("verify: out of memory");
-    else if (check_rules(list) != KINETO_OK)
+    else if (check_rule_names(list) != KINETO_OK)
         result = KC_EXIT_USAGE;
     else if (as_json)
-        result = in_json(count, paths, &how);
+        result = verify_as_json(count, paths, &how);
     else if (list_rules)
-        result = (print_rules(), 0);
+        result = (print_verify_rules(), 0);
     else
-        result = in_text(count, paths, &how);
+        result = verify_as_text(count, paths, &how);
     free(list);
-    return as_json ? result : finish(result);
+    return as_json ? result : finish_verify_output(result);
 }
 
 int kc_verify(int argc, char **argv)
@@ -411,8 +424,8 @@ int kc_verify(int argc, char **argv)
     int operands;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
-        return finish(0);
+        return finish_verify_output(0);
     if (status == KINETO_OK && !operands && !list_rules)
-        status = kc_usage_error("verify", "name the trace to look at");
-    return status ? KC_EXIT_USAGE : run(operands, argv + 1);
+        status = kc_usage_error("verify", "no trace given");
+    return status ? KC_EXIT_USAGE : run_verify(operands, argv + 1);
 }

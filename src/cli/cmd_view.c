@@ -1,6 +1,8 @@
-/* ckineto view: the report in a browser, or the trace in the Perfetto UI. */
-#include "cli/report.h"
-#include "cli/serve.h"
+/* ckineto view: serve the report to a browser, or the trace to the Perfetto UI. The documents are
+ * written to a temporary directory of this process, which is removed at the end; until the server
+ * runs, a thread waits for signals and removes it. */
+#include "cli/report/report.h"
+#include "cli/report/serve.h"
 #include "cli/several.h"
 
 #include <dirent.h>
@@ -12,13 +14,13 @@
 #include <unistd.h>
 
 #define PERFETTO      "https://ui.perfetto.dev"
-#define PERFETTO_PORT 9001u /* the only one it reads from */
+#define PERFETTO_PORT 9001u /* the only port that it fetches from */
 
 static bool perfetto, open_browser;
 static uint64_t port;
 static const kc_option option_list[] = {
     {"perfetto", 0, KC_FLAG, &perfetto, NULL,
-     "hand the trace to the Perfetto UI: the page there fetches it from this\nmachine, port 9001"},
+     "serve the trace to the Perfetto UI, which fetches it from this\nmachine, port 9001"},
     {"port", 'p', KC_NUMBER, &port, "N",
      "serve the report on this port of 127.0.0.1 (any free one)"},
     {"open", 0, KC_FLAG, &open_browser, NULL, "open it in the default browser (xdg-open)"},
@@ -27,25 +29,28 @@ static const kc_option option_list[] = {
 static const kc_options options = {
     "view",
     "TRACE... [options]",
-    "Serve the report of a trace on 127.0.0.1, behind a path that nobody can guess, until\n"
-    "Ctrl-C; the trace itself is there too. Nothing leaves this machine.",
+    "Serve the report of a trace, and the trace, on 127.0.0.1, under a random path, until\n"
+    "Ctrl-C. Nothing leaves this machine.\n"
+    "Example: ckineto view trace.json --open",
     option_list,
     KB_COUNT(option_list),
     false};
 
-/* What is served lies in a directory of its own, which goes with us. */
-typedef struct view {
-    sigset_t signals; /* that end us */
+/* The documents, in a directory that is removed at the end. */
+typedef struct view_work {
+    sigset_t signals; /* that end the command */
     pthread_t watcher;
-    bool is_read;         /* the trace could be */
-    pthread_mutex_t lock; /* of `directory`, while there is a watcher */
+    bool is_read; /* the trace could be read */
+    /* protects `directory` while the signal thread runs */
+    pthread_mutex_t lock;
     bool is_watched;
     char directory[256], report[300], trace[300];
     char paths[2][128];
     kc_document documents[2];
-} view;
+} view_work;
 
-static kineto_status make_directory(view *v, kineto_error *err)
+/* A directory of this user in TMPDIR or /tmp. Locked, because the signal thread removes it. */
+static kineto_status make_view_directory(view_work *v, kineto_error *err)
 {
     const char *base = kb_setting("TMPDIR");
     int why = 0;
@@ -64,7 +69,7 @@ static kineto_status make_directory(view *v, kineto_error *err)
     return KINETO_OK;
 }
 
-static void empty_directory(const char *path)
+static void unlink_directory_entries(const char *path)
 {
     DIR *directory = opendir(path);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
@@ -73,63 +78,67 @@ static void empty_directory(const char *path)
         closedir(directory);
 }
 
-/* Also while a file is being made there, which begins under another name. */
-static void remove_all(const view *v)
+/* A file may be created there meanwhile, under a temporary name: retry. */
+static void remove_view_directory(const view_work *v)
 {
     enum { TRIES = 100 };
     if (!v->directory[0])
         return;
     for (int i = 0; i < TRIES; i++) {
-        empty_directory(v->directory);
+        unlink_directory_entries(v->directory);
         if (rmdir(v->directory) == 0 || (errno != ENOTEMPTY && errno != EEXIST))
             return;
     }
 }
 
-/* ---- being told to stop before serving has begun, which ends by itself ----------------------- */
+/* ---- signals before the server runs ---------------------------------------------------------- */
 
-#define ENOUGH SIGUSR2 /* for the watcher: a signal that it has not taken waits for the server */
+#define STOP_SIGNAL                                                                                \
+    SIGUSR2 /* ends the signal thread; signals that it has not received stay pending for the server */
 
-static void *watch(void *context)
+/* A thread: remove the directory and exit on the first signal. */
+static void *await_end_signal(void *context)
 {
-    view *v = context;
+    view_work *v = context;
     int signal;
-    if (sigwait(&v->signals, &signal) == 0 && signal != ENOUGH) {
-        pthread_mutex_lock(&v->lock); /* for good */
-        remove_all(v);
+    if (sigwait(&v->signals, &signal) == 0 && signal != STOP_SIGNAL) {
+        pthread_mutex_lock(&v->lock); /* never unlocked: no directory may be made any more */
+        remove_view_directory(v);
         _exit(128 + signal);
     }
     return NULL;
 }
 
-/* Before there is anything to remove, and before any other thread. */
-static kineto_status begin_watching(view *v, kineto_error *err)
+/* Before the directory exists and before other threads start, so that all threads block the
+ * signals. */
+static kineto_status start_signal_thread(view_work *v, kineto_error *err)
 {
     sigemptyset(&v->signals);
     sigaddset(&v->signals, SIGINT);
     sigaddset(&v->signals, SIGTERM);
     sigaddset(&v->signals, SIGHUP);
-    sigaddset(&v->signals, ENOUGH);
+    sigaddset(&v->signals, STOP_SIGNAL);
     pthread_sigmask(SIG_BLOCK, &v->signals, NULL);
-    int why = pthread_create(&v->watcher, NULL, watch, v);
+    int why = pthread_create(&v->watcher, NULL, await_end_signal, v);
     v->is_watched = why == 0;
     return why ? kb_fail_os(err, why, "cannot make a thread") : KINETO_OK;
 }
 
-/* The signals stay blocked: the server takes them. */
-static void end_watching(view *v)
+/* The signals stay blocked: the server receives them. */
+static void stop_signal_thread(view_work *v)
 {
     if (!v->is_watched)
         return;
-    pthread_kill(v->watcher, ENOUGH);
+    pthread_kill(v->watcher, STOP_SIGNAL);
     pthread_join(v->watcher, NULL);
     v->is_watched = false;
 }
 
-static kineto_status make_trace(view *v, char *const *paths, int count, kineto_error *err)
+/* All files as one compressed trace. */
+static kineto_status save_view_trace(view_work *v, char *const *paths, int count, kineto_error *err)
 {
     kineto_trace *trace = NULL;
-    kineto_status status = kc_open(paths, count, -1, &trace, err);
+    kineto_status status = kc_open_traces(paths, count, -1, &trace, err);
     v->is_read = !status;
     if (!status)
         status = kineto_trace_save(trace, v->trace, err);
@@ -137,7 +146,7 @@ static kineto_status make_trace(view *v, char *const *paths, int count, kineto_e
     return status;
 }
 
-static void list_documents(view *v, const char *token)
+static void fill_documents(view_work *v, const char *token)
 {
     snprintf(v->paths[0], sizeof v->paths[0], "/%s/", token);
     snprintf(v->paths[1], sizeof v->paths[1], "/%s/trace.json.gz", token);
@@ -146,7 +155,8 @@ static void list_documents(view *v, const char *token)
         (kc_document){v->paths[1], "application/gzip", v->trace, perfetto ? PERFETTO : NULL};
 }
 
-static void run_browser(const view *v, const char *url)
+/* Fork twice, so that the browser is not our child and is not waited for. */
+static void open_in_browser(const view_work *v, const char *url)
 {
     pid_t child = fork();
     if (child == 0) {
@@ -154,7 +164,7 @@ static void run_browser(const view *v, const char *url)
             signal(SIGPIPE, SIG_DFL);
             sigprocmask(SIG_UNBLOCK, &v->signals, NULL);
             execlp("xdg-open", "xdg-open", url, (char *)NULL);
-            kc_complain("view: there is no xdg-open: open the address yourself");
+            kc_complain("view: xdg-open was not found; open the address yourself");
         }
         _exit(0);
     }
@@ -162,8 +172,8 @@ static void run_browser(const view *v, const char *url)
         waitpid(child, NULL, 0);
 }
 
-/* Without the address nobody could come: a closed standard output ends it. */
-static kineto_status announce(const kc_server *server, const view *v, kineto_error *err)
+/* If the address cannot be printed, no client can connect: an error. */
+static kineto_status print_address(const kc_server *server, const view_work *v, kineto_error *err)
 {
     char url[400];
     if (perfetto)
@@ -173,24 +183,25 @@ static kineto_status announce(const kc_server *server, const view *v, kineto_err
         snprintf(url, sizeof url, "http://127.0.0.1:%u%s", server->port, v->paths[0]);
     printf("%s\nCtrl-C stops serving it.\n", url);
     if (fflush(stdout) != 0)
-        return kb_fail_os(err, errno, "cannot say where it is served");
+        return kb_fail_os(err, errno, "cannot print the address");
     if (open_browser)
-        run_browser(v, url);
+        open_in_browser(v, url);
     return KINETO_OK;
 }
 
-static kineto_status listen_on(kc_server *server, kineto_error *err)
+/* A port that is in use is an error with advice. */
+static kineto_status listen_on_port(kc_server *server, kineto_error *err)
 {
     kineto_status status = kc_server_open(server, (uint16_t)(perfetto ? PERFETTO_PORT : port), err);
     if (status == KINETO_E_BUSY)
-        return kb_fail(err, status, "another program has port %u of 127.0.0.1: end it%s",
+        return kb_fail(err, status, "port %u of 127.0.0.1 is in use by another program; end it%s",
                        perfetto ? PERFETTO_PORT : (unsigned)port,
-                       perfetto ? "; the Perfetto UI fetches from no other"
+                       perfetto ? ", because the Perfetto UI fetches from no other port"
                                 : ", or choose another with --port");
     return status;
 }
 
-static bool is_stream(char *const *paths, int count)
+static bool is_any_stdin(char *const *paths, int count)
 {
     bool is = false;
     for (int i = 0; i < count; i++)
@@ -198,39 +209,42 @@ static bool is_stream(char *const *paths, int count)
     return is;
 }
 
-/* The page is made of the files; of what comes through a pipe, once, it is made of the trace. */
-static kineto_status make_documents(view *v, char *const *paths, int count, kineto_error *err)
+/* The page is made from the files; for standard input, which can be read only once, from the saved
+ * trace. */
+static kineto_status write_documents(view_work *v, char *const *paths, int count, kineto_error *err)
 {
     char *made = v->trace;
-    bool once = is_stream(paths, count);
-    kc_page page = {.paths = once ? &made : paths,
-                    .count = once ? 1 : count,
-                    .analyze = {.size = sizeof page.analyze},
-                    .is_read = &v->is_read};
-    kineto_status status = make_trace(v, paths, count, err);
-    return status || perfetto ? status : kc_page_make(&page, v->report, err);
+    bool once = is_any_stdin(paths, count);
+    kc_report_page page = {.paths = once ? &made : paths,
+                           .count = once ? 1 : count,
+                           .analyze = {.size = sizeof page.analyze},
+                           .is_read = &v->is_read};
+    kineto_status status = save_view_trace(v, paths, count, err);
+    return status || perfetto ? status : kc_report_save_page(&page, v->report, err);
 }
 
-static kineto_status show(view *v, char *const *paths, int count, kineto_error *err)
+/* Listen first, so that a port in use is reported before the report is made; then make the
+ * documents and serve them. */
+static kineto_status serve_view(view_work *v, char *const *paths, int count, kineto_error *err)
 {
     char token[33];
     kc_server server = {.documents = v->documents, .count = KB_COUNT(v->documents)};
-    kineto_status status = kc_token(token, err);
+    kineto_status status = kc_server_make_token(token, err);
     if (!status)
-        status = listen_on(&server, err);
+        status = listen_on_port(&server, err);
     if (status)
         return status;
-    status = begin_watching(v, err);
+    status = start_signal_thread(v, err);
     if (!status)
-        status = make_directory(v, err);
+        status = make_view_directory(v, err);
     if (!status)
-        status = make_documents(v, paths, count, err);
+        status = write_documents(v, paths, count, err);
     if (!status) {
-        list_documents(v, token);
-        end_watching(v);
-        status = announce(&server, v, err);
+        fill_documents(v, token);
+        stop_signal_thread(v);
+        status = print_address(&server, v, err);
     }
-    end_watching(v);
+    stop_signal_thread(v);
     if (!status)
         status = kc_server_run(&server, err);
     kc_server_close(&server);
@@ -241,20 +255,20 @@ int kc_view(int argc, char **argv)
 {
     int operands;
     kineto_error err = {0};
-    view v = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_read = true};
+    view_work v = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_read = true};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("view", 0);
     if (!status && !operands)
-        status = kc_usage_error("view", "name the trace to look at");
+        status = kc_usage_error("view", "no trace given");
     if (!status && port > 65535)
-        status = kc_usage_error("view", "--port is at most 65535");
+        status = kc_usage_error("view", "--port is from 0 to 65535");
     if (!status && perfetto && port && port != PERFETTO_PORT)
         status = kc_usage_error("view", "the Perfetto UI fetches from port 9001 only");
     if (status)
         return KC_EXIT_USAGE;
-    status = show(&v, argv + 1, operands, &err);
-    remove_all(&v);
+    status = serve_view(&v, argv + 1, operands, &err);
+    remove_view_directory(&v);
     if (status)
         kc_complain("view: %s", err.message);
     if (status)

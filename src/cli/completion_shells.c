@@ -1,8 +1,9 @@
-/* What shells complete, in the language of each. */
+/* Completion scripts for bash, zsh and fish. */
 #include "cli/completion.h"
 
-/* Text between single quotes; the first line of it, and with `more` escaped by a backslash. */
-static void put_quoted(const char *text, const char *more)
+/* The first line of a text, for use between single quotes. @param more characters to escape with a
+ * backslash. */
+static void print_quoted(const char *text, const char *more)
 {
     for (; *text && *text != '\n'; text++) {
         if (*text == '\'')
@@ -14,16 +15,17 @@ static void put_quoted(const char *text, const char *more)
     }
 }
 
-static void put_verbs(const kc_verb *verbs, size_t count)
+static void print_verb_names(const kc_verb *verbs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (verbs[i].about)
             printf("%s%s", i ? " " : "", verbs[i].name);
 }
 
-/* ---- bash ------------------------------------------------------------------------------------------ */
+/* ---- bash ------------------------------------------------------------------------------------ */
 
-static void bash_head(const kc_verb *verbs, size_t count)
+/* The function, the list of verbs, and the words of verbs that have parts. */
+static void print_bash_head(const kc_verb *verbs, size_t count)
 {
     puts("# bash completion of ckineto; made by 'ckineto completion bash'.\n"
          "_ckineto()\n{\n"
@@ -31,7 +33,7 @@ static void bash_head(const kc_verb *verbs, size_t count)
          "    local place=${COMP_WORDS[1]} first=2 options='' value=file words='' command='' i\n"
          "    COMPREPLY=()");
     fputs("    local verbs='", stdout);
-    put_verbs(verbs, count);
+    print_verb_names(verbs, count);
     puts("'\n"
          "    if ((COMP_CWORD == 1)); then\n"
          "        COMPREPLY=($(compgen -W \"$verbs --help --version\" -- \"$current\"))\n"
@@ -40,9 +42,9 @@ static void bash_head(const kc_verb *verbs, size_t count)
          "    case $place in\n"
          "    help) words=$verbs ;;");
     for (size_t i = 0; i < count; i++)
-        if (verbs[i].about && kc_parts_of(&verbs[i]))
+        if (verbs[i].about && kc_subverbs_of(&verbs[i]))
             printf("    %s) words='%s' place=\"$place ${COMP_WORDS[2]}\" first=3 ;;\n",
-                   verbs[i].name, kc_parts_of(&verbs[i]));
+                   verbs[i].name, kc_subverbs_of(&verbs[i]));
     puts("    esac\n"
          "    if [[ $words ]] && ((COMP_CWORD == 2)); then\n"
          "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -54,12 +56,13 @@ static void bash_head(const kc_verb *verbs, size_t count)
          "    case $place in");
 }
 
-static void bash_value(const kc_options *options, const kc_option *o)
+/* A case of the previous word: what may follow this option. */
+static void print_bash_value(const kc_options *options, const kc_option *o)
 {
     static const char *const names[] = {
         [KC_VALUE_FILE] = "file", [KC_VALUE_DIRECTORY] = "directory", [KC_VALUE_OTHER] = "other"};
     char words[KC_WORDS_BYTES];
-    kc_value value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(options, o, words);
     if (value == KC_VALUE_NONE)
         return;
     printf("        --%s", o->name);
@@ -71,7 +74,8 @@ static void bash_value(const kc_options *options, const kc_option *o)
         printf(") value=after-%s ;;\n", names[value]);
 }
 
-static void bash_table(const kc_options *options)
+/* The options of one verb, and a case for each that takes a value. */
+static void print_bash_table(const kc_options *options)
 {
     printf("    '%s')\n        options='", options->verb);
     for (size_t i = 0; i < options->count; i++) {
@@ -85,16 +89,17 @@ static void bash_table(const kc_options *options)
         puts("        command=yes");
     puts("        case $previous in");
     for (size_t i = 0; i < options->count; i++)
-        bash_value(options, &options->list[i]);
+        print_bash_value(options, &options->list[i]);
     puts("        esac ;;");
 }
 
-static void bash_tail(const kc_verb *verbs, size_t count)
+/* Complete the current word from what the cases have set. */
+static void print_bash_tail(const kc_verb *verbs, size_t count)
 {
     (void)verbs;
     (void)count;
     puts("    esac\n"
-         "    # Behind '--' is the command line of another program.\n"
+         "    # After '--' is the command line of another program.\n"
          "    for ((i = first; i < COMP_CWORD; i++)); do\n"
          "        if [[ $command && ${COMP_WORDS[i]} == -- ]]; then\n"
          "            if declare -F _command_offset >/dev/null; then\n"
@@ -123,11 +128,12 @@ static void bash_tail(const kc_verb *verbs, size_t count)
          "complete -F _ckineto ckineto");
 }
 
-const kc_shell kc_bash = {"bash", bash_head, bash_table, bash_tail};
+const kc_shell kc_bash = {"bash", print_bash_head, print_bash_table, print_bash_tail};
 
-/* ---- zsh ------------------------------------------------------------------------------------------- */
+/* ---- zsh ------------------------------------------------------------------------------------- */
 
-static void zsh_head(const kc_verb *verbs, size_t count)
+/* The verbs with their descriptions. */
+static void print_zsh_head(const kc_verb *verbs, size_t count)
 {
     puts("#compdef ckineto\n"
          "# zsh completion of ckineto; made by 'ckineto completion zsh'.\n"
@@ -137,7 +143,7 @@ static void zsh_head(const kc_verb *verbs, size_t count)
         if (!verbs[i].about)
             continue;
         printf("    '%s:", verbs[i].name);
-        put_quoted(verbs[i].about, "");
+        print_quoted(verbs[i].about, "");
         puts("'");
     }
     puts("  )\n"
@@ -150,29 +156,30 @@ static void zsh_head(const kc_verb *verbs, size_t count)
          "  case $place in\n"
          "  help) _describe verb verbs; return ;;");
     for (size_t i = 0; i < count; i++)
-        if (verbs[i].about && kc_parts_of(&verbs[i]))
+        if (verbs[i].about && kc_subverbs_of(&verbs[i]))
             printf("  %s)\n    if (( CURRENT == 2 )); then compadd %s; return; fi\n"
                    "    place=\"$place $words[2]\"; shift words; (( CURRENT-- )) ;;\n",
-                   verbs[i].name, kc_parts_of(&verbs[i]));
+                   verbs[i].name, kc_subverbs_of(&verbs[i]));
     puts("  esac\n"
          "  case $place in");
 }
 
-static void zsh_option(const kc_options *options, const kc_option *o)
+/* One specification of _arguments. */
+static void print_zsh_option(const kc_options *options, const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
-    kc_value value = kc_value_of(options, o, words);
+    kc_value_type value = kc_value_of(options, o, words);
     const char *equals = value == KC_VALUE_NONE ? "" : "=";
     if (o->letter)
         printf("      '(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter,
                value == KC_VALUE_NONE ? "" : "+", o->name, equals);
     else
         printf("      '--%s%s[", o->name, equals);
-    put_quoted(o->help, "[]");
+    print_quoted(o->help, "[]");
     putchar(']');
     if (value != KC_VALUE_NONE) {
         putchar(':');
-        put_quoted(o->argument, ":[]");
+        print_quoted(o->argument, ":[]");
         putchar(':');
     }
     if (value == KC_VALUE_FILE)
@@ -184,16 +191,16 @@ static void zsh_option(const kc_options *options, const kc_option *o)
     puts("' \\");
 }
 
-static void zsh_table(const kc_options *options)
+static void print_zsh_table(const kc_options *options)
 {
     printf("  '%s')\n    _arguments -s -S \\\n", options->verb);
     for (size_t i = 0; i < options->count; i++)
-        zsh_option(options, &options->list[i]);
+        print_zsh_option(options, &options->list[i]);
     printf("      '(- *)'{-h,--help}'[show this text]' \\\n      '%s' ;;\n",
            options->stop_at_operand ? "*::program:_normal" : "*:trace:_files");
 }
 
-static void zsh_tail(const kc_verb *verbs, size_t count)
+static void print_zsh_tail(const kc_verb *verbs, size_t count)
 {
     (void)verbs;
     (void)count;
@@ -203,15 +210,16 @@ static void zsh_tail(const kc_verb *verbs, size_t count)
          "fi");
 }
 
-const kc_shell kc_zsh = {"zsh", zsh_head, zsh_table, zsh_tail};
+const kc_shell kc_zsh = {"zsh", print_zsh_head, print_zsh_table, print_zsh_tail};
 
-/* ---- fish ------------------------------------------------------------------------------------------ */
+/* ---- fish ------------------------------------------------------------------------------------ */
 
-static void fish_head(const kc_verb *verbs, size_t count)
+/* The verbs with their descriptions, and the words of verbs that have parts. */
+static void print_fish_head(const kc_verb *verbs, size_t count)
 {
     puts("# fish completion of ckineto; made by 'ckineto completion fish'.");
     fputs("set -l verbs ", stdout);
-    put_verbs(verbs, count);
+    print_verb_names(verbs, count);
     puts("\n"
          "complete -c ckineto -n \"not __fish_seen_subcommand_from $verbs\" -f\n"
          "complete -c ckineto -n '__fish_seen_subcommand_from help' -f -a \"$verbs\"");
@@ -220,17 +228,17 @@ static void fish_head(const kc_verb *verbs, size_t count)
             continue;
         printf("complete -c ckineto -n \"not __fish_seen_subcommand_from $verbs\" -a %s -d '",
                verbs[i].name);
-        put_quoted(verbs[i].about, "");
+        print_quoted(verbs[i].about, "");
         puts("'");
-        if (kc_parts_of(&verbs[i]))
+        if (kc_subverbs_of(&verbs[i]))
             printf("complete -c ckineto -n '__fish_seen_subcommand_from %s; and not "
                    "__fish_seen_subcommand_from %s' -f -a '%s'\n",
-                   verbs[i].name, kc_parts_of(&verbs[i]), kc_parts_of(&verbs[i]));
+                   verbs[i].name, kc_subverbs_of(&verbs[i]), kc_subverbs_of(&verbs[i]));
     }
 }
 
-/* "plugin list" → both words were typed */
-static void fish_condition(const char *verb)
+/* The condition that the words of a verb ("plugin list") were typed. */
+static void print_fish_condition(const char *verb)
 {
     size_t size = strcspn(verb, " ");
     printf("complete -c ckineto -n '__fish_seen_subcommand_from %.*s", (int)size, verb);
@@ -239,11 +247,12 @@ static void fish_condition(const char *verb)
     putchar('\'');
 }
 
-static void fish_option(const kc_options *options, const kc_option *o)
+/* One `complete` line. */
+static void print_fish_option(const kc_options *options, const kc_option *o)
 {
     char words[KC_WORDS_BYTES];
-    kc_value value = kc_value_of(options, o, words);
-    fish_condition(options->verb);
+    kc_value_type value = kc_value_of(options, o, words);
+    print_fish_condition(options->verb);
     printf(" -l %s", o->name);
     if (o->letter)
         printf(" -s %c", o->letter);
@@ -256,26 +265,27 @@ static void fish_option(const kc_options *options, const kc_option *o)
     else if (value == KC_VALUE_OTHER)
         fputs(" -x", stdout);
     fputs(" -d '", stdout);
-    put_quoted(o->help, "");
+    print_quoted(o->help, "");
     puts("'");
 }
 
-static void fish_table(const kc_options *options)
+/* All options of one verb. */
+static void print_fish_table(const kc_options *options)
 {
     for (size_t i = 0; i < options->count; i++)
-        fish_option(options, &options->list[i]);
-    fish_condition(options->verb);
+        print_fish_option(options, &options->list[i]);
+    print_fish_condition(options->verb);
     puts(" -l help -s h -d 'show this text'");
     if (options->stop_at_operand) {
-        fish_condition(options->verb);
+        print_fish_condition(options->verb);
         puts(" -a '(__fish_complete_subcommand)'");
     }
 }
 
-static void fish_tail(const kc_verb *verbs, size_t count)
+static void print_fish_tail(const kc_verb *verbs, size_t count)
 {
     (void)verbs;
     (void)count;
 }
 
-const kc_shell kc_fish = {"fish", fish_head, fish_table, fish_tail};
+const kc_shell kc_fish = {"fish", print_fish_head, print_fish_table, print_fish_tail};

@@ -1,34 +1,37 @@
-/* Writing a trace in another format, and the account of it: every activity is written or named as
- * left out, with the reason. */
+/* Writing a trace in another format, and the account of it: every activity is written, or counted
+ * as omitted with a reason. */
 #include "cli/convert.h"
+#include "cli/summary/summary.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-/* ---- progress, on terminals only ------------------------------------------------------------------- */
+/* ---- progress, on terminals only ------------------------------------------------------------- */
 
-typedef struct progress {
-    uint64_t shown_ns; /* when the line was written last */
+typedef struct write_progress {
+    /* when the line was written last */
+    uint64_t shown_ns;
     bool is_there;
-} progress;
+} write_progress;
 
-static void show_progress(uint64_t done, uint64_t all, void *user)
+/* A kineto_export_options.progress: at most five times per second. */
+static void show_write_progress(uint64_t done, uint64_t all, void *user)
 {
     enum { BETWEEN_NS = 200000000 };
-    progress *p = user;
+    write_progress *p = user;
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
     if (all == 0 || now - p->shown_ns < BETWEEN_NS)
         return;
     if (p->shown_ns || p->is_there)
         fprintf(stderr, "\rckineto: writing, %llu %%\033[K",
                 (unsigned long long)(done / KB_MAX(all / 100, 1)));
-    p->is_there = true; /* what is done at once needs no line */
+    p->is_there = true; /* a fast write shows no line */
     p->shown_ns = now;
 }
 
-static void clear_progress(const progress *p)
+static void clear_write_progress(const write_progress *p)
 {
     if (p->is_there)
         fputs("\r\033[K", stderr);
@@ -37,23 +40,24 @@ static void clear_progress(const progress *p)
 kineto_status kc_convert_open(const char *verb, char *const *paths, int count, int32_t rank,
                               kineto_trace **out, kineto_error *err)
 {
-    bool tell = isatty(STDERR_FILENO) && kc_is_one_file(paths, count);
-    if (tell) {
+    bool show = isatty(STDERR_FILENO) && kc_is_one_file(paths, count);
+    if (show) {
         int used = fprintf(stderr, "ckineto: reading ");
         kc_put_path(stderr, paths[0], (size_t)KB_MAX(used, 0) + 2);
         fputs(" …", stderr);
     }
-    kineto_status status = kc_open(paths, count, rank, out, err);
-    if (tell)
+    kineto_status status = kc_open_traces(paths, count, rank, out, err);
+    if (show)
         fputs("\r\033[K", stderr);
     if (status)
         kc_complain("%s: %s", verb, err->message);
     return status;
 }
 
-/* ---- the account -------------------------------------------------------------------------------------- */
+/* ---- the account ----------------------------------------------------------------------------- */
 
-static void add_form(uint64_t count, const char *one, const char *many, const char **separator)
+static void print_form_count(uint64_t count, const char *one, const char *many,
+                             const char **separator)
 {
     if (!count)
         return;
@@ -61,8 +65,8 @@ static void add_form(uint64_t count, const char *one, const char *many, const ch
     *separator = " + ";
 }
 
-/* Words of omissions are plural. */
-static const char *noun_of(const kineto_export_omission *omission)
+/* Nouns of omissions are plural; the singular for a count of one. */
+static const char *get_omission_noun(const kineto_export_omission *omission)
 {
     static const char *const nouns[][2] = {{"activities", "activity"},
                                            {"activities' arguments", "activity's arguments"},
@@ -77,15 +81,16 @@ static const char *noun_of(const kineto_export_omission *omission)
     return omission->what;
 }
 
+/* How activities and flows were written, and what was omitted with reasons. */
 static void print_account(const kineto_trace *trace, const kineto_export_result *r)
 {
     uint64_t count = kineto_trace_count(trace), flows = kineto_trace_flow_count(trace);
     const char *separator = " → ";
     fprintf(stderr, "  activities %s", kc_count(count).s);
-    add_form(r->slices, "slice", "slices", &separator);
-    add_form(r->asyncs, "asynchronous range", "asynchronous ranges", &separator);
-    add_form(r->instants, "instant", "instants", &separator);
-    add_form(r->counters, "counter sample", "counter samples", &separator);
+    print_form_count(r->slices, "slice", "slices", &separator);
+    print_form_count(r->asyncs, "asynchronous range", "asynchronous ranges", &separator);
+    print_form_count(r->instants, "instant", "instants", &separator);
+    print_form_count(r->counters, "counter sample", "counter samples", &separator);
     fprintf(stderr, "%s", r->activities ? "" : " → 0");
     if (r->record_noun)
         fprintf(stderr, ", in %s %s", kc_count(r->records).s, r->record_noun);
@@ -94,14 +99,14 @@ static void print_account(const kineto_trace *trace, const kineto_export_result 
     fputc('\n', stderr);
     for (uint32_t i = 0; i < r->omission_count; i++)
         fprintf(stderr, "  not in this file: %s %s (%s)\n", kc_count(r->omissions[i].count).s,
-                noun_of(&r->omissions[i]), r->omissions[i].reason);
+                get_omission_noun(&r->omissions[i]), r->omissions[i].reason);
     if (r->replaced_bytes)
         fprintf(stderr, "  invalid UTF-8 became U+FFFD %s %s\n", kc_count(r->replaced_bytes).s,
                 kc_noun(r->replaced_bytes, "time", "times"));
 }
 
-/* Activities that are neither written nor named as left out. */
-static int64_t unaccounted(const kineto_trace *trace, const kineto_export_result *r)
+/* Activities that are neither written nor counted as omitted. Not 0 is a bug of a writer. */
+static int64_t count_unaccounted(const kineto_trace *trace, const kineto_export_result *r)
 {
     uint64_t known = r->activities;
     for (uint32_t i = 0; i < r->omission_count; i++)
@@ -110,18 +115,19 @@ static int64_t unaccounted(const kineto_trace *trace, const kineto_export_result
     return (int64_t)(kineto_trace_count(trace) - known);
 }
 
-static int account(const char *verb, const kineto_trace *trace, const char *path,
-                   const kineto_export_result *r, bool quiet)
+/* Print the account unless quiet. @return failure if an activity is not accounted for. */
+static int report_account(const char *verb, const kineto_trace *trace, const char *path,
+                          const kineto_export_result *r, bool quiet)
 {
-    int64_t missing = unaccounted(trace, r);
+    int64_t missing = count_unaccounted(trace, r);
     if (!quiet) {
         kc_print(stderr, "ckineto: %s: %s, %s\n", strcmp(path, "-") ? path : "standard output",
-                r->format, kc_bytes(r->bytes).s);
+                 r->format, kc_bytes(r->bytes).s);
         print_account(trace, r);
         kc_losses_print(trace, stderr);
     }
     if (missing)
-        kc_complain("%s: %lld activities are not accounted for in %s: do not rely on it", verb,
+        kc_complain("%s: %lld activities are not accounted for in %s; do not rely on it", verb,
                     (long long)missing, path);
     return missing ? KC_EXIT_FAILURE : 0;
 }
@@ -131,23 +137,23 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
 {
     kineto_error err = {0};
     kineto_export_result result = {.size = sizeof result};
-    progress p = {0};
+    write_progress p = {0};
     if (!quiet && isatty(STDERR_FILENO)) {
-        options->progress = show_progress;
+        options->progress = show_write_progress;
         options->user = &p;
     }
     kineto_status status = kineto_export(trace, path, options, &result, &err);
-    clear_progress(&p);
+    clear_write_progress(&p);
     options->progress = NULL;
     options->user = NULL;
     if (status == KINETO_OK)
-        return account(verb, trace, path, &result, quiet);
-    if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* who reads has seen enough */
+        return report_account(verb, trace, path, &result, quiet);
+    if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* a closed pipe is no error */
         kc_complain("%s: %s", verb, err.message);
     return KC_EXIT_FAILURE;
 }
 
-/* ---- odds and ends ------------------------------------------------------------------------------------ */
+/* ---- list of formats ------------------------------------------------------------------------- */
 
 void kc_print_formats(void)
 {

@@ -1,9 +1,10 @@
-/* Questions about the critical path of a rank. */
+/* `analyze --what-if`: predicted durations when kernels, copies, operators, classes or launches are
+ * scaled by a factor. */
 #include "cli/critical.h"
 
 #include <math.h>
 
-/* `text` is cut into pieces, `scale` points to them. False: it is none. */
+/* "kernel:PATTERN=FACTOR". The text is cut up, and `scale` points into it. False: malformed. */
 static bool parse_scale(char *text, kineto_what_if_scale *scale)
 {
     static const struct {
@@ -26,31 +27,35 @@ static bool parse_scale(char *text, kineto_what_if_scale *scale)
     return false;
 }
 
-static double ms(int64_t ns) { return (double)ns / 1e6; }
+static double to_ms(int64_t ns) { return (double)ns / 1e6; }
 
-static double percent(int64_t after, int64_t before)
+static double compute_percent_change(int64_t after, int64_t before)
 {
     return before ? 100 * ((double)after - (double)before) / (double)before : 0;
 }
 
-static kineto_status ask(const kineto_critical_path *path, const kineto_what_if_scale *scales,
-                         size_t count, const char *what, FILE *out, kineto_error *err)
+/* One prediction: the path, and the median of steps if there are any. */
+static kineto_status print_what_if(const kineto_critical_path *path,
+                                   const kineto_what_if_scale *scales, size_t count,
+                                   const char *what, FILE *out, kineto_error *err)
 {
     kineto_what_if_result r = {.size = sizeof r};
     kineto_status status = kineto_what_if(path, scales, count, &r, err);
     if (status)
         return status;
-    fprintf(out, "what if %s: %.6f ms -> %.6f ms (%+.2f %%)", what, ms(r.before_ns), ms(r.after_ns),
-            percent(r.after_ns, r.before_ns));
+    fprintf(out, "what if %s: %.6f ms -> %.6f ms (%+.2f %%)", what, to_ms(r.before_ns),
+            to_ms(r.after_ns), compute_percent_change(r.after_ns, r.before_ns));
     if (r.step_count)
-        fprintf(out, ", a step %.6f ms -> %.6f ms (%+.2f %%, median of %u)", ms(r.step_before_ns),
-                ms(r.step_after_ns), percent(r.step_after_ns, r.step_before_ns), r.step_count);
+        fprintf(out, ", a step %.6f ms -> %.6f ms (%+.2f %%, median of %u)",
+                to_ms(r.step_before_ns), to_ms(r.step_after_ns),
+                compute_percent_change(r.step_after_ns, r.step_before_ns), r.step_count);
     fprintf(out, "%s\n", r.scaled ? "" : "; nothing is scaled by that");
     return KINETO_OK;
 }
 
-static kineto_status ask_all(const kineto_critical_path *path, const kc_texts *texts,
-                             char *const *copies, FILE *out, kineto_error *err)
+/* Each scale alone, then all of them together. */
+static kineto_status print_all_what_ifs(const kineto_critical_path *path, const kc_texts *texts,
+                                        char *const *copies, FILE *out, kineto_error *err)
 {
     kineto_what_if_scale scales[KB_COUNT(texts->data)];
     kineto_status status = KINETO_OK;
@@ -60,10 +65,11 @@ static kineto_status ask_all(const kineto_critical_path *path, const kc_texts *t
                            "--what-if is kernel:, op:, class:, launch: or copy: with a pattern and "
                            "=FACTOR, as in 'kernel:gemm=0.5'; not '%.80s'",
                            texts->data[i]);
-        status = ask(path, &scales[i], 1, texts->data[i], out, err);
+        status = print_what_if(path, &scales[i], 1, texts->data[i], out, err);
     }
-    return status || texts->count < 2 ? status
-                                      : ask(path, scales, texts->count, "all of that", out, err);
+    return status || texts->count < 2
+               ? status
+               : print_what_if(path, scales, texts->count, "all of that", out, err);
 }
 
 kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options *options,
@@ -76,7 +82,7 @@ kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options
         if (!(copies[i] = strdup(texts->data[i])))
             status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status)
-        status = ask_all(path, texts, copies, out, err);
+        status = print_all_what_ifs(path, texts, copies, out, err);
     for (size_t i = 0; i < texts->count; i++)
         free(copies[i]);
     kineto_critical_path_release(path);

@@ -9,7 +9,8 @@
 /** What was lost and what `verify` finds, of all ranks. */
 typedef struct kc_health {
     uint64_t traces, ranks, activities, lost;
-    bool is_cut; /* the end of one of their files is missing */
+    /* the end of one of their files is missing */
+    bool is_cut;
     uint64_t findings[3]; /* by severity */
     KB_VEC(char) lines;   /* the worst, as text */
     uint32_t line_count;
@@ -24,11 +25,12 @@ void kc_health_free(kc_health *h);
  * heaviest. */
 void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE *out);
 
-/* ---- heaviest.c ---- */
+/* ---- heaviest.c ------------------------------------------------------------------------------ */
 /** What rows of a table weigh: the second column tells those that weigh the same. */
 typedef struct kc_weight {
     const char *table, *columns[2];
-    bool is_by_stream; /* rows of whole devices, stream -1, come before those of streams */
+    /* rows of whole devices, stream -1, come before those of streams */
+    bool is_by_stream;
 } kc_weight;
 /** NULL: the order of its rows says more. */
 const kc_weight *kc_weight_of(const char *table);

@@ -1,24 +1,25 @@
-/* ckineto info of several files: a table of them, and what is odd about them together. */
+/* ckineto info of several files: a table of them, and findings about the set. */
 #include "cli/several.h"
 
 #include "trace/files/identity.h"
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-typedef struct totals {
+typedef struct survey_totals {
     uint64_t activities, lost, unreadable;
     int64_t start_ns, end_ns;
     bool any;
     size_t host_columns;
-} totals;
+} survey_totals;
 
-static totals add_up(const kineto_survey *survey)
+/* Files without activities do not extend the window. */
+static survey_totals sum_files(const kineto_survey *survey)
 {
-    enum { MOST_COLUMNS = 32 };
-    totals sum = {.host_columns = 4};
+    enum { MAX_COLUMNS = 32 };
+    survey_totals sum = {.host_columns = 4};
     kineto_survey_file f;
     for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++) {
-        size_t host = KB_MIN(strlen(f.identity->host), (size_t)MOST_COLUMNS);
+        size_t host = KB_MIN(strlen(f.identity->host), (size_t)MAX_COLUMNS);
         sum.host_columns = KB_MAX(sum.host_columns, host);
         sum.unreadable += f.status != KINETO_OK;
         sum.activities += f.activities;
@@ -32,7 +33,7 @@ static totals add_up(const kineto_survey *survey)
     return sum;
 }
 
-static void print_number(int64_t number, int columns, bool known)
+static void print_number_or_dash(int64_t number, int columns, bool known)
 {
     if (known)
         printf("%*lld  ", columns, (long long)number);
@@ -40,16 +41,17 @@ static void print_number(int64_t number, int columns, bool known)
         printf("%*s  ", columns, "-");
 }
 
-static void print_row(const kineto_survey_file *f, const totals *sum)
+/* Rank, host and process, then activities, start and length, then the name. */
+static void print_file_row(const kineto_survey_file *f, const survey_totals *sum)
 {
     const kineto_identity *id = f->identity;
     if (id->rank_count > 1)
         printf("  %5s  ", "many");
     else
-        print_number(id->rank, 7, id->rank >= 0);
+        print_number_or_dash(id->rank, 7, id->rank >= 0);
     kc_put_name(stdout, kb_string(id->host[0] ? id->host : "-"), sum->host_columns);
     fputs("  ", stdout);
-    print_number(id->pid, 10, id->pid >= 0);
+    print_number_or_dash(id->pid, 10, id->pid >= 0);
     if (f->status == KINETO_OK)
         printf("%12s  %12s  %12s  ", kc_count(f->activities).s,
                f->activities ? kb_duration(kb_length_ns(sum->start_ns, f->window_start_ns)).s : "-",
@@ -62,62 +64,66 @@ static void print_row(const kineto_survey_file *f, const totals *sum)
     putchar('\n');
 }
 
-static void print_text(const kineto_survey *survey, uint64_t skipped)
+/* A head line, a row for each file, and the findings. */
+static void print_survey(const kineto_survey *survey, uint64_t skipped)
 {
     uint32_t count = kineto_survey_count(survey);
-    totals sum = add_up(survey);
+    survey_totals sum = sum_files(survey);
     kineto_survey_file f;
     printf("%u %s, %s %s in %s", count, kc_noun(count, "trace", "traces"),
            kc_count(sum.activities).s, kc_noun(sum.activities, "activity", "activities"),
            kb_duration(kb_length_ns(sum.start_ns, sum.end_ns)).s);
     if (skipped)
-        printf("; %s other %s left alone", kc_count(skipped).s,
-               kc_noun(skipped, "thing was", "things were"));
+        printf("; %s other %s skipped", kc_count(skipped).s,
+               kc_noun(skipped, "file was", "files were"));
     putchar('\n');
     if (sum.any)
-        printf("  windows from %s\n", kc_moment(sum.start_ns).s);
+        printf("  windows from %s\n", kc_format_utc(sum.start_ns).s);
     printf("\n  %5s  %-*s  %10s  %12s  %12s  %12s  %s\n", "rank", (int)sum.host_columns, "host",
            "process", "activities", "from", "length", "file");
     for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
-        print_row(&f, &sum);
+        print_file_row(&f, &sum);
     if (kineto_survey_finding_count(survey))
         putchar('\n');
     kc_print_findings(survey, stdout);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void put_learned(kb_json *j, const char *key, uint8_t learned)
+/* Where a member of the identity comes from; nothing if it is unknown. */
+static void put_learned_source(kb_json *j, const char *key, uint8_t learned)
 {
     if (learned)
         kb_json_put_string(j, key, kb_string(kineto_learned_name(learned)));
 }
 
-static void put_identity(kb_json *j, const kineto_identity *id)
+/* The identity, and where each member of it comes from. */
+static void put_file_identity(kb_json *j, const kineto_identity *id)
 {
     kt_put_identity(j, id);
     if (id->rank_count > 1)
         kb_json_put_uint(j, "ranks", id->rank_count);
     kb_json_key_z(j, "learned");
     kb_json_object_begin(j);
-    put_learned(j, "rank", id->rank_learned);
-    put_learned(j, "world_size", id->world_size_learned);
-    put_learned(j, "host", id->host_learned);
-    put_learned(j, "pid", id->pid_learned);
-    put_learned(j, "backend", id->backend_learned);
+    put_learned_source(j, "rank", id->rank_learned);
+    put_learned_source(j, "world_size", id->world_size_learned);
+    put_learned_source(j, "host", id->host_learned);
+    put_learned_source(j, "pid", id->pid_learned);
+    put_learned_source(j, "backend", id->backend_learned);
     kb_json_object_end(j);
     if (id->conflict[0])
         kb_json_put_string(j, "conflict", kb_string(id->conflict));
 }
 
-static void put_file(kb_json *j, const kineto_survey_file *f)
+/* An unreadable file has an error in place of its numbers. */
+static void put_surveyed_file(kb_json *j, const kineto_survey_file *f)
 {
     kb_json_newline(j);
     kb_json_object_begin(j);
     kb_json_put_string(j, "trace", kb_string(f->path));
     kb_json_put_string(j, "name", kb_string(f->name));
     if (f->status == KINETO_OK) {
-        put_identity(j, f->identity);
+        put_file_identity(j, f->identity);
         kb_json_put_uint(j, "activities", f->activities);
         kb_json_put_uint(j, "lost", f->lost);
         kb_json_put_int(j, "window_start_ns", f->window_start_ns);
@@ -129,29 +135,29 @@ static void put_file(kb_json *j, const kineto_survey_file *f)
     kb_json_object_end(j);
 }
 
-typedef struct surveyed {
+typedef struct survey_document {
     const kineto_survey *survey;
     uint64_t skipped;
-} surveyed;
+} survey_document;
 
 static void put_survey(kb_json *j, const void *what)
 {
-    const surveyed *all = what;
+    const survey_document *all = what;
     kineto_survey_file f;
     kb_json_object_begin(j);
     kb_json_key_z(j, "traces");
     kb_json_array_begin(j);
     for (uint32_t i = 0; kineto_survey_file_at(all->survey, i, &f); i++)
-        put_file(j, &f);
+        put_surveyed_file(j, &f);
     kb_json_array_end(j);
     kb_json_put_uint(j, "other_things", all->skipped);
     kc_put_findings(all->survey, j);
     kb_json_object_end(j);
 }
 
-/* ---- the call ---------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
-static bool show(const kineto_visit *visit, void *user)
+static bool show_surveyed_file(const kineto_visit *visit, void *user)
 {
     (void)user;
     kc_show_reading(visit->index, visit->count, visit->path);
@@ -163,7 +169,8 @@ int kc_info_files(char *const *paths, int count, bool as_json)
     kineto_error err = {0};
     kineto_files *files = NULL;
     kineto_survey *survey = NULL;
-    kineto_survey_options how = {.size = sizeof how, .open = &kc_reading, .visit = show};
+    kineto_survey_options how = {
+        .size = sizeof how, .open = &kc_reading, .visit = show_surveyed_file};
     bool unreadable = false;
     kineto_status status =
         kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
@@ -171,12 +178,12 @@ int kc_info_files(char *const *paths, int count, bool as_json)
         status = kineto_files_survey(files, &how, &survey, &err);
     kc_show_reading(0, 0, NULL);
     if (status == KINETO_OK) {
-        unreadable = add_up(survey).unreadable > 0;
+        unreadable = sum_files(survey).unreadable > 0;
         if (as_json)
-            status =
-                kc_put_json(put_survey, &(surveyed){survey, kineto_files_skipped(files)}, &err);
+            status = kc_put_json(put_survey,
+                                 &(survey_document){survey, kineto_files_skipped(files)}, &err);
         else
-            print_text(survey, kineto_files_skipped(files));
+            print_survey(survey, kineto_files_skipped(files));
     }
     if (status)
         kc_complain_of("info", &err);

@@ -1,4 +1,5 @@
-/* Several files and directories where a verb takes a trace: opening them, and telling of it. */
+/* Opening one trace from several files and directories, progress on a terminal, checks of output
+ * files, and findings about sets of files. */
 #include "cli/several.h"
 
 #include "trace/bytes/json_text.h"
@@ -19,20 +20,23 @@ kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank)
     if (!text)
         return KINETO_OK;
     if (!kt_json_int(kb_string(text), &number) || number < 0 || number > INT32_MAX)
-        return kc_usage_error(verb, "--rank wants a rank, not '%s'", text);
+        return kc_usage_error(verb, "--rank needs a rank, not '%s'", text);
     *rank = (int32_t)number;
     return KINETO_OK;
 }
 
-static bool is_directory(const char *path)
+static bool is_directory_path(const char *path)
 {
     struct stat st;
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-bool kc_is_one_file(char *const *paths, int count) { return count == 1 && !is_directory(paths[0]); }
+bool kc_is_one_file(char *const *paths, int count)
+{
+    return count == 1 && !is_directory_path(paths[0]);
+}
 
-/* ---- progress, on terminals only --------------------------------------------------------------- */
+/* ---- progress, on terminals only ------------------------------------------------------------- */
 
 void kc_show_reading(uint32_t index, uint32_t count, const char *path)
 {
@@ -59,16 +63,16 @@ void kc_show_reading(uint32_t index, uint32_t count, const char *path)
     is_there = true;
 }
 
-static void show_opening(uint32_t index, uint32_t count, const char *path, void *user)
+static void show_opening_progress(uint32_t index, uint32_t count, const char *path, void *user)
 {
     (void)user;
     kc_show_reading(index, count, path);
 }
 
-/* ---- opening ----------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* Lines of the ledger that tell of files that do not belong together. */
-static void warn(const kineto_trace *trace, uint32_t from)
+/* Ledger lines from `from` on that report files which do not belong together. */
+static void print_merge_warnings(const kineto_trace *trace, uint32_t from)
 {
     static const struct {
         const char *meaning;
@@ -93,8 +97,8 @@ static void warn(const kineto_trace *trace, uint32_t from)
     }
 }
 
-/* Of those lines only the ones that this merge added: they are behind the line that says so. */
-static uint32_t last_merge(const kineto_trace *trace)
+/* The ledger line of the last merge: its warnings follow it. The line count if there is none. */
+static uint32_t find_last_merge(const kineto_trace *trace)
 {
     uint32_t at = kineto_trace_ledger_count(trace);
     for (uint32_t i = at; i-- > 0;) {
@@ -107,21 +111,21 @@ static uint32_t last_merge(const kineto_trace *trace)
     return at;
 }
 
-kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace **out,
-                      kineto_error *err)
+kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
+                             kineto_error *err)
 {
     kineto_open_many_options how = {.size = sizeof how,
                                     .open = &kc_reading,
                                     .only_rank = rank >= 0,
                                     .rank = rank,
-                                    .progress = show_opening};
+                                    .progress = show_opening_progress};
     if (kc_is_one_file(paths, count) && rank < 0)
         return kineto_trace_open_with(paths[0], &kc_reading, out, err);
     kineto_status status =
         kineto_trace_open_many((const char *const *)paths, (size_t)count, &how, out, err);
     kc_show_reading(0, 0, NULL);
     if (status == KINETO_OK && !kc_is_one_file(paths, count))
-        warn(*out, last_merge(*out));
+        print_merge_warnings(*out, find_last_merge(*out));
     return status;
 }
 
@@ -139,17 +143,18 @@ bool kc_is_same_file(const char *one, const char *other)
            a.st_ino == b.st_ino;
 }
 
-static bool is_regular(const char *path)
+static bool is_regular_file(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static bool would_overwrite(char *const *paths, int count, const char *output)
+/* Directories among the inputs are searched, too. */
+static bool would_overwrite_input(char *const *paths, int count, const char *output)
 {
     kineto_files *files;
     bool would = false;
-    if (!is_regular(output) ||
+    if (!is_regular_file(output) ||
         kineto_files_find((const char *const *)paths, (size_t)count, &files, NULL) != KINETO_OK)
         return false;
     for (uint32_t i = 0; i < kineto_files_count(files) && !would; i++)
@@ -158,8 +163,8 @@ static bool would_overwrite(char *const *paths, int count, const char *output)
     return would;
 }
 
-/* By its first bytes: enough for `--json TRACE OTHER`, which is easily typed. */
-static bool is_trace(const char *path)
+/* By its first bytes: enough to catch `--json TRACE OTHER`, a likely mistake. */
+static bool is_trace_file(const char *path)
 {
     enum { HEAD_BYTES = 1 << 16 };
     static const char key[] = "\"traceEvents\"";
@@ -177,15 +182,18 @@ static bool is_trace(const char *path)
 
 static bool is_same_output(const char *one, const char *other)
 {
-    return strcmp(one, other) == 0 || (is_regular(one) && kc_is_same_file(one, other));
+    return strcmp(one, other) == 0 || (is_regular_file(one) && kc_is_same_file(one, other));
 }
 
-static kineto_status check_twice(const char *verb, const char *const *outputs, size_t count)
+/* No two outputs may be the same file. */
+static kineto_status check_distinct_outputs(const char *verb, const char *const *outputs,
+                                            size_t count)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; outputs[i] && k < i; k++)
             if (outputs[k] && is_same_output(outputs[i], outputs[k]))
-                return kc_usage_error(verb, "%s is to be written twice: give each its own file",
+                return kc_usage_error(verb,
+                                      "%s would be written twice; give each output its own file",
                                       strcmp(outputs[i], "-") ? outputs[i] : "standard output");
     return KINETO_OK;
 }
@@ -196,17 +204,17 @@ kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
     for (size_t i = 0; i < output_count; i++) {
         if (!outputs[i])
             continue;
-        if (would_overwrite(paths, count, outputs[i]))
+        if (would_overwrite_input(paths, count, outputs[i]))
             return kc_usage_error(verb, "%s would overwrite the trace that is read", outputs[i]);
-        if (!are_traces && is_trace(outputs[i]))
+        if (!are_traces && is_trace_file(outputs[i]))
             return kc_usage_error(
-                verb, "%s is a trace, and would be overwritten: name another file to write",
+                verb, "%s is a trace and would be overwritten; name another output file",
                 outputs[i]);
     }
-    return check_twice(verb, outputs, output_count);
+    return check_distinct_outputs(verb, outputs, output_count);
 }
 
-/* ---- findings ---------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 int kc_worst_finding(const kineto_survey *survey)
 {

@@ -1,12 +1,17 @@
-/* The builder of the checking host: looks at every event that a plug-in delivers, and keeps what is
- * needed to look at the session as a whole when it is over. */
+/* The builder of the checking host: checks every event as it is delivered, and stores it for the
+ * checks of the whole session (check_events.c). One lock protects all stored data, because plug-ins
+ * deliver from threads of their own. setLast… and addLast… refer to the last event of the calling
+ * thread, which is thread-local. */
 #include "plugincheck/check_builder.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
-#define BUILDER_MAGIC UINT64_C(0x6b632d6275696c64)
-#define MOST_METADATA 1000u
+#define BUILDER_MAGIC    UINT64_C(0x6b632d6275696c64)
+#define MAX_METADATA     1000u
+#define MAX_STRUCT_BYTES 4096u
+#define LARGER_BYTES     32u  /* added by a later version */
+#define LARGER_FILL      0xa5 /* content of the added bytes */
 
 static const char *const call_names[KV_CALL_COUNT] = {
     [KV_CALL_NONE] = "",
@@ -35,80 +40,86 @@ const char *kv_builder_call(uint32_t number)
     return number < KV_CALL_COUNT ? call_names[number] : "";
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that was seen */
-static kv_check *checking;                               /* who hears of a wrong handle */
-static const kv_builder *given[2];                       /* handles that were given out last */
+static pthread_mutex_t seen_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* protects kv_seen and the tables of kv_check */
+/* receives faults of wrong handles */
+static kv_check *current_check;
+/* the newest handles: after the session, and live */
+static const kv_builder *recent_handles[2];
 
-/* The event that setLast… is about on this thread. */
+/* The last event of this thread, to which setLast… and addLast… refer. */
 static _Thread_local struct {
     uint32_t serial; /* of the builder; 0: none */
-    kv_event *event; /* NULL: there was no room for it, or it was refused */
+    /* NULL: the store was full, or the event was rejected */
+    kv_event *event;
     kv_keys keys;
-} last;
+} last_event;
 
-/* ---- entering ----------------------------------------------------------------------------------- */
+/* ---- entering -------------------------------------------------------------------------------- */
 
-static bool handle_right(const handle *b, kv_call which)
+/* False, and a fault, if the handle is not one of ours. Compares with the newest handles first,
+ * because copying from memory of unknown origin is slow. */
+static bool is_own_handle(const handle *b, kv_call which)
 {
     kv_builder copy = {0};
-    if (b && (b == given[0] || b == given[1]))
+    if (b && (b == recent_handles[0] || b == recent_handles[1]))
         return true;
     if (kv_copy_in(&copy, b, sizeof copy) && copy.magic == BUILDER_MAGIC)
         return true;
-    kv_fault(checking, KV_RULE_BUILDER_HANDLE, "%s got a handle that is not its own",
+    kv_fault(current_check, KV_RULE_BUILDER_HANDLE, "%s received a handle that is not its own",
              call_names[which]);
     return false;
 }
 
 kv_builder *kv_builder_enter_always(handle *b, kv_call which)
 {
-    if (!handle_right(b, which))
+    if (!is_own_handle(b, which))
         return NULL;
-    pthread_mutex_lock(&lock);
-    checking->where->inner = which;
+    pthread_mutex_lock(&seen_lock);
+    current_check->site->builder_call = which;
     return b;
 }
 
 kv_builder *kv_builder_enter(handle *b, kv_call which)
 {
-    if (!handle_right(b, which))
+    if (!is_own_handle(b, which))
         return NULL;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&seen_lock);
     if (b->open) {
-        checking->where->inner = which;
+        current_check->site->builder_call = which;
         return b;
     }
-    kv_fault(checking, KV_RULE_BUILDER_AFTER_END, "%s was called after %s had returned",
+    kv_fault(current_check, KV_RULE_BUILDER_AFTER_END, "%s was called after %s had returned",
              call_names[which], b->live ? "stop" : "processEvents");
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&seen_lock);
     return NULL;
 }
 
 int kv_builder_leave(int result)
 {
-    checking->where->inner = KV_CALL_NONE;
-    pthread_mutex_unlock(&lock);
+    current_check->site->builder_call = KV_CALL_NONE;
+    pthread_mutex_unlock(&seen_lock);
     return result;
 }
 
-static bool quick(const kv_builder *b) { return b->check->session->quick; }
+/* For measuring costs: events are counted, not checked. */
+static bool is_quick(const kv_builder *b) { return b->check->session->quick; }
 
-/* A struct of the plug-in: into `to`, as much as it must have. */
-bool kv_take(kv_builder *b, void *to, const void *from, size_t least, const char *type)
+bool kv_copy_struct(kv_builder *b, void *to, const void *from, size_t min, const char *type)
 {
     size_t size = 0;
     bool readable = kv_copy_in(&size, from, sizeof size);
-    if (readable && size >= least && size <= 4096 && kv_copy_in(to, from, least))
+    if (readable && size >= min && size <= MAX_STRUCT_BYTES && kv_copy_in(to, from, min))
         return true;
     if (readable)
         kv_fault(b->check, KV_RULE_SIZE_FILLED, "%s states %zu bytes, but needs %zu", type, size,
-                 least);
+                 min);
     else
         kv_fault(b->check, KV_RULE_SIZE_FILLED, "%s cannot be read", type);
     return false;
 }
 
-/* ---- events ------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 bool kv_type_enabled(const kv_session *s, int32_t type)
 {
@@ -122,30 +133,33 @@ kv_event *kv_event_store(kv_seen *seen, const kv_event *e)
 {
     if (seen->stored_count == KV_MAX_EVENTS)
         return NULL;
+    KB_ASSERT(seen->stored_count < KV_MAX_EVENTS);
     kv_event *stored = &seen->events[seen->stored_count++];
     *stored = *e;
     return stored;
 }
 
-static void check_times(kv_builder *b, const kv_event *e)
+/* Order of the times, and whether the clock is known. */
+static void check_event_times(kv_builder *b, const kv_event *e)
 {
     if (e->end < e->start)
         kv_fault(b->check, KV_RULE_TIME_ORDER, "an event ends %lld before it begins",
                  (long long)((uint64_t)e->start - (uint64_t)e->end));
-    if (e->clock < KINETO_PLUGIN_CLOCK_UTC || e->clock >= KV_CLOCKS ||
+    if (e->clock < KINETO_PLUGIN_CLOCK_UTC || e->clock >= KV_MAX_CLOCKS ||
         (e->clock >= KINETO_PLUGIN_CLOCK_DEVICE && !b->check->clock_names[e->clock][0]))
         kv_fault(b->check, KV_RULE_TIME_MONOTONIC_CLOCK,
-                 "an event is in clock %d, which nobody registered", e->clock);
+                 "an event uses clock %d, which is not registered", e->clock);
 }
 
-/* NULL: refused. The event is the thread's last one in any case. */
-static kv_event *event_add(kv_builder *b, const KinetoPlugin_ProfileEvent *p, int32_t clock)
+/* Count and store an event of an enabled kind. It becomes the last event of this thread even if it
+ * is rejected. NULL: rejected, or the store is full; seen->refused counts only rejections. */
+static kv_event *add_checked_event(kv_builder *b, const KinetoPlugin_ProfileEvent *p, int32_t clock)
 {
     char text[64];
-    kv_seen *seen = kv_seen_by(b);
-    last.serial = b->serial;
-    last.event = NULL;
-    last.keys.count = 0;
+    kv_seen *seen = kv_builder_seen(b);
+    last_event.serial = b->serial;
+    last_event.event = NULL;
+    last_event.keys.count = 0;
     if (!kv_type_enabled(b->check->session, p->eventType)) {
         kv_fault(b->check, KV_RULE_KINDS_ONLY_ENABLED, "an event of kind %s, which is not enabled",
                  kv_type_text(b->check, p->eventType, text, sizeof text));
@@ -159,40 +173,43 @@ static kv_event *event_add(kv_builder *b, const KinetoPlugin_ProfileEvent *p, in
                   .start = p->startTimeUtcNs,
                   .end = p->endTimeUtcNs,
                   .event_id = p->eventId};
-    check_times(b, &e);
+    check_event_times(b, &e);
     seen->event_count++;
     seen->live_count += b->live;
-    return last.event = kv_event_store(seen, &e);
+    return last_event.event = kv_event_store(seen, &e);
 }
 
-static int add_event(handle *h, const KinetoPlugin_ProfileEvent *event)
+/* A rejected event is the last one of the thread, too, so that setLast… after it is no further
+ * fault. */
+static int builder_add_event(handle *h, const KinetoPlugin_ProfileEvent *event)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_addEvent);
     KinetoPlugin_ProfileEvent copy;
     if (!b)
         return 1;
-    if (quick(b)) {
-        kv_seen_by(b)->event_count++;
-        last.serial = b->serial;
+    if (is_quick(b)) {
+        kv_builder_seen(b)->event_count++;
+        last_event.serial = b->serial;
         return kv_builder_leave(0);
     }
-    if (!kv_take(b, &copy, event, SIZE(ProfileEvent, resourceId), "ProfileEvent")) {
-        kv_seen_by(b)->refused++;
-        last.serial = b->serial; /* setLast… may follow */
-        last.event = NULL;
-        last.keys.count = 0;
+    if (!kv_copy_struct(b, &copy, event, SIZE(ProfileEvent, resourceId), "ProfileEvent")) {
+        kv_builder_seen(b)->refused++;
+        last_event.serial = b->serial; /* setLast… may follow */
+        last_event.event = NULL;
+        last_event.keys.count = 0;
         return kv_builder_leave(1);
     }
-    uint64_t refused = kv_seen_by(b)->refused;
-    (void)event_add(b, &copy, KINETO_PLUGIN_CLOCK_UTC);
-    return kv_builder_leave(kv_seen_by(b)->refused != refused);
+    uint64_t refused = kv_builder_seen(b)->refused;
+    (void)add_checked_event(b, &copy, KINETO_PLUGIN_CLOCK_UTC);
+    return kv_builder_leave(kv_builder_seen(b)->refused != refused);
 }
 
-/* The builder with the lock held, where this thread has an event to go on about. */
-static kv_builder *enter_last(handle *h, kv_call which)
+/* Enter the builder if the last event of this thread belongs to it. NULL, and a fault, otherwise.
+ */
+static kv_builder *enter_for_last_event(handle *h, kv_call which)
 {
     kv_builder *b = kv_builder_enter(h, which);
-    if (!b || last.serial == b->serial)
+    if (!b || last_event.serial == b->serial)
         return b;
     kv_fault(b->check, KV_RULE_BUILDER_THREAD, "%s on a thread that added no event to this builder",
              call_names[which]);
@@ -200,11 +217,12 @@ static kv_builder *enter_last(handle *h, kv_call which)
     return NULL;
 }
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-static bool name_fine(kv_builder *b, const char *name, size_t bytes)
+/* A name is readable, not empty, and its size does not count the NUL. */
+static bool check_event_name(kv_builder *b, const char *name, size_t bytes)
 {
-    if (bytes == SIZE_MAX || bytes > KV_LONGEST_TEXT || (name && !kv_readable(name, bytes)))
+    if (bytes == SIZE_MAX || bytes > KV_MAX_TEXT || (name && !kv_readable(name, bytes)))
         kv_fault(b->check, KV_RULE_NAMES_TEXT, "a name cannot be read, or has no end");
     else if (bytes == 0 || !name)
         kv_fault(b->check, KV_RULE_NAMES_TEXT, "a name is empty");
@@ -215,25 +233,24 @@ static bool name_fine(kv_builder *b, const char *name, size_t bytes)
     return false;
 }
 
-/* Text that names something of the plug-in's own: a device, a clock, a counter. */
-bool kv_label_fine(const char *text, char *buf, size_t size)
+bool kv_label_valid(const char *text, char *buf, size_t size)
 {
-    size_t n = kv_text_size(text, KV_LONGEST_KEY);
+    size_t n = kv_text_size(text, KV_MAX_KEY);
     if (n == SIZE_MAX || n == 0 || kb_utf8_valid_prefix(text, n) != n)
         return false;
     snprintf(buf, size, "%s", text);
     return true;
 }
 
-bool kv_key_fine(kv_builder *b, kv_keys *keys, const char *key)
+bool kv_key_valid(kv_builder *b, kv_keys *keys, const char *key)
 {
     char text[64];
-    size_t n = kv_text_size(key, KV_LONGEST_KEY);
+    size_t n = kv_text_size(key, KV_MAX_KEY);
     if (n == SIZE_MAX || n == 0 || kb_utf8_valid_prefix(key, n) != n) {
         kv_fault(b->check, KV_RULE_META_KEYS, "a key is %s",
                  n == 0          ? "empty"
                  : n == SIZE_MAX ? "unreadable, or has no end"
-                                 : "no UTF-8");
+                                 : "not UTF-8");
         return false;
     }
     uint64_t hash = kb_hash(key, n);
@@ -243,34 +260,36 @@ bool kv_key_fine(kv_builder *b, kv_keys *keys, const char *key)
                      kv_quote(key, text, sizeof text));
             return false;
         }
-    if (keys->count < KV_KEYS)
+    if (keys->count < KV_MAX_KEYS)
         keys->hashes[keys->count++] = hash;
     return true;
 }
 
-bool kv_json_fine(kv_builder *b, const char *key, const char *value, size_t bytes)
+bool kv_json_valid(kv_builder *b, const char *key, const char *value, size_t bytes)
 {
     char name[48], text[64];
-    if (bytes != SIZE_MAX && bytes <= KV_LONGEST_TEXT && kv_readable(value, bytes) && value &&
+    if (bytes != SIZE_MAX && bytes <= KV_MAX_TEXT && kv_readable(value, bytes) && value &&
         kb_json_valid((kineto_string){value, bytes}))
         return true;
-    kv_fault(b->check, KV_RULE_META_JSON, "the value of \"%s\" is no JSON: %s",
+    kv_fault(b->check, KV_RULE_META_JSON, "the value of \"%s\" is not JSON: %s",
              kv_quote(key, name, sizeof name), kv_quote(value, text, sizeof text));
     return false;
 }
 
-static bool strings_fine(const char *const *list, uint32_t count)
+/* An array of pointers to NUL-terminated texts. */
+static bool are_strings_readable(const char *const *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         const char *text;
         if (!kv_copy_in(&text, list + i, sizeof text) ||
-            kv_text_size(text, KV_LONGEST_TEXT) == SIZE_MAX)
+            kv_text_size(text, KV_MAX_TEXT) == SIZE_MAX)
             return false;
     }
     return true;
 }
 
-static bool typed_value_fine(const KinetoPlugin_Metadata *m)
+/* False: the type is unknown, or the value cannot be read. */
+static bool is_typed_value_readable(const KinetoPlugin_Metadata *m)
 {
     switch (m->valueType) {
     case KINETO_PLUGIN_VALUE_INT:
@@ -279,55 +298,57 @@ static bool typed_value_fine(const KinetoPlugin_Metadata *m)
     case KINETO_PLUGIN_VALUE_BOOL:
         return true;
     case KINETO_PLUGIN_VALUE_STRING:
-        return m->count <= KV_LONGEST_TEXT && kv_readable(m->pointer, m->count);
+        return m->count <= KV_MAX_TEXT && kv_readable(m->pointer, m->count);
     case KINETO_PLUGIN_VALUE_INTS:
-        return m->count <= KV_LONGEST_TEXT && kv_readable(m->pointer, m->count * sizeof(int64_t));
+        return m->count <= KV_MAX_TEXT && kv_readable(m->pointer, m->count * sizeof(int64_t));
     case KINETO_PLUGIN_VALUE_STRINGS:
-        return m->count <= KV_LONGEST_TEXT && strings_fine(m->pointer, m->count);
+        return m->count <= KV_MAX_TEXT && are_strings_readable(m->pointer, m->count);
     default:
         return false;
     }
 }
 
-bool kv_metadata_fine(kv_builder *b, kv_keys *keys, const KinetoPlugin_Metadata *list, size_t count)
+bool kv_metadata_valid(kv_builder *b, kv_keys *keys, const KinetoPlugin_Metadata *list,
+                       size_t count)
 {
     bool fine = true;
     char name[48];
-    for (size_t i = 0; i < KB_MIN(count, MOST_METADATA); i++) {
+    for (size_t i = 0; i < KB_MIN(count, MAX_METADATA); i++) {
         KinetoPlugin_Metadata m;
         if (!kv_copy_in(&m, &list[i], sizeof m)) {
             kv_fault(b->check, KV_RULE_META_JSON, "%zu typed values cannot be read", count);
             return false;
         }
-        fine &= kv_key_fine(b, keys, m.pKey);
+        fine &= kv_key_valid(b, keys, m.pKey);
         if (m.valueType == KINETO_PLUGIN_VALUE_JSON) {
-            fine &= kv_json_fine(b, m.pKey, m.pointer, m.count);
-        } else if (!typed_value_fine(&m)) {
+            fine &= kv_json_valid(b, m.pKey, m.pointer, m.count);
+        } else if (!is_typed_value_readable(&m)) {
             kv_fault(b->check, KV_RULE_META_JSON,
                      "the value of \"%s\" has type %d and cannot be read",
                      kv_quote(m.pKey, name, sizeof name), m.valueType);
             fine = false;
         }
     }
-    kv_seen_by(b)->metadata_count += count;
+    kv_builder_seen(b)->metadata_count += count;
     return fine;
 }
 
-/* ---- what is said about the last event -------------------------------------------------------------- */
+/* ---- the last event of a thread -------------------------------------------------------------- */
 
-static int set_last_name(handle *h, const char *name)
+/* The event counts as named even if the name is bad. */
+static int builder_set_name(handle *h, const char *name)
 {
-    kv_builder *b = enter_last(h, KV_CALL_setLastEventName);
+    kv_builder *b = enter_for_last_event(h, KV_CALL_setLastEventName);
     if (!b)
         return 1;
-    if (quick(b))
+    if (is_quick(b))
         return kv_builder_leave(0);
-    if (last.event)
-        last.event->named = true; /* well or badly */
-    return kv_builder_leave(!name_fine(b, name, kv_text_size(name, KV_LONGEST_TEXT)));
+    if (last_event.event)
+        last_event.event->named = true; /* even if the name is bad: that has a fault of its own */
+    return kv_builder_leave(!check_event_name(b, name, kv_text_size(name, KV_MAX_TEXT)));
 }
 
-static bool flow_fine(kv_builder *b, int32_t type, uint32_t start)
+static bool check_flow(kv_builder *b, int32_t type, uint32_t start)
 {
     if (type > KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_INVALID &&
         type < KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_COUNT && start <= 1)
@@ -336,158 +357,165 @@ static bool flow_fine(kv_builder *b, int32_t type, uint32_t start)
     return false;
 }
 
-static void flow_note(kv_builder *b, int32_t type, uint32_t id, bool start)
+static void store_flow(kv_builder *b, int32_t type, uint32_t id, bool start)
 {
-    kv_seen_by(b)->flow_count++;
-    if (!last.event)
+    kv_builder_seen(b)->flow_count++;
+    if (!last_event.event)
         return;
-    last.event->flow_type = type;
-    last.event->flow_id = id;
-    last.event->flow_start = start;
+    last_event.event->flow_type = type;
+    last_event.event->flow_id = id;
+    last_event.event->flow_start = start;
 }
 
-static int set_last_flow(handle *h, const KinetoPlugin_ProfileEventFlow *flow)
+/* One flow per event; a later one replaces it. */
+static int builder_set_flow(handle *h, const KinetoPlugin_ProfileEventFlow *flow)
 {
-    kv_builder *b = enter_last(h, KV_CALL_setLastEventFlow);
+    kv_builder *b = enter_for_last_event(h, KV_CALL_setLastEventFlow);
     KinetoPlugin_ProfileEventFlow copy;
     uint8_t start;
     if (!b)
         return 1;
-    if (quick(b))
+    if (is_quick(b))
         return kv_builder_leave(0);
-    if (!kv_take(b, &copy, flow, SIZE(ProfileEventFlow, isStartPoint), "ProfileEventFlow"))
+    if (!kv_copy_struct(b, &copy, flow, SIZE(ProfileEventFlow, isStartPoint), "ProfileEventFlow"))
         return kv_builder_leave(1);
     memcpy(&start, &copy.isStartPoint, sizeof start);
-    if (!flow_fine(b, copy.flowType, start))
+    if (!check_flow(b, copy.flowType, start))
         return kv_builder_leave(1);
-    flow_note(b, copy.flowType, copy.flowId, start);
+    store_flow(b, copy.flowType, copy.flowId, start);
     return kv_builder_leave(0);
 }
 
-static int add_last_metadata(handle *h, const char *key, const char *value)
+/* Hosts accept a value that is not JSON, so the result is 0. */
+static int builder_add_metadata(handle *h, const char *key, const char *value)
 {
-    kv_builder *b = enter_last(h, KV_CALL_addLastEventMetadata);
+    kv_builder *b = enter_for_last_event(h, KV_CALL_addLastEventMetadata);
     if (!b)
         return 1;
-    if (quick(b))
+    if (is_quick(b))
         return kv_builder_leave(0);
-    kv_seen_by(b)->metadata_count++;
-    (void)kv_key_fine(b, &last.keys, key);
-    (void)kv_json_fine(b, key, value, kv_text_size(value, KV_LONGEST_TEXT));
-    return kv_builder_leave(!key || !value); /* hosts take it, and quote it */
+    kv_builder_seen(b)->metadata_count++;
+    (void)kv_key_valid(b, &last_event.keys, key);
+    (void)kv_json_valid(b, key, value, kv_text_size(value, KV_MAX_TEXT));
+    return kv_builder_leave(!key || !value); /* hosts accept it, and quote the value */
 }
 
-static int add_last_values(handle *h, const KinetoPlugin_Metadata *list, size_t count)
+static int builder_add_values(handle *h, const KinetoPlugin_Metadata *list, size_t count)
 {
-    kv_builder *b = enter_last(h, KV_CALL_addLastEventValues);
+    kv_builder *b = enter_for_last_event(h, KV_CALL_addLastEventValues);
     if (!b)
         return 1;
-    return kv_builder_leave(!quick(b) && !kv_metadata_fine(b, &last.keys, list, count));
+    return kv_builder_leave(!is_quick(b) && !kv_metadata_valid(b, &last_event.keys, list, count));
 }
 
-static int set_last_ids(handle *h, uint64_t correlation_id, uint64_t external_id)
+static int builder_set_ids(handle *h, uint64_t correlation_id, uint64_t external_id)
 {
-    kv_builder *b = enter_last(h, KV_CALL_setLastEventIds);
+    kv_builder *b = enter_for_last_event(h, KV_CALL_setLastEventIds);
     if (!b)
         return 1;
-    if (last.event && !quick(b)) {
-        last.event->event_id = (int64_t)correlation_id;
-        last.event->external_id = external_id;
+    if (last_event.event && !is_quick(b)) {
+        last_event.event->event_id = (int64_t)correlation_id;
+        last_event.event->external_id = external_id;
     }
     return kv_builder_leave(0);
 }
 
-/* Its keys come first; a number that is none of this session is refused. */
-static bool value_set_fine(kv_builder *b, const KinetoPlugin_Activity *activity, size_t size)
+/* The set of metadata that an activity references: its keys are the first of the event. False, and
+ * a fault: the set is not registered. */
+static bool check_value_set(kv_builder *b, const KinetoPlugin_Activity *activity, size_t size)
 {
     KinetoPlugin_Activity a;
     if (size < SIZE(Activity, metadataSet))
         return true;
     if (!kv_copy_in(&a, activity, SIZE(Activity, metadataSet))) {
-        kv_fault(b->check, KV_RULE_SIZE_FILLED, "Activity cannot be read as far as it says");
+        kv_fault(b->check, KV_RULE_SIZE_FILLED,
+                 "Activity cannot be read up to the size that it states");
         return false;
     }
     if (a.metadataSet > b->check->value_set_count) {
         kv_fault(b->check, KV_RULE_META_KEYS,
-                 "an event names set %u, which nobody registered in this session", a.metadataSet);
+                 "an event references set %u, which was not registered in this session",
+                 a.metadataSet);
         return false;
     }
     if (a.metadataSet)
-        last.keys = b->check->value_sets[a.metadataSet - 1].keys;
+        last_event.keys = b->check->value_sets[a.metadataSet - 1].keys;
     return true;
 }
 
-static int emit(handle *h, const KinetoPlugin_Activity *activity)
+/* A complete event in one call; setLast… does not refer to it. */
+static int builder_emit(handle *h, const KinetoPlugin_Activity *activity)
 {
     kv_builder *b = kv_builder_enter(h, KV_CALL_emit);
     KinetoPlugin_Activity a;
     if (!b)
         return 1;
-    if (quick(b)) {
-        kv_seen_by(b)->event_count++;
-        kv_seen_by(b)->live_count += b->live;
+    if (is_quick(b)) {
+        kv_builder_seen(b)->event_count++;
+        kv_builder_seen(b)->live_count += b->live;
         return kv_builder_leave(0);
     }
-    if (!kv_take(b, &a, activity, SIZE(Activity, pMetadata), "Activity") ||
+    if (!kv_copy_struct(b, &a, activity, SIZE(Activity, pMetadata), "Activity") ||
         a.event.unpaddedStructSize < SIZE(ProfileEvent, resourceId)) {
         kv_fault(b->check, KV_RULE_SIZE_FILLED,
-                 "Activity, or the event in it, states no right size");
-        kv_seen_by(b)->refused++;
+                 "Activity, or the event in it, states a wrong size");
+        kv_builder_seen(b)->refused++;
         return kv_builder_leave(1);
     }
-    uint64_t refused = kv_seen_by(b)->refused;
-    kv_event *e = event_add(b, &a.event, a.clock);
+    uint64_t refused = kv_builder_seen(b)->refused;
+    kv_event *e = add_checked_event(b, &a.event, a.clock);
     if (e) {
         e->named = true;
         e->external_id = a.externalId;
     }
-    bool fine = kv_seen_by(b)->refused == refused;
+    bool fine = kv_builder_seen(b)->refused == refused;
     if (fine) {
-        fine = name_fine(b, a.pName, a.nameSize);
-        fine &= value_set_fine(b, activity, a.unpaddedStructSize);
-        fine &= kv_metadata_fine(b, &last.keys, a.pMetadata, a.metadataCount);
-        if (a.flowType && flow_fine(b, a.flowType, a.flowIsStart))
-            flow_note(b, a.flowType, a.flowId, a.flowIsStart);
+        fine = check_event_name(b, a.pName, a.nameSize);
+        fine &= check_value_set(b, activity, a.unpaddedStructSize);
+        fine &= kv_metadata_valid(b, &last_event.keys, a.pMetadata, a.metadataCount);
+        if (a.flowType && check_flow(b, a.flowType, a.flowIsStart))
+            store_flow(b, a.flowType, a.flowId, a.flowIsStart);
     }
-    last.serial = 0; /* setLast… is not about this one */
+    last_event.serial = 0; /* setLast… does not refer to emitted events */
     return kv_builder_leave(!fine);
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
-static void fill_today(KinetoPlugin_TraceBuilder *t)
+static void fill_todays_members(KinetoPlugin_TraceBuilder *t)
 {
-    t->emit = emit;
-    t->setLastEventIds = set_last_ids;
-    t->addLastEventValues = add_last_values;
-    kv_announce_init_today(t);
+    t->emit = builder_emit;
+    t->setLastEventIds = builder_set_ids;
+    t->addLastEventValues = builder_add_values;
+    kv_announce_fill_today(t);
 }
 
+/* The table and its handle are guarded memory that is never freed: the plug-in may keep both. */
 const KinetoPlugin_TraceBuilder *kv_builder_new(kv_session *s, bool live, kv_builder **out)
 {
     size_t today = SIZE(TraceBuilder, addLedgerLine), bytes = today;
     kv_check *k = s->k;
-    if (s->size == KV_SIZE_REVISION_B || s->size == KV_SIZE_REVISION_0)
+    if (s->version == KV_HOST_REVISION_B || s->version == KV_HOST_REVISION_0)
         bytes = SIZE(TraceBuilder, addResourceInfo);
-    if (s->size == KV_SIZE_LARGER)
-        bytes = today + 32;
+    if (s->version == KV_HOST_LARGER)
+        bytes = today + LARGER_BYTES;
     KinetoPlugin_TraceBuilder *table = kv_guard_new(bytes, "KinetoPlugin_TraceBuilder", true);
     kv_builder *b =
         kv_guard_new(sizeof *b, "KinetoPlugin_TraceBuilderHandle, which is opaque", true);
-    checking = k;
+    current_check = k;
     *b = (kv_builder){BUILDER_MAGIC, k, ++k->builders, true, live};
     table->unpaddedStructSize = bytes;
     table->pTraceBuilderHandle = b;
-    table->addEvent = add_event;
-    table->setLastEventName = set_last_name;
-    table->setLastEventFlow = set_last_flow;
-    table->addLastEventMetadata = add_last_metadata;
-    kv_announce_init(table);
+    table->addEvent = builder_add_event;
+    table->setLastEventName = builder_set_name;
+    table->setLastEventFlow = builder_set_flow;
+    table->addLastEventMetadata = builder_add_metadata;
+    kv_announce_fill(table);
     if (bytes >= today)
-        fill_today(table);
+        fill_todays_members(table);
     if (bytes > today)
-        memset((char *)table + today, 0xa5, bytes - today);
-    given[live] = b;
+        memset((char *)table + today, LARGER_FILL, bytes - today);
+    recent_handles[live] = b;
     if (live)
         k->value_set_count = 0;
     *out = b;
@@ -496,7 +524,8 @@ const KinetoPlugin_TraceBuilder *kv_builder_new(kv_session *s, bool live, kv_bui
 
 void kv_builder_end(kv_builder *b)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&seen_lock);
+    KB_ASSERT(b->magic == BUILDER_MAGIC);
     b->open = false;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&seen_lock);
 }

@@ -1,63 +1,71 @@
-/* Memory with an end: what a plug-in is given lies before a page that cannot be read, so that
- * reading more than there is shows; and memory of a plug-in is read so that nothing it gives can
- * crash us. */
-#include "plugincheck/check.h"
+/* Guarded memory: blocks that a plug-in receives end at a page without access, so that reading too
+ * far raises SIGSEGV, which is recorded in the crash site; and copies from memory of the plug-in
+ * that survive bad pointers. The fault handler tells both apart by the thread-local flag `probing`.
+ */
+#include "plugincheck/check_guard.h"
 
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Pairs of a page that can be used and one that cannot: a ring for the length of a call, and one
- * for what a plug-in may keep longer. */
-#define PASSING 64u
-#define KEPT    192u
-#define FOREVER 8u /* the first ones: the registry */
-#define SLOTS   (PASSING + KEPT)
+/* A slot is a pair of an accessible and an inaccessible page. Slots form two rings: one for blocks
+ * that live during a call, and one for blocks that a plug-in may keep. */
+#define PASSING_SLOTS 64u
+#define KEPT_SLOTS    192u
+#define PINNED_SLOTS  8u /* the first kept ones, never reused: the registry */
+#define ALL_SLOTS     (PASSING_SLOTS + KEPT_SLOTS)
 
 static struct {
     char *base;
     size_t page;
-    unsigned passing, kept; /* the next ones */
-    const char *what[SLOTS];
-    bool closed[SLOTS];
-    kv_where *where;
+    /* counters of the two rings: the next slots */
+    unsigned passing, kept;
+    /* for the message; NULL: never used */
+    const char *what[ALL_SLOTS];
+    bool closed[ALL_SLOTS];
+    kv_crash_site *site;
 } guard;
 
-static _Thread_local sigjmp_buf probe;
+/* While `probing` is set, a fault of this thread returns to `probe_return`. */
+static _Thread_local sigjmp_buf probe_return;
 static _Thread_local volatile sig_atomic_t probing;
 
-static void describe(const char *at)
+/* Into the crash site: which block was accessed past its end, or after it was closed. */
+static void describe_access(const char *at)
 {
     size_t slot = (size_t)(at - guard.base) / (2 * guard.page);
     size_t offset = (size_t)(at - guard.base) % (2 * guard.page);
-    bool behind = offset >= guard.page;
-    if (!guard.what[slot] || !(behind || guard.closed[slot]))
+    bool past_end = offset >= guard.page;
+    KB_ASSERT(slot < ALL_SLOTS);
+    if (!guard.what[slot] || !(past_end || guard.closed[slot]))
         return;
-    snprintf(guard.where->guard, sizeof guard.where->guard, "%s %s",
-             behind ? "it went behind the end of" : "it kept after the call", guard.what[slot]);
+    snprintf(guard.site->guard, sizeof guard.site->guard, "%s %s",
+             past_end ? "it read past the end of" : "it kept after the call", guard.what[slot]);
 }
 
-/* Back into kv_copy_in, or say what it was and let the crash happen. */
-static void on_fault(int number, siginfo_t *info, void *context)
+/* Return into kv_copy_in while that probes memory. Otherwise record the access in the crash site
+ * and let the default action end the process. */
+static void handle_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
     if (probing)
-        siglongjmp(probe, 1);
+        siglongjmp(probe_return, 1);
     const char *at = info->si_addr;
-    if (at >= guard.base && at < guard.base + 2 * SLOTS * guard.page)
-        describe(at);
+    if (at >= guard.base && at < guard.base + 2 * ALL_SLOTS * guard.page)
+        describe_access(at);
     signal(number, SIG_DFL);
-    if (info->si_code <= 0) /* somebody sent it: it would not come again by itself */
+    if (info->si_code <= 0) /* sent by kill(): it does not recur by itself */
         raise(number);
 }
 
-bool kv_guard_init(kv_where *where)
+bool kv_guard_init(kv_crash_site *site)
 {
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    struct sigaction action = {.sa_sigaction = handle_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     guard.page = kb_os_page_bytes();
-    guard.where = where;
-    void *base = mmap(NULL, 2 * SLOTS * guard.page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    guard.site = site;
+    void *base =
+        mmap(NULL, 2 * ALL_SLOTS * guard.page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return false;
     guard.base = base;
@@ -67,13 +75,13 @@ bool kv_guard_init(kv_where *where)
 
 void *kv_guard_new(size_t bytes, const char *what, bool keep)
 {
-    unsigned slot = keep ? PASSING + guard.kept : guard.passing++ % PASSING;
-    if (keep && ++guard.kept == KEPT)
-        guard.kept = FOREVER;
+    unsigned slot = keep ? PASSING_SLOTS + guard.kept : guard.passing++ % PASSING_SLOTS;
+    if (keep && ++guard.kept == KEPT_SLOTS)
+        guard.kept = PINNED_SLOTS;
     char *page = guard.base + 2 * slot * guard.page;
     bytes = kb_align(bytes, 8);
     if (bytes > guard.page || mprotect(page, guard.page, PROT_READ | PROT_WRITE) != 0)
-        _exit(KV_NO_MEMORY); /* of the child: its parent says so */
+        _exit(KV_NO_MEMORY); /* ends the child; its parent reports it */
     guard.what[slot] = what;
     guard.closed[slot] = false;
     return memset(page + guard.page - bytes, 0, bytes);
@@ -82,6 +90,7 @@ void *kv_guard_new(size_t bytes, const char *what, bool keep)
 void kv_guard_close(void *p, size_t bytes)
 {
     size_t slot = (size_t)((char *)p + bytes - 1 - guard.base) / (2 * guard.page);
+    KB_ASSERT(slot < ALL_SLOTS && guard.what[slot] && !guard.closed[slot]);
     guard.closed[slot] = true;
     mprotect(guard.base + 2 * slot * guard.page, guard.page, PROT_NONE);
 }
@@ -97,32 +106,33 @@ void kv_guard_close(void *p, size_t bytes)
 #define KV_UNCHECKED __attribute__((noinline))
 #endif
 
-/* Byte by byte, and not by memcpy: a page may end anywhere, and a sanitizer has its own ideas of
- * what may be read. */
-static KV_UNCHECKED void copy_bytes(volatile char *to, const volatile char *from, size_t bytes)
+/* Byte by byte instead of memcpy: a fault may occur at any byte, and sanitizers must not check the
+ * access. */
+static KV_UNCHECKED void copy_unchecked(volatile char *to, const volatile char *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         to[i] = from[i];
 }
 
-static KV_UNCHECKED size_t find_end(const volatile char *text, size_t most)
+/* SIZE_MAX: no NUL among `max` bytes. Not checked by sanitizers, as above. */
+static KV_UNCHECKED size_t find_nul_unchecked(const volatile char *text, size_t max)
 {
     size_t n = 0;
-    while (n <= most && text[n])
+    while (n <= max && text[n])
         n++;
-    return n <= most ? n : SIZE_MAX;
+    return n <= max ? n : SIZE_MAX;
 }
 
 bool kv_copy_in(void *to, const void *from, size_t bytes)
 {
     if (!from && bytes)
         return false;
-    if (sigsetjmp(probe, 0)) {
+    if (sigsetjmp(probe_return, 0)) {
         probing = 0;
         return false;
     }
     probing = 1;
-    copy_bytes(to, from, bytes);
+    copy_unchecked(to, from, bytes);
     probing = 0;
     return true;
 }
@@ -137,14 +147,14 @@ bool kv_readable(const void *from, size_t bytes)
     return true;
 }
 
-size_t kv_text_size(const char *text, size_t most)
+size_t kv_text_size(const char *text, size_t max)
 {
-    if (!text || sigsetjmp(probe, 0)) {
+    if (!text || sigsetjmp(probe_return, 0)) {
         probing = 0;
         return SIZE_MAX;
     }
     probing = 1;
-    size_t n = find_end(text, most);
+    size_t n = find_nul_unchecked(text, max);
     probing = 0;
     return n;
 }

@@ -1,13 +1,16 @@
-/* A host of plug-ins that only checks: loads one, and calls its functions as hosts of several times
- * would, each with parameters that end where the memory does. */
-#include "plugincheck/check.h"
+/* A host that only checks: it loads a plug-in and calls its functions as hosts of several versions
+ * would. Every struct that it passes has the size of that version and ends where accessible memory
+ * ends, so that a plug-in which reads further crashes. */
+#include "plugincheck/check_host.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #define REGISTRY_MAGIC   UINT64_C(0x6b632d7265676973)
-#define LARGER_BYTES     32u /* what a later version has more */
+#define LARGER_BYTES     32u  /* added by a later version */
+#define LARGER_FILL      0xa5 /* content of the added bytes */
+#define MAX_STRUCT_BYTES 4096u
 #define SIZE(type, last) KINETO_PLUGIN_SIZE(KinetoPlugin_##type, last)
 
 struct KinetoPlugin_RegistryHandle {
@@ -15,70 +18,77 @@ struct KinetoPlugin_RegistryHandle {
     kv_check *check;
 };
 
-bool kv_check_init(kv_check *k, const char *path, int to, kv_where *where)
+bool kv_check_init(kv_check *k, const char *path, int to, kv_crash_site *site)
 {
     void *seen = mmap(NULL, sizeof *k->seen, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    *k = (kv_check){.path = path, .to = to, .where = where, .seen = seen};
-    return seen != MAP_FAILED && kv_guard_init(where);
+    *k = (kv_check){.path = path, .to = to, .site = site, .seen = seen};
+    return seen != MAP_FAILED && kv_guard_init(site);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
-static size_t size_for(kv_size size, size_t today, size_t revision_b, size_t revision_0)
+/* The size of a struct for a host of this version. */
+static size_t select_struct_size(kv_host_version version, size_t today, size_t revision_b,
+                                 size_t revision_0)
 {
-    switch (size) {
-    case KV_SIZE_REVISION_0:
+    switch (version) {
+    case KV_HOST_REVISION_0:
         return revision_0;
-    case KV_SIZE_REVISION_B:
+    case KV_HOST_REVISION_B:
         return revision_b;
-    case KV_SIZE_LARGER:
+    case KV_HOST_LARGER:
         return kb_align(today, 8) + LARGER_BYTES;
     default:
         return today;
     }
 }
 
-/* A struct that begins with its size; what a later version would have more is rubbish. */
-static void *struct_new(kv_size size, size_t today, size_t revision_b, size_t revision_0,
-                        const char *what, bool keep)
+/* A guarded struct that begins with its own size. The bytes that only a later version has are
+ * filled with a pattern. */
+static void *alloc_struct(kv_host_version version, size_t today, size_t revision_b,
+                          size_t revision_0, const char *what, bool keep)
 {
-    size_t bytes = size_for(size, today, revision_b, revision_0);
+    size_t bytes = select_struct_size(version, today, revision_b, revision_0);
     char *p = kv_guard_new(bytes, what, keep);
     memcpy(p, &bytes, sizeof bytes);
-    if (size == KV_SIZE_LARGER)
-        memset(p + bytes - LARGER_BYTES, 0xa5, LARGER_BYTES);
+    if (version == KV_HOST_LARGER)
+        memset(p + bytes - LARGER_BYTES, LARGER_FILL, LARGER_BYTES);
     return p;
 }
 
-static void struct_close(void *p)
+/* After the call: an access is detected from now on. */
+static void close_struct(void *p)
 {
     size_t bytes;
     memcpy(&bytes, p, sizeof bytes);
     kv_guard_close(p, kb_align(bytes, 8));
 }
 
-/* ---- the registry ------------------------------------------------------------------------------- */
+/* ---- the registry ---------------------------------------------------------------------------- */
 
-static kv_check *registry_check(const KinetoPlugin_RegistryHandle *handle)
+/* The check that a registry handle belongs to; NULL, and a fault, if the handle is wrong. */
+static kv_check *find_registry_check(const KinetoPlugin_RegistryHandle *handle)
 {
-    static kv_check *only; /* there is one: also for a wrong handle there is someone to tell */
+    /* the process has one check: faults of wrong handles go to it */
+    static kv_check *only;
     KinetoPlugin_RegistryHandle copy = {0};
-    bool right = kv_copy_in(&copy, handle, sizeof copy) && copy.magic == REGISTRY_MAGIC;
-    only = right ? copy.check : only;
-    if (!right && only)
-        kv_fault(only, KV_RULE_BUILDER_HANDLE, "the registry got a handle that is not its own");
-    return right ? only : NULL;
+    bool is_right = kv_copy_in(&copy, handle, sizeof copy) && copy.magic == REGISTRY_MAGIC;
+    only = is_right ? copy.check : only;
+    if (!is_right && only)
+        kv_fault(only, KV_RULE_BUILDER_HANDLE,
+                 "the registry received a handle that is not its own");
+    return is_right ? only : NULL;
 }
 
-/* "the interface is too short" or the name of a function that is missing; NULL: whole. */
-static const char *interface_lack(const KinetoPlugin_ProfilerInterface *f)
+/* A description of what is wrong with the functions of a profiler; NULL: nothing. */
+static const char *find_interface_fault(const KinetoPlugin_ProfilerInterface *f)
 {
     KinetoPlugin_ProfilerInterface copy = {0};
     size_t base = SIZE(ProfilerInterface, profilerProcessEvents);
     if (!kv_copy_in(&copy, f, base))
         return "its interface cannot be read";
-    if (copy.unpaddedStructSize < base || copy.unpaddedStructSize > 4096)
+    if (copy.unpaddedStructSize < base || copy.unpaddedStructSize > MAX_STRUCT_BYTES)
         return "the size of its interface is wrong";
     return !copy.profilerCreate          ? "profilerCreate is NULL"
            : !copy.profilerDestroy       ? "profilerDestroy is NULL"
@@ -89,25 +99,26 @@ static const char *interface_lack(const KinetoPlugin_ProfilerInterface *f)
                                          : NULL;
 }
 
-static int register_profiler(KinetoPlugin_RegistryHandle *handle,
-                             const KinetoPlugin_ProfilerInterface *functions)
+/* registerProfiler of the registry. */
+static int add_profiler(KinetoPlugin_RegistryHandle *handle,
+                        const KinetoPlugin_ProfilerInterface *functions)
 {
-    kv_check *k = registry_check(handle);
+    kv_check *k = find_registry_check(handle);
     if (!k)
         return 1;
-    const char *lack = interface_lack(functions);
-    if (lack) {
-        kv_fault(k, KV_RULE_LOAD_REGISTER, "%s", lack);
+    const char *fault = find_interface_fault(functions);
+    if (fault) {
+        kv_fault(k, KV_RULE_LOAD_REGISTER, "%s", fault);
         k->refused_profilers++;
         return 1;
     }
     if (k->profiler_count == KV_MAX_PROFILERS)
         return 1;
-    k->profilers[k->profiler_count++] = (kv_checked){.functions = functions};
+    k->profilers[k->profiler_count++] = (kv_profiler){.functions = functions};
     return 0;
 }
 
-static bool own_name_valid(const char *name)
+static bool is_own_name_valid(const char *name)
 {
     size_t n = kv_text_size(name, 39);
     for (size_t i = 0; n != SIZE_MAX && i < n; i++)
@@ -116,19 +127,20 @@ static bool own_name_valid(const char *name)
     return n > 0 && n != SIZE_MAX;
 }
 
-static int register_type(kv_check *k, const KinetoPlugin_ActivityTypeInfo *info)
+/* An own kind has a valid name and resembles a published kind. @return 0, or 1 if it is refused. */
+static int add_own_type(kv_check *k, const KinetoPlugin_ActivityTypeInfo *info)
 {
     char text[64];
-    if (!own_name_valid(info->pName)) {
+    if (!is_own_name_valid(info->pName)) {
         kv_fault(k, KV_RULE_QUERY_KINDS,
-                 "the kind \"%s\" of its own: a name has 1 to 39 of a-z, 0-9 and _",
+                 "its own kind \"%s\": a name has 1 to 39 characters of a-z, 0-9 and _",
                  kv_quote(info->pName, text, sizeof text));
         return 1;
     }
     if (info->likeEventType <= 0 || info->likeEventType >= KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT ||
         (info->enabledByDefault & ~1)) {
-        kv_fault(k, KV_RULE_QUERY_KINDS, "the kind \"%s\" of its own is like %d, default %d",
-                 info->pName, info->likeEventType, info->enabledByDefault);
+        kv_fault(k, KV_RULE_QUERY_KINDS, "its own kind \"%s\" is like %d, default %d", info->pName,
+                 info->likeEventType, info->enabledByDefault);
         return 1;
     }
     if (k->own_count == KV_MAX_KINDS)
@@ -138,10 +150,11 @@ static int register_type(kv_check *k, const KinetoPlugin_ActivityTypeInfo *info)
     return 0;
 }
 
-static int register_types(KinetoPlugin_RegistryHandle *handle,
-                          KinetoPlugin_RegisterActivityTypes_Params *params)
+/* registerActivityTypes of the registry: the kinds get consecutive numbers. */
+static int add_own_types(KinetoPlugin_RegistryHandle *handle,
+                         KinetoPlugin_RegisterActivityTypes_Params *params)
 {
-    kv_check *k = registry_check(handle);
+    kv_check *k = find_registry_check(handle);
     KinetoPlugin_RegisterActivityTypes_Params copy = {0};
     int result = 0;
     if (!k)
@@ -155,33 +168,34 @@ static int register_types(KinetoPlugin_RegistryHandle *handle,
     params->firstEventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST + (int32_t)k->own_count;
     for (size_t i = 0; i < copy.count && !result; i++) {
         KinetoPlugin_ActivityTypeInfo info;
-        result = !kv_copy_in(&info, &copy.pTypes[i], sizeof info) || register_type(k, &info);
+        result = !kv_copy_in(&info, &copy.pTypes[i], sizeof info) || add_own_type(k, &info);
     }
     return result;
 }
 
-static const KinetoPlugin_Registry *registry_new(kv_check *k, kv_size size)
+/* Old versions have no functions for own kinds. */
+static const KinetoPlugin_Registry *create_registry(kv_check *k, kv_host_version version)
 {
     size_t base = SIZE(Registry, registerProfiler);
     KinetoPlugin_RegistryHandle *handle =
         kv_guard_new(sizeof *handle, "KinetoPlugin_RegistryHandle, which is opaque", true);
     *handle = (KinetoPlugin_RegistryHandle){REGISTRY_MAGIC, k};
-    (void)registry_check(handle);
-    KinetoPlugin_Registry *r =
-        struct_new(size, SIZE(Registry, pHostVersion), base, base, "KinetoPlugin_Registry", true);
+    (void)find_registry_check(handle);
+    KinetoPlugin_Registry *r = alloc_struct(version, SIZE(Registry, pHostVersion), base, base,
+                                            "KinetoPlugin_Registry", true);
     r->pRegistryHandle = handle;
-    r->registerProfiler = register_profiler;
+    r->registerProfiler = add_profiler;
     if (KINETO_PLUGIN_HAS(r, KinetoPlugin_Registry, pHostVersion)) {
-        r->registerActivityTypes = register_types;
+        r->registerActivityTypes = add_own_types;
         r->pHostVersion = "ckineto " KINETO_VERSION;
     }
     return r;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------ */
+/* ---- loading --------------------------------------------------------------------------------- */
 
-/* What a recorder would have set; a plug-in under check is alone. */
-static void clear_environment(void)
+/* A recorder around us may have set these; a plug-in under check runs without one. */
+static void unset_recorder_variables(void)
 {
     static const char *const names[] = {"CKINETO_SESSION", "CKINETO_PLUGINS",
                                         "KINETO_PLUGIN_LIB_DIR_PATH"};
@@ -189,45 +203,46 @@ static void clear_environment(void)
         unsetenv(names[i]);
 }
 
-static void *find_symbol(kv_check *k, const char *name)
+static void *find_library_symbol(kv_check *k, const char *name)
 {
     (void)dlerror();
     return dlsym(k->library, name);
 }
 
-static bool open_library(kv_check *k, bool strict)
+/* @param strict resolve all symbols now, so that missing ones are found. */
+static bool load_library(kv_check *k, bool strict)
 {
-    clear_environment();
-    kv_calling(k, "the library's constructors");
+    unset_recorder_variables();
+    kv_set_call(k, "the library's constructors");
     k->library = dlopen(k->path, (strict ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL);
-    kv_calling(k, "");
+    kv_set_call(k, "");
     if (!k->library) {
         const char *why = dlerror();
         kv_fault(k, KV_RULE_LOAD_OPENS, "%.200s", why ? why : "it cannot be loaded");
         return false;
     }
-    void *exercise = find_symbol(k, KINETO_PLUGIN_EXERCISE_SYMBOL);
+    void *exercise = find_library_symbol(k, KINETO_PLUGIN_EXERCISE_SYMBOL);
     memcpy(&k->exercise, &exercise, sizeof exercise);
     return true;
 }
 
-bool kv_load(kv_check *k, kv_size size, bool strict)
+bool kv_load(kv_check *k, kv_host_version version, bool strict)
 {
     KinetoPlugin_registerFn function;
-    if (!open_library(k, strict))
+    if (!load_library(k, strict))
         return false;
     kv_ok(k, KV_RULE_LOAD_OPENS, "%s", "");
-    void *symbol = find_symbol(k, KINETO_PLUGIN_REGISTER_SYMBOL);
+    void *symbol = find_library_symbol(k, KINETO_PLUGIN_REGISTER_SYMBOL);
     memcpy(&function, &symbol, sizeof function);
     if (!symbol) {
         kv_fault(k, KV_RULE_LOAD_SYMBOL, "it exports no %s", KINETO_PLUGIN_REGISTER_SYMBOL);
         return false;
     }
     kv_ok(k, KV_RULE_LOAD_SYMBOL, "%s", "");
-    kv_at(k, strict ? KV_RULE_LOAD_REGISTER : k->where->rule);
-    kv_calling(k, KINETO_PLUGIN_REGISTER_SYMBOL);
-    int result = function(registry_new(k, size));
-    kv_calling(k, "");
+    kv_set_crash_rule(k, strict ? KV_RULE_LOAD_REGISTER : k->site->rule);
+    kv_set_call(k, KINETO_PLUGIN_REGISTER_SYMBOL);
+    int result = function(create_registry(k, version));
+    kv_set_call(k, "");
     if (strict && result)
         kv_fault(k, KV_RULE_LOAD_REGISTER, "%s returned %d", KINETO_PLUGIN_REGISTER_SYMBOL, result);
     else if (strict && !k->profiler_count && !k->refused_profilers)
@@ -235,12 +250,12 @@ bool kv_load(kv_check *k, kv_size size, bool strict)
     return result == 0 && k->profiler_count > 0;
 }
 
-int kv_query(kv_check *k, kv_checked *p)
+int kv_query(kv_check *k, kv_profiler *p)
 {
     size_t base = SIZE(ProfilerQuery_Params, supportedActivityTypesMaxLen);
     KinetoPlugin_ProfilerQuery_Params *q =
-        struct_new(k->size, SIZE(ProfilerQuery_Params, vendorNameMaxLen), base, base,
-                   "KinetoPlugin_ProfilerQuery_Params", false);
+        alloc_struct(k->version, SIZE(ProfilerQuery_Params, vendorNameMaxLen), base, base,
+                     "KinetoPlugin_ProfilerQuery_Params", false);
     char *name = kv_guard_new(sizeof p->name, "the buffer for the name", false);
     char *vendor = kv_guard_new(sizeof p->vendor, "the buffer for the vendor's name", false);
     int32_t *kinds = kv_guard_new(sizeof p->kinds, "the buffer for kinds", false);
@@ -252,42 +267,43 @@ int kv_query(kv_check *k, kv_checked *p)
         q->pVendorName = vendor;
         q->vendorNameMaxLen = sizeof p->vendor - 1;
     }
-    kv_calling(k, "profilerQuery");
+    kv_set_call(k, "profilerQuery");
     int result = p->functions->profilerQuery(q);
-    kv_calling(k, "");
-    struct_close(q);
+    kv_set_call(k, "");
+    close_struct(q);
     memcpy(p->name, name, sizeof p->name);
     memcpy(p->vendor, vendor, sizeof p->vendor);
     memcpy(p->kinds, kinds, sizeof p->kinds);
     p->kind_count = 0;
     while (p->kind_count < KV_MAX_KINDS && p->kinds[p->kind_count])
         p->kind_count++;
-    if (k->where)
-        snprintf(k->where->profiler, sizeof k->where->profiler, "%.31s", p->name);
+    if (k->site)
+        snprintf(k->site->profiler, sizeof k->site->profiler, "%.31s", p->name);
     return result;
 }
 
-/* Old hosts may be refused; of today's it is told elsewhere that it does not work. */
-static bool refused(kv_check *k, kv_rule rule, const char *call)
+/* The plug-in rejected the host in `call`. It may reject old versions; for today's version another
+ * scenario reports the failure. Returns false. */
+static bool report_refusal(kv_check *k, kv_rule rule, const char *call)
 {
-    if (k->size == KV_SIZE_REVISION_B || k->size == KV_SIZE_REVISION_0)
+    if (k->version == KV_HOST_REVISION_B || k->version == KV_HOST_REVISION_0)
         kv_ok(k, rule, "refused: %s does not return 0", call);
-    else if (k->size == KV_SIZE_LARGER)
+    else if (k->version == KV_HOST_LARGER)
         kv_fault(k, rule, "%s does not return 0 to a host whose structs are longer", call);
     else
         kv_untested(k, rule, "%s failed", call);
     return false;
 }
 
-bool kv_load_and_query(kv_check *k, kv_size size, kv_rule rule)
+bool kv_load_and_query(kv_check *k, kv_host_version version, kv_rule rule)
 {
-    k->size = size;
-    kv_at(k, rule);
-    if (!kv_load(k, size, false))
-        return refused(k, rule, KINETO_PLUGIN_REGISTER_SYMBOL);
+    k->version = version;
+    kv_set_crash_rule(k, rule);
+    if (!kv_load(k, version, false))
+        return report_refusal(k, rule, KINETO_PLUGIN_REGISTER_SYMBOL);
     for (size_t i = 0; i < k->profiler_count; i++)
         if (kv_query(k, &k->profilers[i]))
-            return refused(k, rule, "profilerQuery");
+            return report_refusal(k, rule, "profilerQuery");
     return true;
 }
 
@@ -295,9 +311,9 @@ bool kv_exercise(kv_check *k, uint32_t count)
 {
     if (!k->exercise)
         return false;
-    kv_calling(k, KINETO_PLUGIN_EXERCISE_SYMBOL);
+    kv_set_call(k, KINETO_PLUGIN_EXERCISE_SYMBOL);
     int result = k->exercise(count);
-    kv_calling(k, "");
+    kv_set_call(k, "");
     if (result)
         k->exercise_result = result;
     return result == 0;
@@ -310,42 +326,45 @@ const char *kv_why_no_events(const kv_check *k)
                                 : "no events of that sort were delivered";
 }
 
-/* ---- sessions ----------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
-void kv_session_init(kv_session *s, kv_check *k, kv_checked *p, kv_size size)
+void kv_session_init(kv_session *s, kv_check *k, kv_profiler *p, kv_host_version version)
 {
-    *s = (kv_session){.k = k, .p = p, .size = size, .kind_count = p->kind_count};
+    KB_ASSERT(p->kind_count <= KV_MAX_KINDS);
+    *s = (kv_session){.k = k, .p = p, .version = version, .kind_count = p->kind_count};
     memcpy(s->kinds, p->kinds, sizeof s->kinds);
-    snprintf(k->where->profiler, sizeof k->where->profiler, "%.31s", p->name);
+    snprintf(k->site->profiler, sizeof k->site->profiler, "%.31s", p->name);
     kv_seen *seen = k->seen;
     memset(seen, 0, offsetof(kv_seen, events));
     k->session = s;
 }
 
-static void call_begin(kv_session *s, const char *call)
+/* Note the function for the case of a crash, and start timing it. */
+static void begin_call(kv_session *s, const char *call)
 {
-    kv_calling(s->k, call);
+    kv_set_call(s->k, call);
     s->spent_ns = kb_clock_ns(CLOCK_MONOTONIC);
 }
 
-static int call_end(kv_session *s, void *params, int result)
+/* The call has returned: stop timing, and close its parameters. Returns `result`. */
+static int end_call(kv_session *s, void *params, int result)
 {
     s->spent_ns = kb_clock_ns(CLOCK_MONOTONIC) - s->spent_ns;
-    kv_calling(s->k, "");
-    struct_close(params);
+    kv_set_call(s->k, "");
+    close_struct(params);
     return result;
 }
 
 int kv_create(kv_session *s)
 {
-    KinetoPlugin_ProfilerCreate_Params *p = struct_new(
-        s->size, SIZE(ProfilerCreate_Params, pCustomConfig),
+    KinetoPlugin_ProfilerCreate_Params *p = alloc_struct(
+        s->version, SIZE(ProfilerCreate_Params, pCustomConfig),
         SIZE(ProfilerCreate_Params, enabledActivityTypesMaxLen),
         SIZE(ProfilerCreate_Params, pProfilerHandle), "KinetoPlugin_ProfilerCreate_Params", false);
     size_t bytes = s->kind_count * sizeof *s->kinds;
     int32_t *kinds = NULL;
     if (KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen)) {
-        /* Its end is the end of the memory, also with an odd number of kinds. */
+        /* The end of the list is the end of memory, also with an odd number of kinds. */
         kinds = (int32_t *)(void *)((char *)kv_guard_new(bytes, "the list of kinds", false) +
                                     kb_align(bytes, 8) - bytes);
         memcpy(kinds, s->kinds, bytes);
@@ -354,20 +373,20 @@ int kv_create(kv_session *s)
     }
     if (KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerCreate_Params, pCustomConfig))
         p->pCustomConfig = "";
-    call_begin(s, "profilerCreate");
+    begin_call(s, "profilerCreate");
     int result = s->p->functions->profilerCreate(p);
     s->handle = p->pProfilerHandle;
     if (kinds && bytes)
         kv_guard_close(kinds, bytes);
-    return call_end(s, p, result);
+    return end_call(s, p, result);
 }
 
 int kv_start(kv_session *s)
 {
     size_t base = SIZE(ProfilerStart_Params, pProfilerHandle);
     KinetoPlugin_ProfilerStart_Params *p =
-        struct_new(s->size, SIZE(ProfilerStart_Params, pLiveBuilder), base, base,
-                   "KinetoPlugin_ProfilerStart_Params", false);
+        alloc_struct(s->version, SIZE(ProfilerStart_Params, pLiveBuilder), base, base,
+                     "KinetoPlugin_ProfilerStart_Params", false);
     p->pProfilerHandle = s->handle;
     if (KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerStart_Params, pLiveBuilder)) {
         p->pProfilerHandleAgain = s->handle;
@@ -376,62 +395,62 @@ int kv_start(kv_session *s)
         p->pLiveBuilder = s->live;
     }
     kb_clock_snapshot_take(kb_ticks_clock(), &s->before);
-    call_begin(s, "profilerStart");
-    return call_end(s, p, s->p->functions->profilerStart(p));
+    begin_call(s, "profilerStart");
+    return end_call(s, p, s->p->functions->profilerStart(p));
 }
 
 int kv_stop(kv_session *s)
 {
     size_t base = SIZE(ProfilerStop_Params, pProfilerHandle);
     KinetoPlugin_ProfilerStop_Params *p =
-        struct_new(s->size, base, base, base, "KinetoPlugin_ProfilerStop_Params", false);
+        alloc_struct(s->version, base, base, base, "KinetoPlugin_ProfilerStop_Params", false);
     p->pProfilerHandle = s->handle;
-    call_begin(s, "profilerStop");
+    begin_call(s, "profilerStop");
     int result = s->p->functions->profilerStop(p);
     if (s->live_handle)
         kv_builder_end(s->live_handle);
     kb_clock_snapshot_take(kb_ticks_clock(), &s->after);
-    return call_end(s, p, result);
+    return end_call(s, p, result);
 }
 
 int kv_process(kv_session *s)
 {
     size_t base = SIZE(ProfilerProcessEvents_Params, pTraceBuilder);
-    KinetoPlugin_ProfilerProcessEvents_Params *p =
-        struct_new(s->size, base, base, base, "KinetoPlugin_ProfilerProcessEvents_Params", false);
+    KinetoPlugin_ProfilerProcessEvents_Params *p = alloc_struct(
+        s->version, base, base, base, "KinetoPlugin_ProfilerProcessEvents_Params", false);
     kv_builder *handle;
     p->pProfilerHandle = s->handle;
     p->pTraceBuilder = kv_builder_new(s, false, &handle);
-    call_begin(s, "profilerProcessEvents");
+    begin_call(s, "profilerProcessEvents");
     int result = s->p->functions->profilerProcessEvents(p);
     kv_builder_end(handle);
-    return call_end(s, p, result);
+    return end_call(s, p, result);
 }
 
 int kv_destroy(kv_session *s)
 {
     size_t base = SIZE(ProfilerDestroy_Params, pProfilerHandle);
     KinetoPlugin_ProfilerDestroy_Params *p =
-        struct_new(s->size, base, base, base, "KinetoPlugin_ProfilerDestroy_Params", false);
+        alloc_struct(s->version, base, base, base, "KinetoPlugin_ProfilerDestroy_Params", false);
     p->pProfilerHandle = s->handle;
-    call_begin(s, "profilerDestroy");
+    begin_call(s, "profilerDestroy");
     int result = s->p->functions->profilerDestroy(p);
     s->handle = NULL;
-    return call_end(s, p, result);
+    return end_call(s, p, result);
 }
 
 int kv_toggle(kv_session *s, bool on)
 {
     size_t today = SIZE(ProfilerToggleCollection_Params, enable);
-    KinetoPlugin_ProfilerToggleCollection_Params *p = struct_new(
-        s->size, today, today, today, "KinetoPlugin_ProfilerToggleCollection_Params", false);
+    KinetoPlugin_ProfilerToggleCollection_Params *p = alloc_struct(
+        s->version, today, today, today, "KinetoPlugin_ProfilerToggleCollection_Params", false);
     p->pProfilerHandle = s->handle;
     p->enable = on;
-    call_begin(s, "profilerToggleCollection");
-    return call_end(s, p, s->p->functions->profilerToggleCollection(p));
+    begin_call(s, "profilerToggleCollection");
+    return end_call(s, p, s->p->functions->profilerToggleCollection(p));
 }
 
-/* These may be called by several threads, and are timed: no guards. */
+/* push and pop run on several threads and are timed: their parameters are not guarded. */
 int kv_push(kv_session *s, bool user, uint64_t id)
 {
     const KinetoPlugin_ProfilerInterface *f = s->p->functions;
@@ -463,17 +482,18 @@ const char *kv_failure(kv_session *s, const char *call, int result, char *buf, s
     KinetoPlugin_ProfilerErrorText_Params p = {SIZE(ProfilerErrorText_Params, textMaxLen),
                                                s->handle, text, sizeof text - 1};
     int used = snprintf(buf, size, "%s returned %d", call, result);
-    bool told = KINETO_PLUGIN_HAS(f, KinetoPlugin_ProfilerInterface, profilerErrorText) &&
-                f->profilerErrorText && f->profilerErrorText(&p) == 0;
+    bool has_text = KINETO_PLUGIN_HAS(f, KinetoPlugin_ProfilerInterface, profilerErrorText) &&
+                    f->profilerErrorText && f->profilerErrorText(&p) == 0;
     text[sizeof text - 1] = 0;
-    if (told && text[0])
+    if (has_text && text[0])
         snprintf(buf + used, size - (size_t)used, ": %s", kv_quote(text, quoted, sizeof quoted));
     return buf;
 }
 
-/* ---- a session as a whole ----------------------------------------------------------------------- */
+/* ---- a session as a whole -------------------------------------------------------------------- */
 
-static bool step(kv_session *s, kv_rule rule, const char *call, int result)
+/* A result other than 0 is a fault of `rule`. */
+static bool check_call(kv_session *s, kv_rule rule, const char *call, int result)
 {
     char text[200];
     if (result)
@@ -481,27 +501,29 @@ static bool step(kv_session *s, kv_rule rule, const char *call, int result)
     return result == 0;
 }
 
-bool kv_whole_session(kv_session *s, kv_rule rule, uint32_t exercise, uint64_t *events)
+bool kv_run_session(kv_session *s, kv_rule rule, uint32_t exercise, uint64_t *events)
 {
-    if (!step(s, rule, "profilerCreate", kv_create(s)))
+    if (!check_call(s, rule, "profilerCreate", kv_create(s)))
         return false;
-    bool fine = step(s, rule, "profilerStart", kv_start(s));
+    bool fine = check_call(s, rule, "profilerStart", kv_start(s));
     if (fine) {
         if (exercise)
             (void)kv_exercise(s->k, exercise);
-        fine = step(s, rule, "profilerStop", kv_stop(s));
-        fine &= step(s, rule, "profilerProcessEvents", kv_process(s));
+        fine = check_call(s, rule, "profilerStop", kv_stop(s));
+        fine &= check_call(s, rule, "profilerProcessEvents", kv_process(s));
     }
-    fine &= step(s, rule, "profilerDestroy", kv_destroy(s));
-    kv_look(s);
+    fine &= check_call(s, rule, "profilerDestroy", kv_destroy(s));
+    kv_check_events(s);
     if (events)
         *events = s->k->seen->event_count + s->k->seen->counter_count;
     return fine;
 }
 
-/* ---- kinds -------------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
-static bool own_index(const kv_check *k, int32_t type, size_t *index)
+/* The index of a kind that the plug-in announced; false: the kind is a published one, or unknown.
+ */
+static bool find_own_kind(const kv_check *k, int32_t type, size_t *index)
 {
     *index = (size_t)((int64_t)type - KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST);
     return type >= KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST && *index < k->own_count;
@@ -510,16 +532,16 @@ static bool own_index(const kv_check *k, int32_t type, size_t *index)
 int32_t kv_type_like(const kv_check *k, int32_t type)
 {
     size_t index;
-    return own_index(k, type, &index) ? k->own_like[index] : type;
+    return find_own_kind(k, type, &index) ? k->own_like[index] : type;
 }
 
 const char *kv_type_text(const kv_check *k, int32_t type, char *buf, size_t size)
 {
     size_t index;
     const char *name = "unknown";
-    if (own_index(k, type, &index))
+    if (find_own_kind(k, type, &index))
         name = k->own_names[index];
-    for (size_t i = kb_kind_alias_count; i-- > 0;) /* the first of a number is its name */
+    for (size_t i = kb_kind_alias_count; i-- > 0;) /* the first alias of a number wins */
         if (kb_kind_aliases[i].plugin_number == type && type > 0)
             name = kb_kind_aliases[i].name;
     snprintf(buf, size, "%d %s", type, name);

@@ -1,5 +1,6 @@
-/* The rules of the interface, and what runs to test them. */
-#include "plugincheck/check.h"
+/* The table of rules, from check_rules.def, and the table of scenarios with the rules that each
+ * reports on. */
+#include "plugincheck/check_scenarios.h"
 
 const kv_rule_row kv_rules[KV_RULE_COUNT] = {
 #define X(name, id, text, hint) {id, text, hint},
@@ -25,7 +26,7 @@ kv_rule kv_rule_find(const char *id)
      R(BUILDER_HANDLE) | R(COUNTS_BALANCE) | R(COUNTERS_SAMPLES) | R(QUIET_OUTPUT) |               \
      R(QUIET_PROCESS) | R(QUERY_REPEATABLE))
 
-/* The first three come first: the others need them. */
+/* load, query and session come first: check_run.c skips the others if these fail. */
 const kv_scenario kv_scenarios[] = {
     {"load", kv_scene_load, R(LOAD_OPENS) | R(LOAD_SYMBOL) | R(LOAD_REGISTER), false},
     {"query", kv_scene_query,

@@ -183,7 +183,7 @@ def check_damage():
         path = path_of(name)
         with open(path, "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode())
-        expect(f"{name}: headline", "ledger: the file ends early: how many events are missing is not known"
+        expect(f"{name}: headline", "ledger: the file ends early: the number of missing events is unknown"
                in run("info", path), True)
         expect(f"{name}: verify", "the file ends early: what followed is missing" in run("verify", path, status=1), True)
         expect(f"{name}: analyze", "an unknown number lost." in run("analyze", path), True)

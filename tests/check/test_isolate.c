@@ -44,7 +44,7 @@ static void data_and_text_arrive(void **state)
 {
     (void)state;
     char text[] = "forty-two", buf[64];
-    kv_isolation how = {.most_text_bytes = 100};
+    kv_isolation how = {.max_text_bytes = 100};
     kv_outcome o = run(&how, write_text, text);
     assert_int_equal(o.ending, KV_RETURNED);
     assert_string_equal(o.data, "forty-two");
@@ -162,7 +162,7 @@ static void flood(void *context, int to)
 static void floods_are_cut(void **state)
 {
     (void)state;
-    kv_isolation how = {.most_data_bytes = 10000, .most_text_bytes = 77};
+    kv_isolation how = {.max_data_bytes = 10000, .max_text_bytes = 77};
     kv_outcome o = run(&how, flood, NULL);
     assert_int_equal(o.ending, KV_RETURNED);
     assert_true(o.data_cut && o.text_cut);

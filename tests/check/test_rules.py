@@ -219,12 +219,12 @@ class Command(unittest.TestCase):
     def test_the_table_names_rule_and_remedy(self):
         done = command(plugin("START_CRASHES"))
         self.assertRegex(done.stdout, r"(?m)^life\.order +FAILED +profilerStart: signal 11")
-        self.assertRegex(done.stdout, r"(?m)^ +mend: ")
+        self.assertRegex(done.stdout, r"(?m)^ +fix: ")
         self.assertRegex(done.stdout, r"(?m)^\d+ rules hold, 1 failed, \d+ not tested: it does not conform$")
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         self.assertIn("profilerStop: exit status 0", command(plugin("STOP_EXITS")).stdout)
         self.assertIn("no answer within 1 s", command("--limit=1", plugin("STOP_HANGS")).stdout)
-        self.assertIn("went behind the end of KinetoPlugin_ProfilerStart_Params",
+        self.assertIn("read past the end of KinetoPlugin_ProfilerStart_Params",
                       command(plugin("READS_BEHIND")).stdout)
 
     def test_the_answer_is_the_same_every_time(self):

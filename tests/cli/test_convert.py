@@ -408,14 +408,14 @@ class Mistakes(Convert):
         self.check(["convert", self.source, "-o", "-"], "--to")
 
     def test_mistakes_are_explained(self):
-        self.check(["convert"], "name the trace")
+        self.check(["convert"], "no trace given")
         self.check(["convert", self.source], "-o")
         self.check(["convert", self.source, "-o", self.source], "overwrite")
         self.check(["convert", self.source, "-o", "x.folded", "--by", "name"], "--by is track, kind or none")
         self.check(["convert", self.source, "-o", "x.folded", "--unit", "s"], "--unit is")
         self.check(["convert", self.path("none.json"), "-o", "x.csv"], "none.json")
         self.check(["export", self.source], "--chrome OUT")
-        self.check(["export", "--csv", self.path("x.csv")], "name the trace")
+        self.check(["export", "--csv", self.path("x.csv")], "no trace given")
         self.check(["export", self.source, "--csv", self.source], "overwrite")
         self.check(["export", self.source, "--cvs", "x"], "did you mean --csv")
 

@@ -185,11 +185,11 @@ class Gates(DiffTest):
         a, hta = self.trace("a.json", 3), ["--definitions", "hta"]
         for option in (["--device", "host"], ["--short-names"]):
             self.diff(a, a, *option, *hta)
-            self.assertIn(b"--definitions hta only", self.diff(a, a, *option, status=2).err)
+            self.assertIn(b"needs --definitions hta", self.diff(a, a, *option, status=2).err)
         for option in (["--no-noise"], ["--medians"], ["--shapes"], ["--no-findings"], ["--draws", "200"],
                        ["--seed", "1"]):
             self.diff(a, a, *option)
-            self.assertIn(b"--definitions exact only", self.diff(a, a, *option, *hta, status=2).err)
+            self.assertIn(b"needs --definitions exact", self.diff(a, a, *option, *hta, status=2).err)
 
     def test_an_output_that_cannot_be_written_is_no_failed_gate(self):
         a, b = self.trace("a.json", 6), self.trace("b.json", 6, step=1500)

@@ -140,7 +140,7 @@ class Output(CommandTest):
         done = subprocess.run(command, cwd=self.directory, capture_output=True)
         self.assertEqual((done.returncode, done.stdout), (7, b"done\n"))
         self.assertIn(b"File too large", done.stderr)
-        self.assertIn(b"runs without being recorded", done.stderr)
+        self.assertIn(b"the program runs unrecorded", done.stderr)
 
 
 class Retention(CommandTest):

@@ -1,7 +1,7 @@
 /* The file with the pid of a daemon, while others end and begin with the same one. */
 #include "unit/unit.h"
 
-#include "cli/daemon_parts.h"
+#include "cli/ondemand/daemon_process.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -73,7 +73,7 @@ class List(PluginTest):
         out = self.run_command("plugin", "list", env=self.environment()).out.decode()
         if "ckineto-nvtx.so" not in out:
             self.skipTest("the NVTX source was not built")
-        self.assertRegex(out, r"ckineto-nvtx.so \(comes in through .*\)\n +not a plug-in: it records on its own")
+        self.assertRegex(out, r"ckineto-nvtx.so \(loaded through .*\)\n +not a plug-in: it records by itself")
         self.assertNotIn("exports no", out)
 
     def test_names_of_plug_ins_cannot_drive_the_terminal(self):

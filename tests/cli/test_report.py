@@ -506,7 +506,7 @@ class Text(Report):
     def test_a_page_and_text_exclude_each_other(self):
         done = self.run_command("report", "--text", "-o", self.path("x.html"), self.trace(usual_events()))
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"exclude each other", done.err)
+        self.assertIn(b"cannot be used with", done.err)
         self.assertFalse(os.path.exists(self.path("x.html")))
 
     def test_a_terminal_says_how_wide_it_is(self):

@@ -230,7 +230,7 @@ class Scrub(CommandTest):
     def test_mistakes_are_explained(self):
         open(self.path("empty"), "wb").close()
         for words, said in ((["--keep", "("], "'('"), (["--salt-file", self.path("none")], "salt"),
-                            (["--salt-file", self.path("empty")], "salt"), (["--salt", "a", "--salt-file", "b"], "one salt")):
+                            (["--salt-file", self.path("empty")], "salt"), (["--salt", "a", "--salt-file", "b"], "--salt cannot be used")):
             self.scrub(*words, status=2)
             self.assertIn(said, self.said)
         self.assertEqual(os.listdir(self.place), [])

@@ -76,7 +76,7 @@ class Tables(Several):
                                             "pid": "process row", "backend": "header"})
         out, _ = self.run_ok("info", "run")
         self.assertIn("12 traces, 108 activities", out)
-        self.assertIn("1 other thing was left alone", out)
+        self.assertIn("1 other file was skipped", out)
         self.assertLess(out.index("rank9.json"), out.index("rank10.json"))
 
     def test_what_is_odd_is_said(self):
@@ -111,9 +111,9 @@ class Tables(Several):
         self.put_ranks(2)
         os.makedirs(self.path("empty/inner"))
         for arguments, status, words in ((["info", "empty"], 2, "no trace in this directory"),
-                                         (["info", "empty"], 2, "its 1 subdirectories"),
-                                         (["info", "run", "--timing"], 2, "--timing is of one trace"),
-                                         (["info", "run", "--rank", "x"], 2, "--rank wants a rank"),
+                                         (["info", "empty"], 2, "its 1 directories"),
+                                         (["info", "run", "--timing"], 2, "--timing needs exactly one trace"),
+                                         (["info", "run", "--rank", "x"], 2, "--rank needs a rank"),
                                          (["info", "run", "--rank", "9"], 2, "there are ranks 0 to 1"),
                                          (["convert", "empty", "-o", "t.json"], 2, "no trace in this directory"),
                                          (["convert", "run", "-o", "run/rank1.json"], 2, "would overwrite"),

@@ -77,7 +77,7 @@ class Slice(CommandTest):
         self.assertEqual(sorted(self.slice("--step", "1..2")),
                          sorted(["ProfilerStep#1", "ProfilerStep#2"] + 2 * ["aten::mm", "cudaLaunchKernel", "gemm"]))
         self.assertEqual(sorted(e["id"] for e in self.flows()), [2, 2, 3, 3])
-        self.assertIn("kept 8 of 16 activities, left out 8; kept 2 of 4 flows", self.said)
+        self.assertIn("kept 8 of 16 activities, dropped 8; kept 2 of 4 flows", self.said)
         self.slice("--step", "7", status=1)
         self.assertIn("the trace has no step 7; its steps are 0..3", self.said)
         self.slice("--step", "7..9", status=1)
@@ -130,7 +130,7 @@ class Slice(CommandTest):
                         ("--after", "zzz"), ("--before", "zzz"), ("--min-duration", "1s"),
                         ("--kind", "kernel", "--name", "aten", "--top", "5")):
             self.slice(*options, status=1)
-            self.assertIn("none of 16 activities is chosen by " + " ".join(options), self.said)
+            self.assertIn("none of 16 activities matches " + " ".join(options), self.said)
             self.assertFalse(os.path.exists(self.path("t.json")))
 
     def test_of_a_rank_that_is_not_there_it_says_those_that_are(self):
@@ -188,7 +188,7 @@ class Slice(CommandTest):
         for words, said in ((["--time", "5"], "A:B"), (["--time", "2:1"], "ends before"), (["--time", "a:b"], "A:B"),
                             (["--time", "+1parsec:"], "A:B"), (["--time", "101%:"], "A:B"), (["--step", "3..1"], "N..M"),
                             (["--step", "x"], "N..M"), (["--kind", "kernels"], "kernels"), (["--name", "a("], "'a('"),
-                            (["--track", "["], "'['"), (["--under", "a("], "'a('"), (["--rank", "-1"], "rank"), (["--top", "0"], "--top wants"), (["--per", "kind"], "--top"),
+                            (["--track", "["], "'['"), (["--under", "a("], "'a('"), (["--rank", "-1"], "rank"), (["--top", "0"], "--top needs"), (["--per", "kind"], "--top"),
                             (["--top", "1", "--per", "moon"], "moon"), (["--min-duration", "long"], "long"),
                             (["--clip"], "--time")):
             done = self.run_command("slice", "in.json", "-o", "t.json", *words)

@@ -200,14 +200,14 @@ class Table(CommandTest):
 
     def test_mistakes_are_explained(self):
         for arguments, word in [(["--sort-by", "speed"], b"cpu_time_total"), (["--time-unit", "h"], b"ms"),
-                                (["--csv", "--json"], b"both"), (["--merge"], b"--stacks"),
+                                (["--csv", "--json"], b"--csv cannot be used with --json"), (["--merge"], b"--stacks"),
                                 (["--stacks", "count"], b"self_cpu_time_total"),
                                 (["--stacks", "self_cpu_time_total", "--csv"], b"--csv"),
                                 (["--group-by-stack", "x"], b"whole number"),
-                                (["--memory", "--stacks", "self_cpu_time_total", "-o", "m.html"], b"--memory, not both"),
+                                (["--memory", "--stacks", "self_cpu_time_total", "-o", "m.html"], b"--memory"),
                                 (["--stacks", "self_cpu_time_total", "--sort-by", "count"], b"--sort-by means nothing"),
                                 (["--stacks", "self_cpu_time_total", "--row-limit", "100"], b"--row-limit"),
-                                (["--csv", "--name-width", "55"], b"--name-width means nothing with --csv"),
+                                (["--csv", "--name-width", "55"], b"--name-width cannot be used with --csv"),
                                 (["--json", "--header", "x"], b"--header"), (["--json", "--time-unit", "auto"], b"--time"),
                                 (["--memory", "--top-level", "-o", "m.html"], b"--top-level"),
                                 (["--execution-trace", "--as-torch", "-o", "e.json"], b"--as-torch"),

@@ -92,11 +92,11 @@ class Mistakes(CommandTest):
                           ["--activities", "cpu_op,nonsense"]):
             self.check(["record", *arguments, "--", "true"], 125, arguments[0].split("=")[0])
         self.check(["record", "-p", "stream", "-k", "5", "--", "true"], 125, "--keep-mb")
-        self.check(["record"], 125, "name the program")
-        self.check(["record", "--"], 125, "name the program")
+        self.check(["record"], 125, "no program given")
+        self.check(["record", "--"], 125, "no program given")
 
     def test_operands_are_counted(self):
-        self.check(["info"], 2, "name the trace")
+        self.check(["info"], 2, "no trace given")
         self.check(["repair", "a", "b"], 2, "one trace")
         self.check(["doctor", "x"], 2, "'x'")
         self.check(["recover", "x", "y"], 2, "'y'")
@@ -161,7 +161,7 @@ class Info(CommandTest):
                 {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 99, "args": {"device": 0}},
                 {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 20}]}, f)
         text = self.run_command("info", "t.json").out.decode()
-        self.assertRegex(text, r"window from .*UTC; activities end 80.000 us behind it\n")
+        self.assertRegex(text, r"window from .*UTC; activities end 80.000 us after it\n")
         self.assertRegex(text, r": busy for 99.000 us, 99.0 % of 100.000 us \(1 kernel or copy\)\n")
         device = json.loads(self.run_command("info", "--json", "t.json").out)["processes"]
         self.assertEqual([p["busy_percent"] for p in device if p["device"]], [99])

@@ -515,7 +515,7 @@ class Verify(CommandTest):
         for rule in ("flo", "nothing", "flow.dangling.", ""):
             done = self.run_command("verify", "--rule", rule or "x", self.write(sound()))
             self.assertEqual((done.returncode, done.out), (2, b""))
-            self.assertIn(b"is no rule", done.err)
+            self.assertIn(b"unknown rule", done.err)
 
     def test_the_worst_of_several_files_is_the_status(self):
         planted = Plant()

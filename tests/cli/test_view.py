@@ -391,7 +391,7 @@ class Ports(View):
             server = self.view(self.trace, "--port", str(port))
             self.assertEqual(server.wait(60), 1)
             said = server.stderr.read().decode()
-        self.assertIn(f"another program has port {port} of 127.0.0.1", said)
+        self.assertIn(f"port {port} of 127.0.0.1 is in use", said)
         self.assertIn("--port", said)
         self.assertEqual(os.listdir(self.temporary), [])
 

@@ -189,7 +189,7 @@ class DaemonCommand(CommandTest):
         self.fails(["is not a numeric address"], "-d", self.directory, "-l", "localhost.:0", status=2)
         self.fails(["/nowhere/at/all/dynolog"], "-d", "/nowhere/at/all")
         self.fails(["too long"], "-d", "/" + "x" * 107, status=2)
-        self.fails(["operands", "Try"], "now", status=2)
+        self.fails(["unexpected operand", "Try"], "now", status=2)
         self.fails(["--log-level"], "--log-level", "6", status=2)
         os.symlink(self.path("elsewhere"), self.path("pid"))
         self.fails(["cannot write"], "-d", self.directory, "--pid-file", self.path("pid"))

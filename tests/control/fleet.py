@@ -128,10 +128,10 @@ class Hosts(Fleet):
         names = ",".join([h[0] for h in hosts] + ["127.0.0.1:1", late.name])
         out, err = self.trigger("--all", "--hosts", names, "--start-time", "+1.5", "--warmup", 0, "-d", 20,
                                 "--wait=5", "-o", self.path("traces", "t.json"), status=1)
-        self.assertIn("processes that ask every 5 s need 8.5 s", err)
+        self.assertIn("processes that poll every 5 s need 8.5 s", err)
         self.assertIn("start in ", err)
         self.assertIn("127.0.0.1:1 was not reached: ", err)
-        self.assertIn(f"{hosts[2][0]}: no process there matches", err)
+        self.assertIn(f"{hosts[2][0]}: no process matches", err)
         self.assertRegex(err, rf"{late.name}: its clock is [67]\.\d+ s ahead of ours")
         self.assertIn(f"{late.name}, process 42: missed the start", err)
         starts = set()
@@ -211,7 +211,7 @@ class Hosts(Fleet):
         for option in ("--cancel", "--dump"):
             out, err = self.trigger("--all", "--host", f"0.0.0.0:{other.port}", option, status=2)
             self.assertEqual((out, other.calls), ("", []))
-            self.assertIn("reach processes of this host only", err)
+            self.assertIn("reach only processes of this host", err)
 
     def test_a_directory_of_another_host_need_not_be_here(self):
         other = self.fake(processes=[process(42, waits=False)])
@@ -239,7 +239,7 @@ class Hosts(Fleet):
         _, err = self.trigger("--slurm", 12, status=1)
         self.assertIn("'squeue' was not found", err)
         _, err = self.trigger("--slurm", "12;reboot", status=2)
-        self.assertIn("no number of a job", err)
+        self.assertIn("not the number of a Slurm job", err)
 
     def test_hosts_of_a_job_are_those_that_slurm_tells(self):
         """By commands that say what Slurm's say."""
@@ -307,7 +307,7 @@ class Hosts(Fleet):
         self.host(listen=f"127.0.0.1:{port}")
         _, err = self.end(process, status=1)
         self.assertIn("127.0.0.1:1 was not reached: ", err)
-        self.assertIn(f"127.0.0.1:{port}: no process there matches", err)
+        self.assertIn(f"127.0.0.1:{port}: no process matches", err)
 
     @unittest.skipUnless(SLOW, "slow")
     def test_a_host_that_says_nothing_holds_nobody_up(self):

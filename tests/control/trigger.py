@@ -220,7 +220,7 @@ class CommandLine(Case):
         self.assertIn("Try 'ckineto trigger --help'", err)
 
     def test_mistakes_are_told_before_anybody_is_asked(self):
-        self.mistake("no list of processes", "--pid", "12,x")
+        self.mistake("--pid needs pids", "--pid", "12,x")
         self.mistake("one of --pid, --job and --all", "--pid", 1, "--all")
         self.mistake("--roundup need --iterations", "--pid", 1, "--roundup", 10)
         self.mistake("one of --iterations", "--pid", 1, "--iterations", 3, "--dump")
@@ -231,15 +231,15 @@ class CommandLine(Case):
         self.mistake("--wait needs", "--pid", 1, "--wait=soon")
         self.mistake("--out", "--pid", 1, "--out", self.path("nowhere", "t.json"))
         self.mistake("--dump and --cancel reach", "--all", "--hosts", "a", "--cancel")
-        self.mistake("invalid daemon address '127.0.0.1:99999'", "--all", "--host", "127.0.0.1:99999")
-        self.mistake("'abc' is no number of a job", "--slurm", "abc")
+        self.mistake("'127.0.0.1:99999' is no address", "--all", "--host", "127.0.0.1:99999")
+        self.mistake("'abc' is not the number of a Slurm job", "--slurm", "abc")
 
     def test_who_names_nobody_is_told_who_is_there(self):
         _, err = self.trigger(status=2)
-        self.assertIn("say which processes", err)
+        self.assertIn("no process given", err)
         one, = self.clients_ready({})
         _, err = self.trigger(status=2)
-        self.assertIn(f"  {one.pid} python3: asks Dynolog's socket", err)
+        self.assertIn(f"  {one.pid} python3: polls Dynolog's socket", err)
 
     def test_a_process_that_is_not_there_is_told_at_once(self):
         gone = subprocess.Popen(["true"])
@@ -248,7 +248,7 @@ class CommandLine(Case):
         out, err = self.trigger("--pid", gone.pid, status=1)
         self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which it might ask
         self.assertEqual(out, "")
-        self.assertIn(f"{gone.pid}: there is no such process", err)
+        self.assertIn(f"{gone.pid}: no such process", err)
 
     def test_a_process_that_cannot_ask_is_told_at_once(self):
         other = subprocess.Popen(["sleep", "60"])
@@ -301,7 +301,7 @@ class AsTheDaemon(Case):
                          {self.path(f"t_{one.pid}.json") for one in (once, other)})
         self.assertEqual({line.split("\t")[2] for line in out.splitlines()}, {"1 activity"})
         self.assertEqual(err.count("its trace has no activities"), 2, err)
-        self.assertIn("asking again (1 of 1, --retry)", err)
+        self.assertIn("trying again (1 of 1, --retry)", err)
         self.assertIn(f"ckineto trigger: {often.pid} python3: its trace '{self.path(f't_{often.pid}.json')}' "
                       "has no activities: ", err)
         self.assertEqual([len(c.said("config")) for c in (once, often, other)], [2, 2, 1])
@@ -333,7 +333,7 @@ class AsTheDaemon(Case):
         starts = {self.load(path)["start"] for path in (line.split("\t")[0] for line in out.splitlines())}
         self.assertEqual(len(out.splitlines()), 2)
         self.assertEqual(len(starts), 1)
-        self.assertIn(f"{late.pid} python3: it did not ask", err)
+        self.assertIn(f"{late.pid} python3: it did not poll", err)
         self.assertEqual(one.config()["config"]["PROFILE_START_TIME"],
                          two.config()["config"]["PROFILE_START_TIME"])
 
@@ -360,7 +360,7 @@ class AsTheDaemon(Case):
         _, err = self.trigger("--pid", one.pid, "-o", self.path("traces", "lr=1.json"), status=1)
         self.assertIn("'=' or '#'", err)
         _, err = self.trigger("--pid", one.pid, "-o", self.path("t.json"), status=1)
-        self.assertIn("it writes beneath", err)
+        self.assertIn("it writes traces only below", err)
         self.assertEqual(one.said("config"), [])
 
     def test_the_directory_of_a_process_may_be_a_link(self):
@@ -376,7 +376,7 @@ class AsTheDaemon(Case):
         for wait in ((), ("--wait",)):
             out, err = self.trigger("--pid", one.pid, *wait, status=1)
             self.assertEqual(out, "")
-            self.assertIn(f"it has no directory '{self.path('nowhere')}'", err)
+            self.assertIn(f"the directory '{self.path('nowhere')}' does not exist", err)
         self.assertEqual(one.said("config"), [])
 
     def test_every_failure_has_its_reason(self):
@@ -395,7 +395,7 @@ class AsTheDaemon(Case):
         process.send_signal(signal.SIGINT)
         out, err = self.end(process, 128 + signal.SIGINT)
         self.assertEqual(out, "")
-        self.assertIn("it was asked, and goes on; " + self.path("traces", f"t_{one.pid}.json"), err)
+        self.assertIn("it has the request and continues; " + self.path("traces", f"t_{one.pid}.json"), err)
 
     def test_a_name_that_is_taken_is_told_and_tried_again(self):
         one, = self.clients_ready({})
@@ -503,7 +503,7 @@ class ByADaemon(Case):
         out, err = self.trigger("--pid", one.pid, "--host", f"127.0.0.1:{daemon.port}", "-d", 20, "--warmup",
                                 0, "--wait", "-o", "t.json")
         self.assertTrue(out.endswith("\t1 activity\n"), out + err)
-        self.assertIn("asking again (1 of 100, --retry)", err)
+        self.assertIn("trying again (1 of 100, --retry)", err)
 
 
 @unittest.skipUnless(RECORDED, "run by ctest, which says where the program is")
@@ -561,7 +561,7 @@ class BySocket(Case):
         one = self.target()
         out, err = self.trigger("--pid", one.pid, "-a", "kernel", "-d", 20, "--wait", "--retry", 1, status=1)
         self.assertEqual(out, "")
-        self.assertIn("asking again (1 of 1, --retry)", err)
+        self.assertIn("trying again (1 of 1, --retry)", err)
         self.assertIn("json' has no activities: ", err)
         out, _ = self.trigger("--pid", one.pid, "-a", "kernel", "-d", 20, "--wait", "--retry", 0, "--json", status=1)
         answer = json.loads(out)["processes"][0]

@@ -2,7 +2,7 @@
  * names this machine, gets a document; everything else is refused in whole lines.
  *
  * A request is taken as a whole: what comes in pieces ends up in the same buffer. */
-#include "cli/serve.c"
+#include "cli/report/serve.c"
 
 #include "read.h"
 
@@ -23,7 +23,7 @@ static const kc_server server = {
 /* The head of an answer: lines that end as they should, with an empty one last. */
 static void check_head(const connection *c)
 {
-    fuzz_check(c->phase == ANSWERING && c->head_size < sizeof c->head &&
+    fuzz_check(c->phase == PHASE_ANSWERING && c->head_size < sizeof c->head &&
                    strlen(c->head) == c->head_size,
                "an answer that is cut");
     fuzz_check(!strncmp(c->head, "HTTP/1.1 ", 9) &&
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(c.request, data, c.got);
     if (!strstr(c.request, "\r\n\r\n"))
         return 0; /* more is waited for, or it is refused */
-    answer(&server, &c);
+    answer_request(&server, &c);
     check_head(&c);
     bool given = !strncmp(c.head + 9, "200", 3);
     fuzz_check(given || c.file < 0 || !strncmp(c.head + 9, "404", 3), "a file for who is refused");

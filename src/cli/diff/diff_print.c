@@ -1,0 +1,294 @@
+/* A diff on a terminal: conditions, steps, the changes with the largest effect on a step first,
+ * findings and gates. */
+#include "cli/diff/diff.h"
+
+#include "cli/facts.h"
+
+#include <math.h>
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* A cell by column name. False: no such column, or the cell is empty. */
+static bool find_fact(const kineto_analysis *a, uint32_t table, uint64_t row, const char *name,
+                      kineto_fact *out)
+{
+    kineto_fact_column c;
+    for (uint32_t i = 0; kineto_analysis_column(a, table, i, &c); i++)
+        if (kb_string_equal(c.name, kb_string(name)))
+            return kineto_analysis_fact(a, table, row, i, out) && !out->is_none;
+    return false;
+}
+
+double kc_fact_number(const kineto_analysis *a, uint32_t table, uint64_t row, const char *column)
+{
+    kineto_fact f;
+    if (!find_fact(a, table, row, column, &f))
+        return (double)NAN;
+    return f.type == KINETO_CELL_NUMBER ? f.d : (double)f.i;
+}
+
+kineto_string kc_fact_text(const kineto_analysis *a, uint32_t table, uint64_t row,
+                           const char *column)
+{
+    kineto_fact f;
+    return find_fact(a, table, row, column, &f) ? f.text : (kineto_string){"", 0};
+}
+
+uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table)
+{
+    kineto_fact_table info;
+    return kineto_analysis_table(a, table, &info) ? info.row_count : 0;
+}
+
+kb_text kc_us(double us, bool sign)
+{
+    kb_text text = {"-"};
+    if (!isfinite(us) || fabs(us) > 1e15)
+        return text;
+    kb_text plain = kb_duration((int64_t)(us * 1000));
+    (void)snprintf(text.s, sizeof text.s, "%s%.60s", sign && us > 0 ? "+" : "", plain.s);
+    return text;
+}
+
+kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
+{
+    double low = kc_fact_number(a, table, row, "ci_low_pct"),
+           high = kc_fact_number(a, table, row, "ci_high_pct");
+    kb_text text = {"too few steps to tell it from noise"};
+    if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("ranks")))
+        (void)snprintf(text.s, sizeof text.s, "more than noise by a rank test (Mann-Whitney)");
+    else if (isfinite(low))
+        (void)snprintf(text.s, sizeof text.s, "95 %% interval %+.1f … %+.1f %%", low, high);
+    else if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("yes")))
+        (void)snprintf(text.s, sizeof text.s, "more than noise");
+    else if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("no")))
+        (void)snprintf(text.s, sizeof text.s, "no more than noise");
+    return text;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* Both paths with their activities, losses and compared steps. */
+static void print_traces(const kc_diff_output *d, FILE *out)
+{
+    uint32_t steps = kineto_analysis_find(d->facts, "diff_steps");
+    static const char *const words[] = {"before", "after"}, *const columns[] = {"before_steps",
+                                                                                "after_steps"};
+    for (uint32_t i = 0; i < 2; i++) {
+        fprintf(out, "%-6s  ", words[i]);
+        kc_put_name(out, kb_string(d->paths[i]), 0);
+        fprintf(out, ": %s activities", kc_count(d->activities[i]).s);
+        fprintf(out, ", %s lost", kc_lost_words(d->lost[i], d->is_cut[i]).s);
+        if (steps != UINT32_MAX) {
+            uint64_t count = (uint64_t)kc_fact_number(d->facts, steps, 0, columns[i]);
+            fprintf(out, ", %s %s compared", kc_count(count).s, kc_noun(count, "step", "steps"));
+        }
+        fputc('\n', out);
+    }
+}
+
+/* "before -> after, difference (percent; interval)". */
+static void print_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, FILE *out)
+{
+    double before = kc_fact_number(a, t, row, "before_us"),
+           after = kc_fact_number(a, t, row, "after_us"),
+           delta = kc_fact_number(a, t, row, "delta_us"),
+           pct = kc_fact_number(a, t, row, "delta_pct");
+    fprintf(out, "%s -> %s", isnan(before) ? "none" : kc_us(before, false).s,
+            isnan(after) ? "none" : kc_us(after, false).s);
+    if (delta == 0)
+        fputs(", no difference", out);
+    else if (isfinite(pct))
+        fprintf(out, ", %s (%+.1f %%; %s)", kc_us(delta, true).s, pct, kc_interval(a, t, row).s);
+    fputc('\n', out);
+}
+
+/* Conditions that differ between the runs, which the reader must take into account. */
+static void print_conditions(const kc_diff_output *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find(d->facts, "diff_conditions");
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    for (uint64_t row = 0; row < rows; row++) {
+        fputs(row ? "; " : "different conditions: ", out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "what"), 0);
+        fputc(' ', out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "before"), 0);
+        fputs(" -> ", out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "after"), 0);
+    }
+    fputs(rows ? "\n\n" : "", out);
+}
+
+/* Parts that differ by more than noise, and the rest: their sum is the difference of the step. */
+static void print_waterfall(const kc_diff_output *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find(d->facts, "diff_waterfall");
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    if (rows < 3) /* no part differs by more than noise: the line of the step is enough */
+        return;
+    fputs("\nThe step, part by part\n", out);
+    for (uint64_t row = 0; row < rows; row++) {
+        kineto_string part = kc_fact_text(d->facts, t, row, "part");
+        fprintf(out, "  %12s %+7.1f %%  %-18.*s  %s -> %s\n",
+                kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
+                kc_fact_number(d->facts, t, row, "worth_pct"), (int)part.size, part.data,
+                kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
+                kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
+    }
+}
+
+/* The step and its parts, and the note of the table. */
+static void print_step_rows(const kc_diff_output *d, FILE *out)
+{
+    kineto_fact_table info;
+    uint32_t t = kineto_analysis_find(d->facts, "diff_steps");
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    fputc('\n', out);
+    for (uint64_t row = 0; row < rows; row++) {
+        kineto_string name = kc_fact_text(d->facts, t, row, "what");
+        fprintf(out, "%-19.*s ", (int)name.size, name.data);
+        print_step_change(d->facts, t, row, out);
+    }
+    kineto_analysis_table(d->facts, t, &info);
+    if (info.note.size)
+        fprintf(out, "(%.*s)\n", (int)info.note.size, info.note.data);
+}
+
+/* One row of the summary: effect on a step, kind, name, times, interval. */
+static void print_change_row(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
+{
+    kineto_string kind = kc_fact_text(d->facts, t, row, "kind"),
+                  name = kc_fact_text(d->facts, t, row, "name"),
+                  change = kc_fact_text(d->facts, t, row, "change");
+    fprintf(out, "  %12s %+7.1f %%  %-16.*s  %-7.*s  ",
+            kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
+            kc_fact_number(d->facts, t, row, "worth_pct"), (int)kind.size, kind.data,
+            (int)change.size, change.data);
+    kc_put_name(out, name, 44);
+    fprintf(out, "  %s -> %s (%s)\n", kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
+            kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s,
+            kc_interval(d->facts, t, row).s);
+}
+
+/* At most `limit` rows; 0: all. */
+static void print_change_rows(const kc_diff_output *d, uint64_t limit, FILE *out)
+{
+    kineto_fact_table info;
+    uint32_t t = kineto_analysis_find(d->facts, "diff_summary");
+    uint64_t rows = kc_fact_rows(d->facts, t), shown = limit ? KB_MIN(rows, limit) : rows;
+    fputs("\nChanges, largest effect first (in % of the step before)\n", out);
+    for (uint64_t row = 0; row < shown; row++)
+        print_change_row(d, t, row, out);
+    kineto_analysis_table(d->facts, t, &info);
+    if (!rows)
+        fprintf(out, "  %.*s\n", (int)info.note.size, info.note.data);
+    if (shown < rows)
+        fprintf(out, "  … and %s more: --row-limit 0, --all\n", kc_count(rows - shown).s);
+}
+
+/* A finding of both traces with different savings. */
+static void print_changed_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
+{
+    static const char *const words[] = {"before", "after"},
+                             *const savings[] = {"before_us", "after_us"},
+                             *const sentences[] = {"sentence_before", "sentence"};
+    for (uint32_t i = 0; i < 2; i++) {
+        double us = kc_fact_number(d->facts, t, row, savings[i]);
+        fprintf(out, "\n           %s: ", words[i]);
+        if (isfinite(us))
+            fprintf(out, "would save %s of a step; ", kc_us(us, false).s);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, sentences[i]), 0);
+    }
+    fputc('\n', out);
+}
+
+/* A finding that was added, removed or changed. */
+static void print_diff_finding(const kc_diff_output *d, uint32_t t, uint64_t row, FILE *out)
+{
+    kineto_string change = kc_fact_text(d->facts, t, row, "change"),
+                  subject = kc_fact_text(d->facts, t, row, "subject");
+    double predicted = kc_fact_number(d->facts, t, row, "predicted_us");
+    fprintf(out, "  %-7.*s  ", (int)change.size, change.data);
+    kc_put_name(out, kc_fact_text(d->facts, t, row, "id"), 0);
+    if (subject.size) {
+        fputs(", ", out);
+        kc_put_name(out, (kineto_string){subject.data, KB_MIN(subject.size, (size_t)60)}, 0);
+    }
+    if (kb_string_equal(change, kb_string("changed"))) {
+        print_changed_finding(d, t, row, out);
+        return;
+    }
+    if (isfinite(predicted))
+        fprintf(out, ": a step should be up to %s %s", kc_us(fabs(predicted), false).s,
+                predicted >= 0 ? "shorter" : "longer");
+    fputs("\n           ", out);
+    kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
+    fputc('\n', out);
+}
+
+static void print_difference(double us, FILE *out)
+{
+    if (us == 0)
+        fputs("the same", out);
+    else
+        fprintf(out, "%s %s", kc_us(fabs(us), false).s, us > 0 ? "shorter" : "longer");
+}
+
+/* The measured difference of steps, to compare with predictions. */
+static void print_measured_change(const kc_diff_output *d, uint32_t t, FILE *out)
+{
+    double mean = kc_fact_number(d->facts, t, 0, "measured_us"),
+           median = kc_fact_number(d->facts, t, 0, "measured_median_us");
+    if (!isfinite(mean) || !isfinite(median))
+        return;
+    fputs("  measured: the mean of steps is ", out);
+    print_difference(mean, out);
+    fputs(", the median ", out);
+    print_difference(median, out);
+    fputc('\n', out);
+}
+
+static void print_diff_findings(const kc_diff_output *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find(d->facts, "diff_findings");
+    if (t == UINT32_MAX)
+        return;
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    fputs("\nFindings that differ\n", out);
+    if (!rows)
+        fputs("  none\n", out);
+    for (uint64_t row = 0; row < rows; row++)
+        print_diff_finding(d, t, row, out);
+    if (rows)
+        print_measured_change(d, t, out);
+}
+
+static void print_gates(const kc_diff_output *d, FILE *out)
+{
+    if (d->gate_count)
+        fputs("\nGates\n", out);
+    for (size_t i = 0; i < d->gate_count; i++) {
+        fprintf(out, "  %-10s  ", kineto_diff_judgement_name(d->gates[i].verdict.judgement));
+        kc_put_name(out, kb_string(d->gates[i].text), 0);
+        fputs(": ", out);
+        kc_put_name(out, kb_string(d->gates[i].verdict.sentence), 0);
+        fputc('\n', out);
+    }
+}
+
+void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out)
+{
+    bool exact = kineto_analysis_find(d->facts, "diff_steps") != UINT32_MAX;
+    if (exact)
+        print_conditions(d, out);
+    print_traces(d, out);
+    if (exact) {
+        print_step_rows(d, out);
+        print_waterfall(d, out);
+        print_change_rows(d, row_limit, out);
+        print_diff_findings(d, out);
+    }
+    if (all || !exact)
+        kc_facts_print(d->facts, row_limit, false, out);
+    print_gates(d, out);
+}

@@ -1,0 +1,212 @@
+/* The environment of a recorded program. A table lists the tool interfaces; the preloaded recorder,
+ * plug-ins, the memory hook and Python have functions of their own. A list that the user has set is
+ * extended, and a slot that another tool has set is left to it. */
+#include "cli/launch/environment.h"
+#include "cli/install_paths.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <unistd.h>
+
+const kc_interface kc_interfaces[] = {
+    {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_ENTRY_LIST, ':'},
+    {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_ENTRY_SLOT, 0},
+    {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_ENTRY_SLOT, 0},
+};
+const size_t kc_interface_count = KB_COUNT(kc_interfaces);
+
+static kineto_status set_environment_variable(const char *name, const char *value,
+                                              kineto_error *err)
+{
+    if (setenv(name, value, 1) != 0)
+        return kb_fail_os(err, errno, "cannot set %s for the program", name);
+    return KINETO_OK;
+}
+
+/* Is `item` an element of the list? */
+static bool is_in_list(const char *list, const char *item, char separator)
+{
+    size_t size = strlen(item);
+    for (const char *at = list; at; at = strchr(at, separator)) {
+        at += *at == separator;
+        if (strncmp(at, item, size) == 0 && (at[size] == separator || at[size] == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Add an item to a list, unless it is there already. */
+static kineto_status extend_variable(const char *name, const char *item, char separator,
+                                     bool prepend, kineto_error *err)
+{
+    const char *old = getenv(name);
+    if (!old || !*old)
+        return set_environment_variable(name, item, err);
+    if (is_in_list(old, item, separator))
+        return KINETO_OK;
+    size_t size = strlen(old) + strlen(item) + 2;
+    char *joined = malloc(size);
+    if (!joined)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    snprintf(joined, size, "%s%c%s", prepend ? item : old, separator, prepend ? old : item);
+    kineto_status status = set_environment_variable(name, joined, err);
+    free(joined);
+    return status;
+}
+
+/* What keeps our library out of an interface is noted, and is not an error. */
+static kineto_status enter_interface(const kc_interface *i, kc_entry_note *note, void *context,
+                                     kineto_error *err)
+{
+    char path[PATH_MAX], detail[PATH_MAX + 128];
+    if (!kc_find_plugin(i->plugin, path, sizeof path)) {
+        snprintf(detail, sizeof detail,
+                 "%s was not found: set CKINETO_PLUGIN_DIR, or see 'ckineto doctor'", i->plugin);
+        note(context, i->source, "plug-in not found", detail);
+        return KINETO_OK;
+    }
+    if (i->shape == KC_ENTRY_LIST && strchr(path, i->separator)) {
+        snprintf(detail, sizeof detail, "%s cannot name %s: a '%c' in the path", i->variable, path,
+                 i->separator);
+        note(context, i->source, "plug-in not usable", detail);
+        return KINETO_OK;
+    }
+    const char *owner = getenv(i->variable);
+    if (i->shape == KC_ENTRY_SLOT && owner && *owner && strcmp(owner, path) != 0) {
+        snprintf(detail, sizeof detail, "%s is taken by %.200s", i->variable, owner);
+        note(context, i->source, "stood aside", detail);
+        return KINETO_OK;
+    }
+    return i->shape == KC_ENTRY_SLOT ? set_environment_variable(i->variable, path, err)
+                                     : extend_variable(i->variable, path, i->separator, false, err);
+}
+
+/* LD_PRELOAD is separated by blanks and colons, which a path therefore cannot contain. */
+static kineto_status append_preload(const char *path, bool prepend, kineto_error *err)
+{
+    if (strpbrk(path, ": "))
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "LD_PRELOAD cannot name %s: a ' ' or ':' in the path", path);
+    return extend_variable("LD_PRELOAD", path, ':', prepend, err);
+}
+
+static kineto_status preload_recorder(kineto_error *err)
+{
+    char path[PATH_MAX];
+    if (!kc_find_rt(path, sizeof path))
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "libckineto-rt.so was not found next to the command or in %s",
+                       CKINETO_LIBDIR);
+    return append_preload(path, false, err);
+}
+
+/* The hook contains the recorder. It comes before an allocator that the user preloads, which would
+ * be called instead of it otherwise. */
+static kineto_status preload_memory_hook(uint64_t bytes, kineto_error *err)
+{
+    char path[PATH_MAX], number[32];
+    if (!kc_find_plugin("libckineto-memory.so", path, sizeof path))
+        return kb_fail(
+            err, KINETO_E_NOT_FOUND,
+            "--memory: libckineto-memory.so was not found: set CKINETO_PLUGIN_DIR, or see "
+            "'ckineto doctor'");
+    snprintf(number, sizeof number, "%llu", (unsigned long long)bytes);
+    kineto_status status = set_environment_variable("CKINETO_MEMORY_SAMPLING", number, err);
+    return status ? status : append_preload(path, true, err);
+}
+
+/* The recorder loads the plug-ins, so it must be in the program. The variable is set even if it is
+ * empty: a program that records itself must not load plug-ins that were excluded here. */
+static kineto_status set_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                 kineto_error *err)
+{
+    kineto_error why;
+    kineto_status status =
+        set_environment_variable("CKINETO_PLUGINS", o->plugins ? o->plugins : "", err);
+    if (status || (!o->preload && (!o->plugins || !o->plugins[0])))
+        return status;
+    status = preload_recorder(&why);
+    if (status == KINETO_OK)
+        return status;
+    if (o->preload || o->plugins_required)
+        return kb_fail(err, why.code, "%s", why.message);
+    note(context, "plug-ins", "cannot be loaded into the program", why.message);
+    kb_log(KINETO_LOG_WARNING, "no plug-in is loaded: %s", why.message);
+    return KINETO_OK;
+}
+
+/* The folder with our Python packages, and the package in it whose sitecustomize attaches to PyTorch
+ * before 2.5; later versions use an entry point of the first. */
+#define PYTHON_PACKAGE "python/ckineto_attach/autoload.py"
+#define PYTHON_SITE    "ckineto_attach/site"
+
+/* The folder with our Python packages. A path with a colon cannot be used in PYTHONPATH. */
+static bool find_python_folder(char *buf, size_t size)
+{
+    if (!kc_find_plugin(PYTHON_PACKAGE, buf, size))
+        return false;
+    for (int levels = 0; levels < 2; levels++) {
+        char *slash = strrchr(buf, '/');
+        if (!slash)
+            return false;
+        *slash = 0;
+    }
+    return strchr(buf, ':') == NULL;
+}
+
+/* Python finds our packages first, and the sitecustomize in PYTHON_SITE. */
+static kineto_status set_python_path(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                     kineto_error *err)
+{
+    char folder[PATH_MAX], site[PATH_MAX + sizeof PYTHON_SITE + 1];
+    if (!o->python) /* also turns off the entry point of a package installed with pip */
+        return set_environment_variable("CKINETO_TORCH", "0", err);
+    if (!find_python_folder(folder, sizeof folder)) {
+        note(context, KC_NO_PYTHON, "Python programs cannot be recorded",
+             "the Python package of ckineto is not installed next to its plug-ins");
+        return KINETO_OK;
+    }
+    snprintf(site, sizeof site, "%s/%s", folder, PYTHON_SITE);
+    kineto_status status = extend_variable("PYTHONPATH", site, ':', true, err);
+    if (status == KINETO_OK)
+        status = extend_variable("PYTHONPATH", folder, ':', true, err);
+    if (status == KINETO_OK && o->python_functions)
+        status = set_environment_variable("CKINETO_PYTHON", "1", err);
+    return status;
+}
+
+/* Libraries in the program write to the same log, whose path is made absolute. */
+static kineto_status set_log_variables(const kc_entry_options *o, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    char path[2 * PATH_MAX], here[PATH_MAX] = "";
+    if (o->log_level >= 0) {
+        char digit[2] = {(char)('0' + o->log_level % 10), 0};
+        status = set_environment_variable("KINETO_LOG_LEVEL", digit, err);
+    }
+    if (status || !o->log_file)
+        return status;
+    if (o->log_file[0] != '/' && !getcwd(here, sizeof here))
+        return kb_fail_os(err, errno, "cannot read the current directory");
+    snprintf(path, sizeof path, "%s%s%s", here, here[0] ? "/" : "", o->log_file);
+    return set_environment_variable("KINETO_LOG_FILE", path, err);
+}
+
+kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, void *context,
+                       kineto_error *err)
+{
+    const char *outer = getenv("CKINETO_SESSION");
+    if (outer && *outer)
+        note(context, "recorder", "recording inside a recording",
+             "this program is recorded by this recorder, and not by the outer one");
+    kineto_status status = set_environment_variable("CKINETO_SESSION", options->pool_path, err);
+    for (size_t i = 0; i < kc_interface_count && status == KINETO_OK; i++)
+        status = enter_interface(&kc_interfaces[i], note, context, err);
+    if (status == KINETO_OK)
+        status = set_plugins(options, note, context, err);
+    if (status == KINETO_OK)
+        status = set_python_path(options, note, context, err);
+    if (status == KINETO_OK && options->memory)
+        status = preload_memory_hook(options->memory_bytes, err);
+    return status ? status : set_log_variables(options, err);
+}

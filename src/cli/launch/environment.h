@@ -1,0 +1,46 @@
+/* How recording gets into a program: environment variables that tool interfaces of libraries, the
+ * dynamic linker and Python read when the program starts. */
+#ifndef KC_ENVIRONMENT_H
+#define KC_ENVIRONMENT_H
+
+#include "base/base.h"
+
+/* How a variable names our library. */
+typedef enum kc_entry_shape {
+    KC_ENTRY_LIST, /* a list: ours is appended */
+    KC_ENTRY_SLOT  /* one value: another tool that has set it keeps it */
+} kc_entry_shape;
+
+typedef struct kc_interface {
+    const char *source, *variable, *plugin;
+    kc_entry_shape shape;
+    char separator; /* of a list */
+} kc_interface;
+extern const kc_interface kc_interfaces[];
+extern const size_t kc_interface_count;
+
+typedef struct kc_entry_options {
+    const char *pool_path, *log_file;
+    int log_level; /* < 0: leave it as it is */
+    bool preload;
+    /* import our Python package: PyTorch's operators, modules */
+    bool python;
+    /* record Python functions, too */
+    bool python_functions;
+    bool memory; /* the allocator hook */
+    /* mean bytes between its samples */
+    uint64_t memory_bytes;
+    /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */
+    const char *plugins;
+    /* the user named them: failing to load them is an error */
+    bool plugins_required;
+} kc_entry_options;
+
+#define KC_NO_PYTHON "ckineto's Python package" /* source of a ledger line */
+/** Called for each source that cannot enter the program. */
+typedef void kc_entry_note(void *context, const char *source, const char *reason,
+                           const char *detail);
+/** Set the environment that the program will inherit. Values of the user are never lost. */
+kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, void *context,
+                       kineto_error *err);
+#endif

@@ -1,0 +1,373 @@
+/* The table of probes. A probe reports what recording would find; it changes nothing on the
+ * machine. Probes that load drivers or plug-ins run in a child process (cmd_doctor.c). */
+#include "cli/launch/probes.h"
+#include "cli/install_paths.h"
+#include "cli/launch/plugins.h"
+#include "cli/print.h"
+#include "record/perf.h"
+#include "session/session.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    f->verdict = verdict;
+    vsnprintf(f->text, sizeof f->text, fmt, args);
+    va_end(args);
+}
+
+/* ---- what recording needs -------------------------------------------------------------------- */
+
+/* The clock that events are stamped with. */
+static void probe_clock(kc_probe_result *f)
+{
+    switch (kb_ticks_clock()) {
+    case KB_TICKS_TSC:
+        kc_probe_answer(f, KC_PROBE_OK, "invariant time-stamp counter, read without the kernel");
+        return;
+    case KB_TICKS_CNTVCT:
+        kc_probe_answer(f, KC_PROBE_OK, "generic timer of the processor, read without the kernel");
+        return;
+    default:
+        kc_probe_answer(
+            f, KC_PROBE_NOTE,
+            "no invariant time-stamp counter that the kernel trusts: CLOCK_MONOTONIC_RAW is "
+            "used, each event costs more");
+    }
+}
+
+/* Create and remove a buffer of the default size. */
+static void probe_buffer(kc_probe_result *f)
+{
+    char path[KS_PATH_BYTES];
+    kf_pool pool;
+    kineto_error err;
+    if (ks_pool_file_create(KS_BUFFER_BYTES, KS_DICTIONARY_BYTES, path, &pool, &err)) {
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%.*s", (int)sizeof f->text - 1, err.message);
+        return;
+    }
+    struct statvfs st;
+    bool known = statvfs(path, &st) == 0;
+    kb_os_unmap(pool.control, pool.bytes);
+    unlink(path);
+    *strrchr(path, '/') = 0;
+    uint64_t free_bytes = known ? (uint64_t)st.f_bavail * st.f_frsize : 0;
+    bool in_memory = strcmp(path, "/dev/shm") == 0;
+    kc_probe_answer(f, in_memory ? KC_PROBE_OK : KC_PROBE_NOTE,
+                    "the buffer of %u MiB fits into %.200s (%s free%s)", KS_BUFFER_BYTES >> 20,
+                    path, kc_bytes(free_bytes).s,
+                    in_memory ? "" : "; /dev/shm is faster: it is memory");
+}
+
+/* /proc, with the lists of child processes. */
+static void probe_processes(kc_probe_result *f)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/self/task/%u/children", kb_os_tid());
+    if (access(path, R_OK) == 0)
+        kc_probe_answer(f, KC_PROBE_OK, "child processes can be listed");
+    else
+        kc_probe_answer(f, KC_PROBE_NOTE,
+                        "/proc has no lists of children: processes that cannot be recorded "
+                        "will not be named");
+    if (!kb_os_read_file("/proc/self/stat", text, sizeof text))
+        kc_probe_answer(f, KC_PROBE_BROKEN, "/proc is not mounted");
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+/* Can this library of the installation be loaded? */
+static void probe_library(kc_probe_result *f, const char *file)
+{
+    char path[PATH_MAX];
+    if (!kc_find_plugin(file, path, sizeof path)) {
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%s was not found next to the command or in %s%s", file,
+                        CKINETO_PLUGINDIR,
+                        kb_setting("CKINETO_PLUGIN_DIR") ? " (CKINETO_PLUGIN_DIR is set)" : "");
+        return;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library)
+        kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
+    else
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%.400s", dlerror());
+}
+
+static void probe_opencl_layer(kc_probe_result *f) { probe_library(f, "ckineto-opencl.so"); }
+
+/* The plug-ins that recording would load. */
+static void probe_plugins(kc_probe_result *f)
+{
+    kc_plugins p = {0};
+    kineto_error err;
+    char names[240] = "", trouble[200] = "", installed[PATH_MAX] = "";
+    size_t loaded = 0, failed = 0, used = 0;
+    kineto_status status = kc_plugins_add_default(&p, &err);
+    if (status == KINETO_OK)
+        status = kc_plugins_probe(&p, KC_PLUGIN_TIMEOUT_MS, &err);
+    for (size_t i = 0; i < p.list.count; i++) {
+        const kc_plugin_file *plugin = &p.list.data[i];
+        const char *name = plugin->profilers.count ? plugin->profilers.data[0].name : "";
+        if (plugin->state == KC_PLUGIN_LOADED && used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", loaded ? ", " : "",
+                                     name);
+        loaded += plugin->state == KC_PLUGIN_LOADED;
+        if (kc_plugin_failed(plugin) && failed++ == 0)
+            snprintf(trouble, sizeof trouble, "%.90s %s: %.90s", strrchr(plugin->path, '/') + 1,
+                     kc_plugin_state_name(plugin->state), plugin->reason);
+    }
+    kc_plugins_free(&p);
+    (void)kc_plugins_directory(installed, sizeof installed);
+    if (status)
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%.*s", (int)sizeof f->text - 1, err.message);
+    else if (failed)
+        kc_probe_answer(f, KC_PROBE_BROKEN,
+                        "%zu loaded%s%s, %zu cannot be loaded: %s; see 'ckineto plugin list'",
+                        loaded, loaded ? ": " : "", names, failed, trouble);
+    else if (loaded)
+        kc_probe_answer(f, KC_PROBE_OK, "%zu: %s; see 'ckineto plugin list'", loaded, names);
+    else
+        kc_probe_answer(f, KC_PROBE_ABSENT, "none in KINETO_PLUGIN_LIB_DIR_PATH%s and %.300s",
+                        kb_setting("KINETO_PLUGIN_LIB_DIR_PATH") ? "" : " (not set)", installed);
+}
+
+static void probe_preload(kc_probe_result *f)
+{
+    char path[PATH_MAX];
+    if (kc_find_rt(path, sizeof path))
+        kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
+    else
+        kc_probe_answer(f, KC_PROBE_NOTE,
+                        "libckineto-rt.so was not found: --preload and plug-ins will not work");
+}
+
+static void probe_memory_hook(kc_probe_result *f)
+{
+    char path[PATH_MAX];
+    if (kc_find_plugin("libckineto-memory.so", path, sizeof path))
+        kc_probe_answer(f, KC_PROBE_OK, "%.400s", path);
+    else
+        kc_probe_answer(f, KC_PROBE_NOTE,
+                        "libckineto-memory.so was not found: --memory will not work");
+}
+
+/* The functions of OpenCL that list platforms and devices, with the types of its ABI. */
+#define CL_PLATFORM_NAME   0x0902u
+#define CL_DEVICE_TYPE_ALL UINT64_C(0xffffffff)
+typedef struct opencl_api {
+    int32_t (*platforms)(uint32_t, void **, uint32_t *);
+    int32_t (*platform_info)(void *, uint32_t, size_t, void *, size_t *);
+    int32_t (*devices)(void *, uint64_t, uint32_t, void **, uint32_t *);
+    const char *path; /* of the loader */
+} opencl_api;
+
+static bool load_function(void *library, const char *name, void *function_pointer)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function_pointer, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+typedef enum layer_state { LAYER_MISSING, LAYER_IGNORED, LAYER_REFUSED, LAYER_STARTED } layer_state;
+
+/* The layer itself records whether a loader has started it. Its presence proves nothing: it stays
+ * in memory after a loader that needs other entry points has closed it. */
+static layer_state probe_layer_state(const char *plugin)
+{
+    void *library = plugin[0] ? dlopen(plugin, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    int (*started)(void);
+    if (!plugin[0])
+        return LAYER_MISSING;
+    if (!library || !load_function(library, "ckineto_opencl_started", &started))
+        return LAYER_IGNORED;
+    return started() ? LAYER_STARTED : LAYER_REFUSED;
+}
+
+static const char *const layer_texts[] = {
+    "whether it starts layers is unknown without the plug-in",
+    "it does not read OPENCL_LAYERS: programs that use it are not recorded",
+    "it opens ckineto's layer and does not start it: programs that use it are not recorded",
+    "it starts ckineto's layer",
+};
+
+/* The file of the loader. */
+static const char *find_path_of_function(const void *function)
+{
+    Dl_info info;
+    return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "libOpenCL.so.1";
+}
+
+/* Platforms and devices, and whether the loader starts our layer. */
+static void report_opencl_platforms(kc_probe_result *f, const opencl_api *cl, const char *plugin)
+{
+    void *platforms[16];
+    uint32_t count = 0, devices = 0;
+    char names[256] = "";
+    int32_t status = cl->platforms(KB_COUNT(platforms), platforms, &count);
+    layer_state layer = probe_layer_state(plugin);
+    bool useless = layer == LAYER_IGNORED || layer == LAYER_REFUSED;
+    if (status != 0 || count == 0) {
+        kc_probe_answer(
+            f, KC_PROBE_ABSENT,
+            "no platform (status %d): install a driver, pocl-opencl-icd for instance; loader "
+            "%.200s: %s",
+            status, cl->path, layer_texts[layer]);
+        return;
+    }
+    for (uint32_t i = 0; i < KB_MIN(count, KB_COUNT(platforms)); i++) {
+        char name[96] = "?";
+        uint32_t n = 0;
+        size_t used = strlen(names);
+        (void)cl->platform_info(platforms[i], CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+        if (cl->devices(platforms[i], CL_DEVICE_TYPE_ALL, 0, NULL, &n) == 0)
+            devices += n;
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+    }
+    kc_probe_answer(f,
+                    useless   ? KC_PROBE_BROKEN
+                    : devices ? KC_PROBE_OK
+                              : KC_PROBE_ABSENT,
+                    "%u %s (%s), %u %s; loader %.200s: %s", count,
+                    kc_noun(count, "platform", "platforms"), names, devices,
+                    kc_noun(devices, "device", "devices"), cl->path, layer_texts[layer]);
+}
+
+/* Load the OpenCL loader with our layer in its environment. */
+static void probe_opencl(kc_probe_result *f)
+{
+    opencl_api cl;
+    char plugin[PATH_MAX] = "";
+    if (kc_find_plugin("ckineto-opencl.so", plugin, sizeof plugin))
+        setenv("OPENCL_LAYERS", plugin, 1);
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+    if (!library) {
+        kc_probe_answer(f, KC_PROBE_ABSENT, "no OpenCL loader: %.380s; install ocl-icd-libopencl1",
+                        dlerror());
+        return;
+    }
+    if (load_function(library, "clGetPlatformIDs", &cl.platforms) &&
+        load_function(library, "clGetPlatformInfo", &cl.platform_info) &&
+        load_function(library, "clGetDeviceIDs", &cl.devices)) {
+        cl.path = find_path_of_function(dlsym(library, "clGetPlatformIDs"));
+        report_opencl_platforms(f, &cl, plugin);
+    } else {
+        kc_probe_answer(f, KC_PROBE_BROKEN, "libOpenCL.so.1 lacks functions of OpenCL");
+    }
+}
+
+/* Libraries of sources that this version does not support yet. @param names NULL-terminated. */
+static void probe_vendor_libraries(kc_probe_result *f, const char *const *names,
+                                   const char *without)
+{
+    char found[200] = "", missing[200] = "";
+    for (; *names; names++) {
+        char *list = dlopen(*names, RTLD_LAZY | RTLD_LOCAL) ? found : missing;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof found - used, "%s%s", used ? ", " : "", *names);
+    }
+    if (missing[0])
+        kc_probe_answer(f, KC_PROBE_ABSENT, "not found: %s%s%s", missing,
+                        found[0] ? "; found: " : "", found);
+    else
+        kc_probe_answer(f, KC_PROBE_NOTE, "found: %s; %s", found, without);
+}
+
+/* The plug-in reports what it would find when a recording starts. */
+static void probe_cuda(kc_probe_result *f)
+{
+    char path[PATH_MAX], text[400] = "";
+    if (!kc_find_plugin("ckineto-cuda.so", path, sizeof path)) {
+        kc_probe_answer(f, KC_PROBE_BROKEN,
+                        "ckineto-cuda.so was not found next to the command or in %s",
+                        CKINETO_PLUGINDIR);
+        return;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *address = library ? dlsym(library, "ckineto_cuda_look") : NULL;
+    int (*look)(char *, size_t);
+    memcpy(&look, &address, sizeof look);
+    if (!address) {
+        kc_probe_answer(f, KC_PROBE_BROKEN, "%.390s", dlerror());
+        return;
+    }
+    static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN};
+    int state = look(text, sizeof text);
+    kc_probe_answer(f, state >= 0 && state < 3 ? states[state] : KC_PROBE_BROKEN, "%s", text);
+}
+
+static void probe_rocm(kc_probe_result *f)
+{
+    static const char *const names[] = {"libamdhip64.so", "librocprofiler-sdk.so", NULL};
+    probe_vendor_libraries(f, names, "this version has no source for ROCm");
+}
+
+static void probe_nvtx(kc_probe_result *f) { probe_library(f, "ckineto-nvtx.so"); }
+
+/* Counters that operators can carry, see docs/reference/stacks.md. */
+static void probe_perf_events(kc_probe_result *f)
+{
+    static const char *const names[] = {"cycles", "instructions", "task-clock", "page-faults"};
+    kr_perf_plan plan;
+    kineto_error absent = {0}, err;
+    if (kr_perf_prepare(names, KB_COUNT(names), &plan, &absent, &err))
+        kc_probe_answer(f, KC_PROBE_ABSENT, "%.400s", err.message);
+    else if (absent.message[0])
+        kc_probe_answer(f, KC_PROBE_NOTE, "%.400s", absent.message);
+    else
+        kc_probe_answer(f, KC_PROBE_OK,
+                        "operators can have counters of the processor and of the kernel");
+}
+
+/* The first python3 in the PATH reports on its PyTorch in one line: "ok: …", "absent: …" or "note:
+ * …". */
+static void probe_pytorch(kc_probe_result *f)
+{
+    static const struct {
+        const char *word;
+        kc_probe_verdict verdict;
+    } words[] = {{"ok: ", KC_PROBE_OK}, {"absent: ", KC_PROBE_ABSENT}, {"note: ", KC_PROBE_NOTE}};
+    char path[PATH_MAX], command[2 * PATH_MAX], line[400] = "";
+    if (!kc_find_plugin("python/ckineto_attach/doctor.py", path, sizeof path) ||
+        strchr(path, '\'')) {
+        kc_probe_answer(f, KC_PROBE_ABSENT,
+                        "the Python package of ckineto is not installed next to its plug-ins");
+        return;
+    }
+    snprintf(command, sizeof command, "exec python3 '%s' 2>/dev/null", path);
+    FILE *answer = popen(command, "re");
+    bool answered = answer && fgets(line, sizeof line, answer);
+    if (answer)
+        pclose(answer);
+    line[strcspn(line, "\n")] = 0;
+    for (size_t i = 0; answered && i < KB_COUNT(words); i++) {
+        size_t size = strlen(words[i].word);
+        if (strncmp(line, words[i].word, size) == 0) {
+            kc_probe_answer(f, words[i].verdict, "%s", line + size);
+            return;
+        }
+    }
+    kc_probe_answer(f, KC_PROBE_ABSENT, "no python3 in the PATH");
+}
+
+const kc_probe kc_probes[] = {
+    {"clock", probe_clock, true, false},
+    {"buffer", probe_buffer, true, false},
+    {"processes", probe_processes, true, false},
+    {"opencl plug-in", probe_opencl_layer, false, true},
+    {"opencl", probe_opencl, false, true},
+    {"plug-ins", probe_plugins, false, false},
+    {"preload", probe_preload, false, false},
+    {"memory hook", probe_memory_hook, false, false},
+    {"cuda", probe_cuda, false, true},
+    {"rocm", probe_rocm, false, true},
+    {"nvtx", probe_nvtx, false, false},
+    {"perf events", probe_perf_events, false, false},
+    {"pytorch", probe_pytorch, false, true},
+};
+const size_t kc_probe_count = KB_COUNT(kc_probes);

@@ -1,0 +1,284 @@
+/* Parsing options from tables: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, and "--"; printing
+ * the help; error lines. */
+#include "cli/options.h"
+#include "cli/print.h"
+
+#include <errno.h>
+
+void (*kc_help_hook)(const kc_options *options);
+
+enum { HELP_COLUMN = 28 };
+
+static void print_error(const char *verb, const char *fmt, va_list args)
+{
+    char *text = NULL;
+    fflush(stdout);
+    fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
+    kc_put_text(stderr, vasprintf(&text, fmt, args) < 0 ? fmt : text);
+    fputc('\n', stderr);
+    free(text);
+}
+
+kineto_status(kc_usage_error)(const char *verb, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_error(verb, fmt, args);
+    va_end(args);
+    fprintf(stderr, "Try 'ckineto %s --help'.\n", verb);
+    return KINETO_E_ARGUMENT;
+}
+
+void kc_complain(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    print_error(NULL, fmt, args);
+    va_end(args);
+}
+
+void kc_complain_of(const char *verb, const kineto_error *err)
+{
+    if (err->os_error != EPIPE)
+        kc_complain("%s: %s", verb, err->message);
+}
+
+static bool is_value_optional(const kc_option *o)
+{
+    return o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT;
+}
+
+/* One option: names and argument, then the help at HELP_COLUMN. */
+static void print_option_help(const kc_option *o, FILE *out)
+{
+    char head[64], letter[8] = "    ";
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    const char *argument = o->argument ? o->argument : "";
+    snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name,
+             *argument && !is_value_optional(o) ? " " : "", argument);
+    int columns = 0; /* characters, which may have several bytes */
+    for (const char *at = head; *at; at++)
+        columns += ((unsigned char)*at & 0xc0) != 0x80;
+    fprintf(out, "  %s%*s", head, KB_MAX(HELP_COLUMN - 2 - columns, 0), "");
+    if (columns >= HELP_COLUMN - 2) /* the help begins on a line of its own */
+        fprintf(out, "\n%*s", HELP_COLUMN, "");
+    /* Further lines of the help are indented like the first. */
+    for (const char *at = o->help; *at; at++) {
+        fputc(*at, out);
+        if (*at == '\n')
+            fprintf(out, "%*s", HELP_COLUMN, "");
+    }
+    fputc('\n', out);
+}
+
+static void print_help(const kc_options *options, FILE *out)
+{
+    fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
+            options->about);
+    for (size_t i = 0; i < options->count; i++)
+        print_option_help(&options->list[i], out);
+    kc_option help = {"help", 'h', KC_FLAG, NULL, NULL, "show this text"};
+    print_option_help(&help, out);
+}
+
+static const kc_option *find_long_option(const kc_options *options, const char *name, size_t size)
+{
+    for (size_t i = 0; i < options->count; i++)
+        if (strlen(options->list[i].name) == size &&
+            strncmp(options->list[i].name, name, size) == 0)
+            return &options->list[i];
+    return NULL;
+}
+
+static const kc_option *find_letter_option(const kc_options *options, char letter)
+{
+    for (size_t i = 0; i < options->count; i++)
+        if (options->list[i].letter == letter)
+            return &options->list[i];
+    return NULL;
+}
+
+/* With the most similar option, or the one of which it is a prefix. */
+static kineto_status report_unknown_option(const kc_options *options, const char *text, size_t size)
+{
+    const char *best = NULL;
+    size_t best_distance = 3;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)KB_MIN(size, sizeof name - 1), text);
+    for (size_t i = 0; i < options->count && name[1] == '-'; i++) {
+        const char *known = options->list[i].name;
+        bool begins = size > 3 && strncmp(known, name + 2, strlen(name + 2)) == 0;
+        size_t d = begins ? 0 : kc_edit_distance(name + 2, known);
+        if (d < best_distance) {
+            best_distance = d;
+            best = known;
+        }
+    }
+    return kc_usage_error(options->verb, "unknown option '%s'%s%s%s", name,
+                          best ? "; did you mean --" : "", best ? best : "", best ? "?" : "");
+}
+
+/* 4096, 512K, 64M, 1G, 1GiB: always powers of 1024. False: malformed, or too large. */
+static bool parse_size(const char *text, uint64_t *bytes)
+{
+    static const char letters[] = "KMGT";
+    char *end = NULL;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (errno || end == text || text[0] < '0' || text[0] > '9')
+        return false;
+    const char *letter = *end ? strchr(letters, *end & ~32) : NULL;
+    unsigned shift = letter ? 10 * (unsigned)(letter - letters + 1) : 0;
+    end += letter != NULL;
+    if (*end && strcmp(end, "B") != 0 && strcmp(end, "iB") != 0)
+        return false;
+    *bytes = (uint64_t)n << shift;
+    return *bytes >> shift == n;
+}
+
+static kineto_status store_size(const kc_options *options, const kc_option *o, const char *text,
+                                uint64_t *bytes)
+{
+    if (parse_size(text, bytes))
+        return KINETO_OK;
+    return kc_usage_error(options->verb, "--%s needs a size such as 512M or 2G, not '%s'", o->name,
+                          text);
+}
+
+/* The unit of times, as its length in nanoseconds. */
+static kineto_status store_ts_unit(const kc_options *options, const kc_option *o, const char *text)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    uint64_t ns = 1;
+    for (size_t i = 0; i < KB_COUNT(units); i++, ns *= 1000)
+        if (strcmp(text, units[i]) == 0) {
+            *(uint64_t *)o->value = ns;
+            return KINETO_OK;
+        }
+    return kc_usage_error(options->verb, "--%s needs ns, us, ms or s, not '%s'", o->name, text);
+}
+
+/* Store the text as the type of the option requires. */
+static kineto_status store_value(const kc_options *options, const kc_option *o, const char *text)
+{
+    if (o->type != KC_NUMBER && !*text)
+        return kc_usage_error(options->verb, "--%s needs a value that is not empty", o->name);
+    if (o->type == KC_OPTIONAL_TEXT) {
+        ((kc_optional_text *)o->value)->text = text;
+        return KINETO_OK;
+    }
+    if (o->type == KC_TEXT) {
+        *(const char **)o->value = text;
+        return KINETO_OK;
+    }
+    if (o->type == KC_TEXTS) {
+        kc_texts *texts = o->value;
+        if (texts->count == KB_COUNT(texts->data))
+            return kc_usage_error(options->verb, "--%s may be given %zu times at most", o->name,
+                                  KB_COUNT(texts->data));
+        texts->data[texts->count++] = text;
+        return KINETO_OK;
+    }
+    if (o->type == KC_TS_UNIT)
+        return store_ts_unit(options, o, text);
+    if (o->type == KC_SIZE)
+        return store_size(options, o, text, o->value);
+    if (o->type == KC_OPTIONAL_SIZE)
+        return store_size(options, o, text, &((kc_optional_size *)o->value)->bytes);
+    char *end = NULL;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (errno || end == text || *end || text[0] < '0' || text[0] > '9')
+        return kc_usage_error(options->verb, "--%s needs a whole number, not '%s'", o->name, text);
+    *(uint64_t *)o->value = n;
+    return KINETO_OK;
+}
+
+static const void *given_values[64];
+static size_t given_count;
+
+bool kc_given(const void *value)
+{
+    for (size_t i = 0; i < given_count; i++)
+        if (given_values[i] == value)
+            return true;
+    return false;
+}
+
+static void mark_given(const kc_option *o)
+{
+    if (!kc_given(o->value) && given_count < KB_COUNT(given_values))
+        given_values[given_count++] = o->value;
+}
+
+/* The option at argv[*at]; *at is left at the last word that belongs to it. */
+static kineto_status parse_option(const kc_options *options, int argc, char **argv, int *at)
+{
+    const char *word = argv[*at], *text = NULL;
+    const kc_option *o;
+    size_t size;
+    if (word[1] == '-') {
+        const char *equals = strchr(word, '=');
+        size = equals ? (size_t)(equals - word) : strlen(word);
+        o = find_long_option(options, word + 2, size - 2);
+        text = equals ? equals + 1 : NULL;
+    } else {
+        size = 2;
+        o = find_letter_option(options, word[1]);
+        text = word[2] ? word + 2 : NULL;
+    }
+    if (!o)
+        return report_unknown_option(options, word, size);
+    mark_given(o);
+    if (o->type == KC_FLAG) {
+        if (text)
+            return kc_usage_error(options->verb, "--%s takes no value", o->name);
+        *(bool *)o->value = true;
+        return KINETO_OK;
+    }
+    if (is_value_optional(o)) {
+        if (o->type == KC_OPTIONAL_SIZE)
+            ((kc_optional_size *)o->value)->given = true;
+        else
+            ((kc_optional_text *)o->value)->given = true;
+        return text ? store_value(options, o, text) : KINETO_OK;
+    }
+    if (!text && ++*at >= argc)
+        return kc_usage_error(options->verb, "--%s needs a value: %s", o->name, o->argument);
+    return store_value(options, o, text ? text : argv[*at]);
+}
+
+static bool is_help_option(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands)
+{
+    int count = 0;
+    bool only_operands = false;
+    for (int i = 1; i < argc; i++) {
+        bool is_option = !only_operands && argv[i][0] == '-' && argv[i][1];
+        if (is_option && strcmp(argv[i], "--") == 0) {
+            only_operands = true;
+        } else if (is_option && is_help_option(argv[i])) {
+            if (kc_help_hook)
+                kc_help_hook(options);
+            else
+                print_help(options, stdout);
+            return KINETO_E_NOT_FOUND;
+        } else if (is_option) {
+            kineto_status status = parse_option(options, argc, argv, &i);
+            if (status)
+                return status;
+        } else {
+            argv[1 + count++] = argv[i];
+            only_operands |= options->stop_at_operand;
+        }
+    }
+    KB_ASSERT(count < argc);
+    argv[1 + count] = NULL;
+    *operands = count;
+    return KINETO_OK;
+}

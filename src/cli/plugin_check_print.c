@@ -1,0 +1,169 @@
+/* The report of `ckineto plugin check`, as text and as JSON. Texts in a report come from the
+ * plug-in: names are printed without control characters. */
+#include "cli/plugin_check_print.h"
+#include "cli/print.h"
+
+static const char *const verdict_names[] = {"not tested", "ok", "FAILED", "measured"};
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* @param text "name\tvendor\tkinds", as the plug-in reported them. */
+static void print_checked_profiler(const char *text)
+{
+    const char *vendor = strchr(text, '\t');
+    const char *kinds = vendor ? strchr(vendor + 1, '\t') : NULL;
+    if (!kinds)
+        return;
+    fputs("profiler \"", stdout);
+    kc_put_name(stdout, (kineto_string){text, (size_t)(vendor - text)}, 0);
+    fputs("\"", stdout);
+    if (kinds > vendor + 1) {
+        fputs(" of vendor \"", stdout);
+        kc_put_name(stdout, (kineto_string){vendor + 1, (size_t)(kinds - vendor - 1)}, 0);
+        fputs("\"", stdout);
+    }
+    fputs(": ", stdout);
+    kc_put_name(stdout, kb_string(kinds + 1), 0);
+    putchar('\n');
+}
+
+/* A line with the verdict; a failed rule also has its text and how to fix it. */
+static void print_rule_result(kv_rule rule, const kv_result *result)
+{
+    printf("%-25s %-11s ", kv_rules[rule].id, verdict_names[result->verdict]);
+    kc_put_name(stdout, kb_string(result->seen), 0);
+    if (result->faults > 1)
+        fputs(" (and more)", stdout);
+    putchar('\n');
+    if (result->verdict == KV_VERDICT_FAILED)
+        printf("%25s rule: %s\n%25s fix: %s\n", "", kv_rules[rule].text, "", kv_rules[rule].hint);
+}
+
+static const char *conclude_report(const kv_check_report *r)
+{
+    if (r->failed)
+        return "it does not conform";
+    return r->blocked ? "a precondition does not hold" : "it conforms";
+}
+
+void kc_check_report_print(const kv_check_report *r)
+{
+    kc_put_name(stdout, kb_string(r->path), 0);
+    putchar('\n');
+    for (size_t i = 0; i < r->profiler_count; i++)
+        print_checked_profiler(r->profilers[i]);
+    printf("\n%-25s %-11s %s\n", "rule", "verdict", "observation");
+    for (size_t i = 0; i < KV_RULE_COUNT; i++)
+        if (r->shown & KV_RULE_BIT(i))
+            print_rule_result((kv_rule)i, &r->results[i]);
+    printf("\n%u %s, %u failed, %u not tested: %s\n", r->ok,
+           kc_noun(r->ok, "rule holds", "rules hold"), r->failed, r->untested, conclude_report(r));
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put_checked_profiler(kb_json *j, const char *text)
+{
+    const char *vendor = strchr(text, '\t');
+    const char *kinds = vendor ? strchr(vendor + 1, '\t') : NULL;
+    if (!kinds)
+        return;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "name", (kineto_string){text, (size_t)(vendor - text)});
+    kb_json_put_string(j, "vendor", (kineto_string){vendor + 1, (size_t)(kinds - vendor - 1)});
+    kb_json_put_string(j, "kinds", kb_string(kinds + 1));
+    kb_json_object_end(j);
+}
+
+/* The text of the rule and a hint only if it failed. */
+static void put_rule_result(kb_json *j, kv_rule rule, const kv_result *result)
+{
+    static const char *const verdicts[] = {"untested", "ok", "failed", "measured"};
+    kb_json_newline(j);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "id", kb_string(kv_rules[rule].id));
+    kb_json_put_string(j, "verdict", kb_string(verdicts[result->verdict]));
+    kb_json_put_string(j, "seen", kb_string(result->seen));
+    if (result->verdict == KV_VERDICT_FAILED) {
+        kb_json_put_string(j, "rule", kb_string(kv_rules[rule].text));
+        kb_json_put_string(j, "hint", kb_string(kv_rules[rule].hint));
+    }
+    if (result->verdict == KV_VERDICT_MEASURED) {
+        kb_json_put_double(j, "ns", result->ns);
+    }
+    kb_json_object_end(j);
+}
+
+static void put_check_report(kb_json *j, const void *what)
+{
+    const kv_check_report *r = what;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "version", kb_string(kineto_version()));
+    kb_json_put_string(j, "file", kb_string(r->path));
+    kb_json_put_bool(j, "conforms", r->failed == 0 && !r->blocked);
+    kb_json_put_uint(j, "ok", r->ok);
+    kb_json_put_uint(j, "failed", r->failed);
+    kb_json_put_uint(j, "untested", r->untested);
+    kb_json_key_z(j, "profilers");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < r->profiler_count; i++)
+        put_checked_profiler(j, r->profilers[i]);
+    kb_json_array_end(j);
+    kb_json_key_z(j, "rules");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < KV_RULE_COUNT; i++)
+        if (r->shown & KV_RULE_BIT(i))
+            put_rule_result(j, (kv_rule)i, &r->results[i]);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+}
+
+kineto_status kc_check_report_json(const kv_check_report *r, kineto_error *err)
+{
+    return kc_put_json(put_check_report, r, err);
+}
+
+/* ---- a process with PyTorch that did not survive --------------------------------------------- */
+
+#define CRASH_RULE "torch.survives"
+#define CRASH_TEXT "The process with PyTorch survives the check."
+
+typedef struct torch_crash {
+    const char *plugin, *seen;
+} torch_crash;
+
+void kc_torch_crash_print(const char *plugin, const char *seen)
+{
+    kc_put_name(stdout, kb_string(plugin), 0);
+    printf("\n\n%-25s %-11s %s\n", "rule", "verdict", "observation");
+    printf("%-25s %-11s ", CRASH_RULE, verdict_names[KV_VERDICT_FAILED]);
+    kc_put_name(stdout, kb_string(seen), 0);
+    printf("\n%25s rule: " CRASH_TEXT "\n\n", "");
+    puts("0 rules hold, 1 failed, 0 not tested: it does not conform");
+}
+
+static void put_torch_crash(kb_json *j, const void *what)
+{
+    const torch_crash *c = what;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "file", kb_string(c->plugin));
+    kb_json_put_bool(j, "conforms", false);
+    kb_json_put_uint(j, "ok", 0);
+    kb_json_put_uint(j, "failed", 1);
+    kb_json_put_uint(j, "untested", 0);
+    kb_json_key_z(j, "rules");
+    kb_json_array_begin(j);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "id", kb_string(CRASH_RULE));
+    kb_json_put_string(j, "verdict", kb_string("failed"));
+    kb_json_put_string(j, "seen", kb_string(c->seen));
+    kb_json_put_string(j, "rule", kb_string(CRASH_TEXT));
+    kb_json_object_end(j);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+}
+
+kineto_status kc_torch_crash_json(const char *plugin, const char *seen, kineto_error *err)
+{
+    return kc_put_json(put_torch_crash, &(torch_crash){plugin, seen}, err);
+}

@@ -1,0 +1,234 @@
+/* Printing for people: numbers, names without control characters, JSON on stdout. */
+#include "cli/print.h"
+
+#include "cli/options.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+kb_text kc_bytes(uint64_t bytes)
+{
+    kb_text t;
+    if (bytes < 1000)
+        snprintf(t.s, sizeof t.s, "%llu bytes", (unsigned long long)bytes);
+    else if (bytes < 1000000)
+        snprintf(t.s, sizeof t.s, "%.1f kB", (double)bytes / 1e3);
+    else if (bytes < UINT64_C(1000000000))
+        snprintf(t.s, sizeof t.s, "%.1f MB", (double)bytes / 1e6);
+    else
+        snprintf(t.s, sizeof t.s, "%.2f GB", (double)bytes / 1e9);
+    return t;
+}
+
+kb_text kc_lost_words(uint64_t lost, bool is_cut)
+{
+    if (lost && !is_cut)
+        return kc_count(lost);
+    kb_text text;
+    (void)snprintf(text.s, sizeof text.s, "%s", is_cut ? "an unknown number" : "none");
+    return text;
+}
+
+kb_text kc_count(uint64_t n)
+{
+    kb_text t;
+    char digits[24];
+    int size = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+    size_t used = 0;
+    for (int i = 0; i < size; i++) {
+        if (i && (size - i) % 3 == 0)
+            t.s[used++] = ',';
+        t.s[used++] = digits[i];
+    }
+    t.s[used] = 0;
+    return t;
+}
+
+kb_text kc_format_utc(int64_t ns)
+{
+    kb_text t = {""};
+    struct tm parts;
+    time_t seconds = (time_t)(ns / 1000000000);
+    if (gmtime_r(&seconds, &parts))
+        strftime(t.s, sizeof t.s, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    return t;
+}
+
+const char *kc_noun(uint64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
+/* The code point of a valid UTF-8 sequence. */
+static uint32_t decode_character(const char *text, size_t size)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    uint32_t code = size == 1 ? c[0] : c[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++)
+        code = code << 6 | (c[i] & 0x3f);
+    return code;
+}
+
+/* C1 controls and format characters: they break a line, change its direction or are invisible, so
+ * that a name could look like another one. */
+static bool is_format_character(uint32_t code)
+{
+    static const uint32_t ranges[][2] = {
+        {0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e}, {0x200b, 0x200f},
+        {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+    for (size_t i = 0; i < KB_COUNT(ranges); i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
+}
+
+size_t kc_printable(kineto_string s, size_t at)
+{
+    KB_ASSERT(at < s.size);
+    unsigned char c = (unsigned char)s.data[at];
+    if (c < 0x80)
+        return c >= 0x20 && c != 0x7f;
+    size_t size = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (size > s.size - at || kb_utf8_valid_prefix(s.data + at, size) != size)
+        return 0;
+    return is_format_character(decode_character(s.data + at, size)) ? 0 : size;
+}
+
+/* Zero for ranges that terminals draw over the previous character, 2 for wide ones. */
+size_t kc_character_columns(const char *character, size_t size)
+{
+    static const struct {
+        uint32_t first, last, columns;
+    } ranges[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},  {0x200b, 0x200f, 0},
+                  {0x20d0, 0x20ff, 0},   {0x2e80, 0xa4cf, 2},  {0xac00, 0xd7a3, 2},
+                  {0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},  {0xfe30, 0xfe6f, 2},
+                  {0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
+                  {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
+    uint32_t code = decode_character(character, size);
+    for (size_t i = 0; i < KB_COUNT(ranges); i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return ranges[i].columns;
+    return 1;
+}
+
+void kc_put_name(FILE *out, kineto_string name, size_t columns)
+{
+    size_t used = 0;
+    for (size_t at = 0; at < name.size;) {
+        size_t size = kc_printable(name, at);
+        size_t width = size ? 1 : 4;
+        if (columns && used + width > columns - (name.size - at > 1)) {
+            used++;
+            fputs("…", out);
+            break;
+        }
+        if (size)
+            fwrite(name.data + at, 1, size, out);
+        else
+            fprintf(out, "\\x%02x", (unsigned char)name.data[at]);
+        used += width;
+        at += size ? size : 1;
+    }
+    for (; used < columns; used++)
+        fputc(' ', out);
+}
+
+void kc_put_text(FILE *out, const char *text)
+{
+    for (const char *end; *text; text = end) {
+        size_t size = strcspn(text, "\n\t");
+        kc_put_name(out, (kineto_string){text, size}, 0);
+        end = text + size;
+        if (*end)
+            fputc(*end++, out);
+    }
+}
+
+void kc_print(FILE *out, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    kc_put_text(out, vasprintf(&text, fmt, args) < 0 ? fmt : text);
+    va_end(args);
+    free(text);
+}
+
+size_t kc_terminal_columns(FILE *out)
+{
+    struct winsize terminal;
+    return ioctl(fileno(out), TIOCGWINSZ, &terminal) == 0 ? terminal.ws_col : 0;
+}
+
+void kc_put_path(FILE *out, const char *path, size_t used)
+{
+    enum { DEFAULT_COLUMNS = 80, MIN_ROOM = 8 };
+    size_t reported = kc_terminal_columns(out), size = strlen(path);
+    size_t columns = reported ? reported : DEFAULT_COLUMNS;
+    /* A character in the last column would wrap. */
+    size_t room = columns > used + MIN_ROOM ? columns - used - 1 : MIN_ROOM;
+    size_t from = size > room ? size - (room - 1) : 0;
+    while (from < size && ((unsigned char)path[from] & 0xc0) == 0x80)
+        from++;
+    fputs(from ? "…" : "", out);
+    kc_put_name(out, (kineto_string){path + from, size - from}, 0);
+}
+
+/* Levenshtein distance with one row; long words are never similar. */
+size_t kc_edit_distance(const char *a, const char *b)
+{
+    enum { MAX_LENGTH = 32 };
+    size_t n = strlen(a), m = strlen(b), row[MAX_LENGTH + 1];
+    if (n > MAX_LENGTH || m > MAX_LENGTH)
+        return MAX_LENGTH;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = KB_MIN(change, KB_MIN(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[m];
+}
+
+kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *what,
+                           kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json j;
+    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status != KINETO_OK)
+        return status;
+    kb_json_init(&j, sink);
+    put(&j, what);
+    kb_sink_write(sink, "\n", 1);
+    return kb_sink_close(sink, err);
+}
+
+kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *err)
+{
+    return kc_save_json("-", put, what, err);
+}
+
+int kc_exit_of(kineto_status status, bool is_read)
+{
+    return !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
+}
+
+int kc_finish_stdout(const char *verb, int status)
+{
+    errno = 0;
+    bool failed = ferror(stdout) != 0;
+    failed |= fflush(stdout) != 0;
+    if (!failed)
+        return status;
+    if (errno != EPIPE)
+        kc_complain("%s: cannot write to the standard output: %s", verb,
+                    errno ? strerror(errno) : "write error");
+    return KC_EXIT_FAILURE;
+}

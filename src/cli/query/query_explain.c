@@ -1,0 +1,131 @@
+/* The schema of the tables, and explanations of mistakes in a query: the line with a mark below the
+ * place, and the tables, columns or functions that exist. */
+#include "cli/query/query.h"
+
+#include <ctype.h>
+
+/* ---- the schema ------------------------------------------------------------------------------ */
+
+/* Columns with their types; hidden ones are not part of *. */
+static void print_table_schema(const ke_sql_table *table, FILE *out)
+{
+    fprintf(out, "%s: %s\n", table->name, table->about);
+    for (size_t i = 0; i < table->count; i++) {
+        const ke_sql_column *c = &table->columns[i];
+        fprintf(out, "  %-15s %-8s %s%s\n", c->name, c->type[0] ? c->type : "any", c->about,
+                c->hidden ? "; not in *" : "");
+    }
+    fputc('\n', out);
+}
+
+void kc_query_print_schema(FILE *out)
+{
+    size_t tables, functions;
+    const ke_sql_table *const *table = ke_sql_schema(&tables);
+    const ke_sql_function *function = ke_sql_functions(&functions);
+    for (size_t i = 0; i < tables; i++)
+        print_table_schema(table[i], out);
+    fputs("Functions, in addition to those of SQLite:\n", out);
+    for (size_t i = 0; i < functions; i++)
+        fprintf(out, "  %-22s %s\n", function[i].call, function[i].about);
+}
+
+/* ---- the place ------------------------------------------------------------------------------- */
+
+/* Columns of a text on a terminal, as kc_put_name writes it. */
+static size_t count_columns(kineto_string s)
+{
+    size_t used = 0;
+    for (size_t at = 0; at < s.size;) {
+        size_t size = kc_printable(s, at);
+        used += size ? kc_character_columns(s.data + at, size) : 4;
+        at += size ? size : 1;
+    }
+    return used;
+}
+
+/* The line that contains `place`, shortened at both sides, and a mark below the place. */
+static void print_marked_line(kineto_string text, size_t place)
+{
+    enum { SIDE = 60 };
+    size_t from = place, to = place, line = 1;
+    for (size_t i = 0; i < place; i++)
+        line += text.data[i] == '\n';
+    while (from > 0 && text.data[from - 1] != '\n' && place - from < SIDE)
+        from--;
+    while (to < text.size && text.data[to] != '\n' && to - place < SIDE)
+        to++;
+    char head[40];
+    int n = snprintf(head, sizeof head, "  line %zu: ", line);
+    fputs(head, stderr);
+    kc_put_name(stderr, (kineto_string){text.data + from, to - from}, 0);
+    fprintf(stderr, "\n%*s^\n",
+            n + (int)count_columns((kineto_string){text.data + from, place - from}), "");
+}
+
+/* ---- names that exist ------------------------------------------------------------------------ */
+
+static bool is_word_character(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* Does the text contain this name as a whole word? */
+static bool does_text_mention(kineto_string text, const char *name)
+{
+    size_t size = strlen(name);
+    for (size_t at = 0; at + size <= text.size; at++)
+        if (strncasecmp(text.data + at, name, size) == 0 &&
+            (at == 0 || !is_word_character(text.data[at - 1])) &&
+            (at + size == text.size || !is_word_character(text.data[at + size])))
+            return true;
+    return false;
+}
+
+static void print_column_names(const ke_sql_table *table)
+{
+    fprintf(stderr, "%s has", table->name);
+    for (size_t i = 0; i < table->count; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", table->columns[i].name);
+    fputc('\n', stderr);
+}
+
+static void print_table_names(void)
+{
+    size_t count;
+    const ke_sql_table *const *tables = ke_sql_schema(&count);
+    fputs("tables are", stderr);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", tables[i]->name);
+    fputc('\n', stderr);
+}
+
+static void print_mentioned_tables(kineto_string statement)
+{
+    size_t count;
+    const ke_sql_table *const *tables = ke_sql_schema(&count);
+    for (size_t i = 0; i < count; i++)
+        if (does_text_mention(statement, tables[i]->name))
+            print_column_names(tables[i]);
+}
+
+static void print_function_names(void)
+{
+    size_t count;
+    const ke_sql_function *functions = ke_sql_functions(&count);
+    fputs("in addition to those of SQLite there are", stderr);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", functions[i].call);
+    fputc('\n', stderr);
+}
+
+void kc_query_explain(kineto_string text, kineto_string statement, const kineto_error *err)
+{
+    kc_complain_of("query", err);
+    size_t place = (size_t)(statement.data - text.data);
+    if (err->offset <= statement.size)
+        print_marked_line(text, place + (size_t)err->offset);
+    if (strstr(err->message, "no such table"))
+        print_table_names();
+    else if (strstr(err->message, "no such column"))
+        print_mentioned_tables(statement);
+    else if (strstr(err->message, "no such function"))
+        print_function_names();
+}

@@ -1,0 +1,235 @@
+/* Making a report: read the traces one after the other, analyse each as a rank, add up facts and
+ * findings, and write the page, text or flame graph. Only one trace is in memory at a time, besides
+ * the first one, which the timeline may show. */
+#include "cli/report/report.h"
+#include "analyze/facts/analyses.h"
+#include "analyze/findings/finding.h"
+#include "cli/several.h"
+
+#include <ckineto/diff.h>
+#include <ckineto/export.h>
+#include <ckineto/files.h>
+
+#include <unistd.h>
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+typedef struct report_work {
+    const kc_report_page *page;
+    kineto_analyze_options analyze;
+    kineto_analysis *facts; /* of all ranks so far */
+    kineto_findings *found;
+    kineto_trace *first;
+    kc_health health;
+    bool wants_health;
+    uint64_t activities; /* of all */
+    uint32_t count;
+} report_work;
+
+/* Takes over the facts and findings of one rank. With several ranks, sums that need all of them are
+ * deferred until the last. */
+static kineto_status merge_facts(report_work *w, kineto_analysis *facts, kineto_findings *found,
+                                 kineto_error *err)
+{
+    if (!w->found) {
+        w->facts = facts;
+        w->found = found;
+        if (w->count > 1) {
+            ka_facts_defer(facts);
+            ka_findings_defer(found);
+        }
+        return KINETO_OK;
+    }
+    kineto_status status = kineto_analysis_add(w->facts, facts, err);
+    if (!status)
+        status = kineto_findings_add(w->found, found, err);
+    kineto_analysis_release(facts);
+    kineto_findings_release(found);
+    return status;
+}
+
+/* Facts and findings of one trace as a rank. */
+static kineto_status analyze_trace(report_work *w, kineto_trace *trace, const char *path,
+                                   uint32_t index, kineto_error *err)
+{
+    int32_t rank = kc_rank_of(trace, path, index);
+    kineto_analysis *facts = NULL;
+    kineto_findings *found;
+    w->analyze.rank = &rank;
+    kineto_find_options o = {.size = sizeof o, .analyze = &w->analyze, .facts = &facts};
+    kineto_status status = kineto_find(trace, &o, &found, err);
+    w->analyze.rank = NULL;
+    w->activities += kineto_trace_count(trace);
+    if (!status && w->wants_health)
+        kc_health_add(&w->health, trace, w->count > 1 ? rank : -1);
+    return status ? status : merge_facts(w, facts, found, err);
+}
+
+/* Only the first trace stays open. */
+static kineto_status analyze_files(report_work *w, const kineto_files *files, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    w->count = kineto_files_count(files);
+    for (uint32_t i = 0; i < w->count && !status; i++) {
+        const char *path = kineto_files_path(files, i);
+        kineto_trace *trace = NULL;
+        kc_show_reading(i, w->count, path);
+        status = kineto_trace_open_with(path, &kc_reading, &trace, err);
+        if (!status)
+            status = analyze_trace(w, trace, path, i, err);
+        if (!status && i == 0)
+            w->first = kineto_trace_retain(trace);
+        kineto_trace_release(trace);
+    }
+    kc_show_reading(0, 0, NULL);
+    if (!status && w->facts)
+        status = ka_facts_complete(w->facts, err);
+    if (!status && w->found)
+        status = ka_findings_complete(w->found, err);
+    return status;
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void show_page_progress(uint64_t done, uint64_t all, void *user)
+{
+    (void)user;
+    if (isatty(STDERR_FILENO) && all > 500000)
+        fprintf(stderr, "\rckineto: writing the page: %llu %%\033[K%s",
+                (unsigned long long)(100 * done / all), done + 4096 >= all ? "\r\033[K" : "");
+}
+
+/* --title, else the name of the first file, and how many more. */
+static const char *choose_title(const kc_report_page *page, char *text, size_t size)
+{
+    const char *slash = strrchr(page->paths[0], '/');
+    const char *name = slash && slash[1] ? slash + 1 : page->paths[0];
+    if (page->count > 1)
+        snprintf(text, size, "%s and %d more", name, page->count - 1);
+    else
+        snprintf(text, size, "%s", name);
+    return page->title ? page->title : text;
+}
+
+/* The timeline shows all ranks next to each other, if they have at most activity_limit activities;
+ * else only the first rank. */
+static kineto_status open_timeline_trace(report_work *w, kineto_trace **out, kineto_error *err)
+{
+    uint64_t limit = w->page->activity_limit ? w->page->activity_limit : 2000000;
+    if (w->count > 1 && w->activities <= limit)
+        return kc_open_traces(w->page->paths, w->page->count, -1, out, err);
+    if (w->activities > limit)
+        fprintf(stderr,
+                "ckineto: %s activities: the page has %s; slice the trace, or "
+                "--activity-limit\n",
+                kc_count(w->activities).s,
+                kineto_trace_count(w->first) > limit ? "no timeline"
+                                                     : "the timeline of the first rank only");
+    *out = kineto_trace_retain(w->first);
+    return KINETO_OK;
+}
+
+static void store_is_read(const kc_report_page *page, bool is_read)
+{
+    if (page->is_read)
+        *page->is_read = is_read;
+}
+
+/* Find the files and analyse them. */
+static kineto_status read_report_traces(report_work *w, kineto_error *err)
+{
+    kineto_files *files;
+    kineto_status status =
+        kineto_files_find((const char *const *)w->page->paths, (size_t)w->page->count, &files, err);
+    if (status)
+        return status;
+    status = analyze_files(w, files, err);
+    kineto_files_release(files);
+    return status;
+}
+
+static void free_work(report_work *w)
+{
+    kineto_analysis_release(w->facts);
+    kineto_findings_release(w->found);
+    kineto_trace_release(w->first);
+    kc_health_free(&w->health);
+}
+
+/* The first trace compared with --before. */
+static kineto_status compare_with_before(const report_work *w, kineto_analysis **diff,
+                                         kineto_error *err)
+{
+    kineto_diff_options o = {.size = sizeof o, .analyze = &w->page->analyze, .findings = true};
+    kineto_trace *before = NULL;
+    kineto_status status = kineto_trace_open_with(w->page->before, &kc_reading, &before, err);
+    if (!status)
+        status = kineto_diff(before, w->first, &o, diff, err);
+    kineto_trace_release(before);
+    return status;
+}
+
+/* is_read is set before the page is written, so that an error of the output is distinguished from
+ * one of the input. */
+static kineto_status make_page(report_work *w, const char *output, kineto_error *err)
+{
+    kineto_trace *trace = NULL;
+    kineto_analysis *diff = NULL;
+    char title[400];
+    store_is_read(w->page, false);
+    kineto_status status = read_report_traces(w, err);
+    if (!status && w->page->before)
+        status = compare_with_before(w, &diff, err);
+    if (!status)
+        status = open_timeline_trace(w, &trace, err);
+    store_is_read(w->page, !status);
+    kineto_report_options o = {.size = sizeof o,
+                               .title = choose_title(w->page, title, sizeof title),
+                               .facts = w->facts,
+                               .findings = w->found,
+                               .diff = diff,
+                               .row_limit = w->page->row_limit,
+                               .activity_limit = w->page->activity_limit,
+                               .progress = show_page_progress,
+                               .step_pattern = w->page->analyze.step_pattern};
+    if (!status)
+        status = kineto_report_save(trace, &o, output, err);
+    kineto_analysis_release(diff);
+    kineto_trace_release(trace);
+    return status;
+}
+
+kineto_status kc_report_save_page(const kc_report_page *page, const char *output, kineto_error *err)
+{
+    report_work w = {.page = page, .analyze = page->analyze};
+    kineto_status status = make_page(&w, output, err);
+    free_work(&w);
+    return status;
+}
+
+kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, FILE *out,
+                                   kineto_error *err)
+{
+    report_work w = {.page = page, .analyze = page->analyze, .wants_health = true};
+    kineto_status status = read_report_traces(&w, err);
+    store_is_read(page, !status);
+    if (!status)
+        kc_report_print(&w.health, w.facts, w.found, width, out);
+    free_work(&w);
+    return status;
+}
+
+kineto_status kc_report_save_flame(const kc_report_page *page, const char *output,
+                                   kineto_error *err)
+{
+    kineto_trace *trace = NULL;
+    char title[400];
+    kineto_export_options o = {
+        .size = sizeof o, .format = "flame", .trace_name = choose_title(page, title, sizeof title)};
+    kineto_status status = kc_open_traces(page->paths, page->count, -1, &trace, err);
+    store_is_read(page, !status);
+    if (!status)
+        status = kineto_export(trace, output, &o, NULL, err);
+    kineto_trace_release(trace);
+    return status;
+}
