@@ -65,8 +65,8 @@
 #endif
 
 /** An invariant of this library's own code, never of its input. Checked in builds with
- *  CKINETO_ASSERTIONS (development, sanitizers, fuzzing, chaos): a false one names itself on stderr
- *  and aborts. Elsewhere the expression is compiled, not evaluated. */
+ *  CKINETO_ASSERTIONS (development, sanitizers, fuzzing, chaos): a false one is printed to stderr
+ *  and aborts. In other builds the expression is compiled, but not evaluated. */
 #ifdef CKINETO_ASSERTIONS
 #define KB_ASSERT(x) (__builtin_expect(!!(x), 1) ? (void)0 : kb_assert_failed(#x, __FILE__, __LINE__))
 #else
@@ -95,9 +95,10 @@ kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) 
 /** KINETO_E_MEMORY with the one wording for it: "WHAT: out of memory".
  *  @param what  a path or a noun, as "trace"; NULL: "out of memory" alone. */
 kineto_status kb_fail_memory(kineto_error *err, const char *what);
-/** Options as a program of any version has them: what is known here of `given` goes over `known`,
- *  which holds the defaults and begins with its size, which stays. NULL: the defaults. Refused,
- *  with `what`: a size that was not set, and members of a newer version that are. */
+/** Read an options struct that begins with its size and may be of another version: copies the
+ *  members that both versions have from `given` to `known`, which holds the defaults and keeps its
+ *  size. NULL: the defaults. Refused, with `what` in the message: a size that was not set, and
+ *  members of a newer version that are not zero. */
 kineto_status kb_options_read(void *known, size_t known_size, const void *given, const char *what,
                               kineto_error *err);
 /** Does a struct that a caller passes have its size set? NULL is fine. For structs that are filled,
@@ -198,8 +199,8 @@ size_t kb_os_host_name(char *buf, size_t size);
 void kb_os_pid_namespace(uint64_t id[2]);
 /** Read a small file whole; returns bytes, 0 on failure. NUL-terminates. */
 size_t kb_os_read_file(const char *path, char *buf, size_t size);
-/** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us
- *  where it is touched. Other errors are left to dlopen. */
+/** Is this library file shorter than its headers state? It would be mapped past its end, and
+ *  reading there would raise SIGBUS. Other errors are left to dlopen. */
 bool kb_os_library_is_cut_off(const char *path);
 /** Zeroed private pages (NULL on failure), and pages that a fork's child sees zeroed. */
 void *kb_os_map(size_t bytes);
@@ -226,16 +227,16 @@ void kb_os_prefault(void *p, size_t bytes);
  *  also that of the caller for fd -1. */
 int kb_os_clear_of_standard(int fd);
 /** Make a file that must not exist; `flags` as of open. It has exactly this mode, whatever the
- *  umask says: for files that others of this user have to open. @return a descriptor, or -1 with
- *  errno. */
+ *  umask is: for files that other processes of this user have to open. @return a descriptor, or -1
+ *  with errno. */
 int kb_os_create(int directory, const char *path, int flags, uint32_t mode);
 /** mkdir and mkdtemp with exactly this mode, 0700. @return 0, or -1 with errno. */
 int kb_os_make_own_directory(const char *path);
 int kb_os_make_own_temporary(char *template);
-/** A closed pipe and the file-size limit raise signals that kill by default: between these two they
- *  are blocked for this thread, for code of others that writes. `raised`: a write failed, and what
- *  it raised is taken away again, unless one was waiting before. They leave errno alone.
- *  @return the signal that was taken away; 0: none. */
+/** A closed pipe and the file-size limit raise signals that kill by default (SIGPIPE, SIGXFSZ):
+ *  between these two calls they are blocked for this thread. `raised`: a write failed, and the
+ *  signal that it raised is consumed, unless one was pending before. Both preserve errno.
+ *  @return the signal that was consumed; 0: none. */
 typedef struct kb_quiet {
     sigset_t ours, before, pending;
 } kb_quiet;
@@ -243,12 +244,12 @@ void kb_os_quiet_begin(kb_quiet *q);
 int kb_os_quiet_end(const kb_quiet *q, bool raised);
 /** One write(2) that never raises SIGPIPE or SIGXFSZ: its result, with errno set. */
 ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes);
-/** Take space of a file, so that a full disk is an error here and not a SIGBUS when it is mapped.
- *  Raises no SIGXFSZ. @return 0 or an errno. */
+/** Reserve space of a file, so that a full disk is an error here and not a SIGBUS when it is
+ *  mapped. Raises no SIGXFSZ. @return 0 or an errno. */
 int kb_os_reserve(int fd, off_t offset, size_t bytes);
 
 /* ---- thread.c ---------------------------------------------------------------------------------- */
-/** Start a thread of the library's own: no signal is delivered to it, they are for the program's
+/** Start one of the library's own threads. It blocks all signals, which are for the program's
  *  threads. @return 0 or an errno. */
 int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 /** CPU time of all such threads of this process and this copy of the library, ended ones too, in
@@ -296,11 +297,11 @@ typedef struct kb_clock_fit {
     int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */
     int64_t slew_raw_ns, slew_monotonic_ns; /* a span of MONOTONIC, and its ns of MONOTONIC_RAW */
 } kb_clock_fit;
-/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. What was
- *  taken in a moment is compared with now, so it has to be of this machine. */
+/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. Snapshots
+ *  that are too close together are compared with now, so they have to be of this machine. */
 kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count,
                                 kb_clock_fit *fit, kineto_error *err);
-/** The same of snapshots of any machine and time, by themselves alone: how good they are. */
+/** The same for snapshots of any machine and time, without comparing them with now. */
 kineto_status kb_clock_fit_again(const kb_clock_snapshot *snapshots, size_t count,
                                  kb_clock_fit *fit);
 /** Exact integer conversion; monotone. */
@@ -318,7 +319,7 @@ KB_INLINE int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
                                         : kb_clock_fit_any_ns(fit, ticks);
 }
 /** MONOTONIC, MONOTONIC_RAW, BOOTTIME or REALTIME (CLOCK_… ids) ns → Unix epoch ns on the same
- *  line: what the time daemon bent between the first and last snapshot is bent back. */
+ *  line: the slew of the time daemon between the first and last snapshot is reversed. */
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns);
 
 /* ---- arena.c: memory freed in one call ---------------------------------------------------------- */
@@ -367,8 +368,8 @@ uint64_t *kb_map_insert(kb_map *m, uint64_t key, uint64_t initial, bool *created
 void kb_map_free(kb_map *m);
 uint64_t kb_hash(const void *data, size_t bytes); /* stable across runs and machines */
 uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes);
-/** The process' own random number, for tables whose keys come from other people's files: it keeps
- *  those from choosing where they collide. Order of such a table must never show. */
+/** A random number of the process, for tables whose keys come from untrusted files, so that a file
+ *  cannot be made to collide. The order of such a table must never be visible. */
 uint64_t kb_hash_secret(void);
 
 /* ---- siphash.c: a keyed hash that cannot be inverted without the key ------------------------- */
@@ -398,15 +399,15 @@ size_t kb_utf8_length(const char *s, size_t bytes);
 /** Bytes to skip at an invalid position: the maximal subpart that one U+FFFD replaces (Unicode
  *  3.9, as Python's errors="replace" does). */
 size_t kb_utf8_bad_length(const char *s, size_t bytes);
-/** The next piece of a text as writers of UTF-8 show it: all that is valid at the front, or U+FFFD
- *  for what is not, which counts in *replaced (may be NULL). Empty at the end. */
+/** The next piece of a text for writers of UTF-8: the valid prefix, or U+FFFD for an invalid part,
+ *  counted in *replaced (may be NULL). Empty at the end. */
 kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced);
 /** The longest prefix of at most `most` bytes that does not end within a character. */
 kineto_string kb_utf8_cut(kineto_string s, size_t most);
 /** The whole text that way, into at least 3 * size bytes; returns the end. */
 char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
-/** Hand over a text as XML and HTML have it, between tags or in quotes: `&<>"` as entities, what is
- *  no UTF-8 and U+FFFE, U+FFFF as U+FFFD, control characters, which XML does not know, as '?'. */
+/** Pass a text to `put`, escaped for XML and HTML between tags or in quotes: `&<>"` as entities;
+ *  invalid UTF-8, U+FFFE and U+FFFF as U+FFFD; control characters, which XML forbids, as '?'. */
 void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, size_t size), void *to);
 
 /* ---- text.c: numbers as text, independent of the locale ------------------------------------------ */
@@ -434,8 +435,8 @@ kb_compression kb_compression_of(const char *path);
  *  "-" is stdout; a FIFO or device is written directly. */
 kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
                                 kineto_error *err);
-/** The same relative to a directory, and nothing but that: no link is followed, what has the name
- *  is replaced. The descriptor (O_PATH will do) is copied.
+/** The same relative to a directory, without following any link: an existing entry of that name is
+ *  replaced. The descriptor, which may be O_PATH, is copied.
  *  @param name   without "/".
  *  @param shown  the path for messages.
  *  @param mode   of the new file: 0600. */
@@ -463,7 +464,7 @@ KB_INLINE void kb_sink_write_z(kb_sink *s, const char *text)
 {
     kb_sink_write(s, text, strlen(text));
 }
-/** Same, as kb_xml_put has it. */
+/** The same, escaped as by kb_xml_put. */
 void kb_sink_write_xml(kb_sink *s, kineto_string text);
 /** At least `bytes` (<= KB_SINK_RESERVE_BYTES) of contiguous room in the buffer; write there, then
  *  advance. Never NULL, also after a failure. */
@@ -472,18 +473,18 @@ KB_INLINE char *kb_sink_reserve(kb_sink *s, size_t bytes)
     return KINETO_LIKELY(bytes <= (size_t)(s->end - s->at)) ? s->at : kb_sink_flush(s);
 }
 KB_INLINE void kb_sink_advance(kb_sink *s, size_t bytes) { s->at += bytes; }
-/** Make the sink fail, as if writing had: for writers that meet an error of their own. */
+/** Make the sink fail as if writing had failed: for errors of the writer itself. */
 void kb_sink_fail(kb_sink *s, kineto_status code, const char *fmt, ...) KINETO_PRINTF(3, 4);
 uint64_t kb_sink_bytes(const kb_sink *s); /* uncompressed bytes so far */
 bool kb_sink_failed(const kb_sink *s);
-/** Memory sinks: flush and hand out the bytes, NUL-terminated; the caller frees. */
+/** Memory sinks: flush and return the bytes, NUL-terminated; the caller frees. */
 kineto_status kb_sink_take(kb_sink *s, char **data, size_t *bytes, kineto_error *err);
 /** Flush, finish, rename; frees the sink in any case. On any failure the final name is untouched
  *  and the temporary file is gone. */
 kineto_status kb_sink_close(kb_sink *s, kineto_error *err);
 /** The same; @param written  receives the bytes that left the sink, after compression. */
 kineto_status kb_sink_close_counted(kb_sink *s, uint64_t *written, kineto_error *err);
-/** Throw away: nothing appears. */
+/** Discard the output: the file does not appear. */
 void kb_sink_abort(kb_sink *s);
 
 /* For writers that need a file of their own, as databases do: the same as a file sink, but the
@@ -530,7 +531,7 @@ void kb_json_put_double(kb_json *j, const char *key, double value);
 void kb_json_put_us(kb_json *j, const char *key, int64_t ns);
 void kb_json_put_bool(kb_json *j, const char *key, bool value);
 void kb_json_put_string(kb_json *j, const char *key, kineto_string value);
-/** Line break for the reader's eye between items; never inside a value. */
+/** Line break between items, for readability; never inside a value. */
 void kb_json_newline(kb_json *j);
 
 /* For writers that assemble events by hand, at full speed: */

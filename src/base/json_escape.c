@@ -21,7 +21,7 @@ static inline uint64_t dirty_bytes(uint64_t w)
     return ((w - ones * 0x20) | (quote - ones) | (backslash - ones) | w) & highs;
 }
 
-/* Copy from the front while it is clean. May write up to 15 bytes more than it says, never more
+/* Copy from the front while it is clean. May write up to 15 bytes more than it returns, never more
  * than `bytes`. */
 static inline size_t copy_clean(char *out, const char *s, size_t bytes)
 {

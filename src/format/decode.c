@@ -39,7 +39,7 @@ typedef struct decoder {
     uint64_t stale_end;
     uint32_t top; /* one more than the deepest open range */
     bool any_stale;
-    bool bad;       /* the record at hand is malformed */
+    bool bad;       /* the current record is malformed */
     kf_event range; /* the last range event: members that do not change stay set */
     uint32_t *left; /* by chunk: segments still to decode; NULL: input->done is not set */
     open_range open[KF_MAX_DEPTH];

@@ -60,7 +60,7 @@ KINETO_API void kineto_rt_thread_names(void);
 /** Windows changed: create and start, or stop, collect and destroy the registered profilers so that
  *  they match the gate. */
 KINETO_API void kineto_rt_profilers_update(void);
-/** Let profilers without incremental delivery hand over what they have (they are stopped, collected
+/** Let profilers without incremental delivery deliver what they have (they are stopped, collected
  *  and started again). */
 KINETO_API void kineto_rt_profilers_collect(void);
 /** Called in each kineto_step, on its thread, with the iteration that begins and its time in ticks;
