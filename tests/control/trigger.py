@@ -231,7 +231,7 @@ class CommandLine(Case):
         self.mistake("--wait needs", "--pid", 1, "--wait=soon")
         self.mistake("--out", "--pid", 1, "--out", self.path("nowhere", "t.json"))
         self.mistake("--dump and --cancel reach", "--all", "--hosts", "a", "--cancel")
-        self.mistake("'127.0.0.1:99999' is no address", "--all", "--host", "127.0.0.1:99999")
+        self.mistake("invalid daemon address '127.0.0.1:99999'", "--all", "--host", "127.0.0.1:99999")
         self.mistake("'abc' is not the number of a Slurm job", "--slurm", "abc")
 
     def test_who_names_nobody_is_told_who_is_there(self):
