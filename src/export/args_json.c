@@ -1,23 +1,25 @@
-/* What several writers put into JSON: lines of tables, and the arguments of a row as one object.
- * Values of traces that were read stay as they were written, but for white space. */
+/* JSON that several writers share: the arguments of a row as one object, ledger lines and clock
+ * snapshots. Values of traces that were read keep their spelling, except for white space; keys are
+ * unique in an object, because a second one becomes "key (2)". */
 #include "export/export.h"
 #include "trace/bytes/json_text.h"
 
-/* From so many members on, keys are looked for by their hashes. */
+/* Up to this many keys are compared one by one; with more, by hash. */
 #define MANY_KEYS 32u
 
-typedef struct maker {
+typedef struct args_writer {
     ke_text *out;
     uint64_t *replaced;
     size_t count;
     struct {
         size_t at, size;
     } keys[MANY_KEYS];
-    kb_map hashes; /* of keys once there are many; how often a key was renamed */
-    bool by_hash;
-} maker;
+    kb_map hashes; /* of keys once there are many; and per repeated key the next number to try */
+    bool by_hash; /* hashes holds all keys */
+} args_writer;
 
-static bool append(ke_text *out, const char *data, size_t size)
+/* False: out of memory. */
+static bool append_text(ke_text *out, const char *data, size_t size)
 {
     if (size > SIZE_MAX / 2 - out->count || !kb_vec_reserve(out, out->count + size))
         return false;
@@ -27,7 +29,8 @@ static bool append(ke_text *out, const char *data, size_t size)
     return true;
 }
 
-static bool append_string(ke_text *out, kineto_string s, uint64_t *replaced)
+/* Appends a JSON string with quotes and escapes. */
+static bool append_escaped_text(ke_text *out, kineto_string s, uint64_t *replaced)
 {
     if (s.size > SIZE_MAX / 16 || !kb_vec_reserve(out, out->count + 6 * s.size + 2))
         return false;
@@ -36,17 +39,18 @@ static bool append_string(ke_text *out, kineto_string s, uint64_t *replaced)
     return true;
 }
 
-/* ---- JSON text as it is ------------------------------------------------------------------------- */
+/* ---- JSON text ------------------------------------------------------------------------- */
 
-/* Texts of traces may hold bytes that are no UTF-8: a trace that was repaired keeps them. */
-static bool append_utf8(ke_text *out, kineto_string s, uint64_t *replaced)
+/* Texts of repaired traces may hold bytes that are not UTF-8: they become U+FFFD. */
+static bool append_valid_text(ke_text *out, kineto_string s, uint64_t *replaced)
 {
     bool ok = true;
     for (kineto_string piece; ok && (piece = kb_utf8_next(&s, replaced)).size;)
-        ok = append(out, piece.data, piece.size);
+        ok = append_text(out, piece.data, piece.size);
     return ok;
 }
 
+/* White space inside of strings is not between tokens, so strings are tracked across escapes. */
 kineto_string ke_compact_next(kineto_string *json)
 {
     const char *at = json->data, *end = json->data + json->size;
@@ -69,7 +73,7 @@ bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced)
 {
     bool ok = true;
     for (kineto_string piece; ok && (piece = ke_compact_next(&json)).size;)
-        ok = append_utf8(out, piece, replaced);
+        ok = append_valid_text(out, piece, replaced);
     return ok;
 }
 
@@ -110,14 +114,17 @@ void ke_put_ledger(kb_json *j, const kineto_trace *trace)
 
 /* ---- keys ------------------------------------------------------------------------------------------ */
 
-static bool is_key(const maker *m, size_t which, size_t at, size_t size)
+/* True if key number `which` equals the text at [at, at + size) of the output. */
+static bool is_args_key_at(const args_writer *m, size_t which, size_t at, size_t size)
 {
+    KB_ASSERT(which < MANY_KEYS && at + size <= m->out->count);
     return m->keys[which].size == size &&
            memcmp(m->out->data + m->keys[which].at, m->out->data + at, size) == 0;
 }
 
-/* Was this key used before? Equal hashes count as equal keys. */
-static bool seen_by_hash(maker *m, size_t at, size_t size, bool *ok)
+/* True if the key was used before. Equal hashes count as equal keys: at worst a key gets a
+ * number. */
+static bool is_repeated_by_hash(args_writer *m, size_t at, size_t size, bool *ok)
 {
     bool created = true;
     for (size_t i = 0; !m->by_hash && i < MANY_KEYS && *ok; i++)
@@ -128,21 +135,22 @@ static bool seen_by_hash(maker *m, size_t at, size_t size, bool *ok)
     return !created;
 }
 
-static bool seen(maker *m, size_t at, size_t size, bool *ok)
+/* Also remembers the key if it is new. The caller increments m->count. */
+static bool is_repeated_key(args_writer *m, size_t at, size_t size, bool *ok)
 {
     if (m->count >= MANY_KEYS)
-        return seen_by_hash(m, at, size, ok);
+        return is_repeated_by_hash(m, at, size, ok);
     for (size_t i = 0; i < m->count; i++)
-        if (is_key(m, i, at, size))
+        if (is_args_key_at(m, i, at, size))
             return true;
     m->keys[m->count].at = at;
     m->keys[m->count].size = size;
     return false;
 }
 
-/* The number of tries is remembered with the key's hash, so that many equal keys cost the same
- * each. */
-static bool number_key(maker *m, size_t at, size_t size)
+/* Renames the last key to "key (2)", "key (3)" … until it is unique. The next number is kept by the
+ * key's hash, so that each of many equal keys costs the same. */
+static bool append_key_number(args_writer *m, size_t at, size_t size)
 {
     bool ok = true;
     char suffix[32];
@@ -155,29 +163,29 @@ static bool number_key(maker *m, size_t at, size_t size)
     do {
         int n = snprintf(suffix, sizeof suffix, " (%llu)\"", (unsigned long long)number++);
         m->out->count = at + size - 1;
-        ok = append(m->out, suffix, (size_t)n);
-    } while (ok && seen(m, at, m->out->count - at, &ok));
+        ok = append_text(m->out, suffix, (size_t)n);
+    } while (ok && is_repeated_key(m, at, m->out->count - at, &ok));
     if ((next = kb_map_find(tried, hash)))
         *next = number;
     return ok;
 }
 
-/* `"key":`, with what stands before it. */
-static bool put_key(maker *m, kineto_string key)
+/* Appends `"key":` with the comma or brace before it. */
+static bool append_args_key(args_writer *m, kineto_string key)
 {
-    bool ok = append(m->out, m->count ? "," : "{", 1);
+    bool ok = append_text(m->out, m->count ? "," : "{", 1);
     size_t at = m->out->count;
-    if (!ok || !append_string(m->out, key, m->replaced))
+    if (!ok || !append_escaped_text(m->out, key, m->replaced))
         return false;
-    if (seen(m, at, m->out->count - at, &ok) && ok)
-        ok = number_key(m, at, m->out->count - at);
+    if (is_repeated_key(m, at, m->out->count - at, &ok) && ok)
+        ok = append_key_number(m, at, m->out->count - at);
     m->count++;
-    return ok && append(m->out, ":", 1);
+    return ok && append_text(m->out, ":", 1);
 }
 
 /* ---- values --------------------------------------------------------------------------------------- */
 
-static bool put_value(maker *m, const kineto_arg *arg)
+static bool append_args_value(args_writer *m, const kineto_arg *arg)
 {
     char number[40], *end;
     switch (arg->type) {
@@ -191,28 +199,28 @@ static bool put_value(maker *m, const kineto_arg *arg)
         end = kb_json_format_double(number, arg->d);
         break;
     case KINETO_ARG_BOOL:
-        return append(m->out, arg->u ? "true" : "false", arg->u ? 4 : 5);
+        return append_text(m->out, arg->u ? "true" : "false", arg->u ? 4 : 5);
     case KINETO_ARG_STRING:
-        return append_string(m->out, arg->text, m->replaced);
+        return append_escaped_text(m->out, arg->text, m->replaced);
     default:
         return ke_text_compact(m->out, arg->text, m->replaced);
     }
-    return append(m->out, number, (size_t)(end - number));
+    return append_text(m->out, number, (size_t)(end - number));
 }
 
-static bool put_packed(maker *m, const kineto_trace *trace, kineto_row row)
+static bool append_packed_args(args_writer *m, const kineto_trace *trace, kineto_row row)
 {
     kineto_args_iterator it;
     kineto_arg arg;
     bool ok = true;
     kineto_args_begin(trace, row, &it);
     while (ok && kineto_args_next(&it, &arg))
-        ok = put_key(m, arg.key) && put_value(m, &arg);
+        ok = append_args_key(m, arg.key) && append_args_value(m, &arg);
     return ok;
 }
 
 /* Resolves the escapes of a key; the caller frees *room. */
-static bool plain_key(kineto_string raw, char **room, kineto_string *key)
+static bool unescape_args_key(kineto_string raw, char **room, kineto_string *key)
 {
     uint64_t replaced = 0;
     *room = NULL;
@@ -226,7 +234,7 @@ static bool plain_key(kineto_string raw, char **room, kineto_string *key)
     return true;
 }
 
-static bool put_verbatim(maker *m, kineto_string object, uint32_t flags)
+static bool append_verbatim_args(args_writer *m, kineto_string object, uint32_t flags)
 {
     kt_scan scan = kt_scan_of(object);
     bool first = true, ok = true;
@@ -236,9 +244,9 @@ static bool put_verbatim(maker *m, kineto_string object, uint32_t flags)
     while (ok && kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &raw) &&
            kt_scan_value(&scan, &value)) {
         char *room;
-        ok = plain_key(raw, &room, &key);
+        ok = unescape_args_key(raw, &room, &key);
         if (ok && !kt_args_member_is_column(key, value, flags))
-            ok = put_key(m, key) && ke_text_compact(m->out, value, m->replaced);
+            ok = append_args_key(m, key) && ke_text_compact(m->out, value, m->replaced);
         free(room);
     }
     return ok;
@@ -246,7 +254,7 @@ static bool put_verbatim(maker *m, kineto_string object, uint32_t flags)
 
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced)
 {
-    maker m = {.out = out, .replaced = replaced};
+    args_writer m = {.out = out, .replaced = replaced};
     out->count = 0;
     if (row >= kineto_trace_count(trace))
         return true;
@@ -255,8 +263,8 @@ bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint6
     if (kt_args_form_of(b, i) == KT_ARGS_NONE)
         return true;
     bool ok = kt_args_form_of(b, i) == KT_ARGS_JSON
-                  ? put_verbatim(&m, kt_args_text(trace, row), b->flags[i])
-                  : put_packed(&m, trace, row);
+                  ? append_verbatim_args(&m, kt_args_text(trace, row), b->flags[i])
+                  : append_packed_args(&m, trace, row);
     kb_map_free(&m.hashes);
-    return ok && (m.count == 0 || append(out, "}", 1));
+    return ok && (m.count == 0 || append_text(out, "}", 1));
 }

@@ -1,25 +1,29 @@
-/* Arrow's C stream over the tables of a trace. */
+/* kineto_trace_arrow_stream: Arrow's C stream interface over the tables of a trace. A consumer may
+ * use it from any one thread at a time; arrays outlive the stream, because each holds a reference
+ * to the shared part. */
 #include "export/arrow.h"
 
 #include <errno.h>
 
-typedef struct stream {
+typedef struct arrow_stream {
     ke_arrow_shared *shared;
     uint64_t next;
     bool done;
     const char *error;
-} stream;
+} arrow_stream;
 
 /* ---- dictionaries ------------------------------------------------------------------------------ */
 
-static bool add(ke_arrow_shared *s, uint32_t which, kineto_string text)
+/* Appends a text to a dictionary; its index is the number of texts before it. */
+static bool add_dictionary_text(ke_arrow_shared *s, uint32_t which, kineto_string text)
 {
     ke_arrow_column *c = &s->dictionaries[which];
     c->count++;
     return ke_arrow_append_text(c, text, s->text_format[which][0] == 'U');
 }
 
-static uint32_t category_count(const kineto_trace *trace)
+/* Categories that rows use; Arrow's indices need all entries below the largest one. */
+static uint32_t count_categories(const kineto_trace *trace)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < kt_block_count(trace); i++) {
@@ -30,8 +34,9 @@ static uint32_t category_count(const kineto_trace *trace)
     return count;
 }
 
-/* Offsets of 32 bits will do unless texts, the invalid ones three times as long, are more. */
-static const char *format_for(const kineto_trace *trace)
+/* 32-bit offsets suffice unless the texts, of which invalid bytes take three times their size, are
+ * larger. */
+static const char *string_offset_format(const kineto_trace *trace)
 {
     uint64_t bytes = 0;
     for (uint32_t id = 0; id < kineto_trace_string_count(trace); id++)
@@ -39,23 +44,23 @@ static const char *format_for(const kineto_trace *trace)
     return bytes > INT32_MAX / 3 ? "U" : "u";
 }
 
-static bool make_dictionaries(ke_arrow_shared *s)
+static bool build_arrow_dictionaries(ke_arrow_shared *s)
 {
     bool ok = true;
-    s->text_format[KE_ARROW_STRINGS] = format_for(s->trace);
+    s->text_format[KE_ARROW_STRINGS] = string_offset_format(s->trace);
     for (uint32_t id = 0; ok && id < kineto_trace_string_count(s->trace); id++)
-        ok = add(s, KE_ARROW_STRINGS, kineto_trace_string(s->trace, id));
-    uint32_t categories = category_count(s->trace);
+        ok = add_dictionary_text(s, KE_ARROW_STRINGS, kineto_trace_string(s->trace, id));
+    uint32_t categories = count_categories(s->trace);
     for (uint32_t i = 0; ok && i < categories; i++)
-        ok = add(s, KE_ARROW_CATEGORIES, kt_category_string(s->trace, (uint16_t)i));
+        ok = add_dictionary_text(s, KE_ARROW_CATEGORIES, kt_category_string(s->trace, (uint16_t)i));
     for (uint32_t i = 0; ok && i < KINETO_KIND_COUNT; i++)
-        ok = add(s, KE_ARROW_KINDS, kb_string(kineto_kind_name(i)));
+        ok = add_dictionary_text(s, KE_ARROW_KINDS, kb_string(kineto_kind_name(i)));
     for (uint32_t i = 0; ok && i <= KINETO_FORM_COUNTER; i++)
-        ok = add(s, KE_ARROW_FORMS, kb_string(ke_form_name(i)));
+        ok = add_dictionary_text(s, KE_ARROW_FORMS, kb_string(ke_form_name(i)));
     return ok;
 }
 
-static ke_arrow_shared *make_shared(const kineto_trace *trace, const ke_arrow_table *table)
+static ke_arrow_shared *make_arrow_shared(const kineto_trace *trace, const ke_arrow_table *table)
 {
     ke_arrow_shared *s = calloc(1, sizeof *s);
     if (!s)
@@ -65,7 +70,7 @@ static ke_arrow_shared *make_shared(const kineto_trace *trace, const ke_arrow_ta
     s->trace = kineto_trace_retain(trace);
     for (size_t i = 0; i < KB_COUNT(s->text_format); i++)
         s->text_format[i] = "u";
-    if (table->dictionaries && !make_dictionaries(s)) {
+    if (table->dictionaries && !build_arrow_dictionaries(s)) {
         ke_arrow_release(s);
         return NULL;
     }
@@ -74,55 +79,57 @@ static ke_arrow_shared *make_shared(const kineto_trace *trace, const ke_arrow_ta
 
 /* ---- the stream -------------------------------------------------------------------------------- */
 
-static int fail(stream *s, const char *sentence)
+static int fail_arrow_stream(arrow_stream *s, const char *sentence)
 {
     s->error = sentence;
     return ENOMEM;
 }
 
-static int get_schema(struct ArrowArrayStream *self, struct ArrowSchema *out)
+static int get_stream_schema(struct ArrowArrayStream *self, struct ArrowSchema *out)
 {
-    stream *s = self->private_data;
+    arrow_stream *s = self->private_data;
     s->error = NULL;
-    return ke_arrow_make_schema(s->shared, out) ? 0 : fail(s, "no memory for a schema");
+    return ke_arrow_make_schema(s->shared, out) ? 0 : fail_arrow_stream(s, "no memory for a schema");
 }
 
-static int get_next(struct ArrowArrayStream *self, struct ArrowArray *out)
+/* Returns 0 or an errno value, as Arrow's interface wants. A failed batch can be requested
+ * again. */
+static int get_next_batch(struct ArrowArrayStream *self, struct ArrowArray *out)
 {
-    stream *s = self->private_data;
+    arrow_stream *s = self->private_data;
     uint64_t next = s->next;
     memset(out, 0, sizeof *out);
     s->error = NULL;
     if (s->done)
-        return 0; /* released: the end */
+        return 0; /* a released array marks the end of the stream */
     ke_arrow_batch b = {.shared = s->shared, .trace = s->shared->trace};
     bool done = true;
     s->shared->table->fill(&b, &next, &done);
     bool ok = !b.failed && (b.count == 0 || ke_arrow_make_array(s->shared, &b, out));
-    for (uint32_t i = 0; i < KE_ARROW_MOST_COLUMNS; i++)
+    for (uint32_t i = 0; i < KE_ARROW_MAX_COLUMNS; i++)
         ke_arrow_column_free(&b.columns[i]);
     kb_vec_free(&b.text);
     if (!ok)
-        return fail(s, "no memory for a batch");
+        return fail_arrow_stream(s, "no memory for a batch");
     s->next = next;
     s->done = done || b.count == 0;
     return 0;
 }
 
-static const char *get_last_error(struct ArrowArrayStream *self)
+static const char *get_stream_error(struct ArrowArrayStream *self)
 {
-    return ((const stream *)self->private_data)->error;
+    return ((const arrow_stream *)self->private_data)->error;
 }
 
-static void release(struct ArrowArrayStream *self)
+static void release_stream(struct ArrowArrayStream *self)
 {
-    stream *s = self->private_data;
+    arrow_stream *s = self->private_data;
     ke_arrow_release(s->shared);
     free(s);
     self->release = NULL;
 }
 
-static kineto_status fail_table(const char *wanted, kineto_error *err)
+static kineto_status fail_unknown_table(const char *wanted, kineto_error *err)
 {
     char known[256] = "";
     const ke_arrow_table *t;
@@ -130,7 +137,7 @@ static kineto_status fail_table(const char *wanted, kineto_error *err)
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", t->name);
     }
-    return kb_fail(err, KINETO_E_ARGUMENT, "there is no table \"%s\" of a trace: it is one of %s",
+    return kb_fail(err, KINETO_E_ARGUMENT, "unknown table \"%s\"; the tables of a trace are %s",
                    wanted, known);
 }
 
@@ -141,19 +148,19 @@ kineto_status kineto_trace_arrow_stream(const kineto_trace *trace, const char *t
     size_t i = 0;
     if (!trace || !table || !out)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "an Arrow stream needs a trace, a table and a place");
+                       "kineto_trace_arrow_stream: trace, table and out must not be NULL");
     memset(out, 0, sizeof *out);
     while ((t = ke_arrow_table_at(i++)) && strcmp(t->name, table) != 0) {
     }
     if (!t)
-        return fail_table(table, err);
-    stream *s = calloc(1, sizeof *s);
-    ke_arrow_shared *shared = s ? make_shared(trace, t) : NULL;
+        return fail_unknown_table(table, err);
+    arrow_stream *s = calloc(1, sizeof *s);
+    ke_arrow_shared *shared = s ? make_arrow_shared(trace, t) : NULL;
     if (!shared) {
         free(s);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the texts of a trace");
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for the dictionaries of an Arrow stream");
     }
     s->shared = shared;
-    *out = (struct ArrowArrayStream){get_schema, get_next, get_last_error, release, s};
+    *out = (struct ArrowArrayStream){get_stream_schema, get_next_batch, get_stream_error, release_stream, s};
     return KINETO_OK;
 }

@@ -1,32 +1,32 @@
-/* Handing over: schemas and arrays of Arrow's C data interface.
- *
- * Every array that a consumer gets may be moved and released on its own, so each has a node with
- * its own memory and a reference to what all of them share. */
+/* Schemas and arrays of Arrow's C data interface. A consumer may move and release every array on
+ * its own, so each one has a node with its own memory and a reference to the shared part. */
 #include "export/arrow.h"
 
-/* Private data of an array. */
+/* Private data of an array: its buffers and children, and the reference. */
 typedef struct array_node {
     ke_arrow_shared *shared;
     void *owned[3];
     const void *buffers[3];
-    struct ArrowArray *children; /* of a struct: their places, which are ours */
+    struct ArrowArray *children; /* of a struct: storage of the children's arrays */
     struct ArrowArray **child_pointers;
     struct ArrowArray dictionary;
 } array_node;
 
-/* Private data of a schema. */
+/* Private data of a schema: storage of its children. */
 typedef struct schema_node {
     struct ArrowSchema *children;
     struct ArrowSchema **child_pointers;
     struct ArrowSchema dictionary;
 } schema_node;
 
-static ke_arrow_shared *retain(ke_arrow_shared *s)
+static ke_arrow_shared *retain_arrow_shared(ke_arrow_shared *s)
 {
     kb_add_relaxed(&s->references, 1);
     return s;
 }
 
+/* The last release frees: acquire and release order make all earlier uses by other threads
+ * visible. */
 void ke_arrow_release(ke_arrow_shared *s)
 {
     if (kb_add_acqrel(&s->references, UINT32_MAX) != 1)
@@ -39,7 +39,7 @@ void ke_arrow_release(ke_arrow_shared *s)
 
 /* ---- schemas ----------------------------------------------------------------------------------- */
 
-static void release_schema(struct ArrowSchema *schema)
+static void release_arrow_schema(struct ArrowSchema *schema)
 {
     schema_node *node = schema->private_data;
     for (int64_t i = 0; i < schema->n_children; i++)
@@ -53,33 +53,33 @@ static void release_schema(struct ArrowSchema *schema)
     schema->release = NULL;
 }
 
-/* Format and name are static, or of the shared part, which is static too. */
-static schema_node *begin_schema(struct ArrowSchema *out, const char *format, const char *name)
+/* `format` and `name` must outlive the schema: they are string literals, or of the static table. */
+static schema_node *begin_arrow_schema(struct ArrowSchema *out, const char *format, const char *name)
 {
     schema_node *node = calloc(1, sizeof *node);
     *out = (struct ArrowSchema){.format = format, .name = name, .private_data = node};
     if (node)
-        out->release = release_schema;
+        out->release = release_arrow_schema;
     return node;
 }
 
-static bool make_column_schema(const ke_arrow_shared *s, const ke_arrow_spec *spec,
+static bool make_arrow_column_schema(const ke_arrow_shared *s, const ke_arrow_spec *spec,
                                struct ArrowSchema *out)
 {
-    schema_node *node = begin_schema(out, spec->format, spec->name);
+    schema_node *node = begin_arrow_schema(out, spec->format, spec->name);
     if (!node)
         return false;
     out->flags = spec->nullable ? ARROW_FLAG_NULLABLE : 0;
     if (spec->dictionary == KE_ARROW_NO_DICTIONARY)
         return true;
     out->dictionary = &node->dictionary;
-    return begin_schema(&node->dictionary, s->text_format[spec->dictionary], "") != NULL;
+    return begin_arrow_schema(&node->dictionary, s->text_format[spec->dictionary], "") != NULL;
 }
 
 bool ke_arrow_make_schema(const ke_arrow_shared *s, struct ArrowSchema *out)
 {
     uint32_t count = s->table->column_count;
-    schema_node *node = begin_schema(out, "+s", "");
+    schema_node *node = begin_arrow_schema(out, "+s", "");
     if (!node)
         return false;
     node->children = calloc(count, sizeof *node->children);
@@ -89,7 +89,7 @@ bool ke_arrow_make_schema(const ke_arrow_shared *s, struct ArrowSchema *out)
     for (uint32_t i = 0; ok && i < count; i++) {
         node->child_pointers[i] = &node->children[i];
         out->n_children = i + 1;
-        ok = make_column_schema(s, &s->table->columns[i], &node->children[i]);
+        ok = make_arrow_column_schema(s, &s->table->columns[i], &node->children[i]);
     }
     if (!ok)
         out->release(out);
@@ -98,7 +98,7 @@ bool ke_arrow_make_schema(const ke_arrow_shared *s, struct ArrowSchema *out)
 
 /* ---- arrays ------------------------------------------------------------------------------------ */
 
-static void release_array(struct ArrowArray *array)
+static void release_arrow_array(struct ArrowArray *array)
 {
     array_node *node = array->private_data;
     for (int64_t i = 0; i < array->n_children; i++)
@@ -115,23 +115,25 @@ static void release_array(struct ArrowArray *array)
     array->release = NULL;
 }
 
-static array_node *begin_array(ke_arrow_shared *s, struct ArrowArray *out, int64_t length)
+/* An array without buffers and a reference of its own; NULL: out of memory, and *out is
+ * released. */
+static array_node *begin_arrow_array(ke_arrow_shared *s, struct ArrowArray *out, int64_t length)
 {
     array_node *node = calloc(1, sizeof *node);
     *out = (struct ArrowArray){.length = length, .private_data = node};
     if (!node)
         return NULL;
-    node->shared = retain(s);
+    node->shared = retain_arrow_shared(s);
     out->buffers = node->buffers;
-    out->release = release_array;
+    out->release = release_arrow_array;
     return node;
 }
 
-/* Texts that are all of a trace's own; their memory stays with what is shared. */
-static bool make_dictionary(ke_arrow_shared *s, uint32_t which, struct ArrowArray *out)
+/* A dictionary's memory stays with the shared part. */
+static bool make_dictionary_array(ke_arrow_shared *s, uint32_t which, struct ArrowArray *out)
 {
     const ke_arrow_column *c = &s->dictionaries[which];
-    array_node *node = begin_array(s, out, c->count);
+    array_node *node = begin_arrow_array(s, out, c->count);
     if (!node)
         return false;
     out->n_buffers = 3;
@@ -140,11 +142,13 @@ static bool make_dictionary(ke_arrow_shared *s, uint32_t which, struct ArrowArra
     return true;
 }
 
-/* Take the memory of a column. */
-static void take_column(array_node *node, struct ArrowArray *out, ke_arrow_column *c, bool text)
+/* Moves the memory of a column into the array's node. Borrowed values stay the trace's, which the
+ * node keeps alive. */
+static void take_column_memory(array_node *node, struct ArrowArray *out, ke_arrow_column *c, bool text)
 {
     static const int64_t no_offsets[1];
     const void *values = c->borrowed ? c->borrowed : c->values.data;
+    KB_ASSERT(!c->borrowed || !c->values.data);
     node->owned[0] = c->validity.data;
     node->owned[1] = c->values.data;
     node->owned[2] = c->offsets.data;
@@ -157,23 +161,23 @@ static void take_column(array_node *node, struct ArrowArray *out, ke_arrow_colum
     *c = (ke_arrow_column){.count = 0};
 }
 
-static bool make_column(ke_arrow_shared *s, const ke_arrow_spec *spec, ke_arrow_column *c,
+static bool make_column_array(ke_arrow_shared *s, const ke_arrow_spec *spec, ke_arrow_column *c,
                         struct ArrowArray *out)
 {
-    array_node *node = begin_array(s, out, c->count);
+    array_node *node = begin_arrow_array(s, out, c->count);
     if (!node)
         return false;
-    take_column(node, out, c, spec->format[0] == 'u' || spec->format[0] == 'U');
+    take_column_memory(node, out, c, spec->format[0] == 'u' || spec->format[0] == 'U');
     if (spec->dictionary == KE_ARROW_NO_DICTIONARY)
         return true;
     out->dictionary = &node->dictionary;
-    return make_dictionary(s, spec->dictionary, &node->dictionary);
+    return make_dictionary_array(s, spec->dictionary, &node->dictionary);
 }
 
 bool ke_arrow_make_array(ke_arrow_shared *s, ke_arrow_batch *b, struct ArrowArray *out)
 {
     uint32_t count = s->table->column_count;
-    array_node *node = begin_array(s, out, b->count);
+    array_node *node = begin_arrow_array(s, out, b->count);
     if (!node)
         return false;
     out->n_buffers = 1;
@@ -184,7 +188,7 @@ bool ke_arrow_make_array(ke_arrow_shared *s, ke_arrow_batch *b, struct ArrowArra
     for (uint32_t i = 0; ok && i < count; i++) {
         node->child_pointers[i] = &node->children[i];
         out->n_children = i + 1;
-        ok = make_column(s, &s->table->columns[i], &b->columns[i], &node->children[i]);
+        ok = make_column_array(s, &s->table->columns[i], &b->columns[i], &node->children[i]);
     }
     if (!ok)
         out->release(out);

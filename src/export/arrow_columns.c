@@ -1,4 +1,5 @@
-/* Columns of Arrow's layout, growing row by row. */
+/* Columns in Arrow's layout, which grow row by row: values, offsets of texts, and bitmaps of
+ * validity. Errors set `failed` of the batch, which is checked once per batch. */
 #include "export/arrow.h"
 
 void ke_arrow_column_free(ke_arrow_column *c)
@@ -9,7 +10,8 @@ void ke_arrow_column_free(ke_arrow_column *c)
     *c = (ke_arrow_column){.count = 0};
 }
 
-static bool append(ke_text *v, const void *data, size_t bytes)
+/* False: out of memory, or larger than half of the address space. */
+static bool append_column_bytes(ke_text *v, const void *data, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2 - v->count || !kb_vec_reserve(v, v->count + bytes))
         return false;
@@ -19,8 +21,9 @@ static bool append(ke_text *v, const void *data, size_t bytes)
     return true;
 }
 
-/* Note whether the row at `count` has a value. Bits exist from the first null on. */
-static bool note(ke_arrow_column *c, bool valid)
+/* Sets the validity of row c->count. The bitmap exists only from the first null on; rows before are
+ * valid. */
+static bool set_validity_bit(ke_arrow_column *c, bool valid)
 {
     size_t bytes = (size_t)c->count / 8 + 1;
     if (!c->validity.data && valid)
@@ -28,7 +31,7 @@ static bool note(ke_arrow_column *c, bool valid)
     if (!kb_vec_reserve(&c->validity, bytes))
         return false;
     size_t old = c->validity.count;
-    if (old == 0 && bytes > 0) { /* all before had one */
+    if (old == 0 && bytes > 0) { /* all rows before are valid */
         memset(c->validity.data, 0xff, bytes);
         c->validity.data[bytes - 1] = (char)((1u << c->count % 8) - 1);
     } else if (bytes > old) {
@@ -40,24 +43,27 @@ static bool note(ke_arrow_column *c, bool valid)
     return true;
 }
 
-static void finish_row(ke_arrow_batch *b, ke_arrow_column *c, bool ok, bool valid)
+static void finish_column_row(ke_arrow_batch *b, ke_arrow_column *c, bool ok, bool valid)
 {
-    ok = ok && note(c, valid);
+    ok = ok && set_validity_bit(c, valid);
     b->failed |= !ok;
+    KB_ASSERT(c->nulls <= c->count);
     c->count++;
     c->nulls += !valid;
 }
 
 void ke_arrow_put_bytes(ke_arrow_batch *b, uint32_t column, const void *value, size_t bytes)
 {
+    KB_ASSERT(column < b->shared->table->column_count);
     ke_arrow_column *c = &b->columns[column];
-    finish_row(b, c, append(&c->values, value, bytes), true);
+    finish_column_row(b, c, append_column_bytes(&c->values, value, bytes), true);
 }
 
-static bool append_bit(ke_arrow_column *c, bool value)
+/* Booleans are bits, least significant first. */
+static bool append_column_bit(ke_arrow_column *c, bool value)
 {
     char none = 0;
-    if (c->count % 8 == 0 && !append(&c->values, &none, 1))
+    if (c->count % 8 == 0 && !append_column_bytes(&c->values, &none, 1))
         return false;
     char *byte = &c->values.data[c->values.count - 1];
     *byte = (char)(*byte | (int)value << c->count % 8);
@@ -67,34 +73,36 @@ static bool append_bit(ke_arrow_column *c, bool value)
 void ke_arrow_put_bool(ke_arrow_batch *b, uint32_t column, bool value)
 {
     ke_arrow_column *c = &b->columns[column];
-    finish_row(b, c, !b->failed && append_bit(c, value), true);
+    finish_column_row(b, c, !b->failed && append_column_bit(c, value), true);
 }
 
-static bool append_valid(ke_arrow_column *c, kineto_string s)
+/* Replaces invalid bytes by U+FFFD: Arrow's texts are UTF-8. */
+static bool append_valid_utf8(ke_arrow_column *c, kineto_string s)
 {
     bool ok = true;
     for (kineto_string piece; ok && (piece = kb_utf8_next(&s, NULL)).size;)
-        ok = append(&c->values, piece.data, piece.size);
+        ok = append_column_bytes(&c->values, piece.data, piece.size);
     return ok;
 }
 
-static bool append_offset(ke_arrow_column *c, bool wide)
+/* False: out of memory, or beyond 2 GiB with narrow offsets. */
+static bool append_text_offset(ke_arrow_column *c, bool wide)
 {
     int64_t offset = (int64_t)c->values.count;
     int32_t narrow = (int32_t)offset;
     if (wide)
-        return append(&c->offsets, &offset, sizeof offset);
-    return offset <= INT32_MAX && append(&c->offsets, &narrow, sizeof narrow);
+        return append_column_bytes(&c->offsets, &offset, sizeof offset);
+    return offset <= INT32_MAX && append_column_bytes(&c->offsets, &narrow, sizeof narrow);
 }
 
 bool ke_arrow_append_text(ke_arrow_column *c, kineto_string text, bool wide)
 {
-    if (c->offsets.count == 0 && !append_offset(c, wide))
+    if (c->offsets.count == 0 && !append_text_offset(c, wide))
         return false;
-    return append_valid(c, text) && append_offset(c, wide);
+    return append_valid_utf8(c, text) && append_text_offset(c, wide);
 }
 
-static bool is_wide(const ke_arrow_batch *b, uint32_t column)
+static bool has_wide_offsets(const ke_arrow_batch *b, uint32_t column)
 {
     return b->shared->table->columns[column].format[0] == 'U';
 }
@@ -102,10 +110,11 @@ static bool is_wide(const ke_arrow_batch *b, uint32_t column)
 void ke_arrow_put_text(ke_arrow_batch *b, uint32_t column, kineto_string text)
 {
     ke_arrow_column *c = &b->columns[column];
-    finish_row(b, c, ke_arrow_append_text(c, text, is_wide(b, column)), true);
+    finish_column_row(b, c, ke_arrow_append_text(c, text, has_wide_offsets(b, column)), true);
 }
 
-static size_t width_of(char format)
+/* Bytes of a value by Arrow's format character. */
+static size_t value_width(char format)
 {
     switch (format) {
     case 'l':
@@ -129,12 +138,13 @@ void ke_arrow_put_null(ke_arrow_batch *b, uint32_t column)
     char format = b->shared->table->columns[column].format[0];
     bool text = format == 'u' || format == 'U';
     bool ok = text ? ke_arrow_append_text(c, (kineto_string){"", 0}, format == 'U')
-                   : append(&c->values, zeros, width_of(format));
-    finish_row(b, c, ok, false);
+                   : append_column_bytes(&c->values, zeros, value_width(format));
+    finish_column_row(b, c, ok, false);
 }
 
 void ke_arrow_borrow(ke_arrow_batch *b, uint32_t column, const void *values, int64_t count)
 {
+    KB_ASSERT(column < b->shared->table->column_count && !b->columns[column].values.count);
     b->columns[column].borrowed = values;
     b->columns[column].count = count;
 }

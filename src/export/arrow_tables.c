@@ -1,7 +1,8 @@
-/* The tables: which columns they have and how a batch of them is filled. */
+/* The tables of the Arrow stream: their columns and how a batch of them is filled. Most columns of
+ * activities are the trace's own memory and are not copied; docs/arrow.md describes the columns. */
 #include "export/arrow.h"
 
-/* Batches of tables that are no blocks. */
+/* Rows per batch of tables that are not stored in blocks. */
 #define BATCH_ROWS KT_BLOCK_ROWS
 
 /* ---- activities ---------------------------------------------------------------------------------- */
@@ -39,19 +40,20 @@ static const ke_arrow_spec activity_columns[] = {
     [ACT_ARGS] = {"args", "U", true, KE_ARROW_NO_DICTIONARY},
 };
 
-static int64_t duration(const kt_block *k, uint32_t i)
+static int64_t slice_duration(const kt_block *k, uint32_t i)
 {
     return kb_length_ns(k->start_ns[i], k->end_ns[i]);
 }
 
-static uint32_t process_of(const kineto_trace *trace, uint32_t track)
+static uint32_t process_of_track(const kineto_trace *trace, uint32_t track)
 {
     kineto_track view;
     kineto_trace_track(trace, track, &view);
     return view.process;
 }
 
-static void borrow_columns(ke_arrow_batch *b, const kt_block *k)
+/* Columns that have the same layout in the trace. */
+static void borrow_activity_columns(ke_arrow_batch *b, const kt_block *k)
 {
     int64_t count = k->count;
     ke_arrow_borrow(b, ACT_START, k->start_ns, count);
@@ -64,22 +66,23 @@ static void borrow_columns(ke_arrow_batch *b, const kt_block *k)
     ke_arrow_borrow(b, ACT_EXTERNAL, k->external_id, count);
 }
 
-static void compute_columns(ke_arrow_batch *b, const kt_block *k, kineto_row first)
+/* Columns that are computed row by row. */
+static void compute_activity_columns(ke_arrow_batch *b, const kt_block *k, kineto_row first)
 {
     uint32_t track = UINT32_MAX, process = 0;
     for (uint32_t i = 0; i < k->count && !b->failed; i++) {
         if (k->track[i] != track)
-            process = process_of(b->trace, track = k->track[i]);
+            process = process_of_track(b->trace, track = k->track[i]);
         bool async = k->form[i] == KINETO_FORM_ASYNC;
         ke_arrow_put_u32(b, ACT_ROW, first + i);
-        ke_arrow_put_i64(b, ACT_DURATION, duration(k, i));
+        ke_arrow_put_i64(b, ACT_DURATION, slice_duration(k, i));
         ke_arrow_put_u32(b, ACT_PROCESS, process);
         ke_arrow_put_u64(b, ACT_ASYNC, async ? kt_async_id(b->trace, first + i) : 0);
         ke_arrow_put_u8(b, ACT_FLAGS, (uint8_t)(k->flags[i] & 0xff));
     }
 }
 
-static void put_args(ke_arrow_batch *b, kineto_row row)
+static void put_activity_args(ke_arrow_batch *b, kineto_row row)
 {
     uint64_t replaced = 0;
     if (!ke_args_json(b->trace, row, &b->text, &replaced))
@@ -90,15 +93,15 @@ static void put_args(ke_arrow_batch *b, kineto_row row)
         ke_arrow_put_null(b, ACT_ARGS);
 }
 
-/* *next: block. */
+/* One batch per block of the trace; *next: the block. */
 static void fill_events(ke_arrow_batch *b, uint64_t *next, bool *done)
 {
     *done = *next >= kt_block_count(b->trace);
     if (*done)
         return;
     const kt_block *k = kt_block_at(b->trace, (uint32_t)*next);
-    borrow_columns(b, k);
-    compute_columns(b, k, (kineto_row)(*next * KT_BLOCK_ROWS));
+    borrow_activity_columns(b, k);
+    compute_activity_columns(b, k, (kineto_row)(*next * KT_BLOCK_ROWS));
     b->count = k->count;
     *done = ++*next >= kt_block_count(b->trace);
 }
@@ -108,7 +111,7 @@ static void fill_activities(ke_arrow_batch *b, uint64_t *next, bool *done)
     kineto_row first = (kineto_row)(*next * KT_BLOCK_ROWS);
     fill_events(b, next, done);
     for (uint32_t i = 0; i < b->count && !b->failed; i++)
-        put_args(b, first + i);
+        put_activity_args(b, first + i);
 }
 
 /* ---- counters ------------------------------------------------------------------------------------ */
@@ -125,13 +128,13 @@ static const ke_arrow_spec counter_columns[] = {
     [CTR_VALUE] = {"value", "g", false, KE_ARROW_NO_DICTIONARY},
 };
 
-static void put_sample(ke_arrow_batch *b, const kineto_activity *a, const kineto_arg *arg)
+static void put_counter_value(ke_arrow_batch *b, const kineto_activity *a, const kineto_arg *arg)
 {
     kineto_string series, unit;
     ke_split_unit(arg->key, &series, &unit);
     ke_arrow_put_u32(b, CTR_ROW, a->row);
     ke_arrow_put_u32(b, CTR_TRACK, a->track);
-    ke_arrow_put_u32(b, CTR_PROCESS, process_of(b->trace, a->track));
+    ke_arrow_put_u32(b, CTR_PROCESS, process_of_track(b->trace, a->track));
     ke_arrow_put_i64(b, CTR_TIME, a->start_ns);
     ke_arrow_put_u32(b, CTR_NAME, a->name_id);
     ke_arrow_put_text(b, CTR_SERIES, series);
@@ -146,7 +149,7 @@ static void put_sample(ke_arrow_batch *b, const kineto_activity *a, const kineto
     b->count++;
 }
 
-static void put_samples(ke_arrow_batch *b, kineto_row row)
+static void put_counter_values(ke_arrow_batch *b, kineto_row row)
 {
     kineto_activity a;
     kineto_args_iterator it;
@@ -155,24 +158,24 @@ static void put_samples(ke_arrow_batch *b, kineto_row row)
     kineto_args_begin(b->trace, row, &it);
     while (!b->failed && kineto_args_next(&it, &arg))
         if (arg.type >= KINETO_ARG_INT && arg.type <= KINETO_ARG_BOOL)
-            put_sample(b, &a, &arg);
+            put_counter_value(b, &a, &arg);
 }
 
-/* *next: row. */
+/* Samples of counters, one row for each value; *next: the row of the trace. */
 static void fill_counters(ke_arrow_batch *b, uint64_t *next, bool *done)
 {
     uint64_t rows = kineto_trace_count(b->trace);
     for (; *next < rows && b->count < BATCH_ROWS && !b->failed; ++*next) {
         const kt_block *k = kt_block_at(b->trace, (uint32_t)(*next / KT_BLOCK_ROWS));
         if (k->form[*next % KT_BLOCK_ROWS] == KINETO_FORM_COUNTER)
-            put_samples(b, (kineto_row)*next);
+            put_counter_values(b, (kineto_row)*next);
     }
     *done = *next >= rows;
 }
 
 /* ---- tables -------------------------------------------------------------------------------------- */
 
-static void put_label(ke_arrow_batch *b, uint32_t column, const ke_label *label)
+static void put_arrow_label(ke_arrow_batch *b, uint32_t column, const ke_label *label)
 {
     ke_arrow_put_text(b, column, (kineto_string){label->text, label->size});
 }
@@ -200,7 +203,7 @@ static const ke_arrow_spec track_columns[] = {
     [TRK_LANES] = {"lanes", "I", false, KE_ARROW_NO_DICTIONARY},
 };
 
-static void put_track(ke_arrow_batch *b, uint64_t index)
+static void put_arrow_track(ke_arrow_batch *b, uint64_t index)
 {
     kineto_track t;
     ke_label label = ke_track_label(b->trace, (uint32_t)index);
@@ -210,7 +213,7 @@ static void put_track(ke_arrow_batch *b, uint64_t index)
     ke_arrow_put_text(b, TRK_TYPE, kb_string(ke_track_type_name(t.type)));
     ke_arrow_put_i64(b, TRK_ID, t.id);
     ke_arrow_put_text(b, TRK_NAME, t.name);
-    put_label(b, TRK_LABEL, &label);
+    put_arrow_label(b, TRK_LABEL, &label);
     ke_arrow_put_i64(b, TRK_SORT, t.sort_index);
     ke_arrow_put_u64(b, TRK_COUNT, t.count);
     ke_arrow_put_u32(b, TRK_LANES, t.lane_count);
@@ -241,7 +244,7 @@ static const ke_arrow_spec process_columns[] = {
     [PRC_PROPERTIES] = {"properties", "U", true, KE_ARROW_NO_DICTIONARY},
 };
 
-static void put_process(ke_arrow_batch *b, uint64_t index)
+static void put_arrow_process(ke_arrow_batch *b, uint64_t index)
 {
     kineto_process p;
     ke_label label = ke_process_label(b->trace, (uint32_t)index);
@@ -251,7 +254,7 @@ static void put_process(ke_arrow_batch *b, uint64_t index)
     ke_arrow_put_i64(b, PRC_PID, p.pid);
     ke_arrow_put_i64(b, PRC_PPID, p.ppid);
     ke_arrow_put_text(b, PRC_NAME, p.name);
-    put_label(b, PRC_LABEL, &label);
+    put_arrow_label(b, PRC_LABEL, &label);
     ke_arrow_put_i64(b, PRC_SORT, p.sort_index);
     if (p.rank < 0)
         ke_arrow_put_null(b, PRC_RANK);
@@ -273,7 +276,7 @@ static const ke_arrow_spec flow_columns[] = {
     [FLW_TO] = {"to_row", "I", true, KE_ARROW_NO_DICTIONARY},
 };
 
-static void put_row(ke_arrow_batch *b, uint32_t column, kineto_row row)
+static void put_row_or_null(ke_arrow_batch *b, uint32_t column, kineto_row row)
 {
     if (row == KINETO_NO_ROW)
         ke_arrow_put_null(b, column);
@@ -281,15 +284,15 @@ static void put_row(ke_arrow_batch *b, uint32_t column, kineto_row row)
         ke_arrow_put_u32(b, column, row);
 }
 
-static void put_flow(ke_arrow_batch *b, uint64_t index)
+static void put_arrow_flow(ke_arrow_batch *b, uint64_t index)
 {
     kineto_flow f;
     kineto_trace_flow(b->trace, index, &f);
     ke_arrow_put_u64(b, FLW_FLOW, index);
     ke_arrow_put_text(b, FLW_TYPE, kb_string(ke_flow_type_name(f.type)));
     ke_arrow_put_u64(b, FLW_ID, f.id);
-    put_row(b, FLW_FROM, f.from);
-    put_row(b, FLW_TO, f.to);
+    put_row_or_null(b, FLW_FROM, f.from);
+    put_row_or_null(b, FLW_TO, f.to);
 }
 
 enum { LDG_SOURCE, LDG_REASON, LDG_COUNT, LDG_LOSS, LDG_DETAIL };
@@ -301,7 +304,7 @@ static const ke_arrow_spec ledger_columns[] = {
     [LDG_DETAIL] = {"detail", "u", false, KE_ARROW_NO_DICTIONARY},
 };
 
-static void put_ledger(ke_arrow_batch *b, uint64_t index)
+static void put_arrow_ledger(ke_arrow_batch *b, uint64_t index)
 {
     kineto_ledger_line line;
     kineto_trace_ledger(b->trace, (uint32_t)index, &line);
@@ -317,7 +320,7 @@ static const ke_arrow_spec metadata_columns[] = {
     {"value", "U", false, KE_ARROW_NO_DICTIONARY},
 };
 
-static void put_metadata(ke_arrow_batch *b, uint64_t index)
+static void put_arrow_metadata(ke_arrow_batch *b, uint64_t index)
 {
     kineto_string key, value;
     kineto_trace_metadata(b->trace, (uint32_t)index, &key, &value);
@@ -325,8 +328,8 @@ static void put_metadata(ke_arrow_batch *b, uint64_t index)
     ke_arrow_put_text(b, 1, value);
 }
 
-/* Rows one by one; *next: index. */
-static void fill_rows(ke_arrow_batch *b, uint64_t *next, bool *done, uint64_t count,
+/* Tables with one row per item; *next: its index. */
+static void fill_arrow_rows(ke_arrow_batch *b, uint64_t *next, bool *done, uint64_t count,
                       void (*put)(ke_arrow_batch *, uint64_t))
 {
     for (; *next < count && b->count < BATCH_ROWS && !b->failed; ++*next, b->count++)
@@ -337,7 +340,7 @@ static void fill_rows(ke_arrow_batch *b, uint64_t *next, bool *done, uint64_t co
 #define FILL(what, total)                                                                          \
     static void fill_##what##_rows(ke_arrow_batch *b, uint64_t *next, bool *done)                  \
     {                                                                                              \
-        fill_rows(b, next, done, total(b->trace), put_##what);                                     \
+        fill_arrow_rows(b, next, done, total(b->trace), put_arrow_##what);                                     \
     }
 FILL(track, kineto_trace_track_count)
 FILL(process, kineto_trace_process_count)

@@ -1,85 +1,85 @@
-/* Kineto's Chrome JSON (schemaVersion 1): events, one per line, track by track, each track in the
- * order (start, longer first), so that what encloses comes first.
- *
- * Speed comes from texts escaped once: the beginning of an event up to its name, its pid and tid,
- * and its keys are copied from caches of fixed size; memory does not grow with the file. */
+/* Writes Kineto's Chrome JSON (schemaVersion 1): one event per line, track by track, each track in
+ * the order of (start, longer first), so that an enclosing range precedes the ranges in it. Its
+ * speed comes from escaping each text once: the beginning of an event up to its name, its pid and
+ * tid, and the keys of its args are copied from caches of fixed size, so memory does not grow with
+ * the file. */
 #include "export/chrome.h"
 
 /* ---- the beginning of an event --------------------------------------------------------------- */
 
-/* Forms as written; part of the cache's key. */
-typedef enum look {
-    LOOK_SLICE,
-    LOOK_ASYNC,
-    LOOK_ASYNC_END,
-    LOOK_INSTANT,
-    LOOK_GLOBAL,
-    LOOK_COUNTER, /* without category, as Kineto writes them */
-    LOOK_COUNTER_OF_CATEGORY,
-    LOOK_MEMORY
-} look;
+/* The shapes of events in the file; part of the key of ke_name_slot. */
+typedef enum event_shape {
+    SHAPE_SLICE,
+    SHAPE_ASYNC,
+    SHAPE_ASYNC_END,
+    SHAPE_INSTANT,
+    SHAPE_GLOBAL,
+    SHAPE_COUNTER, /* without category, as Kineto writes them */
+    SHAPE_COUNTER_WITH_CATEGORY,
+    SHAPE_MEMORY
+} event_shape;
 
-static look look_of_counter(const ke_chrome *c, const kt_block *b, uint32_t i)
+static event_shape shape_of_counter(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     kineto_string category = kt_category_string(c->trace, b->category[i]);
     return kb_string_equal(category, c->tracks[b->track[i]].counter_category)
-               ? LOOK_COUNTER
-               : LOOK_COUNTER_OF_CATEGORY;
+               ? SHAPE_COUNTER
+               : SHAPE_COUNTER_WITH_CATEGORY;
 }
 
-/* Of what else has the kind, the category says so. */
+/* Other instants of the kind are written like any instant; their category names the kind. */
 static bool is_allocation(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     return kb_string_equal(kineto_trace_string(c->trace, b->name[i]), kb_string("[memory]"));
 }
 
-static look look_of(const ke_chrome *c, const kt_block *b, uint32_t i)
+static event_shape shape_of_row(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     switch (b->form[i]) {
     case KINETO_FORM_SLICE:
         break;
     case KINETO_FORM_ASYNC:
-        return LOOK_ASYNC;
+        return SHAPE_ASYNC;
     case KINETO_FORM_COUNTER:
-        return look_of_counter(c, b, i);
+        return shape_of_counter(c, b, i);
     default:
         if (b->kind[i] == KINETO_KIND_MEMORY && is_allocation(c, b, i))
-            return LOOK_MEMORY;
-        return b->flags[i] & KINETO_ACTIVITY_GLOBAL ? LOOK_GLOBAL : LOOK_INSTANT;
+            return SHAPE_MEMORY;
+        return b->flags[i] & KINETO_ACTIVITY_GLOBAL ? SHAPE_GLOBAL : SHAPE_INSTANT;
     }
-    return LOOK_SLICE;
+    return SHAPE_SLICE;
 }
 
-static const char *const openings[] = {
-    [LOOK_SLICE] = "{\"ph\":\"X\"",
-    [LOOK_ASYNC] = "{\"ph\":\"b\"",
-    [LOOK_ASYNC_END] = "{\"ph\":\"e\"",
-    [LOOK_INSTANT] = "{\"ph\":\"i\",\"s\":\"t\"",
-    [LOOK_GLOBAL] = "{\"ph\":\"i\",\"s\":\"g\"",
-    [LOOK_COUNTER] = "{\"ph\":\"C\"",
-    [LOOK_COUNTER_OF_CATEGORY] = "{\"ph\":\"C\"",
-    [LOOK_MEMORY] = "{\"ph\":\"i\",\"s\":\"t\"",
+static const char *const event_openings[] = {
+    [SHAPE_SLICE] = "{\"ph\":\"X\"",
+    [SHAPE_ASYNC] = "{\"ph\":\"b\"",
+    [SHAPE_ASYNC_END] = "{\"ph\":\"e\"",
+    [SHAPE_INSTANT] = "{\"ph\":\"i\",\"s\":\"t\"",
+    [SHAPE_GLOBAL] = "{\"ph\":\"i\",\"s\":\"g\"",
+    [SHAPE_COUNTER] = "{\"ph\":\"C\"",
+    [SHAPE_COUNTER_WITH_CATEGORY] = "{\"ph\":\"C\"",
+    [SHAPE_MEMORY] = "{\"ph\":\"i\",\"s\":\"t\"",
 };
 
-/* Category as written; data is NULL where the form has none. Kineto writes none of what concerns all
- * tracks; a file that was read may have one. */
-static kineto_string category_of(const ke_chrome *c, const kt_block *b, uint32_t i, look form)
+/* data is NULL if the event has no category. Kineto writes none for events that concern all tracks;
+ * a file that was read may have one. */
+static kineto_string category_as_written(const ke_chrome *c, const kt_block *b, uint32_t i, event_shape form)
 {
-    if (form == LOOK_COUNTER || (form == LOOK_GLOBAL && !c->was_read))
+    if (form == SHAPE_COUNTER || (form == SHAPE_GLOBAL && !c->was_read))
         return (kineto_string){NULL, 0};
     kineto_string own = kt_category_string(c->trace, b->category[i]);
-    if (form == LOOK_MEMORY && kb_string_equal(own, kb_string("memory")))
+    if (form == SHAPE_MEMORY && kb_string_equal(own, kb_string("memory")))
         return kb_string("cpu_instant_event");
     return own.size ? own : (kineto_string){NULL, 0};
 }
 
-/* Any length, straight into the sink. */
-static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
-                                   look form)
+/* The opening of an event whose texts are too long for a slot, straight into the sink. */
+static KB_COLD char *write_long_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
+                                   event_shape form)
 {
     ke_commit(c, out);
-    kineto_string category = category_of(c, b, i, form);
-    kb_sink_write_z(c->sink, openings[form]);
+    kineto_string category = category_as_written(c, b, i, form);
+    kb_sink_write_z(c->sink, event_openings[form]);
     if (category.data) {
         kb_sink_write(c->sink, ",\"cat\":", 7);
         ke_write_string(c, category);
@@ -89,17 +89,17 @@ static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, u
     return kb_sink_reserve(c->sink, c->room);
 }
 
-/* Fill a slot; false if the text is too long for it. */
-static KB_COLD bool fill_slot(ke_chrome *c, ke_name_slot *slot, const kt_block *b, uint32_t i,
-                              look form)
+/* Escapes the opening into a slot. False: it does not fit. */
+static KB_COLD bool fill_name_slot(ke_chrome *c, ke_name_slot *slot, const kt_block *b, uint32_t i,
+                              event_shape form)
 {
-    kineto_string category = category_of(c, b, i, form);
+    kineto_string category = category_as_written(c, b, i, form);
     kineto_string name = kineto_trace_string(c->trace, b->name[i]);
     if (category.size + name.size > sizeof slot->text)
         return false;
     char text[6 * sizeof slot->text + 64], *at = text;
     uint64_t replaced = 0;
-    at += snprintf(text, 32, "%s", openings[form]);
+    at += snprintf(text, 32, "%s", event_openings[form]);
     if (category.data) {
         KE_PUT(at, ",\"cat\":");
         at = kb_json_escape(at, category, &replaced);
@@ -114,15 +114,16 @@ static KB_COLD bool fill_slot(ke_chrome *c, ke_name_slot *slot, const kt_block *
     return true;
 }
 
-static inline char *put_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i, look form)
+/* The opening of an event up to its name, from the cache of (name, category, shape). */
+static inline char *put_event_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i, event_shape form)
 {
     uint64_t key = b->name[i] | (uint64_t)b->category[i] << 32 | (uint64_t)(form + 1) << 48;
     uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
     ke_name_slot *slot = &c->names[hash >> 40 & (KE_NAME_SLOTS - 1)];
     if (KINETO_UNLIKELY(slot->key != key)) {
         slot->key = 0;
-        if (!fill_slot(c, slot, b, i, form))
-            return write_opening(c, out, b, i, form);
+        if (!fill_name_slot(c, slot, b, i, form))
+            return write_long_opening(c, out, b, i, form);
         slot->key = key;
     }
     c->replaced += slot->replaced;
@@ -136,44 +137,45 @@ static char *put_hex_id(char *out, uint64_t id)
     return out + snprintf(out, 32, ",\"id\":\"0x%llx\"", (unsigned long long)id);
 }
 
-/* "e", right behind its "b". */
+/* The "e" event of an asynchronous range, right after its "b". */
 static KB_COLD char *put_async_end(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
                                    uint64_t id, const ke_place *place)
 {
     KE_PUT(out, "},\n");
-    out = put_opening(c, out, b, i, LOOK_ASYNC_END);
+    out = put_event_opening(c, out, b, i, SHAPE_ASYNC_END);
     out = put_hex_id(out, id);
     out = ke_copy(out, place->text, place->size);
     return kb_json_format_us(out, (int64_t)((uint64_t)b->end_ns[i] - (uint64_t)c->base_ns));
 }
 
-static char *put_row(ke_chrome *c, char *out, const kt_block *b, uint32_t i, kineto_row row,
+/* Writes one row. `out` has c->room bytes left in the sink's buffer. */
+static char *put_event(ke_chrome *c, char *out, const kt_block *b, uint32_t i, kineto_row row,
                      const ke_place *place)
 {
-    look form = look_of(c, b, i);
+    event_shape form = shape_of_row(c, b, i);
     uint64_t async_id = 0;
-    out = put_opening(c, out, b, i, form);
-    if (form == LOOK_ASYNC) {
+    out = put_event_opening(c, out, b, i, form);
+    if (form == SHAPE_ASYNC) {
         async_id = kt_async_id(c->trace, row);
         out = put_hex_id(out, async_id);
     }
     out = ke_copy(out, place->text, place->size);
     out = kb_json_format_us(out, (int64_t)((uint64_t)b->start_ns[i] - (uint64_t)c->base_ns));
-    if (form == LOOK_SLICE) {
+    if (form == SHAPE_SLICE) {
         KE_PUT(out, ",\"dur\":");
         out = kb_json_format_us(out, (int64_t)((uint64_t)b->end_ns[i] - (uint64_t)b->start_ns[i]));
     }
     char *args = out;
     out = ke_put_args(c, out, b, i);
-    if (form == LOOK_SLICE && out == args)
-        KE_PUT(out, ",\"args\":{}"); /* as Kineto does: readers look into it without asking */
-    if (form == LOOK_ASYNC)
+    if (form == SHAPE_SLICE && out == args)
+        KE_PUT(out, ",\"args\":{}"); /* as Kineto does: readers expect it in every slice */
+    if (form == SHAPE_ASYNC)
         out = put_async_end(c, out, b, i, async_id, place);
     KE_PUT(out, "},\n");
     return out;
 }
 
-static void write_track(ke_chrome *c, uint32_t index)
+static void write_track_events(ke_chrome *c, uint32_t index)
 {
     const ke_track *track = &c->tracks[index];
     const kineto_row *rows = kineto_trace_track_rows(c->trace, index);
@@ -189,8 +191,9 @@ static void write_track(ke_chrome *c, uint32_t index)
         }
         c->row = row;
         const ke_place *place = &track->places[lanes ? kineto_trace_lane(c->trace, row) : 0];
+        KB_ASSERT(row < kineto_trace_count(c->trace));
         char *out = kb_sink_reserve(c->sink, c->room);
-        out = put_row(c, out, b, i, row, place);
+        out = put_event(c, out, b, i, row, place);
         if (KINETO_UNLIKELY(c->flow_rows != NULL))
             out = ke_put_flows(c, out, row, place, b->start_ns[i]);
         ke_commit(c, out);
@@ -202,15 +205,16 @@ static void write_track(ke_chrome *c, uint32_t index)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static void account(const ke_chrome *c)
+static void account_chrome(const ke_chrome *c)
 {
     kineto_export_result *r = c->job->result;
-    ke_result_all(c->job);
+    ke_result_count_all(c->job);
     r->activities = c->written;
     r->replaced_bytes = c->replaced;
 }
 
-static void release(ke_chrome *c)
+/*  */
+static void free_chrome(ke_chrome *c)
 {
     free(c->names);
     free(c->keys);
@@ -241,13 +245,13 @@ kineto_status ke_chrome_write_job(ke_job *job, kineto_error *err)
         ke_write_head(&c);
         ke_write_rows_meta(&c);
         for (uint32_t i = 0; i < kineto_trace_track_count(trace); i++)
-            write_track(&c, c.track_order[i]);
+            write_track_events(&c, c.track_order[i]);
         ke_write_tail(&c, job->trace_name);
     }
     ok = ok && !c.out_of_memory;
-    account(&c);
-    release(&c);
-    return ok ? KINETO_OK : ke_no_memory(job, err); /* what the sink met, its close says */
+    account_chrome(&c);
+    free_chrome(&c);
+    return ok ? KINETO_OK : ke_fail_memory(job, err); /* errors of the sink are reported when it is closed */
 }
 
 kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,

@@ -1,16 +1,16 @@
-/* The "args" of an event. Two ways: packed arguments in the order they were put, at full speed; and
- * the careful way for all else: an order that depends on the kind, verbatim JSON, keys that are
- * repeated or need care, arguments of any size. No object ever gets the same key twice: a second
- * one becomes "key (2)". */
+/* The "args" of an event, on two paths. The fast path copies packed args in their order. The
+ * general path handles everything else: an order that depends on the kind, verbatim JSON, repeated
+ * keys, and args of any size. No object ever gets the same key twice: a second one becomes "key
+ * (2)". */
 #include "export/chrome.h"
 
 #include "trace/bytes/json_text.h"
 
-#define KINDS(bit) (KINETO_KIND_BIT(KINETO_KIND_##bit))
+#define KIND_MASK(bit) (KINETO_KIND_BIT(KINETO_KIND_##bit))
 /* Activities whose arguments have a fixed order, with "correlation" in the middle. */
-#define DEVICE_KINDS (KINDS(CONCURRENT_KERNEL) | KINDS(GPU_MEMCPY) | KINDS(GPU_MEMSET))
-#define PLACED_KINDS (DEVICE_KINDS | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT))
-#define CALL_KINDS   (KINDS(RUNTIME) | KINDS(DRIVER) | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT))
+#define DEVICE_KINDS (KIND_MASK(CONCURRENT_KERNEL) | KIND_MASK(GPU_MEMCPY) | KIND_MASK(GPU_MEMSET))
+#define PLACED_KINDS (DEVICE_KINDS | KIND_MASK(CUDA_SYNC) | KIND_MASK(CUDA_EVENT))
+#define CALL_KINDS   (KIND_MASK(RUNTIME) | KIND_MASK(DRIVER) | KIND_MASK(CUDA_SYNC) | KIND_MASK(CUDA_EVENT))
 
 static const char *const device_order[] = {"External id",
                                            "queued",
@@ -53,12 +53,12 @@ static const char *const call_order[] = {"External id",
 static const char *const plain_order[] = {"External id"};
 #define MAX_RANKS 32
 
-/* What the columns of a row add to its args. */
-static uint32_t columns_of(const ke_chrome *c, const kt_block *b, uint32_t i)
+/* The members that columns and flags of a row add to its args: KE_COLUMN_… */
+static uint32_t args_columns(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     uint32_t columns = 0, flags = b->flags[i];
     if (b->form[i] == KINETO_FORM_COUNTER && !c->was_read)
-        return 0; /* its args are series; what a file said there is said again */
+        return 0; /* args of a counter are its series; those of a file are kept */
     if (b->external_id[i])
         columns |= KE_COLUMN_EXTERNAL;
     if (b->correlation_id[i])
@@ -74,7 +74,8 @@ static uint32_t columns_of(const ke_chrome *c, const kt_block *b, uint32_t i)
     return columns;
 }
 
-static uint16_t column_of_key(kineto_string key)
+/* The column that a member of this name repeats; 0: none. */
+static uint16_t column_named(kineto_string key)
 {
     static const struct {
         const char *key;
@@ -88,12 +89,14 @@ static uint16_t column_of_key(kineto_string key)
     return 0;
 }
 
-/* ---- the fast way ---------------------------------------------------------------------------- */
+/* ---- the fast path ---------------------------------------------------------------------------- */
 
-/* Slot of a key, stamped as used by this event; NULL if the careful way must be taken. */
-static inline ke_key_slot *use_key(ke_chrome *c, uint32_t key, uint32_t columns);
+/* The slot of a key, stamped with this event; NULL: the general path has to be taken. */
+static inline ke_key_slot *use_key_slot(ke_chrome *c, uint32_t key, uint32_t columns);
 
-static KB_COLD bool fill_key(ke_chrome *c, ke_key_slot *slot, uint32_t key)
+/* Escapes a key into a slot. False: it is too long, holds invalid bytes, or the slot is used by
+ * this event. */
+static KB_COLD bool fill_key_slot(ke_chrome *c, ke_key_slot *slot, uint32_t key)
 {
     kineto_string name = kineto_trace_string(c->trace, key);
     char text[6 * sizeof slot->text + 8], *at = text;
@@ -107,15 +110,15 @@ static KB_COLD bool fill_key(ke_chrome *c, ke_key_slot *slot, uint32_t key)
         return false;
     slot->key = key + 1;
     slot->size = (uint16_t)(at - text);
-    slot->columns = column_of_key(name);
+    slot->columns = column_named(name);
     memcpy(slot->text, text, slot->size);
     return true;
 }
 
-static inline ke_key_slot *use_key(ke_chrome *c, uint32_t key, uint32_t columns)
+static inline ke_key_slot *use_key_slot(ke_chrome *c, uint32_t key, uint32_t columns)
 {
     ke_key_slot *slot = &c->keys[key & (KE_KEY_SLOTS - 1)];
-    if (KINETO_UNLIKELY(slot->key != key + 1) && !fill_key(c, slot, key))
+    if (KINETO_UNLIKELY(slot->key != key + 1) && !fill_key_slot(c, slot, key))
         return NULL;
     if (KINETO_UNLIKELY(slot->stamp == c->stamp || (slot->columns & columns)))
         return NULL;
@@ -123,7 +126,7 @@ static inline ke_key_slot *use_key(ke_chrome *c, uint32_t key, uint32_t columns)
     return slot;
 }
 
-static inline char *put_value(char *out, const kt_arg *arg, uint64_t *replaced)
+static inline char *put_arg_value(char *out, const kt_arg *arg, uint64_t *replaced)
 {
     switch (arg->type) {
     case KINETO_ARG_INT:
@@ -146,8 +149,8 @@ static inline char *put_value(char *out, const kt_arg *arg, uint64_t *replaced)
     }
 }
 
-/* `,"name":false` for what the flags say. */
-static char *put_flags(char *out, uint32_t columns)
+/* `,"name":false` for the flags of a row. */
+static char *put_flag_members(char *out, uint32_t columns)
 {
     if (columns & KE_COLUMN_FINISHED)
         KE_PUT(out, ",\"finished\":false");
@@ -158,9 +161,9 @@ static char *put_flags(char *out, uint32_t columns)
     return out;
 }
 
-/* NULL: nothing was written, take the careful way. Every member begins with a comma; the first one
- * then becomes the opening brace. */
-static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, uint32_t columns)
+/* NULL: nothing was written; take the general path. Every member begins with a comma; the first
+ * comma is overwritten by the opening brace. */
+static char *put_args_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, uint32_t columns)
 {
     uint64_t replaced = 0;
     KE_PUT(out, ",\"args\":");
@@ -172,25 +175,25 @@ static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, ui
     c->stamp++;
     kt_args args = kt_args_of(c->trace, b, i);
     kt_arg arg = {0};
-    if (KINETO_UNLIKELY(kt_args_bytes(&args) > KE_FAST_ARGS)) /* with those of its set */
+    if (KINETO_UNLIKELY(kt_args_bytes(&args) > KE_FAST_ARGS)) /* including those of its set */
         return NULL;
-    size_t room = KE_FAST_ARGS - kt_args_bytes(&args); /* for texts that stand elsewhere */
+    size_t room = KE_FAST_ARGS - kt_args_bytes(&args); /* for texts that are stored elsewhere */
     while (kt_args_step(&args, &arg)) {
-        const ke_key_slot *slot = use_key(c, arg.key, columns);
+        const ke_key_slot *slot = use_key_slot(c, arg.key, columns);
         if (KINETO_UNLIKELY(!slot || (arg.shared && arg.text.size > room)))
             return NULL;
         room -= arg.shared ? arg.text.size : 0;
         memcpy(out, slot->text, 32);
         if (KINETO_UNLIKELY(slot->size > 32))
             memcpy(out + 32, slot->text + 32, sizeof slot->text - 32);
-        out = put_value(out + slot->size, &arg, &replaced);
+        out = put_arg_value(out + slot->size, &arg, &replaced);
     }
     if (columns & KE_COLUMN_CORRELATION) {
         KE_PUT(out, ",\"correlation\":");
         out = kb_json_format_uint(out, b->correlation_id[i]);
     }
     if (KINETO_UNLIKELY(columns & (KE_COLUMN_FINISHED | KE_COLUMN_STARTED | KE_COLUMN_LOST)))
-        out = put_flags(out, columns);
+        out = put_flag_members(out, columns);
     c->replaced += replaced;
     if (out == first)
         return out - (sizeof ",\"args\":" - 1);
@@ -199,50 +202,50 @@ static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, ui
     return out;
 }
 
-/* ---- the careful way: collecting ------------------------------------------------------------- */
+/* ---- the general path: collecting ------------------------------------------------------------- */
 
-static bool give_up(ke_chrome *c)
+static bool fail_args_memory(ke_chrome *c)
 {
     c->out_of_memory = true;
     return false;
 }
 
-/* Add a member; its key is escaped here. */
-static bool add(ke_chrome *c, kineto_string key, const kt_arg *arg)
+/* Adds a member and escapes its key. */
+static bool add_member(ke_chrome *c, kineto_string key, const kt_arg *arg)
 {
     ke_member m = {.key_at = c->keys_text.count, .arg = *arg};
     if (key.size > SIZE_MAX / 8 ||
         !kb_vec_reserve(&c->keys_text, c->keys_text.count + 6 * key.size + 2))
-        return give_up(c);
+        return fail_args_memory(c);
     char *from = c->keys_text.data + m.key_at;
     m.key_size = (size_t)(kb_json_escape(from, key, &c->replaced) - from);
     c->keys_text.count += m.key_size;
-    return kb_vec_push(&c->members, m) || give_up(c);
+    return kb_vec_push(&c->members, m) || fail_args_memory(c);
 }
 
-static bool add_uint(ke_chrome *c, const char *key, uint64_t value)
+static bool add_uint_member(ke_chrome *c, const char *key, uint64_t value)
 {
-    return add(c, kb_string(key), &(kt_arg){.type = KINETO_ARG_UINT, .u = value});
+    return add_member(c, kb_string(key), &(kt_arg){.type = KINETO_ARG_UINT, .u = value});
 }
 
-static bool add_bool(ke_chrome *c, const char *key, bool value)
+static bool add_bool_member(ke_chrome *c, const char *key, bool value)
 {
-    return add(c, kb_string(key), &(kt_arg){.type = KINETO_ARG_BOOL, .u = value});
+    return add_member(c, kb_string(key), &(kt_arg){.type = KINETO_ARG_BOOL, .u = value});
 }
 
-static bool add_packed(ke_chrome *c, const kt_block *b, uint32_t i)
+static bool add_packed_members(ke_chrome *c, const kt_block *b, uint32_t i)
 {
     kt_args args = kt_args_of(c->trace, b, i);
     kt_arg arg = {0};
     while (kt_args_step(&args, &arg))
-        if (!add(c, kineto_trace_string(c->trace, arg.key), &arg))
+        if (!add_member(c, kineto_trace_string(c->trace, arg.key), &arg))
             return false;
     return true;
 }
 
-/* What the column says now of a member that a reader took it from; the text where it says nothing,
- * or was said before. */
-static void take_column(const kt_block *b, uint32_t i, uint32_t column, uint32_t *columns,
+/* A member that a reader moved into a column gets the column's present value. It keeps its text if
+ * the column is empty, or was written before. Clears the column from *columns. */
+static void replace_by_column(const kt_block *b, uint32_t i, uint32_t column, uint32_t *columns,
                         kt_arg *arg)
 {
     bool is_id = column & (KE_COLUMN_EXTERNAL | KE_COLUMN_CORRELATION);
@@ -253,7 +256,7 @@ static void take_column(const kt_block *b, uint32_t i, uint32_t column, uint32_t
     *columns &= ~column;
 }
 
-static bool add_verbatim_member(ke_chrome *c, const kt_block *b, uint32_t i, kineto_string raw_key,
+static bool add_verbatim_pair(ke_chrome *c, const kt_block *b, uint32_t i, kineto_string raw_key,
                                 kineto_string value, uint32_t *columns)
 {
     kt_arg arg = {.type = KINETO_ARG_JSON, .text = value};
@@ -263,19 +266,19 @@ static bool add_verbatim_member(ke_chrome *c, const kt_block *b, uint32_t i, kin
     if (memchr(raw_key.data, '\\', raw_key.size)) {
         room = malloc(raw_key.size);
         if (!room)
-            return give_up(c);
+            return fail_args_memory(c);
         key = (kineto_string){room, (size_t)(kt_json_unescape(room, raw_key, &replaced) - room)};
     }
     if (kt_args_member_is_column(key, value, b->flags[i]))
-        take_column(b, i, column_of_key(key), columns, &arg);
-    bool ok = add(c, key, &arg);
+        replace_by_column(b, i, column_named(key), columns, &arg);
+    bool ok = add_member(c, key, &arg);
     free(room);
     return ok;
 }
 
-/* Verbatim members stay as they are written, in their order; those of columns under the key that
- * they had. What of the columns is not among them stays in *columns. */
-static bool add_verbatim(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t *columns)
+/* Verbatim members keep spelling and order; columns appear under the key that they had. Columns
+ * that are not among them stay in *columns. */
+static bool add_verbatim_members(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t *columns)
 {
     kt_scan scan = kt_scan_of(kt_args_text(c->trace, c->row));
     bool first = true, ok = kt_scan_open(&scan, '{');
@@ -283,12 +286,12 @@ static bool add_verbatim(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t *
     while (ok && kt_scan_more(&scan, &first, '{')) {
         if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
             break;
-        ok = add_verbatim_member(c, b, i, key, value, columns);
+        ok = add_verbatim_pair(c, b, i, key, value, columns);
     }
     return ok;
 }
 
-static bool has_key(const ke_chrome *c, const char *key)
+static bool has_member_key(const ke_chrome *c, const char *key)
 {
     size_t size = strlen(key);
     for (size_t i = 0; i < c->members.count; i++) {
@@ -300,8 +303,8 @@ static bool has_key(const ke_chrome *c, const char *key)
     return false;
 }
 
-/* Tools look for the device and stream of device work among the args. */
-static bool add_place(ke_chrome *c, const kt_block *b, uint32_t i)
+/* Tools read the device and stream of device work from its args. */
+static bool add_device_and_stream(ke_chrome *c, const kt_block *b, uint32_t i)
 {
     const kineto_track *track = &c->tracks[b->track[i]].view;
     kineto_process process;
@@ -310,53 +313,53 @@ static bool add_place(ke_chrome *c, const kt_block *b, uint32_t i)
         return true;
     kt_arg device = {.type = KINETO_ARG_INT, .i = process.pid};
     kt_arg stream = {.type = KINETO_ARG_INT, .i = track->id};
-    return (has_key(c, "device") || add(c, kb_string("device"), &device)) &&
-           (has_key(c, "stream") || add(c, kb_string("stream"), &stream));
+    return (has_member_key(c, "device") || add_member(c, kb_string("device"), &device)) &&
+           (has_member_key(c, "stream") || add_member(c, kb_string("stream"), &stream));
 }
 
-/* Columns first, so that in a conflict it is the argument that is renamed. Those that are not among
- * the members yet stay in *columns. */
-static bool collect(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t *columns)
+/* Collects members; columns come first, so that in a conflict the argument is renamed. Columns that
+ * are not among the members stay in *columns. */
+static bool collect_members(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t *columns)
 {
     c->members.count = 0;
     c->keys_text.count = 0;
     if (kt_args_form_of(b, i) == KT_ARGS_JSON)
-        return add_verbatim(c, b, i, columns) && !c->out_of_memory;
-    if (*columns & KE_COLUMN_EXTERNAL && !add_uint(c, "External id", b->external_id[i]))
+        return add_verbatim_members(c, b, i, columns) && !c->out_of_memory;
+    if (*columns & KE_COLUMN_EXTERNAL && !add_uint_member(c, "External id", b->external_id[i]))
         return false;
-    if (!add_packed(c, b, i) || (*columns & KE_COLUMN_PLACE && !add_place(c, b, i)))
+    if (!add_packed_members(c, b, i) || (*columns & KE_COLUMN_PLACE && !add_device_and_stream(c, b, i)))
         return false;
     *columns &= ~(uint32_t)KE_COLUMN_EXTERNAL;
     return !c->out_of_memory;
 }
 
-static bool collect_rest(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t columns)
+static bool collect_columns(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t columns)
 {
-    if (columns & KE_COLUMN_EXTERNAL && !add_uint(c, "External id", b->external_id[i]))
+    if (columns & KE_COLUMN_EXTERNAL && !add_uint_member(c, "External id", b->external_id[i]))
         return false;
-    if (columns & KE_COLUMN_CORRELATION && !add_uint(c, "correlation", b->correlation_id[i]))
+    if (columns & KE_COLUMN_CORRELATION && !add_uint_member(c, "correlation", b->correlation_id[i]))
         return false;
-    if (columns & KE_COLUMN_FINISHED && !add_bool(c, "finished", false))
+    if (columns & KE_COLUMN_FINISHED && !add_bool_member(c, "finished", false))
         return false;
-    if (columns & KE_COLUMN_STARTED && !add_bool(c, "started", false))
+    if (columns & KE_COLUMN_STARTED && !add_bool_member(c, "started", false))
         return false;
-    return !(columns & KE_COLUMN_LOST) || add_bool(c, "arguments lost", true);
+    return !(columns & KE_COLUMN_LOST) || add_bool_member(c, "arguments lost", true);
 }
 
-/* ---- the careful way: unique keys ------------------------------------------------------------ */
+/* ---- the general path: unique keys ------------------------------------------------------------ */
 
-static kineto_string key_of(const ke_chrome *c, const ke_member *m)
+static kineto_string member_key(const ke_chrome *c, const ke_member *m)
 {
     return (kineto_string){c->keys_text.data + m->key_at, m->key_size};
 }
 
-/* Put a number behind a key, before its closing quote. */
-static bool rename_key(ke_chrome *c, ke_member *m, size_t original_size, uint64_t number)
+/* Puts a number after a key, before its closing quote. */
+static bool rename_member_key(ke_chrome *c, ke_member *m, size_t original_size, uint64_t number)
 {
     char suffix[32];
     int size = snprintf(suffix, sizeof suffix, " (%llu)\"", (unsigned long long)number);
     if (!kb_vec_reserve(&c->keys_text, c->keys_text.count + original_size + (size_t)size))
-        return give_up(c);
+        return fail_args_memory(c);
     char *to = c->keys_text.data + c->keys_text.count;
     memcpy(to, c->keys_text.data + m->key_at, original_size - 1);
     memcpy(to + original_size - 1, suffix, (size_t)size);
@@ -366,60 +369,60 @@ static bool rename_key(ke_chrome *c, ke_member *m, size_t original_size, uint64_
     return true;
 }
 
-/* Seen so far: hash of the key → next number to try. Equal hashes count as equal keys. */
-static bool make_unique(ke_chrome *c, kb_map *seen, ke_member *m)
+/* `seen` maps the hash of a key to the next number to try. Equal hashes count as equal keys. */
+static bool make_key_unique(ke_chrome *c, kb_map *seen, ke_member *m)
 {
     size_t original = m->key_size;
-    kineto_string key = key_of(c, m);
+    kineto_string key = member_key(c, m);
     uint64_t hash = kb_hash(key.data, key.size), number;
     bool created;
     uint64_t *next = kb_map_insert(seen, hash, 2, &created);
     if (!next)
-        return give_up(c);
+        return fail_args_memory(c);
     for (number = *next; !created; number++) {
-        if (!rename_key(c, m, original, number))
+        if (!rename_member_key(c, m, original, number))
             return false;
-        key = key_of(c, m);
+        key = member_key(c, m);
         if (!kb_map_insert(seen, kb_hash(key.data, key.size), 2, &created))
-            return give_up(c);
+            return fail_args_memory(c);
     }
     *kb_map_find(seen, hash) = number; /* the table may have moved */
     return true;
 }
 
-static bool same_key(const ke_chrome *c, size_t a, size_t b)
+static bool have_same_key(const ke_chrome *c, size_t a, size_t b)
 {
-    return kb_string_equal(key_of(c, &c->members.data[a]), key_of(c, &c->members.data[b]));
+    return kb_string_equal(member_key(c, &c->members.data[a]), member_key(c, &c->members.data[b]));
 }
 
-/* Few members are compared with each other, which is what happens; many go through the map. */
-static bool all_unique(const ke_chrome *c)
+/* Compares few members with each other, which is the usual case; many go through the map. */
+static bool has_unique_keys(const ke_chrome *c)
 {
     if (c->members.count > 48)
         return false;
     for (size_t i = 1; i < c->members.count; i++)
         for (size_t k = 0; k < i; k++)
-            if (same_key(c, i, k))
+            if (have_same_key(c, i, k))
                 return false;
     return true;
 }
 
 /* Columns take their keys first, wherever they stand. */
-static bool unique_keys(ke_chrome *c, size_t first_column, size_t count)
+static bool make_keys_unique(ke_chrome *c, size_t first_column, size_t count)
 {
     kb_map seen = {0};
     bool ok = true;
-    if (all_unique(c))
+    if (has_unique_keys(c))
         return true;
     for (size_t i = first_column; ok && i < count; i++)
-        ok = make_unique(c, &seen, &c->members.data[i]);
+        ok = make_key_unique(c, &seen, &c->members.data[i]);
     for (size_t i = 0; ok && i < first_column; i++)
-        ok = make_unique(c, &seen, &c->members.data[i]);
+        ok = make_key_unique(c, &seen, &c->members.data[i]);
     kb_map_free(&seen);
     return ok;
 }
 
-/* ---- the careful way: writing ---------------------------------------------------------------- */
+/* ---- the general path: writing ---------------------------------------------------------------- */
 
 void ke_write_string(ke_chrome *c, kineto_string s)
 {
@@ -435,7 +438,7 @@ void ke_write_valid(ke_chrome *c, kineto_string json)
         kb_sink_write(c->sink, piece.data, piece.size);
 }
 
-/* Without the white space between tokens, so that events stay on their lines. */
+/* White space between tokens is dropped, so that events stay on their lines. */
 void ke_write_compact(ke_chrome *c, kineto_string json)
 {
     bool valid = kb_utf8_valid_prefix(json.data, json.size) == json.size;
@@ -447,9 +450,9 @@ void ke_write_compact(ke_chrome *c, kineto_string json)
     }
 }
 
-static void write_member(ke_chrome *c, const ke_member *m, char before)
+static void write_args_member(ke_chrome *c, const ke_member *m, char before)
 {
-    kineto_string key = key_of(c, m);
+    kineto_string key = member_key(c, m);
     kb_sink_write(c->sink, &before, 1);
     kb_sink_write(c->sink, key.data, key.size);
     kb_sink_write(c->sink, ":", 1);
@@ -459,54 +462,56 @@ static void write_member(ke_chrome *c, const ke_member *m, char before)
         ke_write_compact(c, m->arg.text);
     } else {
         char *out = kb_sink_reserve(c->sink, 64);
-        ke_commit(c, put_value(out, &m->arg, NULL));
+        ke_commit(c, put_arg_value(out, &m->arg, NULL));
     }
 }
 
-static size_t rank_of(kineto_string escaped, const char *const *order, size_t ranks)
+/* The position of a key in the order; `count`: it is not part of it. */
+static size_t order_of_key(kineto_string escaped, const char *const *order, size_t count)
 {
-    for (size_t i = 0; i < ranks; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t size = strlen(order[i]);
         if (escaped.size == size + 2 && memcmp(escaped.data + 1, order[i], size) == 0)
             return i;
     }
-    return ranks;
+    return count;
 }
 
-/* Members with a rank in the order of ranks, then all others as they came. */
-static void write_members(ke_chrome *c, const char *const *order, size_t ranks)
+/* Members of the order first, then all others as they came. */
+static void write_ordered_members(ke_chrome *c, const char *const *order, size_t ranks)
 {
     const ke_member *ranked[MAX_RANKS] = {NULL};
+    KB_ASSERT(ranks <= MAX_RANKS);
     char before = '{';
     for (size_t i = 0; i < c->members.count; i++) {
-        size_t rank = rank_of(key_of(c, &c->members.data[i]), order, ranks);
+        size_t rank = order_of_key(member_key(c, &c->members.data[i]), order, ranks);
         if (rank < ranks)
             ranked[rank] = &c->members.data[i];
     }
     for (size_t i = 0; i < ranks; i++) {
         if (!ranked[i])
             continue;
-        write_member(c, ranked[i], before);
+        write_args_member(c, ranked[i], before);
         before = ',';
     }
     for (size_t i = 0; i < c->members.count; i++) {
         const ke_member *m = &c->members.data[i];
-        size_t rank = rank_of(key_of(c, m), order, ranks);
+        size_t rank = order_of_key(member_key(c, m), order, ranks);
         if (rank < ranks)
             continue;
-        write_member(c, m, before);
+        write_args_member(c, m, before);
         before = ',';
     }
 }
 
-static KB_COLD char *put_carefully(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
+static KB_COLD char *put_args_general(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
                                    uint32_t columns)
 {
     bool as_it_was = kt_args_form_of(b, i) == KT_ARGS_JSON;
-    if (!collect(c, b, i, &columns))
+    if (!collect_members(c, b, i, &columns))
         return out;
     size_t first_column = c->members.count;
-    if (!collect_rest(c, b, i, columns) || !unique_keys(c, first_column, c->members.count))
+    if (!collect_columns(c, b, i, columns) || !make_keys_unique(c, first_column, c->members.count))
         return out;
     if (!c->members.count)
         return out;
@@ -514,28 +519,28 @@ static KB_COLD char *put_carefully(ke_chrome *c, char *out, const kt_block *b, u
     KE_PUT(out, ",\"args\":");
     ke_commit(c, out);
     if (as_it_was)
-        write_members(c, NULL, 0);
+        write_ordered_members(c, NULL, 0);
     else if (kind & DEVICE_KINDS)
-        write_members(c, device_order, KB_COUNT(device_order));
+        write_ordered_members(c, device_order, KB_COUNT(device_order));
     else if (kind & CALL_KINDS)
-        write_members(c, call_order, KB_COUNT(call_order));
+        write_ordered_members(c, call_order, KB_COUNT(call_order));
     else
-        write_members(c, plain_order, KB_COUNT(plain_order));
+        write_ordered_members(c, plain_order, KB_COUNT(plain_order));
     kb_sink_write(c->sink, "}", 1);
     return kb_sink_reserve(c->sink, c->room);
 }
 
 char *ke_put_args(ke_chrome *c, char *out, const kt_block *b, uint32_t i)
 {
-    uint32_t columns = columns_of(c, b, i);
+    uint32_t columns = args_columns(c, b, i);
     uint64_t bytes = b->args[i] & 0xffffff;
     if (!columns && !bytes)
         return out;
     bool ordered = KINETO_KIND_BIT(b->kind[i]) & (DEVICE_KINDS | CALL_KINDS);
     if (KINETO_LIKELY(!ordered && bytes <= KE_FAST_ARGS && kt_args_form_of(b, i) != KT_ARGS_JSON)) {
-        char *end = put_fast(c, out, b, i, columns);
+        char *end = put_args_fast(c, out, b, i, columns);
         if (KINETO_LIKELY(end != NULL))
             return end;
     }
-    return put_carefully(c, out, b, i, columns);
+    return put_args_general(c, out, b, i, columns);
 }

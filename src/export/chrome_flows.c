@@ -1,8 +1,10 @@
-/* Flow events: written right behind the row they bind to, at its place and start. Of an arrow of
- * which one end was not recorded the other one is written. */
+/* Flow events of the Chrome writer: each is written right after the row that it binds to, with the
+ * row's pid, tid and start. If one end of an arrow was not recorded, the other one is still
+ * written. */
 #include "export/chrome.h"
 
-static int compare(const void *left, const void *right)
+/* Ends that are equal here are one event in the file. */
+static int compare_flow_ends(const void *left, const void *right)
 {
     const ke_flow_end *a = left, *b = right;
     if (a->row != b->row)
@@ -14,29 +16,31 @@ static int compare(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* The same in the order of flows, so that of equal ends the first stays. */
-static int compare_flows(const void *left, const void *right)
+/* As compare_flow_ends, then by flow, so that of equal ends the first flow's stays. */
+static int compare_planned_ends(const void *left, const void *right)
 {
     const ke_flow_end *a = left, *b = right;
-    int order = compare(a, b);
+    int order = compare_flow_ends(a, b);
     return order ? order : (a->flow > b->flow) - (a->flow < b->flow);
 }
 
-/* One start may have many finishes, and is written once. */
-static size_t drop_repeated(ke_flow_end *ends, size_t count)
+/* One start may have many finishes; it is written once. */
+static size_t drop_repeated_ends(ke_flow_end *ends, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
-        if (!kept || compare(&ends[kept - 1], &ends[i]) != 0)
+        if (!kept || compare_flow_ends(&ends[kept - 1], &ends[i]) != 0)
             ends[kept++] = ends[i];
     return kept;
 }
 
-static void plan_end(ke_chrome *c, const kineto_flow *f, uint64_t flow, kineto_row row,
+/* Records an end unless its row was not recorded. */
+static void plan_flow_end(ke_chrome *c, const kineto_flow *f, uint64_t flow, kineto_row row,
                      ke_flow_place place)
 {
     if (row >= kineto_trace_count(c->trace))
         return;
+    KB_ASSERT(c->flow_count < 2 * kineto_trace_flow_count(c->trace));
     c->flows[c->flow_count++] = (ke_flow_end){row, f->id, f->type, place, flow};
     c->flow_rows[row / 64] |= UINT64_C(1) << row % 64;
 }
@@ -53,15 +57,16 @@ bool ke_plan_flows(ke_chrome *c)
     for (uint64_t i = 0; i < flows; i++) {
         kineto_flow f;
         kineto_trace_flow(c->trace, i, &f);
-        plan_end(c, &f, i, f.from, f.from == f.to ? KE_FLOW_LOOP : KE_FLOW_START);
-        plan_end(c, &f, i, f.to, KE_FLOW_FINISH);
+        plan_flow_end(c, &f, i, f.from, f.from == f.to ? KE_FLOW_LOOP : KE_FLOW_START);
+        plan_flow_end(c, &f, i, f.to, KE_FLOW_FINISH);
     }
-    qsort(c->flows, c->flow_count, sizeof *c->flows, compare_flows);
-    c->flow_count = drop_repeated(c->flows, c->flow_count);
+    qsort(c->flows, c->flow_count, sizeof *c->flows, compare_planned_ends);
+    c->flow_count = drop_repeated_ends(c->flows, c->flow_count);
     return true;
 }
 
-static size_t first_of_row(const ke_chrome *c, kineto_row row)
+/* Lower bound in the ends, which are sorted by row. */
+static size_t first_end_of_row(const ke_chrome *c, kineto_row row)
 {
     size_t low = 0, high = c->flow_count;
     while (low < high) {
@@ -74,7 +79,7 @@ static size_t first_of_row(const ke_chrome *c, kineto_row row)
     return low;
 }
 
-static char *put_name(char *out, uint32_t type)
+static char *put_flow_name(char *out, uint32_t type)
 {
     if (type == KINETO_FLOW_ASYNC_CPU_GPU)
         KE_PUT(out, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"");
@@ -85,8 +90,9 @@ static char *put_name(char *out, uint32_t type)
     return out;
 }
 
-/* Category, name and arguments as the file had them. Texts of any length go straight into the sink. */
-static char *put_about(ke_chrome *c, char *out, const ke_flow_end *f, const kt_flow_about *about)
+/* Writes category, name and args as the file had them; texts of any length go straight into the
+ * sink. */
+static char *put_flow_details(ke_chrome *c, char *out, const ke_flow_end *f, const kt_flow_about *about)
 {
     uint32_t args = f->place == KE_FLOW_FINISH ? about->to_args : about->from_args;
     KE_PUT(out, ",\"cat\":");
@@ -101,7 +107,7 @@ static char *put_about(ke_chrome *c, char *out, const ke_flow_end *f, const kt_f
     return kb_sink_reserve(c->sink, c->room);
 }
 
-static char *put_flow(ke_chrome *c, char *out, const ke_flow_end *f, const ke_place *place,
+static char *put_flow_end(ke_chrome *c, char *out, const ke_flow_end *f, const ke_place *place,
                       int64_t start_ns)
 {
     kt_flow_about about = kt_flow_about_of(c->trace, f->flow);
@@ -113,7 +119,7 @@ static char *put_flow(ke_chrome *c, char *out, const ke_flow_end *f, const ke_pl
     out = ke_copy(out, place->text, place->size);
     out = kb_json_format_us(out, (int64_t)((uint64_t)start_ns - (uint64_t)c->base_ns));
     bool own = about.category || about.name || about.from_args || about.to_args;
-    out = own ? put_about(c, out, f, &about) : put_name(out, f->type);
+    out = own ? put_flow_details(c, out, f, &about) : put_flow_name(out, f->type);
     if (f->place == KE_FLOW_FINISH)
         KE_PUT(out, ",\"bp\":\"e\"");
     KE_PUT(out, "},\n");
@@ -124,9 +130,9 @@ char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *plac
 {
     if (!(c->flow_rows[row / 64] >> row % 64 & 1))
         return out;
-    for (size_t i = first_of_row(c, row); i < c->flow_count && c->flows[i].row == row; i++) {
+    for (size_t i = first_end_of_row(c, row); i < c->flow_count && c->flows[i].row == row; i++) {
         ke_commit(c, out);
-        out = put_flow(c, kb_sink_reserve(c->sink, c->room), &c->flows[i], place, start_ns);
+        out = put_flow_end(c, kb_sink_reserve(c->sink, c->room), &c->flows[i], place, start_ns);
     }
     return out;
 }

@@ -1,13 +1,15 @@
-/* Everything in the file but the events: header, names of rows, ledger, clock. */
+/* Everything in a Chrome file except the events: the header, names of rows, and the member
+ * "ckineto" with ledger, clock and the identities that pids and tids cannot express. Reading it
+ * back gives the same trace. */
 #include "export/chrome.h"
 
 #include "trace/bytes/json_text.h"
 
-#define DEVICE_SORT_INDEX 5000000
+#define DEVICE_SORT_INDEX 5000000 /* as Kineto: viewers show devices after processes */
 
 /* ---- header ---------------------------------------------------------------------------------- */
 
-static bool has_member(kineto_string object, const char *wanted)
+static bool has_json_member(kineto_string object, const char *wanted)
 {
     kt_scan scan = kt_scan_of(object);
     bool first = true, found = false;
@@ -22,15 +24,15 @@ static bool has_member(kineto_string object, const char *wanted)
     return found;
 }
 
-/* Properties are an object of the source's; "id" joins them with the device's rows. */
-static void write_device(ke_chrome *c, int64_t id, kineto_string properties)
+/* Properties are a JSON object of the source; "id" connects them with the rows of the device. */
+static void write_device_properties(ke_chrome *c, int64_t id, kineto_string properties)
 {
     kb_json *j = &c->json;
     kt_scan scan = kt_scan_of(properties);
     kineto_string key, value;
     bool first = true;
     kb_json_newline(j);
-    if (!kt_scan_open(&scan, '{') || has_member(properties, "id")) {
+    if (!kt_scan_open(&scan, '{') || has_json_member(properties, "id")) {
         kb_json_raw(j, kb_string(""));
         ke_write_valid(c, properties);
         return;
@@ -49,20 +51,20 @@ static void write_device(ke_chrome *c, int64_t id, kineto_string properties)
     kb_json_object_end(j);
 }
 
-static void write_devices(ke_chrome *c)
+static void write_device_list(ke_chrome *c)
 {
     kb_json_key_z(&c->json, "deviceProperties");
     kb_json_array_begin(&c->json);
     for (uint32_t n = 0; n < c->device_count; n++) {
         kineto_process p;
         kineto_trace_process(c->trace, c->device_order[n], &p);
-        write_device(c, c->pid_numbers[c->device_order[n]], p.properties_json);
+        write_device_properties(c, c->pid_numbers[c->device_order[n]], p.properties_json);
     }
     kb_json_array_end(&c->json);
 }
 
-/* A key that is taken gets a number, as repeated arguments do. Keys are compared as they are
- * written: two that differ in invalid bytes only are the same there. */
+/* A key that is taken already gets a number, as repeated args do. Keys are compared as they are
+ * written: two that differ only in invalid bytes are the same there. */
 static void write_header_key(ke_chrome *c, kineto_string key)
 {
     char *text = malloc(3 * key.size + 40);
@@ -87,24 +89,24 @@ static void write_header_key(ke_chrome *c, kineto_string key)
     free(text);
 }
 
-/* Members of a fixed place. A file that was read goes on saying what it said, or nothing. */
-static const char *const stated_keys[] = {"schemaVersion", "displayTimeUnit"};
+/* Members with a fixed place. A file that was read keeps its own values, or none. */
+static const char *const fixed_header_keys[] = {"schemaVersion", "displayTimeUnit"};
 
-static bool is_stated(const ke_chrome *c, kineto_string key)
+static bool is_fixed_header_key(const ke_chrome *c, kineto_string key)
 {
     bool is = false;
-    for (size_t i = 0; c->was_read && i < KB_COUNT(stated_keys); i++)
-        is |= kb_string_equal(key, kb_string(stated_keys[i]));
+    for (size_t i = 0; c->was_read && i < KB_COUNT(fixed_header_keys); i++)
+        is |= kb_string_equal(key, kb_string(fixed_header_keys[i]));
     return is;
 }
 
-static void write_stated(ke_chrome *c, const char *key, const char *usual)
+static void write_fixed_member(ke_chrome *c, const char *key, const char *usual)
 {
     kineto_string value = kb_string(c->was_read ? "" : usual), name;
     for (uint32_t i = 0; c->was_read && i < kineto_trace_metadata_count(c->trace); i++) {
-        kineto_string said;
-        kineto_trace_metadata(c->trace, i, &name, &said);
-        value = kb_string_equal(name, kb_string(key)) ? said : value;
+        kineto_string stated;
+        kineto_trace_metadata(c->trace, i, &name, &stated);
+        value = kb_string_equal(name, kb_string(key)) ? stated : value;
     }
     if (!value.size)
         return;
@@ -113,12 +115,12 @@ static void write_stated(ke_chrome *c, const char *key, const char *usual)
     kb_json_raw(&c->json, value);
 }
 
-static void write_metadata(ke_chrome *c, bool distributed)
+static void write_header_metadata(ke_chrome *c, bool distributed)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(c->trace); i++) {
         kineto_string key, value;
         kineto_trace_metadata(c->trace, i, &key, &value);
-        if (kb_string_equal(key, kb_string("distributedInfo")) != distributed || is_stated(c, key))
+        if (kb_string_equal(key, kb_string("distributedInfo")) != distributed || is_fixed_header_key(c, key))
             continue;
         kb_json_newline(&c->json);
         write_header_key(c, key);
@@ -130,11 +132,11 @@ void ke_write_head(ke_chrome *c)
 {
     kb_json *j = &c->json;
     kb_json_object_begin(j);
-    write_stated(c, "schemaVersion", "1");
+    write_fixed_member(c, "schemaVersion", "1");
     kb_json_newline(j);
-    write_devices(c);
-    write_metadata(c, false);
-    write_stated(c, "displayTimeUnit", "\"ms\"");
+    write_device_list(c);
+    write_header_metadata(c, false);
+    write_fixed_member(c, "displayTimeUnit", "\"ms\"");
     kb_json_newline(j);
     kb_json_put_int(j, "baseTimeNanoseconds", c->base_ns);
     kb_json_newline(j);
@@ -145,8 +147,8 @@ void ke_write_head(ke_chrome *c)
 
 /* ---- names of rows --------------------------------------------------------------------------- */
 
-/* {"ph":"M",…,"args":{"<key>": — the value and the end follow. */
-static void begin_meta(ke_chrome *c, const char *name, const char *key, kineto_string pid,
+/* Writes {"ph":"M",…,"args":{"<key>": — the value and the end follow. */
+static void begin_meta_event(ke_chrome *c, const char *name, const char *key, kineto_string pid,
                        const ke_place *place)
 {
     int64_t start, end;
@@ -166,22 +168,22 @@ static void begin_meta(ke_chrome *c, const char *name, const char *key, kineto_s
     ke_commit(c, out);
 }
 
-static void end_meta(ke_chrome *c) { kb_sink_write(c->sink, "}},\n", 4); }
+static void end_meta_event(ke_chrome *c) { kb_sink_write(c->sink, "}},\n", 4); }
 
-static void end_meta_text(ke_chrome *c, kineto_string text)
+static void end_meta_with_text(ke_chrome *c, kineto_string text)
 {
     ke_write_string(c, text);
-    end_meta(c);
+    end_meta_event(c);
 }
 
-static void end_meta_int(ke_chrome *c, int64_t value)
+static void end_meta_with_int(ke_chrome *c, int64_t value)
 {
     ke_commit(c, kb_json_format_int(kb_sink_reserve(c->sink, 32), value));
-    end_meta(c);
+    end_meta_event(c);
 }
 
-/* The names, label and place of a process as they are written: empty and 0 if they are not. */
-static void process_names(const ke_chrome *c, uint32_t index, kineto_process *p, kb_text *label)
+/* The names, label and sort index of a process in the file: empty and 0 if they are not written. */
+static void process_names_as_written(const ke_chrome *c, uint32_t index, kineto_process *p, kb_text *label)
 {
     kineto_trace_process(c->trace, index, p);
     kineto_string text = kt_process_text_of(c->trace, index);
@@ -200,31 +202,31 @@ bool ke_process_has_names(const ke_chrome *c, uint32_t index)
 {
     kineto_process p;
     kb_text label;
-    process_names(c, index, &p, &label);
+    process_names_as_written(c, index, &p, &label);
     return p.name.size || p.label.size || p.sort_index;
 }
 
-static void write_process_rows(ke_chrome *c, uint32_t index)
+static void write_process_names(ke_chrome *c, uint32_t index)
 {
     kineto_process p;
     kb_text label;
     kineto_string pid = c->pids[index];
-    process_names(c, index, &p, &label);
+    process_names_as_written(c, index, &p, &label);
     if (p.name.size) {
-        begin_meta(c, "process_name", "name", pid, NULL);
-        end_meta_text(c, p.name);
+        begin_meta_event(c, "process_name", "name", pid, NULL);
+        end_meta_with_text(c, p.name);
     }
     if (p.label.size) {
-        begin_meta(c, "process_labels", "labels", pid, NULL);
-        end_meta_text(c, p.label);
+        begin_meta_event(c, "process_labels", "labels", pid, NULL);
+        end_meta_with_text(c, p.label);
     }
     if (p.sort_index) {
-        begin_meta(c, "process_sort_index", "sort_index", pid, NULL);
-        end_meta_int(c, p.sort_index);
+        begin_meta_event(c, "process_sort_index", "sort_index", pid, NULL);
+        end_meta_with_int(c, p.sort_index);
     }
 }
 
-/* "stream 7", and behind it which lane if there are more than one. */
+/* "stream 7", and the lane if there are several. */
 static void write_thread_name(ke_chrome *c, const ke_track *track, uint32_t lane)
 {
     const char *what = track->view.type == KINETO_TRACK_STREAM ? "stream" : "thread";
@@ -243,44 +245,44 @@ static void write_thread_name(ke_chrome *c, const ke_track *track, uint32_t lane
     }
     memcpy(full, name.data, name.size);
     memcpy(full + name.size, suffix, strlen(suffix));
-    begin_meta(c, "thread_name", "name", name, &track->places[lane]);
-    end_meta_text(c, (kineto_string){full, name.size + strlen(suffix)});
+    begin_meta_event(c, "thread_name", "name", name, &track->places[lane]);
+    end_meta_with_text(c, (kineto_string){full, name.size + strlen(suffix)});
     free(full);
 }
 
-/* What is written of a lane, in the rows of names. */
-enum { SAYS_NAME = 1, SAYS_SORT = 2 };
+/* The names that are written of a lane. */
+enum { HAS_NAME = 1, HAS_SORT = 2 };
 
-static int lane_names(const ke_chrome *c, uint32_t index, const kineto_track *view, uint32_t lane)
+static int lane_names_as_written(const ke_chrome *c, uint32_t index, const kineto_track *view, uint32_t lane)
 {
     kineto_string text = kt_track_text_of(c->trace, index);
     if (ke_shares_tid(view))
         return 0;
     bool named = view->name.size && !(text.data && kb_string_equal(view->name, text));
     bool complete = !text.data && !c->was_read;
-    bool says_name = named || complete || (lane && !text.data);
-    return (says_name ? SAYS_NAME : 0) | (view->sort_index || complete ? SAYS_SORT : 0);
+    bool has_name = named || complete || (lane && !text.data);
+    return (has_name ? HAS_NAME : 0) | (view->sort_index || complete ? HAS_SORT : 0);
 }
 
 bool ke_track_has_names(const ke_chrome *c, uint32_t index)
 {
     kineto_track view;
     kineto_trace_track(c->trace, index, &view);
-    return lane_names(c, index, &view, c->job->options->split_lanes && view.lane_count > 1);
+    return lane_names_as_written(c, index, &view, c->job->options->split_lanes && view.lane_count > 1);
 }
 
-static void write_track_rows(ke_chrome *c, uint32_t index)
+static void write_track_names(ke_chrome *c, uint32_t index)
 {
     const ke_track *track = &c->tracks[index];
     kineto_string text = kt_track_text_of(c->trace, index);
     int64_t sort = track->view.sort_index;
     for (uint32_t lane = 0; lane < track->view.lane_count; lane++) {
-        int says = lane_names(c, index, &track->view, lane);
-        if (says & SAYS_NAME)
+        int names = lane_names_as_written(c, index, &track->view, lane);
+        if (names & HAS_NAME)
             write_thread_name(c, track, lane);
-        if (says & SAYS_SORT) {
-            begin_meta(c, "thread_sort_index", "sort_index", text, &track->places[lane]);
-            end_meta_int(c, sort || text.data ? sort : track->view.id);
+        if (names & HAS_SORT) {
+            begin_meta_event(c, "thread_sort_index", "sort_index", text, &track->places[lane]);
+            end_meta_with_int(c, sort || text.data ? sort : track->view.id);
         }
     }
 }
@@ -288,14 +290,14 @@ static void write_track_rows(ke_chrome *c, uint32_t index)
 void ke_write_rows_meta(ke_chrome *c)
 {
     for (uint32_t i = 0; i < kineto_trace_process_count(c->trace); i++)
-        write_process_rows(c, c->process_order[i]);
+        write_process_names(c, c->process_order[i]);
     for (uint32_t i = 0; i < kineto_trace_track_count(c->trace); i++)
-        write_track_rows(c, c->track_order[i]);
+        write_track_names(c, c->track_order[i]);
 }
 
-/* ---- what only ckineto reads ----------------------------------------------------------------- */
+/* ---- the member "ckineto" ----------------------------------------------------------------- */
 
-static void write_ledger_line(kb_json *j, const kineto_ledger_line *line)
+static void write_chrome_ledger_line(kb_json *j, const kineto_ledger_line *line)
 {
     kb_json_newline(j);
     kb_json_object_begin(j);
@@ -304,8 +306,8 @@ static void write_ledger_line(kb_json *j, const kineto_ledger_line *line)
     kb_json_object_end(j);
 }
 
-/* `replaced` is what else will be replaced behind this. */
-static void write_ledger(ke_chrome *c, uint64_t replaced)
+/* `replaced`: invalid bytes that will be replaced after the ledger is written. */
+static void write_chrome_ledger(ke_chrome *c, uint64_t replaced)
 {
     kb_json *j = &c->json;
     kb_json_key_z(j, "ledger");
@@ -313,18 +315,18 @@ static void write_ledger(ke_chrome *c, uint64_t replaced)
     for (uint32_t i = 0; i < kineto_trace_ledger_count(c->trace); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(c->trace, i, &line);
-        write_ledger_line(j, &line);
+        write_chrome_ledger_line(j, &line);
     }
     replaced += c->replaced + j->replaced_bytes;
     if (replaced)
-        write_ledger_line(j, &(kineto_ledger_line){.source = kb_string("text"),
+        write_chrome_ledger_line(j, &(kineto_ledger_line){.source = kb_string("text"),
                                                    .reason = kb_string("invalid UTF-8 replaced"),
                                                    .count = replaced,
                                                    .detail = kb_string("")});
     kb_json_array_end(j);
 }
 
-static void write_clock(ke_chrome *c)
+static void write_chrome_clock(ke_chrome *c)
 {
     kb_json *j = &c->json;
     kb_clock_fit fit;
@@ -348,8 +350,8 @@ static void write_clock(ke_chrome *c)
     kb_json_object_end(j);
 }
 
-/* What is known of a row of other tools. */
-static void write_text_process(ke_chrome *c, const kineto_process *p, kineto_string text)
+/* Properties of a row of other tools, which is known by a text. */
+static void write_text_process_info(ke_chrome *c, const kineto_process *p, kineto_string text)
 {
     kb_json *j = &c->json;
     if (p->rank < 0 && !p->host.size && !p->is_device)
@@ -368,7 +370,7 @@ static void write_text_process(ke_chrome *c, const kineto_process *p, kineto_str
     kb_json_object_end(j);
 }
 
-static void write_processes(ke_chrome *c)
+static void write_process_info(ke_chrome *c)
 {
     kb_json *j = &c->json;
     kb_json_key_z(j, "processes");
@@ -380,7 +382,7 @@ static void write_processes(ke_chrome *c)
         kineto_string text = kt_process_text_of(c->trace, i);
         bool has_properties = p.is_device && p.properties_json.size;
         if (text.data) {
-            write_text_process(c, &p, text);
+            write_text_process_info(c, &p, text);
             continue;
         }
         kb_json_newline(j);
@@ -403,8 +405,8 @@ static void write_processes(ke_chrome *c)
 
 static const char *const track_types[] = {"thread", "stream", "counter", "async", "other"};
 
-/* Is this what a reader would take the row for anyway? */
-static bool is_plain(const ke_chrome *c, const ke_track *track, uint32_t lane)
+/* True if a reader recognises the lane without further information. */
+static bool is_usual_lane(const ke_chrome *c, const ke_track *track, uint32_t lane)
 {
     kineto_process p;
     kineto_trace_process(c->trace, track->view.process, &p);
@@ -417,8 +419,8 @@ static bool is_plain(const ke_chrome *c, const ke_track *track, uint32_t lane)
     return lane == 0 && track->tids[0] == track->view.id && track->view.type == usual;
 }
 
-/* Its process by the pid of its events, which may be a text. */
-static void write_lane(ke_chrome *c, const ke_track *track, uint32_t lane)
+/* Identifies the process by the pid of its events, which may be a text. */
+static void write_lane_info(ke_chrome *c, const ke_track *track, uint32_t lane)
 {
     kb_json *j = &c->json;
     uint32_t process = track->view.process;
@@ -433,7 +435,7 @@ static void write_lane(ke_chrome *c, const ke_track *track, uint32_t lane)
     kb_json_object_end(j);
 }
 
-static void write_tracks(ke_chrome *c)
+static void write_track_info(ke_chrome *c)
 {
     kb_json *j = &c->json;
     kb_json_key_z(j, "tracks");
@@ -442,16 +444,16 @@ static void write_tracks(ke_chrome *c)
         uint32_t i = c->track_order[n];
         const ke_track *track = &c->tracks[i];
         bool is_text = kt_track_text_of(c->trace, i).data != NULL;
-        bool is_there = track->view.count || ke_track_has_names(c, i);
-        for (uint32_t lane = 0; lane < track->view.lane_count && is_there && !is_text; lane++)
-            if (!is_plain(c, track, lane))
-                write_lane(c, track, lane);
+        bool is_written = track->view.count || ke_track_has_names(c, i);
+        for (uint32_t lane = 0; lane < track->view.lane_count && is_written && !is_text; lane++)
+            if (!is_usual_lane(c, track, lane))
+                write_lane_info(c, track, lane);
     }
     kb_json_array_end(j);
 }
 
-/* Categories of plug-ins' own: which kind a reader shall give them. */
-static void write_kinds(ke_chrome *c)
+/* Categories of plug-ins and the kinds that a reader shall give them. */
+static void write_plugin_kinds(ke_chrome *c)
 {
     uint32_t count = kt_own_kind_count(c->trace), kind;
     if (!count)
@@ -465,7 +467,7 @@ static void write_kinds(ke_chrome *c)
     kb_json_object_end(&c->json);
 }
 
-static void write_own(ke_chrome *c, uint64_t replaced)
+static void write_own_member(ke_chrome *c, uint64_t replaced)
 {
     kb_json *j = &c->json;
     int64_t start, end;
@@ -479,11 +481,11 @@ static void write_own(ke_chrome *c, uint64_t replaced)
     kb_json_int(j, start);
     kb_json_int(j, end);
     kb_json_array_end(j);
-    write_kinds(c);
-    write_processes(c);
-    write_tracks(c);
-    write_ledger(c, replaced);
-    write_clock(c);
+    write_plugin_kinds(c);
+    write_process_info(c);
+    write_track_info(c);
+    write_chrome_ledger(c, replaced);
+    write_chrome_clock(c);
     kb_json_object_end(j);
 }
 
@@ -499,14 +501,14 @@ void ke_write_tail(ke_chrome *c, const char *trace_name)
     KE_PUT(out, "}\n");
     ke_commit(c, out);
     kb_json_array_end(j);
-    write_metadata(c, true);
-    uint64_t replaced = 0; /* in the name that follows the ledger */
+    write_header_metadata(c, true);
+    uint64_t replaced = 0; /* invalid bytes of the name, which follows the ledger */
     char *scratch = malloc(3 * strlen(trace_name) + 1);
     c->out_of_memory |= !scratch;
     if (scratch)
         kb_utf8_clean(scratch, kb_string(trace_name), &replaced);
     free(scratch);
-    write_own(c, replaced);
+    write_own_member(c, replaced);
     kb_json_newline(j);
     kb_json_key_z(j, "traceName");
     kb_json_string_z(j, trace_name);

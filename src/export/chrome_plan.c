@@ -1,26 +1,26 @@
-/* Before anything is written: in which order rows come, which pid and tid each gets, and from when
- * times count. */
+/* Plans a Chrome file before anything is written: the order of processes and tracks, the pid and
+ * tid of each, and the base of its times. */
 #include "export/chrome.h"
 
-#define SHIFT_PROCESS 1000000000u
-#define SHIFT_LANE    100000000u
-/* Traces that were taken within the same three weeks get the same base, so that those of many hosts
- * can be laid over each other. It is a quarter of Kineto's three months: then times stay below 2^41
- * us, and viewers that read them as doubles get every nanosecond right; a nanosecond off, and a
- * slice that ends with what it lies in sticks out of it, and is dropped. */
+#define PROCESS_ID_STEP 1000000000u
+#define LANE_ID_STEP    100000000u
+/* Traces recorded within the same three weeks get the same base, so that those of many hosts can be
+ * overlaid. It is a quarter of Kineto's three months: then times stay below 2^41 us, and viewers that
+ * read them as doubles get every nanosecond right. An error of one nanosecond would make a slice that
+ * ends together with its parent stick out of it, and viewers would drop it. */
 #define BASE_STEP_NS (INT64_C(7889238) * 1000000000 / 4)
 
 /* ---- order ------------------------------------------------------------------------------------
  *
- * A reader meets rows that have names first, since names stand before the events. So these come
- * first here too: what is read and written again keeps its order. */
+ * A reader meets rows that have names first, because names precede the events. Those rows come first
+ * here as well, so that a trace that is read and written again keeps its order. */
 
-typedef struct order {
+typedef struct row_order {
     uint32_t *list, count;
     bool *taken;
-} order;
+} row_order;
 
-static bool order_make(order *o, uint32_t most)
+static bool make_row_order(row_order *o, uint32_t most)
 {
     o->count = 0;
     o->list = calloc((size_t)most + 1, sizeof *o->list);
@@ -28,55 +28,58 @@ static bool order_make(order *o, uint32_t most)
     return o->list && o->taken;
 }
 
-static void order_add(order *o, uint32_t index)
+static void append_to_order(row_order *o, uint32_t index)
 {
+    KB_ASSERT(o->list && o->taken);
     if (!o->taken[index])
         o->list[o->count++] = index;
     o->taken[index] = true;
 }
 
-static void order_tracks(ke_chrome *c, order *tracks, order *processes, bool with_names)
+/* Appends tracks that have names, or, if not with_names, those that have rows, and their
+ * processes. */
+static void append_tracks(ke_chrome *c, row_order *tracks, row_order *processes, bool with_names)
 {
     for (uint32_t i = 0; i < kineto_trace_track_count(c->trace); i++) {
         kineto_track track;
         kineto_trace_track(c->trace, i, &track);
         if (with_names ? !ke_track_has_names(c, i) : !track.count)
             continue;
-        order_add(tracks, i);
-        order_add(processes, track.process);
+        append_to_order(tracks, i);
+        append_to_order(processes, track.process);
     }
 }
 
-static bool plan_order(ke_chrome *c)
+static bool plan_row_order(ke_chrome *c)
 {
     uint32_t process_count = kineto_trace_process_count(c->trace);
     uint32_t track_count = kineto_trace_track_count(c->trace);
-    order tracks = {0}, processes = {0};
-    bool ok = order_make(&tracks, track_count) & order_make(&processes, process_count);
+    row_order tracks = {0}, processes = {0};
+    bool ok = make_row_order(&tracks, track_count) & make_row_order(&processes, process_count);
     c->track_order = tracks.list;
     c->process_order = processes.list;
     for (uint32_t i = 0; ok && i < process_count; i++)
         if (ke_process_has_names(c, i))
-            order_add(&processes, i);
+            append_to_order(&processes, i);
     for (int with_names = 1; ok && with_names >= 0; with_names--)
-        order_tracks(c, &tracks, &processes, with_names);
+        append_tracks(c, &tracks, &processes, with_names);
     for (uint32_t i = 0; ok && i < track_count; i++)
-        order_add(&tracks, i);
+        append_to_order(&tracks, i);
     for (uint32_t i = 0; ok && i < process_count; i++)
-        order_add(&processes, i);
+        append_to_order(&processes, i);
     free(tracks.taken);
     free(processes.taken);
     return ok;
 }
 
 /* Devices with properties in the order of the file's list, then others in that of their processes. */
-static int compare_places(const void *left, const void *right)
+static int compare_device_keys(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return a < b ? -1 : a > b;
 }
 
-static bool plan_devices(ke_chrome *c)
+static bool plan_device_order(ke_chrome *c)
 {
     uint32_t count = kineto_trace_process_count(c->trace);
     uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys);
@@ -93,7 +96,7 @@ static bool plan_devices(ke_chrome *c)
         if (p.is_device && p.properties_json.size)
             keys[c->device_count++] = (uint64_t)(place ? place : UINT32_MAX) << 32 | n;
     }
-    qsort(keys, c->device_count, sizeof *keys, compare_places);
+    qsort(keys, c->device_count, sizeof *keys, compare_device_keys);
     for (uint32_t i = 0; i < c->device_count; i++) {
         c->device_order[i] = c->process_order[(uint32_t)keys[i]];
         c->device_place[c->device_order[i]] = i;
@@ -104,16 +107,16 @@ static bool plan_devices(ke_chrome *c)
 
 /* ---- pids and tids --------------------------------------------------------------------------- */
 
-/* Tries in big steps, which a reader can see through; then any free number will do. */
+/* This many steps are tried, from which a reader can restore the number; then any free number is used. */
 #define BIG_STEPS 32
 
-/* The first of number, number + step, … whose lower half `scope` has not handed out; *ok false: no
- * memory. */
-static int64_t claim(kb_map *taken, uint64_t scope, int64_t number, uint32_t step, bool *ok)
+/* Returns the first of number, number + step, … whose lower half is free in `space`, and marks it
+ * as taken. *ok false: out of memory. */
+static int64_t claim_id(kb_map *taken, uint64_t space, int64_t number, uint32_t step, bool *ok)
 {
     bool created = false;
     for (uint32_t tries = 0; *ok; tries++) {
-        uint64_t key[2] = {scope, (uint32_t)number};
+        uint64_t key[2] = {space, (uint32_t)number};
         *ok = kb_map_insert(taken, kb_hash(key, sizeof key), 1, &created) != NULL;
         if (created)
             break;
@@ -122,11 +125,12 @@ static int64_t claim(kb_map *taken, uint64_t scope, int64_t number, uint32_t ste
     return number;
 }
 
-/* A number or text as JSON, at most this long. */
+/* Maximum length of a number or text as JSON. */
 #define ID_BYTES (6 * KE_LONGEST_TEXT + 64)
 
-/* As much of a text as fits, with its quotes and escapes; out has room for ID_BYTES. */
-static char *cut_text(char *out, kineto_string text, size_t most, uint64_t *replaced)
+/* Writes as much of a text as fits into `most` bytes, with quotes and escapes; `out` has
+ * ID_BYTES. */
+static char *escape_cut_text(char *out, kineto_string text, size_t most, uint64_t *replaced)
 {
     for (text = kb_utf8_cut(text, most);;) {
         uint64_t count = 0;
@@ -135,23 +139,23 @@ static char *cut_text(char *out, kineto_string text, size_t most, uint64_t *repl
             *replaced += count;
             return end;
         }
-        size_t less = ((size_t)(end - out) - most) / 6 + 1; /* a byte becomes at most six */
+        size_t less = ((size_t)(end - out) - most) / 6 + 1; /* an escape has at most six bytes */
         text = kb_utf8_cut(text, text.size - less);
     }
 }
 
-static size_t format_id(char *out, kineto_string text, int64_t number, uint32_t lane,
+static size_t format_place_id(char *out, kineto_string text, int64_t number, uint32_t lane,
                         uint64_t *replaced)
 {
     if (!text.data)
         return (size_t)(kb_json_format_int(out, number) - out);
-    char *end = cut_text(out, text, KE_LONGEST_TEXT - (lane ? 32 : 0), replaced);
+    char *end = escape_cut_text(out, text, KE_LONGEST_TEXT - (lane ? 32 : 0), replaced);
     if (lane)
         end += snprintf(end - 1, 32, " (lane %u)\"", lane + 1) - 1;
     return (size_t)(end - out);
 }
 
-static bool plan_pids(ke_chrome *c)
+static bool plan_process_ids(ke_chrome *c)
 {
     uint32_t count = kineto_trace_process_count(c->trace);
     kb_map taken = {0};
@@ -168,8 +172,8 @@ static bool plan_pids(ke_chrome *c)
         if (p.is_device != (i >= count))
             continue;
         kineto_string name = kt_process_text_of(c->trace, index);
-        int64_t pid = name.data ? 0 : claim(&taken, 0, p.pid, SHIFT_PROCESS, &ok);
-        size_t size = format_id(text, name, pid, 0, &c->replaced);
+        int64_t pid = name.data ? 0 : claim_id(&taken, 0, p.pid, PROCESS_ID_STEP, &ok);
+        size_t size = format_place_id(text, name, pid, 0, &c->replaced);
         char *copy = kb_arena_copy(&c->arena, text, size);
         ok = ok && copy;
         c->pid_numbers[index] = pid;
@@ -179,7 +183,9 @@ static bool plan_pids(ke_chrome *c)
     return ok;
 }
 
-static bool make_place(ke_chrome *c, ke_place *place, uint32_t process, kineto_string tid)
+/* Formats `,"pid":…,"tid":…,"ts":` of a lane into the arena; it may be read in pieces of KE_PIECE
+ * bytes. */
+static bool make_place_text(ke_chrome *c, ke_place *place, uint32_t process, kineto_string tid)
 {
     kineto_string pid = c->pids[process];
     size_t room = pid.size + tid.size + 32 + KE_PIECE;
@@ -202,7 +208,7 @@ static bool make_place(ke_chrome *c, ke_place *place, uint32_t process, kineto_s
     return true;
 }
 
-static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
+static bool plan_track_ids(ke_chrome *c, uint32_t index, kb_map *taken)
 {
     ke_track *track = &c->tracks[index];
     bool ok = true;
@@ -222,22 +228,22 @@ static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
     for (uint32_t lane = 0; lane < lanes && ok; lane++) {
         char tid[ID_BYTES];
         int64_t number = track->view.id;
-        bool stays = !lane && kt_track_has_own_tid(c->trace, index); /* as the file had it */
-        if (lane || (number < 0 && !stays)) /* those, Perfetto would put onto the main thread */
-            number = (uint32_t)((uint32_t)number + lane * SHIFT_LANE);
+        bool stays = !lane && kt_track_has_own_tid(c->trace, index); /* as in the file */
+        if (lane || (number < 0 && !stays)) /* Perfetto shows negative ones on the main thread */
+            number = (uint32_t)((uint32_t)number + lane * LANE_ID_STEP);
         if (!text.data && !ke_shares_tid(&track->view))
-            number = claim(taken, 1 + (uint64_t)track->view.process, number, SHIFT_LANE, &ok);
+            number = claim_id(taken, 1 + (uint64_t)track->view.process, number, LANE_ID_STEP, &ok);
         track->tids[lane] = number;
-        size_t size = format_id(tid, text, number, lane, &c->replaced);
+        size_t size = format_place_id(tid, text, number, lane, &c->replaced);
         if (track->view.type == KINETO_TRACK_COUNTER && !text.data && !number)
             size = 0; /* viewers put counters into the row of their process */
         ok = ok &&
-             make_place(c, &track->places[lane], track->view.process, (kineto_string){tid, size});
+             make_place_text(c, &track->places[lane], track->view.process, (kineto_string){tid, size});
     }
     return ok;
 }
 
-static void plan_base(ke_chrome *c)
+static void plan_base_time(ke_chrome *c)
 {
     const kineto_trace *t = c->trace;
     int64_t earliest, end;
@@ -250,8 +256,8 @@ static void plan_base(ke_chrome *c)
     c->base_ns = earliest < INT64_MIN + rest ? INT64_MIN : earliest - rest;
 }
 
-/* Keys of the header that are taken: ours before any of the program's. */
-static bool take_own_keys(ke_chrome *c)
+/* Keys of the header that this writer uses are taken before those of the program. */
+static bool reserve_own_keys(ke_chrome *c)
 {
     static const char *const own[] = {
         "schemaVersion", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds",
@@ -268,11 +274,11 @@ bool ke_plan(ke_chrome *c)
     kb_map taken = {0};
     c->room = KE_ROOM;
     c->was_read = kt_was_read(c->trace);
-    plan_base(c);
+    plan_base_time(c);
     c->tracks = calloc(tracks + 1, sizeof *c->tracks);
-    bool ok = c->tracks && take_own_keys(c) && plan_order(c) && plan_devices(c) && plan_pids(c);
+    bool ok = c->tracks && reserve_own_keys(c) && plan_row_order(c) && plan_device_order(c) && plan_process_ids(c);
     for (uint32_t i = 0; ok && i < tracks; i++)
-        ok = plan_track(c, c->track_order[i], &taken);
+        ok = plan_track_ids(c, c->track_order[i], &taken);
     kb_map_free(&taken);
     return ok;
 }

@@ -1,16 +1,17 @@
-/* Comma-separated values as RFC 4180 has them: a head line, then a line for each activity, in the
- * order of rows. Names keep their bytes; a field is quoted where it must be. */
+/* CSV as in RFC 4180: a head line, then a line for each activity, in the order of rows. Names keep
+ * their bytes; a field is quoted only if it has to be. Texts that spreadsheets would evaluate as
+ * formulas are marked with an apostrophe. */
 #include "export/rows.h"
 
-/* In the order of put_row(), below. */
-static const char head[] =
+/* The order of write_csv_row below. */
+static const char csv_head[] =
     "row,name,kind,category,form,start_ns,end_ns,duration_ns,self_ns,process,pid,process_name,"
     "track,track_type,track_id,track_name,lane,parent,launch,correlation_id,external_id,async_id,"
     "flags,args\r\n";
 
-#define NUMBER_ROOM 512u /* bytes of all numbers of a line, with their commas */
+#define NUMBER_ROOM 512u /* bytes of all numbers of a line with their commas, at most */
 
-static bool must_quote(kineto_string s)
+static bool needs_quotes(kineto_string s)
 {
     if (s.size && (s.data[0] == ' ' || s.data[s.size - 1] == ' '))
         return true;
@@ -20,7 +21,8 @@ static bool must_quote(kineto_string s)
     return false;
 }
 
-static bool is_number(kineto_string s)
+/* Numbers may begin with a sign without being a formula. */
+static bool is_csv_number(kineto_string s)
 {
     char text[40], *end;
     if (s.size >= sizeof text)
@@ -31,21 +33,22 @@ static bool is_number(kineto_string s)
     return end != text && !*end;
 }
 
-/* Spreadsheets compute what begins so: a name from elsewhere is not to become a formula. What has the mark
- * already gets another one, so that it can be taken away. */
-static bool looks_like_formula(kineto_string s)
+/* Spreadsheets evaluate fields that begin with one of these characters; a name from an untrusted
+ * trace must not become a formula. A field that begins with the mark already gets a second one, so
+ * that removing one mark restores every field. */
+static bool is_formula_like(kineto_string s)
 {
     size_t marks = 0;
     while (marks < s.size && s.data[marks] == '\'')
         marks++;
     return marks < s.size && s.data[marks] && strchr("=+-@\t\r", s.data[marks]) &&
-           (marks || !is_number(s));
+           (marks || !is_csv_number(s));
 }
 
 void ke_csv_text(kb_sink *sink, kineto_string s)
 {
-    const char *mark = looks_like_formula(s) ? "'" : "";
-    if (!must_quote(s)) {
+    const char *mark = is_formula_like(s) ? "'" : "";
+    if (!needs_quotes(s)) {
         kb_sink_write(sink, mark, strlen(mark));
         kb_sink_write(sink, s.data, s.size);
         return;
@@ -63,21 +66,21 @@ void ke_csv_text(kb_sink *sink, kineto_string s)
     kb_sink_write(sink, "\"", 1);
 }
 
-static void put_text_field(kb_sink *sink, kineto_string s)
+static void write_csv_field(kb_sink *sink, kineto_string s)
 {
     ke_csv_text(sink, s);
     kb_sink_write(sink, ",", 1);
 }
 
-static char *number(char *out, int64_t v)
+static char *format_csv_int(char *out, int64_t v)
 {
     out = kb_json_format_int(out, v);
     *out++ = ',';
     return out;
 }
 
-/* Ids are empty where there is none. */
-static char *id(char *out, uint64_t v)
+/* Ids that are 0 become empty fields. */
+static char *format_csv_id(char *out, uint64_t v)
 {
     if (v)
         out = kb_json_format_uint(out, v);
@@ -85,7 +88,7 @@ static char *id(char *out, uint64_t v)
     return out;
 }
 
-static char *row_number(char *out, kineto_row row)
+static char *format_csv_row(char *out, kineto_row row)
 {
     if (row != KINETO_NO_ROW)
         out = kb_json_format_uint(out, row);
@@ -93,20 +96,21 @@ static char *row_number(char *out, kineto_row row)
     return out;
 }
 
-static void put_times(kb_sink *sink, const kineto_trace *t, const kineto_activity *a)
+static void write_csv_times(kb_sink *sink, const kineto_trace *t, const kineto_activity *a)
 {
     char *out = kb_sink_reserve(sink, NUMBER_ROOM), *at = out;
-    at = number(at, a->start_ns);
-    at = number(at, a->end_ns);
+    at = format_csv_int(at, a->start_ns);
+    at = format_csv_int(at, a->end_ns);
     at = kb_json_format_uint(at, (uint64_t)a->end_ns - (uint64_t)a->start_ns);
     *at++ = ',';
     at = kb_json_format_uint(at, (uint64_t)kineto_trace_self_ns(t, a->row));
     *at++ = ',';
+    KB_ASSERT((size_t)(at - out) <= NUMBER_ROOM);
     kb_sink_advance(sink, (size_t)(at - out));
 }
 
-/* Where a row is; the same for all of its track, so made once. */
-static bool make_place(ke_rows *rows, uint32_t track)
+/* Formats the fields that all rows of a track share, once per track. */
+static bool format_track_fields(ke_rows *rows, uint32_t track)
 {
     ke_place_view *p = &rows->places[track];
     kb_sink *memory;
@@ -114,19 +118,19 @@ static bool make_place(ke_rows *rows, uint32_t track)
     size_t size;
     if (kb_sink_open_memory(KB_COMPRESS_NONE, &memory, NULL))
         return false;
-    kb_sink_write(memory, buf, (size_t)(number(buf, p->track.process) - buf));
+    kb_sink_write(memory, buf, (size_t)(format_csv_int(buf, p->track.process) - buf));
     if (p->process_text.data)
-        put_text_field(memory, p->process_text);
+        write_csv_field(memory, p->process_text);
     else
-        kb_sink_write(memory, buf, (size_t)(number(buf, p->process.pid) - buf));
-    put_text_field(memory, p->process.name);
-    kb_sink_write(memory, buf, (size_t)(number(buf, track) - buf));
-    put_text_field(memory, kb_string(ke_track_type_name(p->track.type)));
+        kb_sink_write(memory, buf, (size_t)(format_csv_int(buf, p->process.pid) - buf));
+    write_csv_field(memory, p->process.name);
+    kb_sink_write(memory, buf, (size_t)(format_csv_int(buf, track) - buf));
+    write_csv_field(memory, kb_string(ke_track_type_name(p->track.type)));
     if (p->track_text.data)
-        put_text_field(memory, p->track_text);
+        write_csv_field(memory, p->track_text);
     else
-        kb_sink_write(memory, buf, (size_t)(number(buf, p->track.id) - buf));
-    put_text_field(memory, p->track.name);
+        kb_sink_write(memory, buf, (size_t)(format_csv_int(buf, p->track.id) - buf));
+    write_csv_field(memory, p->track.name);
     char *data = NULL;
     bool ok = kb_sink_take(memory, &data, &size, NULL) == KINETO_OK;
     ok = kb_sink_close(memory, NULL) == KINETO_OK && ok;
@@ -134,20 +138,21 @@ static bool make_place(ke_rows *rows, uint32_t track)
     return ok;
 }
 
-static void put_links(kb_sink *sink, const kineto_trace *t, const kineto_activity *a)
+static void write_csv_links(kb_sink *sink, const kineto_trace *t, const kineto_activity *a)
 {
     char *out = kb_sink_reserve(sink, NUMBER_ROOM), *at = out;
-    at = number(at, kineto_trace_lane(t, a->row));
-    at = row_number(at, kineto_trace_parent(t, a->row));
-    at = row_number(at, kineto_trace_launch(t, a->row));
-    at = id(at, a->correlation_id);
-    at = id(at, a->external_id);
-    at = id(at, a->form == KINETO_FORM_ASYNC ? a->async_id : 0);
+    at = format_csv_int(at, kineto_trace_lane(t, a->row));
+    at = format_csv_row(at, kineto_trace_parent(t, a->row));
+    at = format_csv_row(at, kineto_trace_launch(t, a->row));
+    at = format_csv_id(at, a->correlation_id);
+    at = format_csv_id(at, a->external_id);
+    at = format_csv_id(at, a->form == KINETO_FORM_ASYNC ? a->async_id : 0);
+    KB_ASSERT((size_t)(at - out) <= NUMBER_ROOM);
     kb_sink_advance(sink, (size_t)(at - out));
 }
 
-/* Words with blanks between them. */
-static void put_flags(kb_sink *sink, uint32_t flags)
+/* Names of flags, separated by spaces. */
+static void write_csv_flags(kb_sink *sink, uint32_t flags)
 {
     const char *separator = "";
     for (size_t i = 0; flags && i < KB_COUNT(ke_flag_names); i++) {
@@ -160,30 +165,30 @@ static void put_flags(kb_sink *sink, uint32_t flags)
     kb_sink_write(sink, ",", 1);
 }
 
-static void put_row(kb_sink *sink, const ke_rows *rows)
+static void write_csv_row(kb_sink *sink, const ke_rows *rows)
 {
     const kineto_trace *t = rows->job->trace;
     const kineto_activity *a = &rows->activity;
     char *out = kb_sink_reserve(sink, NUMBER_ROOM);
-    kb_sink_advance(sink, (size_t)(number(out, a->row) - out));
-    put_text_field(sink, a->name);
-    put_text_field(sink, kb_string(kineto_kind_name(a->kind)));
-    put_text_field(sink, kineto_trace_string(t, a->category));
-    put_text_field(sink, kb_string(ke_form_name(a->form)));
-    put_times(sink, t, a);
+    kb_sink_advance(sink, (size_t)(format_csv_int(out, a->row) - out));
+    write_csv_field(sink, a->name);
+    write_csv_field(sink, kb_string(kineto_kind_name(a->kind)));
+    write_csv_field(sink, kineto_trace_string(t, a->category));
+    write_csv_field(sink, kb_string(ke_form_name(a->form)));
+    write_csv_times(sink, t, a);
     kb_sink_write(sink, rows->place->text.data, rows->place->text.size);
-    put_links(sink, t, a);
-    put_flags(sink, a->flags);
+    write_csv_links(sink, t, a);
+    write_csv_flags(sink, a->flags);
     ke_csv_text(sink, (kineto_string){rows->args.data, rows->args.count});
     kb_sink_write(sink, "\r\n", 2);
 }
 
-static void account(const ke_job *job, const ke_rows *rows)
+static void account_csv(const ke_job *job, const ke_rows *rows)
 {
     const kineto_trace *t = job->trace;
     const char *reason = "a table of activities has no place for them";
     kineto_export_result *r = job->result;
-    ke_result_all(job);
+    ke_result_count_all(job);
     r->flows = 0;
     r->records = job->census.activities;
     r->record_noun = "lines";
@@ -198,15 +203,15 @@ kineto_status ke_csv_write(ke_job *job, kineto_error *err)
     ke_rows rows;
     bool ok = ke_rows_begin(&rows, job);
     for (uint32_t i = 0; ok && i < rows.place_count; i++)
-        ok = make_place(&rows, i);
-    kb_sink_write(job->sink, head, sizeof head - 1);
+        ok = format_track_fields(&rows, i);
+    kb_sink_write(job->sink, csv_head, sizeof csv_head - 1);
     for (uint64_t row = 0; ok && row < job->census.activities && !kb_sink_failed(job->sink);
          row++) {
-        ok = ke_rows_look(&rows, (kineto_row)row);
+        ok = ke_rows_load(&rows, (kineto_row)row);
         if (ok)
-            put_row(job->sink, &rows);
+            write_csv_row(job->sink, &rows);
     }
-    account(job, &rows);
+    account_csv(job, &rows);
     ke_rows_end(&rows);
-    return ok ? KINETO_OK : ke_no_memory(job, err);
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

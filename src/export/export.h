@@ -1,4 +1,6 @@
-/* The export room for the command line: writers into sinks, and what writers share. */
+/* The export room: writers of formats into sinks, and the helpers that they share. formats.c
+ * selects the writer; writers report in the job's result how much they wrote and which parts of the
+ * trace the format cannot hold. */
 #ifndef KE_EXPORT_H
 #define KE_EXPORT_H
 
@@ -8,32 +10,32 @@
 
 /* ---- formats.c: the table of formats ------------------------------------------------------------ */
 
-/* What a trace has, for the account of what was written. */
+/* Counts of a trace, for the account of an export. */
 typedef struct ke_census {
-    uint64_t activities, forms[4]; /* by kineto_form */
+    uint64_t activities, forms[4]; /* forms: activities by kineto_form */
     uint64_t with_args;            /* activities */
-    uint64_t flows;                /* whole ones */
+    uint64_t flows;                /* with both ends */
     uint64_t half_flows;           /* one end was not recorded */
-    int64_t start_ns;              /* of the window or the first activity, what is earlier */
-    int64_t end_ns;                /* of the window or the last activity, what is later */
+    int64_t start_ns;              /* of the window or the first activity, whichever is earlier */
+    int64_t end_ns;                /* of the window or the last activity, whichever is later */
 } ke_census;
 
-/* One writing of one trace. */
+/* One export of one trace. */
 typedef struct ke_job {
     const kineto_trace *trace;
-    kb_sink *sink; /* stays open; NULL for a format that needs a file */
+    kb_sink *sink; /* the caller's, not closed by writers; NULL if the format needs a path */
     const char *path, *trace_name;
     const kineto_export_options *options; /* of full size, never NULL */
     kineto_export_result *result;         /* of full size */
     ke_census census;
 } ke_job;
 
-/** Does the name of this file (or its being a device or FIFO: Chrome JSON then) say how to write
- *  it? @return KINETO_E_UNSUPPORTED, naming the endings that do. */
+/** Checks that the path selects a format: by its ending, or Chrome JSON for a device or FIFO.
+ *  @return KINETO_E_UNSUPPORTED, listing the known endings. */
 kineto_status ke_check_path(const char *path, kineto_error *err);
-/** The same for a file whose format was named. */
+/** The same for a path with the format `name`. */
 kineto_status ke_check_format(const char *path, const char *name, kineto_error *err);
-/** The format that a name's ending says, Chrome JSON if it says none. Nothing is looked at. */
+/** The format by a name's ending, Chrome JSON if it has none. Does not access the file. */
 const char *ke_format_of_ending(const char *name, kb_compression *compression, bool *needs_file);
 /** kineto_export into a sink, which stays open; format and trace_name in the options. */
 kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
@@ -41,19 +43,21 @@ kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
                                 kineto_error *err);
 
 /* ---- result.c: the account ----------------------------------------------------------------------- */
-void ke_census_take(const kineto_trace *trace, ke_census *out);
-/** Note what cannot be held; nothing if count is 0. The texts are static. */
+/** Counts the activities and flows of a trace. */
+void ke_census_count(const kineto_trace *trace, ke_census *out);
+/** Records what the format cannot hold, unless count is 0. The texts must be static. */
 void ke_omit(kineto_export_result *result, const char *what, const char *reason, uint64_t count);
-/** All activities and flows are written. */
-void ke_result_all(const ke_job *job);
-/** Copy to a caller who may know a shorter struct. */
-void ke_result_give(const kineto_export_result *all, kineto_export_result *to);
+/** Sets the result for a writer that writes all activities and flows. */
+void ke_result_count_all(const ke_job *job);
+/** Copies the result to the caller, whose structure may be of an older version. */
+void ke_result_copy_out(const kineto_export_result *all, kineto_export_result *to);
+/** Calls the progress callback, if there is one. */
 void ke_progress(const ke_job *job, uint64_t done);
-kineto_status ke_no_memory(const ke_job *job, kineto_error *err);
+kineto_status ke_fail_memory(const ke_job *job, kineto_error *err);
 
-/* ---- labels.c: names for rows that may have none ---------------------------------------------------- */
+/* ---- labels.c: names for rows that may have none, units ---------------------------------------------------- */
 typedef struct ke_label {
-    char text[256]; /* cut; raw bytes */
+    char text[256]; /* cut to this size; not necessarily UTF-8, no NUL */
     size_t size;
 } ke_label;
 ke_label ke_process_label(const kineto_trace *trace, uint32_t process);
@@ -61,36 +65,35 @@ ke_label ke_track_label(const kineto_trace *trace, uint32_t track);
 const char *ke_track_type_name(uint32_t type);
 const char *ke_form_name(uint32_t form);
 const char *ke_flow_type_name(uint32_t type);
-/** "path/file.py(12): function" of a Python function; false if a name looks otherwise. */
-bool ke_python_place(kineto_string name, kineto_string *file, uint32_t *line,
+/** Splits "path/file.py(12): function". False: the name has another form. */
+bool ke_parse_python_name(kineto_string name, kineto_string *file, uint32_t *line,
                      kineto_string *function);
 
-/* ---- units.c ------------------------------------------------------------------------------------ */
 /** "power [W]" is series "power" in "W"; unit is empty if there is none. Both are parts of the key.
  */
 void ke_split_unit(kineto_string key, kineto_string *series, kineto_string *unit);
 
 /* ---- csv.c -------------------------------------------------------------------------------------- */
-/** A field of CSV, in quotes where it must be. */
+/** Writes a field of CSV, quoted if necessary. */
 void ke_csv_text(kb_sink *sink, kineto_string s);
 
 /* ---- args_json.c: arguments as JSON text -------------------------------------------------------------- */
 typedef KB_VEC(char) ke_text;
-/** The arguments of a row as one JSON object on one line; out is emptied first, and stays empty if
- *  there are none. Keys that come twice become "key (2)". Invalid UTF-8 becomes U+FFFD and is
+/** The arguments of a row as one JSON object on one line; `out` is cleared first, and stays empty if
+ *  there are none. A repeated key becomes "key (2)". Invalid UTF-8 becomes U+FFFD and is
  *  counted. @return false: out of memory. */
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced);
-/** Members of the objects that stand for these; the object itself is the caller's. */
+/** Write the members of an object that the caller has opened. */
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
-/** Facts, of each table at most so many rows (0: all), and findings, as one JSON object (facts.c,
- *  findings.c). */
+/** Write tables (facts.c; at most row_limit rows of each, 0: all) or findings (findings.c) as a JSON
+ *  object. */
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
 void ke_put_findings(kb_json *j, const kineto_findings *findings);
 void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */
 void ke_put_ledger(kb_json *j, const kineto_trace *trace); /* the member "ledger", with details */
 /** The next piece of JSON text without white space between its tokens; empty at the end. */
 kineto_string ke_compact_next(kineto_string *json);
-/** Append JSON text that way, made valid UTF-8. */
+/** Appends JSON text without white space between tokens, and with invalid UTF-8 replaced. */
 bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced);
 
 /* ---- writers ---------------------------------------------------------------------------------------- */
@@ -106,15 +109,14 @@ kineto_status ke_chrome_write_job(ke_job *job, kineto_error *err);
 kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
                               kineto_export_result *result, kineto_error *err);
 
-/** A database of SQLite with the tables of export/sql.h. `path` is a file: it appears whole or not
- * at all. @return KINETO_E_UNSUPPORTED where SQLite was not there when this was built, or for a
- * pipe or device; else what writing met. `replaced_bytes` is 0: names stay the bytes they are. */
+/** A database of SQLite with the tables of export/sql.h. The file appears
+ *  complete or not at all. @return KINETO_E_UNSUPPORTED if this was built without SQLite, or for a
+ *  pipe or device; else errors of writing. `replaced_bytes` is 0: names keep their bytes. */
 kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
                                    kineto_export_result *result, kineto_error *err);
 
 /** Perfetto's trace format (protocol buffers; ".pftrace", ".perfetto-trace") into any sink, which
- * stays open. `trace_name` may be NULL. Text there is UTF-8: what is not is replaced and counted.
- */
+ *  stays open. `trace_name` may be NULL. Texts become UTF-8: other bytes are replaced and counted. */
 kineto_status ke_perfetto_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
                                 kineto_export_result *result, kineto_error *err);
 #endif

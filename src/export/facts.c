@@ -1,4 +1,5 @@
-/* Tables of facts as CSV and JSON. */
+/* Tables of an analysis as CSV files and as JSON (kineto_analysis_save_csv,
+ * kineto_analysis_save_json). */
 #include "export/export.h"
 
 #include <errno.h>
@@ -6,7 +7,8 @@
 
 /* ---- CSV ------------------------------------------------------------------------------------------------ */
 
-static void put_cell(kb_sink *sink, const kineto_fact *f)
+/* Times are microseconds with three decimals; no value is an empty cell. */
+static void write_csv_cell(kb_sink *sink, const kineto_fact *f)
 {
     char number[32], *end;
     if (f->is_none)
@@ -24,7 +26,7 @@ static void put_cell(kb_sink *sink, const kineto_fact *f)
     kb_sink_write(sink, number, (size_t)(end - number));
 }
 
-static void put_head(kb_sink *sink, const kineto_analysis *a, uint32_t table, uint32_t columns)
+static void write_csv_header(kb_sink *sink, const kineto_analysis *a, uint32_t table, uint32_t columns)
 {
     for (uint32_t c = 0; c < columns; c++) {
         kineto_fact_column column;
@@ -36,7 +38,7 @@ static void put_head(kb_sink *sink, const kineto_analysis *a, uint32_t table, ui
     kb_sink_write(sink, "\r\n", 2);
 }
 
-static void put_rows(kb_sink *sink, const kineto_analysis *a, uint32_t table,
+static void write_csv_rows(kb_sink *sink, const kineto_analysis *a, uint32_t table,
                      const kineto_fact_table *info)
 {
     kineto_fact fact;
@@ -45,13 +47,13 @@ static void put_rows(kb_sink *sink, const kineto_analysis *a, uint32_t table,
             kineto_analysis_fact(a, table, r, c, &fact);
             if (c)
                 kb_sink_write(sink, ",", 1);
-            put_cell(sink, &fact);
+            write_csv_cell(sink, &fact);
         }
         kb_sink_write(sink, "\r\n", 2);
     }
 }
 
-static kineto_status save_table(const kineto_analysis *a, uint32_t table, const char *directory,
+static kineto_status save_csv_table(const kineto_analysis *a, uint32_t table, const char *directory,
                                 kineto_error *err)
 {
     kineto_fact_table info;
@@ -60,12 +62,12 @@ static kineto_status save_table(const kineto_analysis *a, uint32_t table, const 
     kineto_analysis_table(a, table, &info);
     int size = snprintf(path, sizeof path, "%s/%s.csv", directory, info.name);
     if (size < 0 || (size_t)size >= sizeof path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "the name of the directory is too long");
+        return kb_fail(err, KINETO_E_ARGUMENT, "%s: path too long", directory);
     kineto_status status = kb_sink_open_file(path, KB_COMPRESS_NONE, &sink, err);
     if (status)
         return status;
-    put_head(sink, a, table, info.column_count);
-    put_rows(sink, a, table, &info);
+    write_csv_header(sink, a, table, info.column_count);
+    write_csv_rows(sink, a, table, &info);
     return kb_sink_close(sink, err);
 }
 
@@ -73,11 +75,11 @@ kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *dir
                                        kineto_error *err)
 {
     if (!a || !directory || !*directory)
-        return kb_fail(err, KINETO_E_ARGUMENT, "facts and a directory are needed to write them");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_save_csv: analysis and directory must not be NULL");
     if (mkdir(directory, 0777) && errno != EEXIST)
-        return kb_fail_os(err, errno, "cannot make the directory %s", directory);
+        return kb_fail_os(err, errno, "cannot create directory %s", directory);
     for (uint32_t i = 0; i < kineto_analysis_count(a); i++) {
-        kineto_status status = save_table(a, i, directory, err);
+        kineto_status status = save_csv_table(a, i, directory, err);
         if (status)
             return status;
     }
@@ -86,7 +88,7 @@ kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *dir
 
 /* ---- JSON ----------------------------------------------------------------------------------------------- */
 
-static void put_value(kb_json *j, const kineto_fact *f)
+static void put_json_cell(kb_json *j, const kineto_fact *f)
 {
     if (f->is_none)
         kb_json_null(j);
@@ -100,7 +102,7 @@ static void put_value(kb_json *j, const kineto_fact *f)
         kb_json_double(j, f->d);
 }
 
-static void put_columns(kb_json *j, const kineto_analysis *a, uint32_t table)
+static void put_json_columns(kb_json *j, const kineto_analysis *a, uint32_t table)
 {
     kineto_fact_column column;
     kb_json_key_z(j, "columns");
@@ -110,7 +112,8 @@ static void put_columns(kb_json *j, const kineto_analysis *a, uint32_t table)
     kb_json_array_end(j);
 }
 
-static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table, uint64_t limit)
+/* At most `limit` rows (0: all); "more" is the number of rows that are left out. */
+static void put_json_table(kb_json *j, const kineto_analysis *a, uint32_t table, uint64_t limit)
 {
     kineto_fact_table info;
     kineto_fact fact;
@@ -119,7 +122,7 @@ static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table, uint
     kb_json_object_begin(j);
     kb_json_put_string(j, "title", kb_string(info.title));
     kb_json_put_string(j, "note", info.note);
-    put_columns(j, a, table);
+    put_json_columns(j, a, table);
     kb_json_key_z(j, "rows");
     kb_json_array_begin(j);
     uint64_t rows = limit ? KB_MIN(info.row_count, limit) : info.row_count;
@@ -127,7 +130,7 @@ static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table, uint
         kb_json_newline(j);
         kb_json_array_begin(j);
         for (uint32_t c = 0; kineto_analysis_fact(a, table, r, c, &fact); c++)
-            put_value(j, &fact);
+            put_json_cell(j, &fact);
         kb_json_array_end(j);
     }
     kb_json_array_end(j);
@@ -142,7 +145,7 @@ void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit)
     kb_json_key_z(j, "tables");
     kb_json_object_begin(j);
     for (uint32_t i = 0; i < kineto_analysis_count(a); i++)
-        put_table(j, a, i, row_limit);
+        put_json_table(j, a, i, row_limit);
     kb_json_object_end(j);
     kb_json_object_end(j);
 }
@@ -153,7 +156,7 @@ kineto_status kineto_analysis_save_json(const kineto_analysis *a, const char *pa
     kb_sink *sink;
     kb_json j;
     if (!a || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "facts and a path are needed to write them");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_save_json: analysis and path must not be NULL");
     kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (status)
         return status;

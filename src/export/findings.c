@@ -1,7 +1,8 @@
-/* Findings as JSON; docs/findings.schema.json describes it. */
+/* Findings as JSON (kineto_findings_save_json, the report); docs/findings.schema.json describes the
+ * format. Its keys are stable, whatever the names in C are. */
 #include "export/export.h"
 
-static void put_evidence(kb_json *j, const kineto_findings *findings, uint32_t finding)
+static void put_json_evidence(kb_json *j, const kineto_findings *findings, uint32_t finding)
 {
     kineto_finding_evidence e;
     kb_json_key_z(j, "evidence");
@@ -26,9 +27,11 @@ static void put_evidence(kb_json *j, const kineto_findings *findings, uint32_t f
     kb_json_array_end(j);
 }
 
-static void put_finding(kb_json *j, const kineto_findings *findings, uint32_t index,
+/* Savings are written only if the rule estimates them. */
+static void put_json_finding(kb_json *j, const kineto_findings *findings, uint32_t index,
                         const kineto_finding *f)
 {
+    KB_ASSERT(f->confidence >= 0 && f->confidence <= 1);
     kb_json_newline(j);
     kb_json_object_begin(j);
     kb_json_put_string(j, "id", kb_string(f->id));
@@ -47,11 +50,12 @@ static void put_finding(kb_json *j, const kineto_findings *findings, uint32_t in
         kb_json_put_string(j, "subject", f->subject);
     kb_json_put_string(j, "sentence", f->sentence);
     kb_json_put_string(j, "advice", f->advice);
-    put_evidence(j, findings, index);
+    put_json_evidence(j, findings, index);
     kb_json_object_end(j);
 }
 
-static void put_verdicts(kb_json *j, const kineto_findings *findings)
+/* Every rule that was requested, with its result and the reason if it was skipped. */
+static void put_rule_results(kb_json *j, const kineto_findings *findings)
 {
     kineto_finding_rule rule;
     kb_json_key_z(j, "rules");
@@ -86,9 +90,9 @@ void ke_put_findings(kb_json *j, const kineto_findings *findings)
     kb_json_key_z(j, "findings");
     kb_json_array_begin(j);
     for (uint32_t i = 0; kineto_findings_get(findings, i, &f); i++)
-        put_finding(j, findings, i, &f);
+        put_json_finding(j, findings, i, &f);
     kb_json_array_end(j);
-    put_verdicts(j, findings);
+    put_rule_results(j, findings);
     kb_json_object_end(j);
 }
 
@@ -98,7 +102,7 @@ kineto_status kineto_findings_save_json(const kineto_findings *findings, const c
     kb_sink *sink;
     kb_json j;
     if (!findings || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "findings and a path are needed to write them");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_findings_save_json: findings and path must not be NULL");
     kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (status)
         return status;

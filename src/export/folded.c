@@ -1,18 +1,19 @@
-/* Folded stacks: "frame;frame;frame weight" on each line, the weight being the frames' own time.
- * Names keep their bytes, but for what would end a frame or a line: ";" is written \x3b, control
- * characters likewise, and a backslash \\. */
+/* Folded stacks, the input of flamegraph.pl and speedscope: "frame;frame;frame weight" on each
+ * line, where the weight is the innermost frame's own time. Names keep their bytes, except those
+ * that would end a frame or a line: ";" becomes \x3b, control characters likewise, and a backslash
+ * \\. */
 #include "export/stacks.h"
 
 typedef struct folded {
     kb_sink *sink;
     const ke_stacks *stacks;
     uint64_t unit_ns, lines;
-    KB_VEC(uint32_t) path; /* frames, the innermost first */
+    KB_VEC(uint32_t) path; /* frames of a stack, the innermost first */
 } folded;
 
-static bool is_plain(unsigned char c) { return c >= 0x20 && c != 0x7f && c != ';' && c != '\\'; }
+static bool is_plain_frame_char(unsigned char c) { return c >= 0x20 && c != 0x7f && c != ';' && c != '\\'; }
 
-static void put_special(kb_sink *sink, unsigned char c)
+static void write_escaped_char(kb_sink *sink, unsigned char c)
 {
     char text[8];
     int n =
@@ -20,22 +21,23 @@ static void put_special(kb_sink *sink, unsigned char c)
     kb_sink_write(sink, text, (size_t)n);
 }
 
-static void put_frame(kb_sink *sink, kineto_string s)
+static void write_folded_frame(kb_sink *sink, kineto_string s)
 {
     size_t from = 0;
-    if (s.size == 0) /* an empty frame would be none */
+    if (s.size == 0) /* readers would drop an empty frame */
         kb_sink_write(sink, "(no name)", 9);
     for (size_t i = 0; i < s.size; i++) {
-        if (is_plain((unsigned char)s.data[i]))
+        if (is_plain_frame_char((unsigned char)s.data[i]))
             continue;
         kb_sink_write(sink, s.data + from, i - from);
-        put_special(sink, (unsigned char)s.data[i]);
+        write_escaped_char(sink, (unsigned char)s.data[i]);
         from = i + 1;
     }
     kb_sink_write(sink, s.data + from, s.size - from);
 }
 
-static bool find_path(folded *f, uint32_t node)
+/* Collects the frames from a node up to its root. */
+static bool collect_frames(folded *f, uint32_t node)
 {
     f->path.count = 0;
     for (; node != KE_NO_NODE; node = f->stacks->nodes.data[node].parent)
@@ -44,19 +46,21 @@ static bool find_path(folded *f, uint32_t node)
     return true;
 }
 
-static bool put_line(folded *f, uint32_t node)
+/* Writes the stack that ends at the node, unless nothing was recorded there itself. */
+static bool write_folded_line(folded *f, uint32_t node)
 {
     const ke_node *n = &f->stacks->nodes.data[node];
     if (n->count == 0)
         return true;
-    if (!find_path(f, node))
+    if (!collect_frames(f, node))
         return false;
     for (size_t i = f->path.count; i-- > 0;) {
-        put_frame(f->sink, f->stacks->frames.data[f->path.data[i]].text);
+        write_folded_frame(f->sink, f->stacks->frames.data[f->path.data[i]].text);
         kb_sink_write(f->sink, i ? ";" : " ", 1);
     }
     char number[24], *end = number;
-    uint64_t rest = n->self_ns % f->unit_ns;
+    KB_ASSERT(f->unit_ns > 0);
+    uint64_t rest = n->self_ns % f->unit_ns; /* rounds to the nearest unit */
     end = kb_json_format_uint(end, n->self_ns / f->unit_ns + (rest >= f->unit_ns - rest));
     *end++ = '\n';
     kb_sink_write(f->sink, number, (size_t)(end - number));
@@ -69,14 +73,14 @@ kineto_status ke_folded_write(ke_job *job, kineto_error *err)
     ke_stacks stacks;
     folded f = {
         .sink = job->sink, .stacks = &stacks, .unit_ns = KB_MAX(job->options->weight_ns, 1)};
-    bool ok = ke_stacks_make(&stacks, job, KE_MOST_FRAMES);
+    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES);
     for (size_t i = 0; ok && i < stacks.nodes.count && !kb_sink_failed(job->sink); i++)
-        ok = put_line(&f, (uint32_t)i);
+        ok = write_folded_line(&f, (uint32_t)i);
     ke_stacks_account(job, stacks.forms);
     ke_stacks_account_depth(job, &stacks);
     job->result->records = f.lines;
     job->result->record_noun = "stacks";
     kb_vec_free(&f.path);
     ke_stacks_free(&stacks);
-    return ok ? KINETO_OK : ke_no_memory(job, err);
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

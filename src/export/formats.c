@@ -1,4 +1,5 @@
-/* The table of formats: which file name means which, and writing a trace in one of them. */
+/* The table of formats: which file name selects which format, and writing a trace in one of them
+ * (kineto_export of <ckineto/export.h>). Adding a format takes one row here and one writer. */
 #include "export/export.h"
 
 #include <sys/stat.h>
@@ -8,33 +9,33 @@ typedef struct format {
     const char *const *endings;
     const char *about;
     kineto_status (*write)(ke_job *job, kineto_error *err);
-    kineto_status (*write_file)(ke_job *job, kineto_error *err); /* instead: needs a real file */
-    bool nesting, links; /* what it needs of the trace, beside order and lanes */
+    kineto_status (*write_file)(ke_job *job, kineto_error *err); /* instead of write: to a path */
+    bool nesting, links; /* indices of the trace that it needs, besides order and lanes */
     bool compressible;
-    kb_compression always; /* of formats that are never seen without */
+    kb_compression always; /* of formats that always have the same compression */
 } format;
 
 #define ENDINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static kineto_status write_sqlite(ke_job *job, kineto_error *err)
+static kineto_status write_sqlite_job(ke_job *job, kineto_error *err)
 {
-    ke_result_all(job);
+    ke_result_count_all(job);
     return ke_sqlite_write_path(job->trace, job->path, job->result, err);
 }
 
-static kineto_status write_perfetto(ke_job *job, kineto_error *err)
+static kineto_status write_perfetto_job(ke_job *job, kineto_error *err)
 {
     return ke_perfetto_write(job->trace, job->sink, job->trace_name, job->result, err);
 }
 
-/* The first is for what has no name to speak of: a device, a FIFO. */
+/* The first one is the default, for paths without a name of their own: a device, a FIFO. */
 static const format formats[] = {
     {"chrome", ENDINGS(".json"), "Kineto's Chrome JSON: holds all, and reads back the same",
      ke_chrome_write_job, NULL, false, false, true, KB_COMPRESS_NONE},
     {"perfetto", ENDINGS(".pftrace", ".perfetto-trace"),
-     "Perfetto's own format, for ui.perfetto.dev", write_perfetto, NULL, false, false, true,
+     "Perfetto's own format, for ui.perfetto.dev", write_perfetto_job, NULL, false, false, true,
      KB_COMPRESS_NONE},
-    {"sqlite", ENDINGS(".sqlite", ".sqlite3", ".db"), "a database, for SQL", NULL, write_sqlite,
+    {"sqlite", ENDINGS(".sqlite", ".sqlite3", ".db"), "a database, for SQL", NULL, write_sqlite_job,
      true, true, false, KB_COMPRESS_NONE},
     {"jsonl", ENDINGS(".jsonl", ".ndjson"), "a JSON object on each line, for jq and scripts",
      ke_jsonl_write, NULL, true, true, true, KB_COMPRESS_NONE},
@@ -50,11 +51,11 @@ static const format formats[] = {
      true, false, false, KB_COMPRESS_GZIP},
 };
 
-/* A format and what goes around it. */
-typedef struct choice {
+/* A format and its compression. */
+typedef struct chosen_format {
     const format *format;
     kb_compression compression;
-} choice;
+} chosen_format;
 
 bool kineto_export_format_at(uint32_t index, kineto_export_format *out)
 {
@@ -67,17 +68,17 @@ bool kineto_export_format_at(uint32_t index, kineto_export_format *out)
     return true;
 }
 
-/* ---- which one ---------------------------------------------------------------------------------- */
+/* ---- choosing a format ---------------------------------------------------------------------------------- */
 
 /* Bytes of a name without ".gz" and ".zst". */
-static size_t plain_size(const char *name)
+static size_t size_without_compression(const char *name)
 {
     kb_compression c = kb_compression_of(name);
     return strlen(name) - (c == KB_COMPRESS_GZIP ? 3 : c == KB_COMPRESS_ZSTD ? 4 : 0);
 }
 
 /* Bytes of the longest ending of a format that a path of `size` bytes has. */
-static size_t matching_ending(const format *f, const char *path, size_t size)
+static size_t matching_ending_size(const format *f, const char *path, size_t size)
 {
     size_t best = 0;
     for (const char *const *ending = f->endings; *ending; ending++) {
@@ -88,13 +89,13 @@ static size_t matching_ending(const format *f, const char *path, size_t size)
     return best;
 }
 
-static const format *format_of_path(const char *path)
+static const format *find_format_by_ending(const char *path)
 {
     const format *best = NULL;
-    size_t best_size = 0, whole = strlen(path), plain = plain_size(path);
+    size_t best_size = 0, whole = strlen(path), plain = size_without_compression(path);
     for (size_t i = 0; i < KB_COUNT(formats); i++) {
-        size_t size = KB_MAX(matching_ending(&formats[i], path, plain),
-                             matching_ending(&formats[i], path, whole));
+        size_t size = KB_MAX(matching_ending_size(&formats[i], path, plain),
+                             matching_ending_size(&formats[i], path, whole));
         if (size > best_size) {
             best = &formats[i];
             best_size = size;
@@ -103,90 +104,91 @@ static const format *format_of_path(const char *path)
     return best;
 }
 
-static const format *format_of_name(const char *name)
+static const format *find_format_by_name(const char *name)
 {
-    size_t size = plain_size(name);
+    size_t size = size_without_compression(name);
     for (size_t i = 0; i < KB_COUNT(formats); i++)
         if (strlen(formats[i].name) == size && memcmp(formats[i].name, name, size) == 0)
             return &formats[i];
     return NULL;
 }
 
-static bool is_stdout(const char *path)
+static bool is_stdout_path(const char *path)
 {
     return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
 }
 
-/* Something that is written as it is, not made anew. */
-static bool is_special(const char *path)
+/* A pipe, device or stdout: written in place, not replaced by a new file. */
+static bool is_special_file(const char *path)
 {
     struct stat st;
-    return is_stdout(path) ||
+    return is_stdout_path(path) ||
            (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
 }
 
-static void append(char *to, size_t size, const char *separator, const char *text)
+static void append_to_list(char *to, size_t size, const char *separator, const char *text)
 {
     size_t used = strlen(to);
     snprintf(to + used, size - used, "%s%s", used ? separator : "", text);
 }
 
-static kineto_status unknown_format(const char *name, kineto_error *err)
+static kineto_status fail_unknown_format(const char *name, kineto_error *err)
 {
     char known[256] = "";
     for (size_t i = 0; i < KB_COUNT(formats); i++)
-        append(known, sizeof known, ", ", formats[i].name);
-    return kb_fail(err, KINETO_E_UNSUPPORTED, "'%.64s' is no format: there are %s", name, known);
+        append_to_list(known, sizeof known, ", ", formats[i].name);
+    return kb_fail(err, KINETO_E_UNSUPPORTED, "unknown format '%.64s'; known formats are %s", name,
+                   known);
 }
 
-static kineto_status unknown_ending(const char *path, kineto_error *err)
+static kineto_status fail_unknown_ending(const char *path, kineto_error *err)
 {
     char known[256] = "";
     for (size_t i = 0; i < KB_COUNT(formats); i++)
         for (const char *const *ending = formats[i].endings; *ending; ending++)
-            append(known, sizeof known, ", ", *ending);
-    return kb_fail(
-        err, KINETO_E_UNSUPPORTED,
-        "cannot tell the format of %.128s: its name must end in one of %s; most of them may "
-        "be followed by .gz or .zst",
-        path, known);
+            append_to_list(known, sizeof known, ", ", *ending);
+    return kb_fail(err, KINETO_E_UNSUPPORTED,
+                   "unknown format of %.128s; its name must end in one of %s; most of them may be "
+                   "followed by .gz or .zst",
+                   path, known);
 }
 
-/* What is to go around a format, by its name or its file's. */
-static kineto_status choose_compression(const char *path, const char *name, choice *c,
-                                        kineto_error *err)
+/* The compression by the name of the format or else by the path. */
+static kineto_status choose_file_compression(const char *path, const char *name, chosen_format *c,
+                                             kineto_error *err)
 {
-    kb_compression asked = name ? kb_compression_of(name) : KB_COMPRESS_NONE;
-    if (asked == KB_COMPRESS_NONE)
-        asked = kb_compression_of(path);
-    c->compression = c->format->compressible ? asked : c->format->always;
-    if (asked != KB_COMPRESS_NONE && asked != c->compression)
+    kb_compression wanted = name ? kb_compression_of(name) : KB_COMPRESS_NONE;
+    if (wanted == KB_COMPRESS_NONE)
+        wanted = kb_compression_of(path);
+    c->compression = c->format->compressible ? wanted : c->format->always;
+    if (wanted != KB_COMPRESS_NONE && wanted != c->compression)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "%.128s: %s is not compressed like that: leave %s out", path,
-                       c->format->name, asked == KB_COMPRESS_GZIP ? ".gz" : ".zst");
+                       "%.128s: %s does not support this compression; drop %s", path,
+                       c->format->name, wanted == KB_COMPRESS_GZIP ? ".gz" : ".zst");
     return KINETO_OK;
 }
 
-static kineto_status choose(const char *path, const char *name, choice *out, kineto_error *err)
+/* Chooses by the name of a format, or by the path's ending if `name` is NULL. */
+static kineto_status choose_format(const char *path, const char *name, chosen_format *out,
+                                   kineto_error *err)
 {
-    const format *f = name ? format_of_name(name) : format_of_path(path);
+    const format *f = name ? find_format_by_name(name) : find_format_by_ending(path);
     if (!f && name)
-        return unknown_format(name, err);
-    if (!f && strcmp(path, "-") != 0 && is_special(path))
+        return fail_unknown_format(name, err);
+    if (!f && strcmp(path, "-") != 0 && is_special_file(path))
         f = &formats[0];
     if (!f)
-        return unknown_ending(path, err);
-    if (f->write_file && is_special(path))
-        return kb_fail(err, KINETO_E_UNSUPPORTED, "%s needs a file of its own: %.128s is none",
-                       f->name, path);
+        return fail_unknown_ending(path, err);
+    if (f->write_file && is_special_file(path))
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "%.128s: %s needs a regular file", path, f->name);
     out->format = f;
-    return choose_compression(path, name, out, err);
+    return choose_file_compression(path, name, out, err);
 }
 
 kineto_status ke_check_format(const char *path, const char *name, kineto_error *err)
 {
-    choice c;
-    return choose(path, name, &c, err);
+    chosen_format c;
+    return choose_format(path, name, &c, err);
 }
 
 kineto_status ke_check_path(const char *path, kineto_error *err)
@@ -196,7 +198,7 @@ kineto_status ke_check_path(const char *path, kineto_error *err)
 
 const char *ke_format_of_ending(const char *name, kb_compression *compression, bool *needs_file)
 {
-    const format *f = format_of_path(name);
+    const format *f = find_format_by_ending(name);
     if (!f)
         f = &formats[0];
     *compression = f->compressible ? kb_compression_of(name) : f->always;
@@ -206,69 +208,71 @@ const char *ke_format_of_ending(const char *name, kb_compression *compression, b
 
 /* ---- writing ------------------------------------------------------------------------------------ */
 
-/* What writers look at row by row must be there: they could not tell a lack of memory from a row
- * that has no parent. */
-static kineto_status begin_job(ke_job *job, const format *f, kineto_error *err)
+/* Builds the indices that the writer reads row by row: writers could not tell a lack of memory from
+ * a row that has no parent. */
+static kineto_status begin_export(ke_job *job, const format *f, kineto_error *err)
 {
     job->trace_name = job->options->trace_name ? job->options->trace_name : job->path;
     job->result->format = f->name;
-    ke_census_take(job->trace, &job->census);
+    ke_census_count(job->trace, &job->census);
     ke_progress(job, 0);
-    return kt_prepare(job->trace, f->nesting, f->links) ? KINETO_OK : ke_no_memory(job, err);
+    return kt_prepare(job->trace, f->nesting, f->links) ? KINETO_OK : ke_fail_memory(job, err);
 }
 
-/* Args are looked at in the file that a trace was read from. */
-static kineto_status end_job(const ke_job *job, kineto_error *err)
+/* Args may be read from the file that the trace came from, which may have changed meanwhile. */
+static kineto_status check_args_readable(const ke_job *job, kineto_error *err)
 {
     const char *lost = kt_args_lost_file(job->trace);
     return lost ? kb_fail(err, KINETO_E_IO,
-                          "%s: arguments of events cannot be read any more, the file has changed "
-                          "since it was opened: open it again",
+                          "%s: the file has changed since it was opened, so arguments of events "
+                          "cannot be read; open it again",
                           lost)
                 : KINETO_OK;
 }
 
-static kineto_status write_job(ke_job *job, const format *f, kineto_error *err)
+static kineto_status write_to_job_sink(ke_job *job, const format *f, kineto_error *err)
 {
     uint64_t before = kb_sink_bytes(job->sink);
-    kineto_status status = begin_job(job, f, err);
+    kineto_status status = begin_export(job, f, err);
     if (status == KINETO_OK)
         status = f->write(job, err);
     if (status == KINETO_OK)
-        status = end_job(job, err);
+        status = check_args_readable(job, err);
     job->result->bytes = kb_sink_bytes(job->sink) - before;
     if (status == KINETO_OK)
         ke_progress(job, job->census.activities);
     return status;
 }
 
-static kineto_status write_path(ke_job *job, choice c, kineto_error *err)
+static kineto_status write_to_path(ke_job *job, chosen_format c, kineto_error *err)
 {
     if (c.format->write_file) {
-        kineto_status status = begin_job(job, c.format, err);
+        kineto_status status = begin_export(job, c.format, err);
         if (status == KINETO_OK)
             status = c.format->write_file(job, err);
-        return status ? status : end_job(job, err);
+        return status ? status : check_args_readable(job, err);
     }
+    KB_ASSERT(c.format->write && !job->sink);
     kineto_status status = kb_sink_open_file(job->path, c.compression, &job->sink, err);
     if (status != KINETO_OK)
         return status;
-    status = write_job(job, c.format, err);
+    status = write_to_job_sink(job, c.format, err);
     if (status == KINETO_OK)
         return kb_sink_close(job->sink, err);
     kb_sink_abort(job->sink);
     return status;
 }
 
-static kineto_status take_options(const kineto_export_options *from, kineto_export_options *to,
-                                  kineto_error *err)
+static kineto_status read_export_options(const kineto_export_options *from,
+                                         kineto_export_options *to, kineto_error *err)
 {
     *to = (kineto_export_options){.size = sizeof *to};
     kineto_status status = kb_options_read(to, sizeof *to, from, "kineto_export_options", err);
     if (status)
         return status;
     if (to->roots > KINETO_EXPORT_MERGED)
-        return kb_fail(err, KINETO_E_ARGUMENT, "%u is no kind of roots", to->roots);
+        return kb_fail(err, KINETO_E_ARGUMENT, "unknown roots %u in kineto_export_options",
+                       to->roots);
     return KINETO_OK;
 }
 
@@ -276,22 +280,22 @@ kineto_status kineto_export(const kineto_trace *trace, const char *path,
                             const kineto_export_options *options, kineto_export_result *result,
                             kineto_error *err)
 {
-    choice c;
+    chosen_format c;
     kineto_export_options all;
     kineto_export_result account = {.size = sizeof account};
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed to write a trace");
-    kineto_status status = take_options(options, &all, err);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_export: trace and path must not be NULL");
+    kineto_status status = read_export_options(options, &all, err);
     if (status == KINETO_OK)
         status = kb_size_check(result, "kineto_export_result", err);
     if (status == KINETO_OK)
-        status = choose(path, all.format, &c, err);
+        status = choose_format(path, all.format, &c, err);
     if (status != KINETO_OK)
         return status;
     ke_job job = {.trace = trace, .path = path, .options = &all, .result = &account};
-    status = write_path(&job, c, err);
+    status = write_to_path(&job, c, err);
     if (status == KINETO_OK)
-        ke_result_give(&account, result);
+        ke_result_copy_out(&account, result);
     return status;
 }
 
@@ -301,19 +305,19 @@ kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
 {
     kineto_export_options all;
     kineto_export_result account = {.size = sizeof account};
-    kineto_status status = take_options(options, &all, err);
+    kineto_status status = read_export_options(options, &all, err);
     if (status != KINETO_OK)
         return status;
-    const format *f = format_of_name(all.format ? all.format : formats[0].name);
+    const format *f = find_format_by_name(all.format ? all.format : formats[0].name);
     if (!f)
-        return unknown_format(all.format, err);
+        return fail_unknown_format(all.format, err);
     if (!f->write)
-        return kb_fail(err, KINETO_E_UNSUPPORTED, "%s needs a file of its own", f->name);
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "%s needs a regular file", f->name);
     ke_job job = {
         .trace = trace, .sink = sink, .path = "trace", .options = &all, .result = &account};
-    status = write_job(&job, f, err);
+    status = write_to_job_sink(&job, f, err);
     if (status == KINETO_OK)
-        ke_result_give(&account, result);
+        ke_result_copy_out(&account, result);
     return status;
 }
 

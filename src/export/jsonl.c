@@ -1,9 +1,12 @@
-/* JSON lines: an object on each line, its "type" says of what. First the trace, its header and its
- * tables, then the activities in the order of rows, then flows and the ledger. Times are whole
- * nanoseconds; "offset_ns" is the one that readers with doubles only can trust. */
+/* JSON lines: one object per line, whose "type" names its kind. The trace, its header and tables
+ * come first, then the activities in the order of rows, then flows and the ledger. Times are whole
+ * nanoseconds; readers that only have doubles should use "offset_ns", which is small enough to be
+ * exact. */
 #include "export/rows.h"
 
-typedef struct lines {
+#define FLAGS_WRITTEN 15u /* those with a name in ke_flag_names */
+
+typedef struct jsonl_writer {
     const ke_job *job;
     const kineto_trace *trace;
     kb_sink *sink;
@@ -11,16 +14,17 @@ typedef struct lines {
     ke_rows rows;
     ke_text text; /* JSON on one line */
     bool ok;
-} lines;
+} jsonl_writer;
 
-static kb_json *begin(lines *l, const char *type)
+static kb_json *begin_line(jsonl_writer *l, const char *type)
 {
     kb_json_object_begin(&l->json);
     kb_json_put_string(&l->json, "type", kb_string(type));
     return &l->json;
 }
 
-static void end(lines *l)
+/* Starts a new JSON state for the next line; the count of replaced bytes carries over. */
+static void end_line(jsonl_writer *l)
 {
     uint64_t replaced = l->json.replaced_bytes;
     kb_json_object_end(&l->json);
@@ -29,13 +33,13 @@ static void end(lines *l)
     l->json.replaced_bytes = replaced;
 }
 
-static void put_some(kb_json *j, const char *key, kineto_string text)
+static void put_text_if_any(kb_json *j, const char *key, kineto_string text)
 {
     if (text.size)
         kb_json_put_string(j, key, text);
 }
 
-static void put_raw(lines *l, const char *key, kineto_string json)
+static void put_compact_json(jsonl_writer *l, const char *key, kineto_string json)
 {
     l->text.count = 0;
     l->ok = l->ok && ke_text_compact(&l->text, json, &l->rows.replaced);
@@ -54,10 +58,10 @@ static void put_number_or_text(kb_json *j, const char *key, kineto_string text, 
 
 /* ---- tables ------------------------------------------------------------------------------------- */
 
-static void put_trace(lines *l)
+static void put_trace_line(jsonl_writer *l)
 {
     int64_t start, stop;
-    kb_json *j = begin(l, "trace");
+    kb_json *j = begin_line(l, "trace");
     kineto_trace_window(l->trace, &start, &stop);
     kb_json_put_string(j, "format", kb_string("ckineto.jsonl"));
     kb_json_put_uint(j, "version", 1);
@@ -67,46 +71,46 @@ static void put_trace(lines *l)
     kb_json_put_int(j, "base_ns", l->job->census.start_ns);
     kb_json_put_uint(j, "activities", l->job->census.activities);
     kb_json_put_uint(j, "flows", l->job->census.flows + l->job->census.half_flows);
-    end(l);
+    end_line(l);
 }
 
-static void put_metadata(lines *l)
+static void put_metadata_lines(jsonl_writer *l)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(l->trace); i++) {
         kineto_string key, value;
         kineto_trace_metadata(l->trace, i, &key, &value);
-        kb_json *j = begin(l, "metadata");
+        kb_json *j = begin_line(l, "metadata");
         kb_json_put_string(j, "key", key);
-        put_raw(l, "value", value);
-        end(l);
+        put_compact_json(l, "value", value);
+        end_line(l);
     }
 }
 
-static void put_process(lines *l, uint32_t index)
+static void put_process_line(jsonl_writer *l, uint32_t index)
 {
     kineto_process p;
     kineto_trace_process(l->trace, index, &p);
-    kb_json *j = begin(l, "process");
+    kb_json *j = begin_line(l, "process");
     kb_json_put_uint(j, "process", index);
     kb_json_put_bool(j, "device", p.is_device);
     put_number_or_text(j, "pid", kt_process_text_of(l->trace, index), p.pid);
     if (p.ppid)
         kb_json_put_int(j, "ppid", p.ppid);
     kb_json_put_string(j, "name", p.name);
-    put_some(j, "label", p.label);
+    put_text_if_any(j, "label", p.label);
     kb_json_put_int(j, "sort_index", p.sort_index);
     if (p.rank >= 0)
         kb_json_put_int(j, "rank", p.rank);
-    put_some(j, "host", p.host);
+    put_text_if_any(j, "host", p.host);
     if (p.properties_json.size)
-        put_raw(l, "properties", p.properties_json);
-    end(l);
+        put_compact_json(l, "properties", p.properties_json);
+    end_line(l);
 }
 
-static void put_track(lines *l, uint32_t index)
+static void put_track_line(jsonl_writer *l, uint32_t index)
 {
     const ke_place_view *p = &l->rows.places[index];
-    kb_json *j = begin(l, "track");
+    kb_json *j = begin_line(l, "track");
     kb_json_put_uint(j, "track", index);
     kb_json_put_uint(j, "process", p->track.process);
     kb_json_put_string(j, "track_type", kb_string(ke_track_type_name(p->track.type)));
@@ -115,64 +119,65 @@ static void put_track(lines *l, uint32_t index)
     kb_json_put_int(j, "sort_index", p->track.sort_index);
     kb_json_put_uint(j, "activities", p->track.count);
     kb_json_put_uint(j, "lanes", p->track.lane_count);
-    end(l);
+    end_line(l);
 }
 
-static void put_own_kinds(lines *l)
+static void put_plugin_kind_lines(jsonl_writer *l)
 {
     for (uint32_t i = 0; i < kt_own_kind_count(l->trace); i++) {
         uint32_t kind = 0;
         kineto_string category = kt_own_kind_at(l->trace, i, &kind);
-        kb_json *j = begin(l, "own_kind");
+        kb_json *j = begin_line(l, "own_kind");
         kb_json_put_string(j, "category", category);
         kb_json_put_string(j, "kind", kb_string(kineto_kind_name(kind)));
-        end(l);
+        end_line(l);
     }
 }
 
-static void put_snapshots(lines *l)
+static void put_snapshot_lines(jsonl_writer *l)
 {
     for (uint32_t i = 0; i < kineto_trace_snapshot_count(l->trace); i++) {
         kineto_clock_snapshot s;
         kineto_trace_snapshot(l->trace, i, &s);
-        kb_json *j = begin(l, "clock_snapshot");
+        kb_json *j = begin_line(l, "clock_snapshot");
         ke_put_snapshot(j, &s);
-        end(l);
+        end_line(l);
     }
 }
 
-static void put_flows(lines *l)
+static void put_flow_lines(jsonl_writer *l)
 {
     for (uint64_t i = 0; i < kineto_trace_flow_count(l->trace); i++) {
         kineto_flow f;
         kineto_trace_flow(l->trace, i, &f);
-        kb_json *j = begin(l, "flow");
+        kb_json *j = begin_line(l, "flow");
         kb_json_put_string(j, "flow_type", kb_string(ke_flow_type_name(f.type)));
         kb_json_put_uint(j, "id", f.id);
         if (f.from != KINETO_NO_ROW)
             kb_json_put_uint(j, "from", f.from);
         if (f.to != KINETO_NO_ROW)
             kb_json_put_uint(j, "to", f.to);
-        end(l);
+        end_line(l);
     }
 }
 
-static void put_ledger(lines *l)
+static void put_ledger_lines(jsonl_writer *l)
 {
     for (uint32_t i = 0; i < kineto_trace_ledger_count(l->trace); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(l->trace, i, &line);
-        kb_json *j = begin(l, "ledger");
+        kb_json *j = begin_line(l, "ledger");
         ke_put_ledger_line(j, &line);
-        put_some(j, "detail", line.detail);
-        end(l);
+        put_text_if_any(j, "detail", line.detail);
+        end_line(l);
     }
 }
 
 /* ---- activities --------------------------------------------------------------------------------- */
 
-/* `,"process":…` up to the track's name: the same for all rows of a track, so made once. */
-static bool make_place(lines *l, uint32_t track)
+/* Formats the members from "process" to the track's name, which are the same for all rows of a
+ * track, once. */
+static bool format_track_members(jsonl_writer *l, uint32_t track)
 {
     ke_place_view *p = &l->rows.places[track];
     kb_sink *memory;
@@ -185,35 +190,35 @@ static bool make_place(lines *l, uint32_t track)
     kb_json_object_begin(&j);
     kb_json_put_uint(&j, "process", p->track.process);
     put_number_or_text(&j, "pid", p->process_text, p->process.pid);
-    put_some(&j, "process_name", p->process.name);
+    put_text_if_any(&j, "process_name", p->process.name);
     kb_json_put_bool(&j, "device", p->process.is_device);
     kb_json_put_uint(&j, "track", track);
     kb_json_put_string(&j, "track_type", kb_string(ke_track_type_name(p->track.type)));
     put_number_or_text(&j, "track_id", p->track_text, p->track.id);
-    put_some(&j, "track_name", p->track.name);
+    put_text_if_any(&j, "track_name", p->track.name);
     bool ok = kb_sink_take(memory, &data, &size, NULL) == KINETO_OK;
     ok = kb_sink_close(memory, NULL) == KINETO_OK && ok;
     if (ok)
-        data[0] = ','; /* was the brace */
+        data[0] = ','; /* instead of the opening brace */
     p->text = (kineto_string){data, ok ? size : 0};
     return ok;
 }
 
-static void put_row_number(kb_json *j, const char *key, kineto_row row)
+static void put_row_if_any(kb_json *j, const char *key, kineto_row row)
 {
     if (row != KINETO_NO_ROW)
         kb_json_put_uint(j, key, row);
 }
 
-static void put_id(kb_json *j, const char *key, uint64_t id)
+static void put_id_if_any(kb_json *j, const char *key, uint64_t id)
 {
     if (id)
         kb_json_put_uint(j, key, id);
 }
 
-static void put_flags(kb_json *j, uint32_t flags)
+static void put_flag_names(kb_json *j, uint32_t flags)
 {
-    if (!(flags & 15))
+    if (!(flags & FLAGS_WRITTEN))
         return;
     kb_json_key_z(j, "flags");
     kb_json_array_begin(j);
@@ -223,7 +228,7 @@ static void put_flags(kb_json *j, uint32_t flags)
     kb_json_array_end(j);
 }
 
-static void put_times(kb_json *j, const lines *l, const kineto_activity *a)
+static void put_activity_times(kb_json *j, const jsonl_writer *l, const kineto_activity *a)
 {
     kb_json_put_int(j, "start_ns", a->start_ns);
     kb_json_put_int(j, "end_ns", a->end_ns);
@@ -232,50 +237,50 @@ static void put_times(kb_json *j, const lines *l, const kineto_activity *a)
     kb_json_put_uint(j, "self_ns", (uint64_t)kineto_trace_self_ns(l->trace, a->row));
 }
 
-static void put_activity(lines *l)
+static void put_activity_line(jsonl_writer *l)
 {
     const kineto_activity *a = &l->rows.activity;
-    kb_json *j = begin(l, "activity");
+    kb_json *j = begin_line(l, "activity");
     kb_json_put_uint(j, "row", a->row);
     kb_json_put_string(j, "name", a->name);
     kb_json_put_string(j, "kind", kb_string(kineto_kind_name(a->kind)));
     kb_json_put_string(j, "category", kineto_trace_string(l->trace, a->category));
     kb_json_put_string(j, "form", kb_string(ke_form_name(a->form)));
-    put_times(j, l, a);
+    put_activity_times(j, l, a);
     kb_sink_write(l->sink, l->rows.place->text.data, l->rows.place->text.size);
     kb_json_put_uint(j, "lane", kineto_trace_lane(l->trace, a->row));
-    put_row_number(j, "parent", kineto_trace_parent(l->trace, a->row));
-    put_row_number(j, "launch", kineto_trace_launch(l->trace, a->row));
-    put_id(j, "correlation_id", a->correlation_id);
-    put_id(j, "external_id", a->external_id);
+    put_row_if_any(j, "parent", kineto_trace_parent(l->trace, a->row));
+    put_row_if_any(j, "launch", kineto_trace_launch(l->trace, a->row));
+    put_id_if_any(j, "correlation_id", a->correlation_id);
+    put_id_if_any(j, "external_id", a->external_id);
     if (a->form == KINETO_FORM_ASYNC)
         kb_json_put_uint(j, "async_id", a->async_id);
-    put_flags(j, a->flags);
+    put_flag_names(j, a->flags);
     if (l->rows.args.count) {
         kb_json_key_z(j, "args");
         kb_json_raw(j, (kineto_string){l->rows.args.data, l->rows.args.count});
     }
-    end(l);
+    end_line(l);
 }
 
-static void put_activities(lines *l)
+static void put_activity_lines(jsonl_writer *l)
 {
     for (uint32_t i = 0; l->ok && i < l->rows.place_count; i++)
-        l->ok = make_place(l, i);
+        l->ok = format_track_members(l, i);
     for (uint64_t row = 0; l->ok && row < l->job->census.activities && !kb_sink_failed(l->sink);
          row++) {
-        l->ok = ke_rows_look(&l->rows, (kineto_row)row);
+        l->ok = ke_rows_load(&l->rows, (kineto_row)row);
         if (l->ok)
-            put_activity(l);
+            put_activity_line(l);
     }
 }
 
 /* ---- the file ----------------------------------------------------------------------------------- */
 
-static void account(const lines *l)
+static void account_jsonl(const jsonl_writer *l)
 {
     kineto_export_result *r = l->job->result;
-    ke_result_all(l->job);
+    ke_result_count_all(l->job);
     r->records = l->job->census.activities;
     r->record_noun = "lines";
     r->replaced_bytes = l->json.replaced_bytes + l->rows.replaced;
@@ -283,22 +288,22 @@ static void account(const lines *l)
 
 kineto_status ke_jsonl_write(ke_job *job, kineto_error *err)
 {
-    lines l = {.job = job, .trace = job->trace, .sink = job->sink};
+    jsonl_writer l = {.job = job, .trace = job->trace, .sink = job->sink};
     kb_json_init(&l.json, job->sink);
     l.ok = ke_rows_begin(&l.rows, job);
-    put_trace(&l);
-    put_metadata(&l);
+    put_trace_line(&l);
+    put_metadata_lines(&l);
     for (uint32_t i = 0; i < kineto_trace_process_count(job->trace); i++)
-        put_process(&l, i);
+        put_process_line(&l, i);
     for (uint32_t i = 0; l.ok && i < l.rows.place_count; i++)
-        put_track(&l, i);
-    put_own_kinds(&l);
-    put_activities(&l);
-    put_flows(&l);
-    put_ledger(&l);
-    put_snapshots(&l);
-    account(&l);
+        put_track_line(&l, i);
+    put_plugin_kind_lines(&l);
+    put_activity_lines(&l);
+    put_flow_lines(&l);
+    put_ledger_lines(&l);
+    put_snapshot_lines(&l);
+    account_jsonl(&l);
     ke_rows_end(&l.rows);
     kb_vec_free(&l.text);
-    return l.ok ? KINETO_OK : ke_no_memory(job, err);
+    return l.ok ? KINETO_OK : ke_fail_memory(job, err);
 }

@@ -1,18 +1,18 @@
-/* Perfetto's trace format: packets with the events of each lane, and the whole file. */
+/* Writes Perfetto's trace format: packets, events of each lane, and the file as a whole. */
 #include "export/perfetto.h"
 
-#define FLUSH_BYTES 32768u
+#define FLUSH_BYTES 32768u /* packets go to the sink in pieces of about this size */
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
-size_t ke_pf_begin(ke_perfetto *w)
+size_t ke_pf_begin_packet(ke_perfetto *w)
 {
     size_t mark = ke_proto_begin(&w->packets, KE_PF_TRACE_PACKET);
     ke_proto_uint(&w->packets, KE_PF_PACKET_SEQUENCE, w->sequence);
     return mark;
 }
 
-void ke_pf_end(ke_perfetto *w, size_t mark)
+void ke_pf_end_packet(ke_perfetto *w, size_t mark)
 {
     if (w->interned.count) {
         kineto_string texts = {w->interned.data, w->interned.count};
@@ -24,8 +24,8 @@ void ke_pf_end(ke_perfetto *w, size_t mark)
         ke_proto_flush(&w->packets, w->sink);
 }
 
-/* Time since the packet before. */
-static uint64_t step_to(ke_perfetto *w, int64_t ns)
+/* The time since the previous packet of the sequence, whose clock is incremental. */
+static uint64_t advance_clock(ke_perfetto *w, int64_t ns)
 {
     int64_t time = ke_pf_time(ns);
     uint64_t step = (uint64_t)time - (uint64_t)w->last_ns;
@@ -33,15 +33,15 @@ static uint64_t step_to(ke_perfetto *w, int64_t ns)
     return step;
 }
 
-/* A packet with an event: marks of both. */
-typedef struct event {
+/* Marks of an open packet and of the event in it. */
+typedef struct event_marks {
     size_t packet, event;
-} event;
+} event_marks;
 
-static event begin_event(ke_perfetto *w, int64_t ns, uint32_t type)
+static event_marks begin_event_packet(ke_perfetto *w, int64_t ns, uint32_t type)
 {
-    event e = {.packet = ke_proto_begin(&w->packets, KE_PF_TRACE_PACKET)};
-    ke_proto_uint(&w->packets, KE_PF_PACKET_TIMESTAMP, step_to(w, ns));
+    event_marks e = {.packet = ke_proto_begin(&w->packets, KE_PF_TRACE_PACKET)};
+    ke_proto_uint(&w->packets, KE_PF_PACKET_TIMESTAMP, advance_clock(w, ns));
     ke_proto_uint(&w->packets, KE_PF_PACKET_SEQUENCE, w->sequence);
     ke_proto_uint(&w->packets, KE_PF_PACKET_FLAGS, KE_PF_STATE_NEEDED);
     e.event = ke_proto_begin(&w->packets, KE_PF_PACKET_TRACK_EVENT);
@@ -49,17 +49,17 @@ static event begin_event(ke_perfetto *w, int64_t ns, uint32_t type)
     return e;
 }
 
-static void end_event(ke_perfetto *w, event e)
+static void end_event_packet(ke_perfetto *w, event_marks e)
 {
     ke_proto_end(&w->packets, e.event);
-    ke_pf_end(w, e.packet);
+    ke_pf_end_packet(w, e.packet);
     w->all.records++;
 }
 
 /* ---- interning --------------------------------------------------------------------------------- */
 
-/* Room for an index, all zero where it is new. */
-static bool ids_reach(ke_perfetto *w, ke_pf_ids *ids, uint32_t index)
+/* Makes room for an index; new entries are 0. False: out of memory. */
+static bool grow_interned_ids(ke_perfetto *w, ke_pf_ids *ids, uint32_t index)
 {
     size_t old = ids->given.count, count = (size_t)index + 1;
     if (!kb_vec_reserve(&ids->given, count)) {
@@ -71,10 +71,10 @@ static bool ids_reach(ke_perfetto *w, ke_pf_ids *ids, uint32_t index)
     return true;
 }
 
-uint32_t ke_pf_number(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh)
+uint32_t ke_pf_intern_id(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh)
 {
     *fresh = false;
-    if (KINETO_UNLIKELY(index >= ids->given.count) && !ids_reach(w, ids, index))
+    if (KINETO_UNLIKELY(index >= ids->given.count) && !grow_interned_ids(w, ids, index))
         return 0;
     uint64_t *given = &ids->given.data[index];
     if (KINETO_LIKELY(*given >> 32 == w->sequence))
@@ -84,7 +84,7 @@ uint32_t ke_pf_number(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fres
     return (uint32_t)*given;
 }
 
-void ke_pf_state(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text)
+void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text)
 {
     size_t mark = ke_proto_begin(&w->interned, field);
     ke_proto_uint(&w->interned, KE_PF_INTERNED_IID, number);
@@ -92,24 +92,24 @@ void ke_pf_state(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string 
     ke_proto_end(&w->interned, mark);
 }
 
-static void put_names(ke_perfetto *w, const kt_block *b, uint32_t i)
+static void put_event_names(ke_perfetto *w, const kt_block *b, uint32_t i)
 {
     bool fresh;
-    uint32_t name = ke_pf_number(w, &w->names, b->name[i], &fresh);
+    uint32_t name = ke_pf_intern_id(w, &w->names, b->name[i], &fresh);
     if (fresh)
-        ke_pf_state(w, KE_PF_INTERNED_NAME, name, kineto_trace_string(w->trace, b->name[i]));
+        ke_pf_intern_text(w, KE_PF_INTERNED_NAME, name, kineto_trace_string(w->trace, b->name[i]));
     ke_proto_uint(&w->packets, KE_PF_EVENT_NAME, name);
-    uint32_t category = ke_pf_number(w, &w->categories, b->category[i], &fresh);
+    uint32_t category = ke_pf_intern_id(w, &w->categories, b->category[i], &fresh);
     if (fresh)
-        ke_pf_state(w, KE_PF_INTERNED_CATEGORY, category,
+        ke_pf_intern_text(w, KE_PF_INTERNED_CATEGORY, category,
                     kt_category_string(w->trace, b->category[i]));
     ke_proto_uint(&w->packets, KE_PF_EVENT_CATEGORY, category);
 }
 
 /* ---- events ------------------------------------------------------------------------------------ */
 
-static void write_begin(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row,
-                        uint32_t type)
+static void write_event_packet(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row,
+                               uint32_t type)
 {
     if (KINETO_LIKELY(ke_pf_put_fast(w, b, i, row, type))) {
         w->all.records++;
@@ -117,22 +117,23 @@ static void write_begin(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_ro
             ke_proto_flush(&w->packets, w->sink);
         return;
     }
-    event e = begin_event(w, b->start_ns[i], type);
-    put_names(w, b, i);
+    event_marks e = begin_event_packet(w, b->start_ns[i], type);
+    put_event_names(w, b, i);
     ke_pf_put_args(w, b, i, row);
     if (w->flow_first)
         ke_pf_put_flows(w, row);
-    end_event(w, e);
+    end_event_packet(w, e);
 }
 
-/* The end of a slice says nothing but its time, and is half of all packets. */
-static void write_end(ke_perfetto *w, int64_t ns)
+/* The end of a slice has only a time. Half of all packets are such ends, so they are written
+ * without the helpers. */
+static void write_slice_end(ke_perfetto *w, int64_t ns)
 {
     if (!ke_proto_reserve(&w->packets, 32))
         return;
     char *packet = w->packets.data + w->packets.count, *out = packet + 2;
     *out++ = (char)(KE_PF_PACKET_TIMESTAMP << 3 | KE_WIRE_VARINT);
-    out = ke_proto_put_varint(out, step_to(w, ns));
+    out = ke_proto_put_varint(out, advance_clock(w, ns));
     *out++ = (char)(KE_PF_PACKET_SEQUENCE << 3 | KE_WIRE_VARINT);
     out = ke_proto_put_varint(out, w->sequence);
     *out++ = (char)(KE_PF_PACKET_FLAGS << 3 | KE_WIRE_VARINT);
@@ -143,13 +144,14 @@ static void write_end(ke_perfetto *w, int64_t ns)
     *out++ = KE_PF_TYPE_END;
     packet[0] = (char)(KE_PF_TRACE_PACKET << 3 | KE_WIRE_BYTES);
     packet[1] = (char)(out - packet - 2);
+    KB_ASSERT(out - packet - 2 < 0x80);
     w->packets.count += (size_t)(out - packet);
     w->all.records++;
 }
 
-static void write_sample(ke_perfetto *w, uint64_t uuid, int64_t ns, const kineto_arg *arg)
+static void write_counter_sample(ke_perfetto *w, uint64_t uuid, int64_t ns, const kineto_arg *arg)
 {
-    event e = begin_event(w, ns, KE_PF_TYPE_COUNTER);
+    event_marks e = begin_event_packet(w, ns, KE_PF_TYPE_COUNTER);
     ke_proto_uint(&w->packets, KE_PF_EVENT_TRACK, uuid);
     if (arg->type == KINETO_ARG_DOUBLE)
         ke_proto_double(&w->packets, KE_PF_EVENT_DOUBLE, arg->d);
@@ -157,12 +159,12 @@ static void write_sample(ke_perfetto *w, uint64_t uuid, int64_t ns, const kineto
         ke_proto_double(&w->packets, KE_PF_EVENT_DOUBLE, (double)arg->u);
     else
         ke_proto_int(&w->packets, KE_PF_EVENT_INTEGER, arg->i);
-    end_event(w, e);
+    end_event_packet(w, e);
 }
 
-/* Every series is a track. What is no number becomes an annotation of an instant, once for all of
- * the sample. */
-static void write_counter(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row)
+/* Every series is a track of its own. Args that are not numbers become annotations of one
+ * instant. */
+static void write_counter_row(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row)
 {
     kineto_string name = kineto_trace_string(w->trace, b->name[i]);
     bool numbers_only = !b->correlation_id[i] && !b->external_id[i] && !(b->flags[i] & 0xff);
@@ -172,38 +174,39 @@ static void write_counter(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_
     kineto_args_begin(w->trace, row, &it);
     while (kineto_args_next(&it, &arg)) {
         bool number = arg.type >= KINETO_ARG_INT && arg.type <= KINETO_ARG_BOOL;
-        uint64_t uuid = number ? ke_pf_series(w, b->track[i], name, arg.key) : 0;
+        uint64_t uuid = number ? ke_pf_series_track(w, b->track[i], name, arg.key) : 0;
         numbers_only &= number;
         samples += number;
         if (uuid)
-            write_sample(w, uuid, b->start_ns[i], &arg);
+            write_counter_sample(w, uuid, b->start_ns[i], &arg);
     }
     if (!numbers_only || !samples) {
         ke_pf_describe_track(w, b->track[i]);
-        write_begin(w, b, i, row, KE_PF_TYPE_INSTANT);
+        write_event_packet(w, b, i, row, KE_PF_TYPE_INSTANT);
     }
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------- */
 
-/* End what has ended by then. */
-static void close_slices(ke_perfetto *w, int64_t ns)
+/* Writes the ends of slices that have ended by `ns`. */
+static void close_slices_until(ke_perfetto *w, int64_t ns)
 {
     while (w->open.count && w->open.data[w->open.count - 1] <= ns)
-        write_end(w, w->open.data[--w->open.count]);
+        write_slice_end(w, w->open.data[--w->open.count]);
 }
 
-static void write_row(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row)
+static void write_lane_row(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row)
 {
-    close_slices(w, b->start_ns[i]);
+    KB_ASSERT(b->start_ns[i] >= w->base_ns || b->start_ns[i] < 0);
+    close_slices_until(w, b->start_ns[i]);
     w->clamped += b->start_ns[i] < 0;
     switch (b->form[i]) {
     case KINETO_FORM_COUNTER:
-        write_counter(w, b, i, row);
+        write_counter_row(w, b, i, row);
         w->all.counters++;
         return;
     case KINETO_FORM_INSTANT:
-        write_begin(w, b, i, row, KE_PF_TYPE_INSTANT);
+        write_event_packet(w, b, i, row, KE_PF_TYPE_INSTANT);
         w->all.instants++;
         return;
     case KINETO_FORM_ASYNC:
@@ -212,12 +215,14 @@ static void write_row(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row 
     default:
         w->all.slices++;
     }
-    write_begin(w, b, i, row, KE_PF_TYPE_BEGIN);
+    write_event_packet(w, b, i, row, KE_PF_TYPE_BEGIN);
     if (!kb_vec_push(&w->open, b->end_ns[i]))
         w->out_of_memory = true;
 }
 
-static void write_lane(ke_perfetto *w, uint64_t uuid, const kineto_row *rows, uint64_t count)
+/* `rows` are in the order of (start, longer first), so open slices nest. */
+static void write_lane_sequence(ke_perfetto *w, uint64_t uuid, const kineto_row *rows,
+                                uint64_t count)
 {
     const kt_block *b = NULL;
     uint32_t block = UINT32_MAX;
@@ -227,16 +232,16 @@ static void write_lane(ke_perfetto *w, uint64_t uuid, const kineto_row *rows, ui
             block = (uint32_t)(rows[n] / KT_BLOCK_ROWS);
             b = kt_block_at(w->trace, block);
         }
-        write_row(w, b, (uint32_t)(rows[n] % KT_BLOCK_ROWS), rows[n]);
+        write_lane_row(w, b, (uint32_t)(rows[n] % KT_BLOCK_ROWS), rows[n]);
     }
-    close_slices(w, INT64_MAX);
+    close_slices_until(w, INT64_MAX);
     w->all.activities += count;
 }
 
-/* Rows of a track by lane, in the order they have, into `sorted`; first[lane + 1] is where a lane
- * ends. */
-static bool sort_by_lane(ke_perfetto *w, const kineto_row *rows, const kineto_track *track,
-                         uint64_t *first)
+/* Sorts the rows of a track by lane into `sorted`, keeping their order (counting sort). first[lane
+ * + 1] becomes the end of a lane. */
+static bool sort_track_by_lane(ke_perfetto *w, const kineto_row *rows, const kineto_track *track,
+                               uint64_t *first)
 {
     w->sorted.count = 0;
     if (!kb_vec_reserve(&w->sorted, track->count))
@@ -252,23 +257,23 @@ static bool sort_by_lane(ke_perfetto *w, const kineto_row *rows, const kineto_tr
     return true;
 }
 
-static void write_lanes(ke_perfetto *w, uint32_t index, const kineto_row *rows)
+static void write_all_lanes(ke_perfetto *w, uint32_t index, const kineto_row *rows)
 {
     const ke_pf_track *track = &w->tracks[index];
     uint64_t *first = calloc((size_t)track->view.lane_count + 2, sizeof *first);
-    if (!first || !sort_by_lane(w, rows, &track->view, first)) {
+    if (!first || !sort_track_by_lane(w, rows, &track->view, first)) {
         w->out_of_memory = true;
         free(first);
         return;
     }
     for (uint32_t lane = 0; lane < track->view.lane_count; lane++) {
         uint64_t uuid = lane ? ke_pf_describe_lane(w, index, lane) : track->uuid;
-        write_lane(w, uuid, w->sorted.data + first[lane], first[lane + 1] - first[lane]);
+        write_lane_sequence(w, uuid, w->sorted.data + first[lane], first[lane + 1] - first[lane]);
     }
     free(first);
 }
 
-static void write_track(ke_perfetto *w, uint32_t index)
+static void write_perfetto_track(ke_perfetto *w, uint32_t index)
 {
     const ke_pf_track *track = &w->tracks[index];
     const kineto_row *rows = kineto_trace_track_rows(w->trace, index);
@@ -277,14 +282,14 @@ static void write_track(ke_perfetto *w, uint32_t index)
     if (!rows)
         w->out_of_memory = true;
     else if (track->view.lane_count > 1)
-        write_lanes(w, index, rows);
+        write_all_lanes(w, index, rows);
     else
-        write_lane(w, track->uuid, rows, track->view.count);
+        write_lane_sequence(w, track->uuid, rows, track->view.count);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------- */
 
-static void release(ke_perfetto *w)
+static void free_perfetto(ke_perfetto *w)
 {
     ke_proto_free(&w->packets);
     ke_proto_free(&w->interned);
@@ -304,7 +309,7 @@ static void release(ke_perfetto *w)
     kb_arena_free(&w->arena);
 }
 
-static void report(ke_perfetto *w, uint64_t bytes, kineto_export_result *result)
+static void report_perfetto(ke_perfetto *w, uint64_t bytes, kineto_export_result *result)
 {
     uint64_t flows = kineto_trace_flow_count(w->trace);
     w->all.bytes = bytes;
@@ -314,14 +319,14 @@ static void report(ke_perfetto *w, uint64_t bytes, kineto_export_result *result)
     ke_omit(&w->all, "flow directions", "arrows that end before they begin point the other way",
             w->backward_flows);
     ke_omit(&w->all, "times", "before 1970, moved there", w->clamped);
-    ke_result_give(&w->all, result);
+    ke_result_copy_out(&w->all, result);
 }
 
-static void write_all(ke_perfetto *w, const char *trace_name)
+static void write_perfetto_file(ke_perfetto *w, const char *trace_name)
 {
     ke_pf_write_tables(w);
     for (uint32_t i = 0; i < kineto_trace_track_count(w->trace) && !w->out_of_memory; i++)
-        write_track(w, i);
+        write_perfetto_track(w, i);
     ke_pf_write_metadata(w, trace_name);
     ke_proto_flush(&w->packets, w->sink);
 }
@@ -333,13 +338,13 @@ kineto_status ke_perfetto_write(const kineto_trace *trace, kb_sink *sink, const 
     uint64_t before = kb_sink_bytes(sink);
     bool ok = ke_pf_plan(&w) && ke_pf_plan_args(&w) && ke_pf_plan_flows(&w);
     if (ok)
-        write_all(&w, trace_name);
+        write_perfetto_file(&w, trace_name);
     ok = ok && !w.out_of_memory && !w.packets.failed && !w.interned.failed;
     if (ok)
-        report(&w, kb_sink_bytes(sink) - before, result);
-    release(&w);
+        report_perfetto(&w, kb_sink_bytes(sink) - before, result);
+    free_perfetto(&w);
     if (!ok)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to write a trace of %llu activities",
                        (unsigned long long)kineto_trace_count(trace));
-    return KINETO_OK; /* what the sink met, its close says */
+    return KINETO_OK; /* errors of the sink are reported when it is closed */
 }

@@ -1,10 +1,8 @@
-/* Inside of the writer of Perfetto's trace format.
- *
- * A lane is a sequence of packets of its own: it has its track as default, so that events need not
- * name it, a clock that counts from one packet to the next, and interned names with small numbers.
- * Packets of a lane come in the order of time, and lanes one after the other; nothing is sorted.
- *
- * Times are those of CLOCK_REALTIME, which the file states as the clock of the trace. */
+/* The writer of Perfetto's trace format. Each lane is a sequence of packets: its track is the
+ * default of its events, so events need not name it; its clock counts from one packet to the next;
+ * its interned names have small numbers. Packets of a lane come in the order of time, and lanes one
+ * after the other; nothing is sorted. Times are those of CLOCK_REALTIME, which the file declares as
+ * the clock of the trace. Field numbers are those of Perfetto's .proto files. */
 #ifndef KE_PERFETTO_H
 #define KE_PERFETTO_H
 
@@ -96,7 +94,7 @@ enum {
     KE_PF_CLOCK_REALTIME = 1,
     KE_PF_CLOCK_MONOTONIC = 3,
     KE_PF_CLOCK_BOOTTIME = 6,
-    KE_PF_CLOCK_OWN = 64, /* of a sequence */
+    KE_PF_CLOCK_OWN = 64, /* a clock of the sequence */
     KE_PF_CHILDREN_EXPLICIT = 3,
     KE_PF_MERGING_NONE = 2,
     KE_PF_TYPE_BEGIN = 1,
@@ -105,30 +103,30 @@ enum {
     KE_PF_TYPE_COUNTER = 4
 };
 
-/* Small numbers for texts, by an index: given at the first use in a sequence. */
+/* Interned numbers of texts, by an index of the caller; assigned at the first use in a sequence. */
 typedef struct ke_pf_ids {
-    KB_VEC(uint64_t) given; /* sequence << 32 | number */
+    KB_VEC(uint64_t) given; /* by index: sequence << 32 | number; other sequences do not count */
     uint32_t next;
 } ke_pf_ids;
 
-/* May a key of verbatim args say what a column says? See kt_args_member_is_column. */
+/* Whether a key of verbatim args can repeat a column, see kt_args_member_is_column. */
 enum { KE_PF_NO_COLUMN, KE_PF_ID_COLUMN, KE_PF_FLAG_COLUMN };
 
 /* A key of verbatim args. */
 typedef struct ke_pf_key {
-    kineto_string text; /* resolved */
+    kineto_string text; /* unescaped */
     uint32_t column;
 } ke_pf_key;
 
-/* The same for the fast way, by a cheap hash of its bytes. */
+/* The same for the fast path, in a table indexed by a cheap hash of the key's bytes. */
 typedef struct ke_pf_slot {
-    kineto_string raw; /* as it is written */
-    uint32_t index;    /* into the numbers of keys */
+    kineto_string raw; /* as written in the source */
+    uint32_t index;    /* into ke_perfetto.keys; 0: free slot */
     uint32_t column;
 } ke_pf_slot;
 #define KE_PF_SLOTS 256u
 
-/* Keys that columns and flags give: the first that are interned, in this order. */
+/* Keys of columns and flags: they are interned first, in this order. */
 enum {
     KE_PF_OWN_CORRELATION = 1,
     KE_PF_OWN_EXTERNAL,
@@ -138,7 +136,7 @@ enum {
     KE_PF_OWN_ASYNC,
     KE_PF_OWN_END
 };
-/* Keys have one space of numbers: those of packed args even indices, texts odd ones. */
+/* Keys share one index space: ids of packed args have even indices, ids of raw texts odd ones. */
 #define KE_PF_OWN_INDEX(id) (2 * (id) + 1)
 
 extern const double ke_pf_powers[16];
@@ -146,25 +144,25 @@ extern const double ke_pf_powers[16];
 typedef struct ke_pf_track {
     kineto_track view;
     uint64_t uuid;
-    int64_t tid; /* 0: Perfetto need not know it as a thread */
+    int64_t tid; /* 0: a plain track, not a thread */
     bool described;
 } ke_pf_track;
 
 typedef struct ke_pf_process {
     kineto_process view;
     uint64_t uuid;
-    int64_t pid; /* 0: Perfetto need not know it as a process */
+    int64_t pid; /* 0: a plain track, not a process */
 } ke_pf_process;
 
 typedef struct ke_perfetto {
     const kineto_trace *trace;
     kb_sink *sink;
     kb_arena arena;
-    ke_proto packets;  /* that are not in the sink yet */
-    ke_proto interned; /* of the current packet */
+    ke_proto packets;  /* packets that are not in the sink yet */
+    ke_proto interned; /* interned texts of the current packet */
     bool out_of_memory;
 
-    int64_t base_ns, last_ns; /* last_ns: of the packet before, in this sequence */
+    int64_t base_ns, last_ns; /* last_ns: time of the previous packet of the sequence */
     uint32_t sequence;
     uint64_t next_uuid;
     ke_pf_process *processes;
@@ -172,55 +170,57 @@ typedef struct ke_perfetto {
     kb_map series; /* hash of (track, name, key) → uuid */
 
     ke_pf_ids names, categories, keys;
-    kb_intern raw_keys;         /* keys of verbatim args as they are written */
+    kb_intern raw_keys;         /* keys of verbatim args as written in the source */
     KB_VEC(ke_pf_key) raw_info; /* by id of raw_keys */
     KB_VEC(char) unescaped;
     ke_pf_slot slots[KE_PF_SLOTS];
-    /* By kind and slot, which slot's key came next the last time; in place KE_PF_SLOTS: which came
-     * first. Keys come in the same order again and again. */
+    /* Prediction of the next key: by kind and slot, the slot of the key that followed last time; entry
+     * KE_PF_SLOTS is the first key. Keys of one kind nearly always come in the same order. */
     uint8_t slot_after[KINETO_KIND_COUNT][KE_PF_SLOTS + 1];
 
-    uint32_t *flow_first; /* by row: first of its ends; NULL: there are no flows */
-    uint64_t *flow_ends;  /* number << 1 | is the end */
+    uint32_t *flow_first; /* by row: first of its entries in flow_ends; NULL: there are no flows */
+    uint64_t *flow_ends;  /* flow << 1 | is the end of the arrow */
 
-    KB_VEC(int64_t) open;      /* ends of the slices that enclose the current one */
+    KB_VEC(int64_t) open;      /* ends of the open slices of the lane, the innermost last */
     KB_VEC(kineto_row) sorted; /* rows of a track by lane */
     kineto_export_result all;
     uint64_t clamped, backward_flows;
 } ke_perfetto;
 
 /* ---- perfetto.c ---- */
-/** A packet of the current sequence; ends with ke_pf_end. */
-size_t ke_pf_begin(ke_perfetto *w);
-void ke_pf_end(ke_perfetto *w, size_t mark);
-/** No time before the epoch, which the format cannot say. */
+/** Begins a packet of the current sequence; ke_pf_end_packet ends it. */
+size_t ke_pf_begin_packet(ke_perfetto *w);
+void ke_pf_end_packet(ke_perfetto *w, size_t mark);
+/** Clamps times before 1970, which the format cannot express. */
 static inline int64_t ke_pf_time(int64_t ns) { return KB_MAX(ns, INT64_C(0)); }
-/** Number of a text; *fresh: it has to be stated in this packet. 0: out of memory. */
-uint32_t ke_pf_number(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
-/** State a text under its number, in the current packet. */
-void ke_pf_state(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
+/** The interned number of a text; *fresh: the text has to be written in this packet. 0: out of memory. */
+uint32_t ke_pf_intern_id(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
+/** Writes a text under its number into the current packet. */
+void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
 
 /* ---- perfetto_tracks.c ---- */
-/** Give out identities. False: out of memory. */
+/** Assigns uuids, pids and tids. False: out of memory. */
 bool ke_pf_plan(ke_perfetto *w);
-/** Clocks, processes, tracks: the first sequence. */
+/** Writes the first sequence: clocks, processes, tracks. */
 void ke_pf_write_tables(ke_perfetto *w);
+/** Writes the description of a track, once. */
 void ke_pf_describe_track(ke_perfetto *w, uint32_t track);
-/** A lane's own track. */
+/** Writes the description of a lane's track. @return its uuid. */
 uint64_t ke_pf_describe_lane(ke_perfetto *w, uint32_t track, uint32_t lane);
-/** Begin the next sequence, whose events are on this track. */
+/** Begins the next sequence, with this track as the default of its events. */
 void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid);
-/** Track of a series of a counter, described at its first use. 0: out of memory. */
-uint64_t ke_pf_series(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
+/** The track of a counter's series, described at its first use. 0: out of memory. */
+uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
 
 /* ---- perfetto_args.c ---- */
 bool ke_pf_plan_args(ke_perfetto *w);
-/** Annotations of an event: columns and args. */
+/** Writes the annotations of an event: columns and args. */
 void ke_pf_put_args(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row);
 
 /* ---- perfetto_fast.c ---- */
-/** Write a slice's begin or an instant; false: nothing was written, it takes the careful way. */
+/** Writes the begin of a slice, or an instant. False: nothing was written; use the general path. */
 bool ke_pf_put_fast(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row, uint32_t type);
+/** The slot that a key belongs to; it may hold another key. */
 static inline ke_pf_slot *ke_pf_slot_of(const ke_perfetto *w, kineto_string key)
 {
     uint64_t first = 0, last = 0;
@@ -240,6 +240,6 @@ bool ke_pf_plan_flows(ke_perfetto *w);
 void ke_pf_put_flows(ke_perfetto *w, kineto_row row);
 
 /* ---- perfetto_meta.c ---- */
-/** The last sequence. */
+/** Writes the last sequence: header, properties of devices, ledger. */
 void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name);
 #endif

@@ -1,43 +1,43 @@
-/* What is true of the trace as a whole: header, properties of devices, ledger. Perfetto lists it in
- * its table of metadata, under these names. */
+/* Metadata of the Perfetto writer: header, properties of devices and ledger. Perfetto lists them in
+ * its table of metadata under these names. */
 #include "export/perfetto.h"
 
-/* A packet with one entry: marks of all its messages. */
-typedef struct entry {
+/* Marks of the open messages of a packet with one entry. */
+typedef struct metadata_entry {
     size_t packet, bundle, metadata;
-} entry;
+} metadata_entry;
 
-static entry begin_entry(ke_perfetto *w, kineto_string name)
+static metadata_entry begin_metadata_entry(ke_perfetto *w, kineto_string name)
 {
-    entry e = {.packet = ke_pf_begin(w)};
+    metadata_entry e = {.packet = ke_pf_begin_packet(w)};
     e.bundle = ke_proto_begin(&w->packets, KE_PF_PACKET_CHROME_EVENTS);
     e.metadata = ke_proto_begin(&w->packets, KE_PF_BUNDLE_METADATA);
     ke_proto_string(&w->packets, KE_PF_METADATA_NAME, name);
     return e;
 }
 
-static void end_entry(ke_perfetto *w, entry e)
+static void end_metadata_entry(ke_perfetto *w, metadata_entry e)
 {
     ke_proto_end(&w->packets, e.metadata);
     ke_proto_end(&w->packets, e.bundle);
-    ke_pf_end(w, e.packet);
+    ke_pf_end_packet(w, e.packet);
 }
 
-static void write_string(ke_perfetto *w, kineto_string name, kineto_string value)
+static void write_metadata_string(ke_perfetto *w, kineto_string name, kineto_string value)
 {
-    entry e = begin_entry(w, name);
+    metadata_entry e = begin_metadata_entry(w, name);
     ke_proto_string(&w->packets, KE_PF_METADATA_STRING, value);
-    end_entry(w, e);
+    end_metadata_entry(w, e);
 }
 
-static void write_json(ke_perfetto *w, kineto_string name, kineto_string value)
+static void write_metadata_json(ke_perfetto *w, kineto_string name, kineto_string value)
 {
-    entry e = begin_entry(w, name);
+    metadata_entry e = begin_metadata_entry(w, name);
     ke_proto_string(&w->packets, KE_PF_METADATA_JSON, value);
-    end_entry(w, e);
+    end_metadata_entry(w, e);
 }
 
-static void write_devices(ke_perfetto *w)
+static void write_device_metadata(ke_perfetto *w)
 {
     for (uint32_t i = 0; i < kineto_trace_process_count(w->trace); i++) {
         const kineto_process *p = &w->processes[i].view;
@@ -45,12 +45,12 @@ static void write_devices(ke_perfetto *w)
         if (!p->properties_json.size)
             continue;
         snprintf(name, sizeof name, "device %lld properties", (long long)p->pid);
-        write_json(w, kb_string(name), p->properties_json);
+        write_metadata_json(w, kb_string(name), p->properties_json);
     }
 }
 
 /* "ledger: source: reason" → "count (lost), detail". */
-static void write_ledger(ke_perfetto *w)
+static void write_ledger_metadata(ke_perfetto *w)
 {
     for (uint32_t i = 0; i < kineto_trace_ledger_count(w->trace); i++) {
         kineto_ledger_line line;
@@ -64,17 +64,17 @@ static void write_ledger(ke_perfetto *w)
         snprintf(value, sizeof value, "%llu%s%s%.*s", (unsigned long long)line.count,
                  line.is_loss ? " lost" : "", detail.size ? ", " : "", (int)detail.size,
                  detail.data);
-        write_string(w, kb_string(name), kb_string(value));
+        write_metadata_string(w, kb_string(name), kb_string(value));
     }
 }
 
-static void write_count(ke_perfetto *w, const char *what, uint64_t count)
+static void write_metadata_count(ke_perfetto *w, const char *what, uint64_t count)
 {
     char value[24];
     if (!count)
         return;
     snprintf(value, sizeof value, "%llu", (unsigned long long)count);
-    write_string(w, kb_string(what), kb_string(value));
+    write_metadata_string(w, kb_string(what), kb_string(value));
 }
 
 void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name)
@@ -82,13 +82,14 @@ void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name)
     kineto_string key, value;
     w->sequence++;
     if (trace_name && *trace_name)
-        write_string(w, kb_string("trace name"), kb_string(trace_name));
+        write_metadata_string(w, kb_string("trace name"), kb_string(trace_name));
     for (uint32_t i = 0; i < kineto_trace_metadata_count(w->trace); i++) {
         kineto_trace_metadata(w->trace, i, &key, &value);
-        write_json(w, key, value);
+        write_metadata_json(w, key, value);
     }
-    write_devices(w);
-    write_ledger(w);
-    write_count(w, "written: times before 1970, moved there", w->clamped);
-    write_count(w, "written: arrows that end before they begin, turned round", w->backward_flows);
+    write_device_metadata(w);
+    write_ledger_metadata(w);
+    write_metadata_count(w, "written: times before 1970, moved there", w->clamped);
+    write_metadata_count(w, "written: arrows that end before they begin, reversed",
+                         w->backward_flows);
 }

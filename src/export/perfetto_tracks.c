@@ -1,16 +1,17 @@
-/* The tree of tracks: process or device, then threads, streams, counters, then lanes; and the
- * clocks. Perfetto knows processes and threads by numbers of 31 bits; rows that have none, or one
- * that is taken, are plain tracks with the same place in the tree. */
+/* Tracks of the Perfetto writer: a tree of process or device, then threads, streams and counters,
+ * then lanes; and the clocks. Perfetto identifies processes and threads by numbers of 31 bits; rows
+ * without such a number, or with one that is taken, become plain tracks at the same place in the
+ * tree. */
 #include "export/perfetto.h"
 
-#define FIRST_SEQUENCE 1u /* that of the tables */
+#define FIRST_SEQUENCE 1u /* the sequence of clocks, processes and tracks */
 
 /* ---- identities -------------------------------------------------------------------------------- */
 
-/* The number if Perfetto can know the row by it, else 0. False: out of memory. */
-static bool claim(kb_map *taken, uint64_t scope, int64_t number, int64_t *claimed)
+/* *claimed: the number if it is valid and free in `space`, else 0. False: out of memory. */
+static bool claim_perfetto_id(kb_map *taken, uint64_t space, int64_t number, int64_t *claimed)
 {
-    uint64_t key[2] = {scope, (uint64_t)number};
+    uint64_t key[2] = {space, (uint64_t)number};
     bool created = false;
     *claimed = 0;
     if (number <= 0 || number > INT32_MAX)
@@ -21,16 +22,16 @@ static bool claim(kb_map *taken, uint64_t scope, int64_t number, int64_t *claime
     return true;
 }
 
-static bool plan_process(ke_perfetto *w, uint32_t index, kb_map *taken)
+static bool plan_process_identity(ke_perfetto *w, uint32_t index, kb_map *taken)
 {
     ke_pf_process *p = &w->processes[index];
     kineto_trace_process(w->trace, index, &p->view);
     p->uuid = ++w->next_uuid;
     bool known = !p->view.is_device && !kt_process_text_of(w->trace, index).data;
-    return !known || claim(taken, 0, p->view.pid, &p->pid);
+    return !known || claim_perfetto_id(taken, 0, p->view.pid, &p->pid);
 }
 
-static bool plan_track(ke_perfetto *w, uint32_t index, kb_map *taken)
+static bool plan_track_identity(ke_perfetto *w, uint32_t index, kb_map *taken)
 {
     ke_pf_track *t = &w->tracks[index];
     kineto_trace_track(w->trace, index, &t->view);
@@ -40,10 +41,10 @@ static bool plan_track(ke_perfetto *w, uint32_t index, kb_map *taken)
     const ke_pf_process *p = &w->processes[t->view.process];
     bool known =
         t->view.type == KINETO_TRACK_THREAD && p->pid && !kt_track_text_of(w->trace, index).data;
-    return !known || claim(taken, 1 + (uint64_t)t->view.process, t->view.id, &t->tid);
+    return !known || claim_perfetto_id(taken, 1 + (uint64_t)t->view.process, t->view.id, &t->tid);
 }
 
-static void plan_base(ke_perfetto *w)
+static void plan_perfetto_base(ke_perfetto *w)
 {
     int64_t earliest, end;
     kineto_trace_window(w->trace, &earliest, &end);
@@ -57,21 +58,21 @@ bool ke_pf_plan(ke_perfetto *w)
     uint32_t processes = kineto_trace_process_count(w->trace);
     uint32_t tracks = kineto_trace_track_count(w->trace);
     kb_map taken = {0};
-    plan_base(w);
+    plan_perfetto_base(w);
     w->processes = calloc((size_t)processes + 1, sizeof *w->processes);
     w->tracks = calloc((size_t)tracks + 1, sizeof *w->tracks);
     bool ok = w->processes && w->tracks;
     for (uint32_t i = 0; ok && i < processes; i++)
-        ok = plan_process(w, i, &taken);
+        ok = plan_process_identity(w, i, &taken);
     for (uint32_t i = 0; ok && i < tracks; i++)
-        ok = plan_track(w, i, &taken);
+        ok = plan_track_identity(w, i, &taken);
     kb_map_free(&taken);
     return ok;
 }
 
 /* ---- clocks ------------------------------------------------------------------------------------ */
 
-static void put_clock(ke_proto *p, uint32_t id, int64_t ns)
+static void put_clock_reading(ke_proto *p, uint32_t id, int64_t ns)
 {
     size_t mark = ke_proto_begin(p, KE_PF_CLOCKS_CLOCK);
     ke_proto_uint(p, KE_PF_CLOCK_ID, id);
@@ -81,38 +82,39 @@ static void put_clock(ke_proto *p, uint32_t id, int64_t ns)
     ke_proto_end(p, mark);
 }
 
-/* A reading of a clock of the host, if it is one: what was before the host started is none. */
-static void put_host_clock(ke_perfetto *w, uint32_t id, int64_t realtime_minus_clock_ns)
+/* Readings before the start of the host do not exist, and are omitted. */
+static void put_host_clock_reading(ke_perfetto *w, uint32_t id, int64_t realtime_minus_clock_ns)
 {
     int64_t ns;
     if (!__builtin_sub_overflow(w->base_ns, realtime_minus_clock_ns, &ns) && ns > 0)
-        put_clock(&w->packets, id, ns);
+        put_clock_reading(&w->packets, id, ns);
 }
 
-/* Joins these times with those of other traces of the same host. */
-static void write_clocks(ke_perfetto *w)
+/* Relates the times to those of other traces of the same host. */
+static void write_clock_packet(ke_perfetto *w)
 {
     kb_clock_fit fit;
-    size_t packet = ke_pf_begin(w);
+    size_t packet = ke_pf_begin_packet(w);
     ke_proto_uint(&w->packets, KE_PF_PACKET_FLAGS, KE_PF_STATE_CLEARED);
     size_t mark = ke_proto_begin(&w->packets, KE_PF_PACKET_CLOCK_SNAPSHOT);
     ke_proto_uint(&w->packets, KE_PF_CLOCKS_PRIMARY, KE_PF_CLOCK_REALTIME);
-    put_clock(&w->packets, KE_PF_CLOCK_REALTIME, w->base_ns);
+    put_clock_reading(&w->packets, KE_PF_CLOCK_REALTIME, w->base_ns);
     if (kt_clock_fit(w->trace, &fit)) {
-        put_host_clock(w, KE_PF_CLOCK_MONOTONIC, fit.realtime_minus_monotonic_ns);
-        put_host_clock(w, KE_PF_CLOCK_BOOTTIME, fit.realtime_minus_boottime_ns);
+        put_host_clock_reading(w, KE_PF_CLOCK_MONOTONIC, fit.realtime_minus_monotonic_ns);
+        put_host_clock_reading(w, KE_PF_CLOCK_BOOTTIME, fit.realtime_minus_boottime_ns);
     }
     ke_proto_end(&w->packets, mark);
-    ke_pf_end(w, packet);
+    ke_pf_end_packet(w, packet);
 }
 
 void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
 {
+    KB_ASSERT(!w->open.count && !w->interned.count);
     w->sequence++;
     w->last_ns = w->base_ns;
     w->names.next = w->categories.next = w->keys.next = 0;
     ke_proto *p = &w->packets;
-    size_t packet = ke_pf_begin(w);
+    size_t packet = ke_pf_begin_packet(w);
     ke_proto_uint(p, KE_PF_PACKET_FLAGS, KE_PF_STATE_CLEARED);
     size_t defaults = ke_proto_begin(p, KE_PF_PACKET_DEFAULTS);
     ke_proto_uint(p, KE_PF_DEFAULTS_CLOCK, KE_PF_CLOCK_OWN);
@@ -121,32 +123,32 @@ void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
     ke_proto_end(p, event);
     ke_proto_end(p, defaults);
     size_t clocks = ke_proto_begin(p, KE_PF_PACKET_CLOCK_SNAPSHOT);
-    put_clock(p, KE_PF_CLOCK_REALTIME, w->base_ns);
-    put_clock(p, KE_PF_CLOCK_OWN, 0);
+    put_clock_reading(p, KE_PF_CLOCK_REALTIME, w->base_ns);
+    put_clock_reading(p, KE_PF_CLOCK_OWN, 0);
     ke_proto_end(p, clocks);
-    ke_pf_end(w, packet);
+    ke_pf_end_packet(w, packet);
 }
 
 /* ---- descriptions ------------------------------------------------------------------------------ */
 
-static int32_t sort_index(int64_t index)
+static int32_t clamp_sort_index(int64_t index)
 {
     return (int32_t)KB_MAX(KB_MIN(index, INT32_MAX), INT32_MIN);
 }
 
-static kineto_string text_of(const ke_label *label)
+static kineto_string label_text(const ke_label *label)
 {
     return (kineto_string){label->text, label->size};
 }
 
-/* A packet with a description: marks of both. */
-typedef struct description {
+/* Marks of an open packet and of the description in it. */
+typedef struct description_marks {
     size_t packet, track;
-} description;
+} description_marks;
 
-static description begin_description(ke_perfetto *w, uint64_t uuid, uint64_t parent)
+static description_marks begin_track_description(ke_perfetto *w, uint64_t uuid, uint64_t parent)
 {
-    description d = {.packet = ke_pf_begin(w)};
+    description_marks d = {.packet = ke_pf_begin_packet(w)};
     d.track = ke_proto_begin(&w->packets, KE_PF_PACKET_TRACK);
     ke_proto_uint(&w->packets, KE_PF_TRACK_UUID, uuid);
     if (parent)
@@ -154,21 +156,21 @@ static description begin_description(ke_perfetto *w, uint64_t uuid, uint64_t par
     return d;
 }
 
-static void end_description(ke_perfetto *w, description d)
+static void end_track_description(ke_perfetto *w, description_marks d)
 {
     ke_proto_end(&w->packets, d.track);
-    ke_pf_end(w, d.packet);
+    ke_pf_end_packet(w, d.packet);
 }
 
-/* Name and place among its siblings; never merged with one of the same name. */
-static void put_name(ke_perfetto *w, kineto_string name, int64_t rank)
+/* The name and the rank among siblings; tracks of the same name are not merged. */
+static void put_track_name(ke_perfetto *w, kineto_string name, int64_t rank)
 {
     ke_proto_string(&w->packets, KE_PF_TRACK_NAME, name);
-    ke_proto_int(&w->packets, KE_PF_TRACK_RANK, sort_index(rank));
+    ke_proto_int(&w->packets, KE_PF_TRACK_RANK, clamp_sort_index(rank));
     ke_proto_uint(&w->packets, KE_PF_TRACK_MERGING, KE_PF_MERGING_NONE);
 }
 
-static void put_label(ke_perfetto *w, const char *what, kineto_string value)
+static void put_process_label(ke_perfetto *w, const char *what, kineto_string value)
 {
     char text[320];
     value = kb_utf8_cut(value, 256);
@@ -176,49 +178,49 @@ static void put_label(ke_perfetto *w, const char *what, kineto_string value)
     ke_proto_string(&w->packets, KE_PF_PROCESS_LABEL, (kineto_string){text, (size_t)size});
 }
 
-static void put_process(ke_perfetto *w, const ke_pf_process *p)
+static void put_process_descriptor(ke_perfetto *w, const ke_pf_process *p)
 {
     ke_proto *out = &w->packets;
     size_t mark = ke_proto_begin(out, KE_PF_TRACK_PROCESS);
     ke_proto_uint(out, KE_PF_PROCESS_PID, (uint64_t)p->pid);
-    ke_proto_int(out, KE_PF_PROCESS_SORT_INDEX, sort_index(p->view.sort_index));
+    ke_proto_int(out, KE_PF_PROCESS_SORT_INDEX, clamp_sort_index(p->view.sort_index));
     if (p->view.name.size)
         ke_proto_string(out, KE_PF_PROCESS_NAME, p->view.name);
     if (p->view.label.size)
         ke_proto_string(out, KE_PF_PROCESS_LABEL, p->view.label);
     if (p->view.host.size)
-        put_label(w, "host", p->view.host);
+        put_process_label(w, "host", p->view.host);
     if (p->view.rank >= 0) {
         char rank[16];
         snprintf(rank, sizeof rank, "%d", (int)p->view.rank);
-        put_label(w, "rank", kb_string(rank));
+        put_process_label(w, "rank", kb_string(rank));
     }
     ke_proto_end(out, mark);
 }
 
-static void describe_process(ke_perfetto *w, uint32_t index)
+static void write_process_description(ke_perfetto *w, uint32_t index)
 {
     const ke_pf_process *p = &w->processes[index];
-    description d = begin_description(w, p->uuid, 0);
+    description_marks d = begin_track_description(w, p->uuid, 0);
     if (p->pid) {
-        put_process(w, p);
+        put_process_descriptor(w, p);
     } else {
         ke_label label = ke_process_label(w->trace, index);
-        put_name(w, text_of(&label), p->view.sort_index);
+        put_track_name(w, label_text(&label), p->view.sort_index);
         if (p->view.name.size)
             ke_proto_string(&w->packets, KE_PF_TRACK_DESCRIPTION, p->view.name);
     }
     ke_proto_uint(&w->packets, KE_PF_TRACK_CHILD_ORDER, KE_PF_CHILDREN_EXPLICIT);
-    end_description(w, d);
+    end_track_description(w, d);
 }
 
-static void put_thread(ke_perfetto *w, const ke_pf_track *t)
+static void put_thread_descriptor(ke_perfetto *w, const ke_pf_track *t)
 {
     ke_proto *out = &w->packets;
     size_t mark = ke_proto_begin(out, KE_PF_TRACK_THREAD);
     ke_proto_uint(out, KE_PF_THREAD_PID, (uint64_t)w->processes[t->view.process].pid);
     ke_proto_uint(out, KE_PF_THREAD_TID, (uint64_t)t->tid);
-    ke_proto_int(out, KE_PF_THREAD_SORT_INDEX, sort_index(t->view.sort_index));
+    ke_proto_int(out, KE_PF_THREAD_SORT_INDEX, clamp_sort_index(t->view.sort_index));
     if (t->view.name.size)
         ke_proto_string(out, KE_PF_THREAD_NAME, t->view.name);
     ke_proto_end(out, mark);
@@ -230,15 +232,15 @@ void ke_pf_describe_track(ke_perfetto *w, uint32_t index)
     if (t->described)
         return;
     t->described = true;
-    description d = begin_description(w, t->uuid, w->processes[t->view.process].uuid);
+    description_marks d = begin_track_description(w, t->uuid, w->processes[t->view.process].uuid);
     if (t->tid) {
-        put_thread(w, t);
+        put_thread_descriptor(w, t);
     } else {
         ke_label label = ke_track_label(w->trace, index);
-        put_name(w, text_of(&label), t->view.sort_index);
+        put_track_name(w, label_text(&label), t->view.sort_index);
     }
     ke_proto_uint(&w->packets, KE_PF_TRACK_CHILD_ORDER, KE_PF_CHILDREN_EXPLICIT);
-    end_description(w, d);
+    end_track_description(w, d);
 }
 
 uint64_t ke_pf_describe_lane(ke_perfetto *w, uint32_t index, uint32_t lane)
@@ -248,14 +250,14 @@ uint64_t ke_pf_describe_lane(ke_perfetto *w, uint32_t index, uint32_t lane)
     memcpy(name, label.text, label.size);
     int more = snprintf(name + label.size, 32, " (lane %u)", lane + 1);
     uint64_t uuid = ++w->next_uuid;
-    description d = begin_description(w, uuid, w->tracks[index].uuid);
-    put_name(w, (kineto_string){name, label.size + (size_t)more}, lane);
-    end_description(w, d);
+    description_marks d = begin_track_description(w, uuid, w->tracks[index].uuid);
+    put_track_name(w, (kineto_string){name, label.size + (size_t)more}, lane);
+    end_track_description(w, d);
     return uuid;
 }
 
 /* "name key", as Perfetto names the series of other formats. */
-static void put_series_name(ke_perfetto *w, kineto_string name, kineto_string key)
+static void put_counter_name(ke_perfetto *w, kineto_string name, kineto_string key)
 {
     size_t size = name.size + key.size + 1;
     char *text = kb_arena_alloc(&w->arena, size, 1);
@@ -268,10 +270,10 @@ static void put_series_name(ke_perfetto *w, kineto_string name, kineto_string ke
     memcpy(text + name.size + 1, key.data, key.size);
     bool both = name.size && key.size;
     kineto_string whole = {name.size ? text : text + 1, both ? size : size - 1};
-    put_name(w, whole, 0);
+    put_track_name(w, whole, 0);
 }
 
-uint64_t ke_pf_series(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key)
+uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key)
 {
     uint64_t identity[3] = {track, kb_hash(name.data, name.size), kb_hash(key.data, key.size)};
     kineto_string series, unit;
@@ -285,23 +287,24 @@ uint64_t ke_pf_series(ke_perfetto *w, uint32_t track, kineto_string name, kineto
     if (!created)
         return *found;
     uint64_t uuid = ++w->next_uuid;
-    description d = begin_description(w, uuid, w->processes[w->tracks[track].view.process].uuid);
-    put_series_name(w, name, key);
+    description_marks d =
+        begin_track_description(w, uuid, w->processes[w->tracks[track].view.process].uuid);
+    put_counter_name(w, name, key);
     size_t mark = ke_proto_begin(&w->packets, KE_PF_TRACK_COUNTER);
     ke_split_unit(key, &series, &unit);
     if (unit.size)
         ke_proto_string(&w->packets, KE_PF_COUNTER_UNIT_NAME, unit);
     ke_proto_end(&w->packets, mark);
-    end_description(w, d);
+    end_track_description(w, d);
     return uuid;
 }
 
 void ke_pf_write_tables(ke_perfetto *w)
 {
     w->sequence = FIRST_SEQUENCE;
-    write_clocks(w);
+    write_clock_packet(w);
     for (uint32_t i = 0; i < kineto_trace_process_count(w->trace); i++)
-        describe_process(w, i);
+        write_process_description(w, i);
     for (uint32_t i = 0; i < kineto_trace_track_count(w->trace); i++)
         if (w->tracks[i].view.type != KINETO_TRACK_COUNTER)
             ke_pf_describe_track(w, i);

@@ -1,5 +1,5 @@
-/* A profile as pprof reads it: a sample for each different stack of each track, with its own time
- * and the number of activities. Message and field numbers are those of pprof's profile.proto. */
+/* A profile for pprof: one sample for each different stack of each track, with its own time and the
+ * number of activities. Message and field numbers are those of pprof's profile.proto. */
 #include "export/proto.h"
 #include "export/stacks.h"
 
@@ -25,89 +25,92 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM = 3, FUNCTION_FILE = 
 
 #define FLUSH_BYTES 65536u
 
-typedef struct profile {
+typedef struct pprof_writer {
     const ke_job *job;
     const ke_stacks *stacks;
     ke_proto p;
-    kb_intern strings; /* the string table; 0 is "", as it must be */
+    kb_intern strings; /* the string table; pprof requires that id 0 is "" */
     uint64_t samples;
     bool failed;
-} profile;
+} pprof_writer;
 
-static uint64_t string(profile *f, kineto_string s)
+/* The index of a text in the string table, added at first use. */
+static uint64_t string_id(pprof_writer *f, kineto_string s)
 {
     uint32_t id = kb_intern_id(&f->strings, s);
     f->failed |= id == KB_INTERN_NONE;
     return id;
 }
 
-static uint64_t word(profile *f, const char *s) { return string(f, kb_string(s)); }
+static uint64_t word_id(pprof_writer *f, const char *s) { return string_id(f, kb_string(s)); }
 
-static void flush(profile *f)
+static void flush_if_large(pprof_writer *f)
 {
     if (f->p.count >= FLUSH_BYTES)
         ke_proto_flush(&f->p, f->job->sink);
 }
 
-static void put_value_type(profile *f, uint32_t field, const char *type, const char *unit)
+static void put_pprof_value_type(pprof_writer *f, uint32_t field, const char *type,
+                                 const char *unit)
 {
     size_t m = ke_proto_begin(&f->p, field);
-    ke_proto_uint(&f->p, VALUE_TYPE, word(f, type));
-    ke_proto_uint(&f->p, VALUE_UNIT, word(f, unit));
+    ke_proto_uint(&f->p, VALUE_TYPE, word_id(f, type));
+    ke_proto_uint(&f->p, VALUE_UNIT, word_id(f, unit));
     ke_proto_end(&f->p, m);
 }
 
-static int64_t bounded(uint64_t v) { return (int64_t)KB_MIN(v, (uint64_t)INT64_MAX); }
+static int64_t clamp_to_int64(uint64_t v) { return (int64_t)KB_MIN(v, (uint64_t)INT64_MAX); }
 
-static void put_label(profile *f, const char *key, kineto_string value)
+static void put_pprof_label(pprof_writer *f, const char *key, kineto_string value)
 {
     size_t m = ke_proto_begin(&f->p, SAMPLE_LABEL);
-    ke_proto_uint(&f->p, LABEL_KEY, word(f, key));
-    ke_proto_uint(&f->p, LABEL_STR, string(f, value));
+    ke_proto_uint(&f->p, LABEL_KEY, word_id(f, key));
+    ke_proto_uint(&f->p, LABEL_STR, string_id(f, value));
     ke_proto_end(&f->p, m);
 }
 
-static void put_labels(profile *f, const ke_node *n)
+static void put_pprof_labels(pprof_writer *f, const ke_node *n)
 {
     const kineto_trace *t = f->job->trace;
-    put_label(f, "kind", kb_string(kineto_kind_name(f->stacks->frames.data[n->frame].kind)));
+    put_pprof_label(f, "kind", kb_string(kineto_kind_name(f->stacks->frames.data[n->frame].kind)));
     if (n->track == UINT32_MAX)
         return;
     kineto_track track;
     kineto_trace_track(t, n->track, &track);
     ke_label process = ke_process_label(t, track.process), row = ke_track_label(t, n->track);
-    put_label(f, "process", (kineto_string){process.text, process.size});
-    put_label(f, ke_track_type_name(track.type), (kineto_string){row.text, row.size});
+    put_pprof_label(f, "process", (kineto_string){process.text, process.size});
+    put_pprof_label(f, ke_track_type_name(track.type), (kineto_string){row.text, row.size});
 }
 
-static void put_sample(profile *f, uint32_t node)
+/* A node that no activity ended at has no sample. */
+static void put_pprof_sample(pprof_writer *f, uint32_t node)
 {
     const ke_node *n = &f->stacks->nodes.data[node];
     if (n->count == 0)
         return;
     size_t m = ke_proto_begin(&f->p, SAMPLE);
-    size_t list = ke_proto_begin(&f->p, SAMPLE_LOCATION); /* the leaf first */
+    size_t list = ke_proto_begin(&f->p, SAMPLE_LOCATION); /* the innermost frame first */
     for (uint32_t at = node; at != KE_NO_NODE; at = f->stacks->nodes.data[at].parent)
         ke_proto_item(&f->p, (uint64_t)f->stacks->nodes.data[at].frame + 1);
     ke_proto_end(&f->p, list);
     list = ke_proto_begin(&f->p, SAMPLE_VALUE);
-    ke_proto_item(&f->p, (uint64_t)bounded(n->count));
-    ke_proto_item(&f->p, (uint64_t)bounded(n->self_ns));
+    ke_proto_item(&f->p, (uint64_t)clamp_to_int64(n->count));
+    ke_proto_item(&f->p, (uint64_t)clamp_to_int64(n->self_ns));
     ke_proto_end(&f->p, list);
-    put_labels(f, n);
+    put_pprof_labels(f, n);
     ke_proto_end(&f->p, m);
     f->samples++;
-    flush(f);
+    flush_if_large(f);
 }
 
-/* Locations and functions are the frames; ids begin with 1. */
-static void put_frame(profile *f, size_t index)
+/* Each frame is a location and a function; their ids begin with 1. */
+static void put_location(pprof_writer *f, size_t index)
 {
     const ke_frame *frame = &f->stacks->frames.data[index];
     kineto_string file = {"", 0}, function;
     uint32_t line = 0;
     if (frame->kind == KINETO_KIND_PYTHON_FUNCTION)
-        ke_python_place(frame->text, &file, &line, &function);
+        ke_parse_python_name(frame->text, &file, &line, &function);
     size_t m = ke_proto_begin(&f->p, LOCATION);
     ke_proto_uint(&f->p, LOCATION_ID, index + 1);
     size_t inner = ke_proto_begin(&f->p, LOCATION_LINE);
@@ -118,50 +121,51 @@ static void put_frame(profile *f, size_t index)
     ke_proto_end(&f->p, m);
     m = ke_proto_begin(&f->p, FUNCTION);
     ke_proto_uint(&f->p, FUNCTION_ID, index + 1);
-    ke_proto_uint(&f->p, FUNCTION_NAME, string(f, frame->text));
-    ke_proto_uint(&f->p, FUNCTION_SYSTEM, string(f, frame->text));
+    ke_proto_uint(&f->p, FUNCTION_NAME, string_id(f, frame->text));
+    ke_proto_uint(&f->p, FUNCTION_SYSTEM, string_id(f, frame->text));
     if (file.size)
-        ke_proto_uint(&f->p, FUNCTION_FILE, string(f, file));
+        ke_proto_uint(&f->p, FUNCTION_FILE, string_id(f, file));
     ke_proto_end(&f->p, m);
-    flush(f);
+    flush_if_large(f);
 }
 
-static void put_rest(profile *f)
+static void put_profile_trailer(pprof_writer *f)
 {
     const ke_census *c = &f->job->census;
     char comment[64];
     ke_proto_int(&f->p, TIME_NANOS, c->start_ns);
-    ke_proto_int(&f->p, DURATION_NANOS, bounded((uint64_t)c->end_ns - (uint64_t)c->start_ns));
-    put_value_type(f, PERIOD_TYPE, "time", "nanoseconds");
-    ke_proto_uint(&f->p, PERIOD, 1); /* everything was seen */
+    ke_proto_int(&f->p, DURATION_NANOS,
+                 clamp_to_int64((uint64_t)c->end_ns - (uint64_t)c->start_ns));
+    put_pprof_value_type(f, PERIOD_TYPE, "time", "nanoseconds");
+    ke_proto_uint(&f->p, PERIOD, 1); /* not sampled: every activity counts */
     snprintf(comment, sizeof comment, "written by ckineto %s", kineto_version());
-    ke_proto_uint(&f->p, COMMENT, word(f, comment));
-    ke_proto_uint(&f->p, COMMENT, word(f, f->job->trace_name));
-    ke_proto_uint(&f->p, DEFAULT_SAMPLE_TYPE, word(f, "time"));
+    ke_proto_uint(&f->p, COMMENT, word_id(f, comment));
+    ke_proto_uint(&f->p, COMMENT, word_id(f, f->job->trace_name));
+    ke_proto_uint(&f->p, DEFAULT_SAMPLE_TYPE, word_id(f, "time"));
     for (size_t i = 0; i < f->strings.strings.count; i++) {
         ke_proto_string(&f->p, STRING_TABLE, f->strings.strings.data[i]);
-        flush(f);
+        flush_if_large(f);
     }
 }
 
-/* The order is that of the values in samples. */
-static void write_profile(profile *f)
+/* The order of the value types is that of the values in samples. */
+static void write_profile(pprof_writer *f)
 {
-    put_value_type(f, SAMPLE_TYPE, "activities", "count");
-    put_value_type(f, SAMPLE_TYPE, "time", "nanoseconds");
+    put_pprof_value_type(f, SAMPLE_TYPE, "activities", "count");
+    put_pprof_value_type(f, SAMPLE_TYPE, "time", "nanoseconds");
     for (size_t i = 0; i < f->stacks->nodes.count && !f->failed && !f->p.failed; i++)
-        put_sample(f, (uint32_t)i);
+        put_pprof_sample(f, (uint32_t)i);
     for (size_t i = 0; i < f->stacks->frames.count && !f->failed && !f->p.failed; i++)
-        put_frame(f, i);
-    put_rest(f);
+        put_location(f, i);
+    put_profile_trailer(f);
     ke_proto_flush(&f->p, f->job->sink);
 }
 
 kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
 {
     ke_stacks stacks;
-    profile f = {.job = job, .stacks = &stacks};
-    bool ok = ke_stacks_make(&stacks, job, KE_MOST_FRAMES);
+    pprof_writer f = {.job = job, .stacks = &stacks};
+    bool ok = ke_stacks_make(&stacks, job, KE_MAX_FRAMES);
     if (ok)
         write_profile(&f);
     ok = ok && !f.failed && !f.p.failed;
@@ -173,5 +177,5 @@ kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
     ke_proto_free(&f.p);
     kb_intern_free(&f.strings);
     ke_stacks_free(&stacks);
-    return ok ? KINETO_OK : ke_no_memory(job, err);
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }

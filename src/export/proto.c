@@ -1,5 +1,5 @@
-/* Protocol buffers, written. Lengths are as short as they can be: a message begins with one byte
- * for its length and is moved when it needs more, so the same data gives the same bytes. */
+/* Writes protocol buffers. Lengths take as few bytes as possible: a message begins with one byte
+ * for its length and is moved if it needs more, so equal data gives equal bytes. */
 #include "export/proto.h"
 
 #define FIRST_BYTES 4096u
@@ -28,14 +28,14 @@ void ke_proto_flush(ke_proto *p, kb_sink *sink)
     p->count = 0;
 }
 
-static void put_tag(ke_proto *p, uint32_t field, uint32_t wire)
+static void put_proto_tag(ke_proto *p, uint32_t field, uint32_t wire)
 {
     ke_proto_item(p, (uint64_t)field << 3 | wire);
 }
 
 void ke_proto_fixed64(ke_proto *p, uint32_t field, uint64_t v)
 {
-    put_tag(p, field, KE_WIRE_FIXED64);
+    put_proto_tag(p, field, KE_WIRE_FIXED64);
     if (!ke_proto_reserve(p, sizeof v))
         return;
     for (size_t i = 0; i < sizeof v; i++)
@@ -49,7 +49,7 @@ void ke_proto_double(ke_proto *p, uint32_t field, double v)
     ke_proto_fixed64(p, field, bits);
 }
 
-static void put_raw(ke_proto *p, const char *data, size_t bytes)
+static void put_proto_bytes(ke_proto *p, const char *data, size_t bytes)
 {
     if (bytes == 0 || !ke_proto_reserve(p, bytes))
         return;
@@ -59,9 +59,9 @@ static void put_raw(ke_proto *p, const char *data, size_t bytes)
 
 void ke_proto_bytes(ke_proto *p, uint32_t field, kineto_string s)
 {
-    put_tag(p, field, KE_WIRE_BYTES);
+    put_proto_tag(p, field, KE_WIRE_BYTES);
     ke_proto_item(p, s.size);
-    put_raw(p, s.data, s.size);
+    put_proto_bytes(p, s.data, s.size);
 }
 
 void ke_proto_string(ke_proto *p, uint32_t field, kineto_string s)
@@ -72,13 +72,13 @@ void ke_proto_string(ke_proto *p, uint32_t field, kineto_string s)
     }
     size_t mark = ke_proto_begin(p, field);
     for (kineto_string piece; (piece = kb_utf8_next(&s, &p->replaced)).size;)
-        put_raw(p, piece.data, piece.size);
+        put_proto_bytes(p, piece.data, piece.size);
     ke_proto_end(p, mark);
 }
 
 size_t ke_proto_begin(ke_proto *p, uint32_t field)
 {
-    put_tag(p, field, KE_WIRE_BYTES);
+    put_proto_tag(p, field, KE_WIRE_BYTES);
     ke_proto_item(p, 0);
     return p->count;
 }
@@ -88,9 +88,10 @@ void ke_proto_end(ke_proto *p, size_t mark)
     char length[10];
     if (p->failed)
         return;
+    KB_ASSERT(mark > 0 && mark <= p->count);
     size_t bytes = p->count - mark;
     size_t need = (size_t)(ke_proto_put_varint(length, bytes) - length);
-    if (bytes > UINT32_MAX) { /* no reader takes it */
+    if (bytes > UINT32_MAX) { /* beyond the limit of readers */
         p->failed = true;
         return;
     }

@@ -22,7 +22,7 @@ static void put_devices(const kineto_trace *t, kb_json *j)
 static void put_trace(const kineto_trace *t, const char *title, kb_json *j)
 {
     ke_census census;
-    ke_census_take(t, &census);
+    ke_census_count(t, &census);
     kb_json_key_z(j, "traces");
     kb_json_array_begin(j);
     kb_json_object_begin(j);

@@ -1,7 +1,7 @@
-/* The account of what a writer wrote and what its format cannot hold. */
+/* The account of an export: how much was written, and what the format cannot hold. */
 #include "export/export.h"
 
-static void count_block(const kt_block *b, ke_census *c)
+static void count_block_rows(const kt_block *b, ke_census *c)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         c->forms[b->form[i] & 3]++;
@@ -11,12 +11,12 @@ static void count_block(const kt_block *b, ke_census *c)
     }
 }
 
-void ke_census_take(const kineto_trace *trace, ke_census *out)
+void ke_census_count(const kineto_trace *trace, ke_census *out)
 {
     *out = (ke_census){.activities = kineto_trace_count(trace)};
     kineto_trace_window(trace, &out->start_ns, &out->end_ns);
     for (uint32_t i = 0; i < kt_block_count(trace); i++)
-        count_block(kt_block_at(trace, i), out);
+        count_block_rows(kt_block_at(trace, i), out);
     uint64_t flows = kineto_trace_flow_count(trace);
     for (uint64_t i = 0; i < flows; i++) {
         kineto_flow f;
@@ -31,10 +31,11 @@ void ke_omit(kineto_export_result *result, const char *what, const char *reason,
 {
     if (count == 0 || result->omission_count == KINETO_EXPORT_MAX_OMISSIONS)
         return;
+    KB_ASSERT(what && reason);
     result->omissions[result->omission_count++] = (kineto_export_omission){what, reason, count};
 }
 
-void ke_result_all(const ke_job *job)
+void ke_result_count_all(const ke_job *job)
 {
     kineto_export_result *r = job->result;
     r->activities = job->census.activities;
@@ -45,7 +46,8 @@ void ke_result_all(const ke_job *job)
     r->flows = job->census.flows + job->census.half_flows;
 }
 
-void ke_result_give(const kineto_export_result *all, kineto_export_result *to)
+/* The caller's `size` stays; it limits the copy. */
+void ke_result_copy_out(const kineto_export_result *all, kineto_export_result *to)
 {
     if (!to || to->size < sizeof to->size)
         return;
@@ -60,7 +62,7 @@ void ke_progress(const ke_job *job, uint64_t done)
         job->options->progress(done, job->census.activities, job->options->user);
 }
 
-kineto_status ke_no_memory(const ke_job *job, kineto_error *err)
+kineto_status ke_fail_memory(const ke_job *job, kineto_error *err)
 {
     return kb_fail(err, KINETO_E_MEMORY, "no memory to write a trace of %llu activities",
                    (unsigned long long)job->census.activities);

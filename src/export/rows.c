@@ -1,4 +1,4 @@
-/* Walking over rows: see rows.h. */
+/* The walk over rows of rows.h. */
 #include "export/rows.h"
 
 const char *const ke_flag_names[4] = {"open_start", "open_end", "args_lost", "global"};
@@ -20,9 +20,10 @@ bool ke_rows_begin(ke_rows *rows, const ke_job *job)
     return true;
 }
 
-bool ke_rows_look(ke_rows *rows, kineto_row row)
+bool ke_rows_load(ke_rows *rows, kineto_row row)
 {
     kineto_trace_get(rows->job->trace, row, &rows->activity);
+    KB_ASSERT(rows->activity.track <= rows->place_count);
     rows->place = &rows->places[KB_MIN(rows->activity.track, rows->place_count)];
     if (row % KT_BLOCK_ROWS == 0)
         ke_progress(rows->job, row);

@@ -1,5 +1,5 @@
-/* What writers of one record for each activity share: a walk over all rows with what is known of
- * them, text of their tracks made once. */
+/* A walk over all rows, for writers with one record per activity (CSV, JSON lines): it loads each
+ * row with its args, and keeps the text of each track, which is formatted once. */
 #ifndef KE_ROWS_H
 #define KE_ROWS_H
 
@@ -9,8 +9,8 @@
 typedef struct ke_place_view {
     kineto_track track;
     kineto_process process;
-    kineto_string process_text, track_text; /* instead of pid and id; data is NULL for most */
-    kineto_string text;                     /* what the writer made of it; freed with the walk */
+    kineto_string process_text, track_text; /* instead of pid and id; data NULL: none */
+    kineto_string text;                     /* formatted by the writer; freed with the walk */
 } ke_place_view;
 
 typedef struct ke_rows {
@@ -20,15 +20,15 @@ typedef struct ke_rows {
     ke_text args;
     uint64_t replaced; /* invalid UTF-8 in arguments */
 
-    /* the row that is looked at */
+    /* the current row */
     kineto_activity activity;
     const ke_place_view *place;
 } ke_rows;
 
-/** False: out of memory. */
+/** Starts a walk. False: out of memory; call ke_rows_end in any case. */
 bool ke_rows_begin(ke_rows *rows, const ke_job *job);
-/** Look at a row; its arguments are in `args`. False: out of memory. */
-bool ke_rows_look(ke_rows *rows, kineto_row row);
+/** Loads a row and its args. False: out of memory. */
+bool ke_rows_load(ke_rows *rows, kineto_row row);
 void ke_rows_end(ke_rows *rows);
 
 /* Words for the flags of an activity: bit i of the flags is word i. */

@@ -1,39 +1,40 @@
-/* speedscope's file format: a profile of opens and closes for each lane of each track, over one
- * list of frames. Times are nanoseconds since the beginning of the trace. */
+/* speedscope's file format: for each lane of each track a profile of open and close events, over
+ * one shared list of frames. Times are nanoseconds since the start of the trace. */
 #include "export/stacks.h"
 
 #define EVENT_ROOM 80u
 
-typedef struct scope {
+typedef struct speedscope_writer {
     const ke_job *job;
     const kineto_trace *trace;
     kb_json json;
-    ke_stacks frames; /* its frames only */
+    ke_stacks frames; /* only its list of frames is used */
     KB_VEC(kineto_row) lane_rows;
     KB_VEC(uint64_t) lane_first;
     KB_VEC(kineto_row) open;
-    uint64_t last; /* time of the event before */
-    uint64_t events, profiles, most_rows, active;
+    uint64_t last_ns; /* time of the previous event of the profile */
+    uint64_t events, profiles;
+    uint64_t max_rows, active; /* the profile with the most rows, which is shown first */
     uint64_t forms[4];
     bool failed;
-} scope;
+} speedscope_writer;
 
-static int64_t start_of(const scope *s, kineto_row row)
+static int64_t row_start_ns(const speedscope_writer *s, kineto_row row)
 {
     return kt_block_at(s->trace, row / KT_BLOCK_ROWS)->start_ns[row % KT_BLOCK_ROWS];
 }
 
-static int64_t end_of(const scope *s, kineto_row row)
+static int64_t row_end_ns(const speedscope_writer *s, kineto_row row)
 {
     return kt_block_at(s->trace, row / KT_BLOCK_ROWS)->end_ns[row % KT_BLOCK_ROWS];
 }
 
-static uint32_t form_of(const scope *s, kineto_row row)
+static uint32_t row_form(const speedscope_writer *s, kineto_row row)
 {
     return kt_block_at(s->trace, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS];
 }
 
-static uint32_t frame_of(scope *s, kineto_row row)
+static uint32_t row_frame(speedscope_writer *s, kineto_row row)
 {
     const kt_block *b = kt_block_at(s->trace, row / KT_BLOCK_ROWS);
     uint32_t i = row % KT_BLOCK_ROWS;
@@ -42,52 +43,56 @@ static uint32_t frame_of(scope *s, kineto_row row)
     return frame;
 }
 
-static uint64_t since(const scope *s, int64_t ns)
+static uint64_t ns_since_start(const speedscope_writer *s, int64_t ns)
 {
     return (uint64_t)ns - (uint64_t)s->job->census.start_ns;
 }
 
 /* ---- events --------------------------------------------------------------------------------------- */
 
-static void put_event(scope *s, char type, kineto_row row, int64_t ns, bool first)
+static void put_speedscope_event(speedscope_writer *s, char type, kineto_row row, int64_t ns,
+                                 bool first)
 {
     kb_sink *sink = s->job->sink;
     char *out = kb_sink_reserve(sink, EVENT_ROOM), *at = out;
-    s->last = KB_MAX(s->last, since(s, ns)); /* never backwards: the lanes see to that */
+    s->last_ns = KB_MAX(
+        s->last_ns, ns_since_start(s, ns)); /* rows of a lane nest, so time never runs backwards */
     at += snprintf(at, 40, "%s{\"type\":\"%c\",\"frame\":", first ? "" : ",\n", type);
-    at = kb_json_format_uint(at, frame_of(s, row));
+    at = kb_json_format_uint(at, row_frame(s, row));
     memcpy(at, ",\"at\":", 6);
-    at = kb_json_format_uint(at + 6, s->last);
+    at = kb_json_format_uint(at + 6, s->last_ns);
     *at++ = '}';
+    KB_ASSERT((size_t)(at - out) <= EVENT_ROOM);
     kb_sink_advance(sink, (size_t)(at - out));
     s->events++;
 }
 
-/* Close what has ended by then: rows of a lane nest, so nothing that goes on is above it. */
-static void close_until(scope *s, int64_t ns)
+/* Closes the ranges that have ended by `ns`. Rows of a lane nest, so an open range never lies below
+ * one that has ended. */
+static void close_frames_until(speedscope_writer *s, int64_t ns)
 {
-    while (s->open.count && end_of(s, s->open.data[s->open.count - 1]) <= ns) {
+    while (s->open.count && row_end_ns(s, s->open.data[s->open.count - 1]) <= ns) {
         kineto_row top = s->open.data[--s->open.count];
-        put_event(s, 'C', top, end_of(s, top), false);
+        put_speedscope_event(s, 'C', top, row_end_ns(s, top), false);
     }
 }
 
-static void put_events(scope *s, const kineto_row *rows, uint64_t count)
+static void put_lane_events(speedscope_writer *s, const kineto_row *rows, uint64_t count)
 {
-    s->last = 0;
+    s->last_ns = 0;
     s->open.count = 0;
     for (uint64_t i = 0; i < count && !s->failed; i++) {
-        close_until(s, start_of(s, rows[i]));
-        put_event(s, 'O', rows[i], start_of(s, rows[i]), i == 0);
+        close_frames_until(s, row_start_ns(s, rows[i]));
+        put_speedscope_event(s, 'O', rows[i], row_start_ns(s, rows[i]), i == 0);
         s->failed |= !kb_vec_push(&s->open, rows[i]);
-        s->forms[form_of(s, rows[i])]++;
+        s->forms[row_form(s, rows[i])]++;
     }
-    close_until(s, INT64_MAX);
+    close_frames_until(s, INT64_MAX);
 }
 
 /* ---- profiles ------------------------------------------------------------------------------------- */
 
-static void put_name(scope *s, uint32_t track, uint32_t lane)
+static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane)
 {
     kineto_track view;
     char name[640];
@@ -101,38 +106,39 @@ static void put_name(scope *s, uint32_t track, uint32_t lane)
     kb_json_put_string(&s->json, "name", (kineto_string){name, (size_t)n});
 }
 
-static void begin_profile(scope *s)
+static void begin_profile(speedscope_writer *s)
 {
     kb_json_newline(&s->json);
     kb_json_object_begin(&s->json);
     kb_json_put_string(&s->json, "type", kb_string("evented"));
     kb_json_put_string(&s->json, "unit", kb_string("nanoseconds"));
     kb_json_put_uint(&s->json, "startValue", 0);
-    kb_json_put_uint(&s->json, "endValue", since(s, s->job->census.end_ns));
+    kb_json_put_uint(&s->json, "endValue", ns_since_start(s, s->job->census.end_ns));
 }
 
-static void put_lane(scope *s, uint32_t track, uint32_t lane, const kineto_row *rows,
-                     uint64_t count)
+static void put_lane_profile(speedscope_writer *s, uint32_t track, uint32_t lane,
+                             const kineto_row *rows, uint64_t count)
 {
     if (count == 0)
         return;
     begin_profile(s);
-    put_name(s, track, lane);
+    put_profile_name(s, track, lane);
     kb_json_key_z(&s->json, "events");
     kb_json_array_begin(&s->json);
-    put_events(s, rows, count);
+    put_lane_events(s, rows, count);
     kb_json_array_end(&s->json);
     kb_json_object_end(&s->json);
-    if (count > s->most_rows) {
-        s->most_rows = count;
+    if (count > s->max_rows) {
+        s->max_rows = count;
         s->active = s->profiles;
     }
     s->profiles++;
 }
 
-/* Sort what has a length of a track by lane, keeping its order. lane_first gets where each begins.
- */
-static bool sort_lanes(scope *s, const kineto_row *rows, const kineto_track *track)
+/* Sorts the rows of a track that have a length by lane, keeping their order (counting sort).
+ * lane_first[lane] is where each lane begins. */
+static bool sort_rows_by_lane(speedscope_writer *s, const kineto_row *rows,
+                              const kineto_track *track)
 {
     uint32_t lanes = KB_MAX(track->lane_count, 1u);
     if (!kb_vec_reserve(&s->lane_rows, track->count) ||
@@ -141,37 +147,38 @@ static bool sort_lanes(scope *s, const kineto_row *rows, const kineto_track *tra
     uint64_t *first = s->lane_first.data;
     memset(first, 0, ((size_t)lanes + 2) * sizeof *first);
     for (uint64_t i = 0; i < track->count; i++)
-        if (ke_has_frame(s->trace, rows[i]))
+        if (ke_row_has_frame(s->trace, rows[i]))
             first[KB_MIN(kineto_trace_lane(s->trace, rows[i]), lanes - 1) + 2]++;
     for (uint32_t lane = 1; lane <= lanes; lane++)
         first[lane + 1] += first[lane];
     for (uint64_t i = 0; i < track->count; i++)
-        if (ke_has_frame(s->trace, rows[i]))
+        if (ke_row_has_frame(s->trace, rows[i]))
             s->lane_rows
                 .data[first[KB_MIN(kineto_trace_lane(s->trace, rows[i]), lanes - 1) + 1]++] =
                 rows[i];
     return true;
 }
 
-static void put_track(scope *s, uint32_t index)
+static void put_track_profiles(speedscope_writer *s, uint32_t index)
 {
     kineto_track track;
     kineto_trace_track(s->trace, index, &track);
     const kineto_row *rows = kineto_trace_track_rows(s->trace, index);
     if (track.count == 0)
         return;
-    s->failed |= !rows || !sort_lanes(s, rows, &track);
+    s->failed |= !rows || !sort_rows_by_lane(s, rows, &track);
     for (uint32_t lane = 0; !s->failed && lane < KB_MAX(track.lane_count, 1u); lane++) {
         const uint64_t *first = s->lane_first.data;
-        put_lane(s, index, lane, s->lane_rows.data + first[lane], first[lane + 1] - first[lane]);
+        put_lane_profile(s, index, lane, s->lane_rows.data + first[lane],
+                         first[lane + 1] - first[lane]);
     }
     ke_progress(s->job, s->forms[KINETO_FORM_SLICE] + s->forms[KINETO_FORM_ASYNC]);
 }
 
 /* ---- the file --------------------------------------------------------------------------------------- */
 
-/* The program wants at least one profile. */
-static void put_empty(scope *s)
+/* speedscope requires at least one profile. */
+static void put_empty_profile(speedscope_writer *s)
 {
     begin_profile(s);
     kb_json_put_string(&s->json, "name", kb_string("nothing with a length"));
@@ -181,7 +188,7 @@ static void put_empty(scope *s)
     kb_json_object_end(&s->json);
 }
 
-static void put_frames(scope *s)
+static void put_frame_list(speedscope_writer *s)
 {
     kb_json *j = &s->json;
     kb_json_key_z(j, "shared");
@@ -196,7 +203,7 @@ static void put_frames(scope *s)
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", f->text);
         if (f->kind == KINETO_KIND_PYTHON_FUNCTION &&
-            ke_python_place(f->text, &file, &line, &function)) {
+            ke_parse_python_name(f->text, &file, &line, &function)) {
             kb_json_put_string(j, "file", file);
             kb_json_put_uint(j, "line", line);
         }
@@ -206,7 +213,7 @@ static void put_frames(scope *s)
     kb_json_object_end(j);
 }
 
-static void write_file(scope *s)
+static void write_speedscope_file(speedscope_writer *s)
 {
     kb_json *j = &s->json;
     char exporter[64];
@@ -219,21 +226,21 @@ static void write_file(scope *s)
     kb_json_key_z(j, "profiles");
     kb_json_array_begin(j);
     for (uint32_t i = 0; !s->failed && i < kineto_trace_track_count(s->trace); i++)
-        put_track(s, i);
+        put_track_profiles(s, i);
     if (s->profiles == 0)
-        put_empty(s);
+        put_empty_profile(s);
     kb_json_array_end(j);
     kb_json_put_uint(j, "activeProfileIndex", s->active);
-    put_frames(s);
+    put_frame_list(s);
     kb_json_object_end(j);
     kb_sink_write(s->job->sink, "\n", 1);
 }
 
 kineto_status ke_speedscope_write(ke_job *job, kineto_error *err)
 {
-    scope s = {.job = job, .trace = job->trace};
+    speedscope_writer s = {.job = job, .trace = job->trace};
     kb_json_init(&s.json, job->sink);
-    write_file(&s);
+    write_speedscope_file(&s);
     ke_stacks_account(job, s.forms);
     job->result->records = s.events;
     job->result->record_noun = "events";
@@ -242,5 +249,5 @@ kineto_status ke_speedscope_write(ke_job *job, kineto_error *err)
     kb_vec_free(&s.lane_first);
     kb_vec_free(&s.open);
     ke_stacks_free(&s.frames);
-    return s.failed ? ke_no_memory(job, err) : KINETO_OK;
+    return s.failed ? ke_fail_memory(job, err) : KINETO_OK;
 }

@@ -380,7 +380,7 @@ class Places(Convert):
 
     def test_a_database_needs_a_file(self):
         done = self.convert(self.source, "-o", "-", "--to", "sqlite", status=2)
-        self.assertIn(b"needs a file of its own", done.err)
+        self.assertIn(b"needs a regular file", done.err)
 
 
 class Mistakes(Convert):

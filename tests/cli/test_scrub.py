@@ -240,7 +240,7 @@ class Scrub(CommandTest):
         for output in ("t.bin", "-"):
             done = self.run_command("scrub", "in.json", "-o", output)
             self.assertEqual(done.returncode, 2)
-            self.assertIn(b"cannot tell the format of " + output.encode(), done.err)
+            self.assertIn(b"unknown format of " + output.encode(), done.err)
 
 
 @unittest.skipUnless(os.path.isdir(TRACES), "the collection of real traces is not at hand")

@@ -151,7 +151,7 @@ class Slice(CommandTest):
         for output in ("t.bin", "-"):
             done = self.run_command("slice", "nowhere.json", "-o", output)
             self.assertEqual(done.returncode, 2)
-            self.assertIn(b"cannot tell the format of " + output.encode(), done.err)
+            self.assertIn(b"unknown format of " + output.encode(), done.err)
 
     def test_ranges_choose_what_is_in_them_and_around_them(self):
         self.assertEqual(sorted(self.slice("--under", "^aten::mm$")),

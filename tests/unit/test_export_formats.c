@@ -407,7 +407,7 @@ static void what_is_unknown_is_refused_by_name(void **state)
     kineto_trace *t = finish(builder());
     kineto_export_options o = {.size = sizeof o, .format = "xml"};
     assert_int_equal(kineto_export(t, "/tmp/t.json", &o, NULL, &err), KINETO_E_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "'xml' is no format: there are chrome, "));
+    assert_non_null(strstr(err.message, "unknown format 'xml'; known formats are chrome, "));
     assert_int_equal(kineto_export(t, "-", NULL, NULL, &err), KINETO_E_UNSUPPORTED);
     o.format = "pprof.zst"; /* it is gzip always */
     assert_int_equal(kineto_export(t, "/dev/null", &o, NULL, &err), KINETO_E_UNSUPPORTED);
