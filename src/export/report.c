@@ -1,9 +1,10 @@
-/* The page of the report: the template, its policy, and data elements. */
+/* Writes the page of the report: the template, its security policy, and the data elements, which
+ * are gzipped and in base64. */
 #include "export/report.h"
 
 /* ---- base64 --------------------------------------------------------------------------------- */
 
-static void put_base64(kb_sink *sink, const uint8_t *data, size_t size)
+static void write_base64(kb_sink *sink, const uint8_t *data, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < size; i += 3) {
@@ -21,16 +22,16 @@ static void put_base64(kb_sink *sink, const uint8_t *data, size_t size)
 
 /* ---- elements ------------------------------------------------------------------------------- */
 
-/* Bytes that become a data element: gzipped and in base64. */
-static kb_sink *element_open(kineto_error *err)
+/* A memory sink for the bytes of a data element; NULL: out of memory. */
+static kb_sink *open_data_element(kineto_error *err)
 {
     kb_sink *element;
     return kb_sink_open_memory(KB_COMPRESS_GZIP, &element, err) ? NULL : element;
 }
 
-/* Writes the element, and frees the sink in any case. */
-static kineto_status element_close(kb_sink *element, const char *id, kb_sink *page,
-                                   kineto_error *err)
+/* Writes the element into the page; frees the sink in any case. */
+static kineto_status close_data_element(kb_sink *element, const char *id, kb_sink *page,
+                                        kineto_error *err)
 {
     char *data = NULL;
     size_t size;
@@ -41,48 +42,51 @@ static kineto_status element_close(kb_sink *element, const char *id, kb_sink *pa
     kb_sink_write_z(page, "<script type=\"text/plain\" id=\"");
     kb_sink_write_z(page, id);
     kb_sink_write_z(page, "\">");
-    put_base64(page, (const uint8_t *)data, size);
+    write_base64(page, (const uint8_t *)data, size);
     kb_sink_write_z(page, "</script>\n");
     free(data);
     return KINETO_OK;
 }
 
-typedef struct report {
+#define DEFAULT_TABLE_ROWS 5000
+#define DEFAULT_ACTIVITIES 2000000 /* larger traces get no timeline: browsers become slow */
+
+typedef struct report_writer {
     const kineto_trace *trace;
     kineto_report_options options;
     ke_timeline timeline;
     kb_sink *page;
     kineto_error *err;
-} report;
+} report_writer;
 
-static kineto_status put_summary(report *r)
+static kineto_status write_summary_element(report_writer *r)
 {
-    kb_sink *element = element_open(r->err);
+    kb_sink *element = open_data_element(r->err);
     if (!element)
         return KINETO_E_MEMORY;
     kineto_status status =
         ke_put_summary(r->trace, &r->options, r->timeline.count, element, r->err);
     if (status)
         kb_sink_abort(element);
-    return status ? status : element_close(element, "summary", r->page, r->err);
+    return status ? status : close_data_element(element, "summary", r->page, r->err);
 }
 
-static kineto_status put_timeline(report *r)
+static kineto_status write_timeline_element(report_writer *r)
 {
-    kb_sink *element = element_open(r->err);
+    kb_sink *element = open_data_element(r->err);
     if (!element)
         return KINETO_E_MEMORY;
     r->timeline.step_pattern = r->options.step_pattern;
     kineto_status status = ke_put_timeline(&r->timeline, element, r->err);
     if (status)
         kb_sink_abort(element);
-    return status ? status : element_close(element, "timeline", r->page, r->err);
+    return status ? status : close_data_element(element, "timeline", r->page, r->err);
 }
 
-static kineto_status put_args(report *r, uint64_t first)
+static kineto_status write_args_element(report_writer *r, uint64_t first)
 {
     char id[40];
-    kb_sink *element = element_open(r->err);
+    kb_sink *element = open_data_element(r->err);
     if (!element)
         return KINETO_E_MEMORY;
     kineto_status status = ke_put_timeline_args(&r->timeline, first, element, r->err);
@@ -93,57 +97,59 @@ static kineto_status put_args(report *r, uint64_t first)
     snprintf(id, sizeof id, "args-%llu", (unsigned long long)(first / KE_ARGS_ROWS));
     if (r->options.progress)
         r->options.progress(first, r->timeline.count, r->options.user);
-    return element_close(element, id, r->page, r->err);
+    return close_data_element(element, id, r->page, r->err);
 }
 
-static kineto_status put_data(report *r)
+static kineto_status write_data_elements(report_writer *r)
 {
-    kineto_status status = put_summary(r);
+    kineto_status status = write_summary_element(r);
     if (!status && r->timeline.count)
-        status = put_timeline(r);
+        status = write_timeline_element(r);
     for (uint64_t at = 0; !status && at < r->timeline.count && !kb_sink_failed(r->page);
          at += KE_ARGS_ROWS)
-        status = put_args(r, at);
+        status = write_args_element(r, at);
     return status;
 }
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
-static void put_hash(kb_sink *sink, const char *before, const ke_asset *asset)
+static void write_policy_hash(kb_sink *sink, const char *before, const ke_asset *asset)
 {
     kb_sink_write_z(sink, before);
     kb_sink_write_z(sink, " 'sha256-");
-    put_base64(sink, asset->sha256, sizeof asset->sha256);
+    write_base64(sink, asset->sha256, sizeof asset->sha256);
     kb_sink_write_z(sink, "'; ");
 }
 
-/* Nothing runs but our script, nothing is loaded: what a trace brings with it stays text. */
-static void put_policy(kb_sink *sink)
+/* The page runs only its own script and loads nothing, so names in a trace cannot execute or leak
+ * anything. */
+static void write_policy(kb_sink *sink)
 {
     kb_sink_write_z(sink, "default-src 'none'; ");
-    put_hash(sink, "style-src", &ke_report_style);
-    put_hash(sink, "script-src", &ke_report_script);
+    write_policy_hash(sink, "style-src", &ke_report_style);
+    write_policy_hash(sink, "script-src", &ke_report_script);
     kb_sink_write_z(sink, "img-src data:; base-uri 'none'; form-action 'none'");
 }
 
-static kineto_status put_place(report *r, const char *name, size_t size)
+/* Replaces one %%NAME%% of the template. */
+static kineto_status write_placeholder(report_writer *r, const char *name, size_t size)
 {
 #define IS(word) (size == sizeof(word) - 1 && memcmp(name, word, size) == 0)
     if (IS("TITLE"))
         kb_sink_write_xml(r->page, kb_string(r->options.title));
     else if (IS("CSP"))
-        put_policy(r->page);
+        write_policy(r->page);
     else if (IS("STYLE"))
         kb_sink_write(r->page, ke_report_style.data, ke_report_style.size);
     else if (IS("SCRIPT"))
         kb_sink_write(r->page, ke_report_script.data, ke_report_script.size);
     else if (IS("DATA"))
-        return put_data(r);
+        return write_data_elements(r);
 #undef IS
     return KINETO_OK;
 }
 
-static kineto_status put_page(report *r)
+static kineto_status write_report_page(report_writer *r)
 {
     const char *at = ke_report_page.data, *end = at + ke_report_page.size;
     kineto_status status = KINETO_OK;
@@ -153,7 +159,7 @@ static kineto_status put_page(report *r)
         kb_sink_write(r->page, at, (size_t)((close ? open : end) - at));
         if (!close)
             break;
-        status = put_place(r, open + 2, (size_t)(close - open - 2));
+        status = write_placeholder(r, open + 2, (size_t)(close - open - 2));
         at = close + 2;
     }
     return status;
@@ -162,23 +168,25 @@ static kineto_status put_page(report *r)
 kineto_status kineto_report_save(const kineto_trace *trace, const kineto_report_options *options,
                                  const char *path, kineto_error *err)
 {
-    report r = {.trace = trace, .options = {.size = sizeof r.options}, .err = err};
+    report_writer r = {.trace = trace, .options = {.size = sizeof r.options}, .err = err};
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed for a report");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_report_save: trace and path must not be NULL");
     kineto_status known =
         kb_options_read(&r.options, sizeof r.options, options, "kineto_report_options", err);
     if (known)
         return known;
     r.options.title = r.options.title ? r.options.title : "ckineto report";
-    r.options.row_limit = r.options.row_limit ? r.options.row_limit : 5000;
-    r.options.activity_limit = r.options.activity_limit ? r.options.activity_limit : 2000000;
+    r.options.row_limit = r.options.row_limit ? r.options.row_limit : DEFAULT_TABLE_ROWS;
+    r.options.activity_limit =
+        r.options.activity_limit ? r.options.activity_limit : DEFAULT_ACTIVITIES;
     kineto_status status = KINETO_OK;
     if (kineto_trace_count(trace) <= r.options.activity_limit)
         status = ke_timeline_create(trace, &r.timeline, err);
     if (!status)
         status = kb_sink_open_file(path, KB_COMPRESS_NONE, &r.page, err);
     if (!status) {
-        status = put_page(&r);
+        status = write_report_page(&r);
         if (status)
             kb_sink_abort(r.page);
         else

@@ -1,29 +1,32 @@
-/* The HTML report: what its files share. docs/report.md describes what is in the page. */
+/* The HTML report: one file with the page, its script and compressed data. docs/report.md describes
+ * the page; the format of the data is described where it is written (report_timeline.c) and read
+ * (report/data.js). */
 #ifndef KE_REPORT_H
 #define KE_REPORT_H
 
 #include "export/export.h"
 
-/** A part of the page, and the SHA-256 of its bytes. */
+/** A part of the page, and the SHA-256 of its bytes for the page's content security policy. */
 typedef struct ke_asset {
     const char *data;
     size_t size;
     uint8_t sha256[32];
 } ke_asset;
-extern const ke_asset ke_report_page, ke_report_style, ke_report_script; /* made by the build */
+extern const ke_asset ke_report_page, ke_report_style, ke_report_script; /* generated */
 
 /* ---- report_timeline.c ---- */
-/** Where each activity stands in the timeline. */
+/** The order of activities in the timeline: track by track, counters left out. */
 typedef struct ke_timeline {
     const kineto_trace *trace;
-    kineto_row *rows; /* by place */
+    kineto_row *rows; /* by position in the timeline */
     uint64_t count;
-    const char *step_pattern; /* NULL: the usual names of steps */
+    const char *step_pattern; /* NULL: the default names of steps */
 } ke_timeline;
 kineto_status ke_timeline_create(const kineto_trace *trace, ke_timeline *out, kineto_error *err);
 void ke_timeline_free(ke_timeline *timeline);
 kineto_status ke_put_timeline(const ke_timeline *timeline, kb_sink *sink, kineto_error *err);
-/** Arguments of the activities from a place on, as a JSON array. */
+/** Args of KE_ARGS_ROWS activities from position `first` on, as a JSON array. The page loads such blocks
+ *  when they are needed. */
 #define KE_ARGS_ROWS 4096u
 kineto_status ke_put_timeline_args(const ke_timeline *timeline, uint64_t first, kb_sink *sink,
                                    kineto_error *err);

@@ -1,7 +1,7 @@
-/* What of the report is not the timeline, as JSON. */
+/* The data element "summary" of the report: everything except the timeline, as JSON. */
 #include "export/report.h"
 
-static void put_devices(const kineto_trace *t, kb_json *j)
+static void put_device_list(const kineto_trace *t, kb_json *j)
 {
     kb_json_key_z(j, "devices");
     kb_json_array_begin(j);
@@ -19,7 +19,7 @@ static void put_devices(const kineto_trace *t, kb_json *j)
     kb_json_array_end(j);
 }
 
-static void put_trace(const kineto_trace *t, const char *title, kb_json *j)
+static void put_trace_summary(const kineto_trace *t, const char *title, kb_json *j)
 {
     ke_census census;
     ke_census_count(t, &census);
@@ -32,12 +32,13 @@ static void put_trace(const kineto_trace *t, const char *title, kb_json *j)
     kb_json_put_uint(j, "repaired", kineto_trace_repair_total(t));
     kb_json_put_us(j, "start_us", census.start_ns);
     kb_json_put_us(j, "dur_us", kb_length_ns(census.start_ns, census.end_ns));
-    put_devices(t, j);
+    put_device_list(t, j);
     kb_json_object_end(j);
     kb_json_array_end(j);
 }
 
-static kineto_status put_health(const kineto_trace *t, kb_json *j, kineto_error *err)
+/* Runs kineto_verify and writes its findings. */
+static kineto_status put_verify_findings(const kineto_trace *t, kb_json *j, kineto_error *err)
 {
     kineto_verify_report *report;
     kineto_verify_finding f;
@@ -62,7 +63,8 @@ static kineto_status put_health(const kineto_trace *t, kb_json *j, kineto_error 
     return KINETO_OK;
 }
 
-static void put_facts(kb_json *j, const char *key, const kineto_analysis *facts, uint64_t limit)
+static void put_tables_or_null(kb_json *j, const char *key, const kineto_analysis *facts,
+                               uint64_t limit)
 {
     kb_json_key_z(j, key);
     if (facts)
@@ -79,16 +81,16 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
     kb_json_object_begin(&j);
     kb_json_put_string(&j, "schema", kb_string("ckineto.report/1"));
     kb_json_put_string(&j, "title", kb_string(options->title));
-    put_trace(trace, options->title, &j);
+    put_trace_summary(trace, options->title, &j);
     ke_put_ledger(&j, trace);
-    kineto_status status = put_health(trace, &j, err);
+    kineto_status status = put_verify_findings(trace, &j, err);
     kb_json_key_z(&j, "findings");
     if (options->findings)
         ke_put_findings(&j, options->findings);
     else
         kb_json_null(&j);
-    put_facts(&j, "facts", options->facts, options->row_limit);
-    put_facts(&j, "diff", options->diff, options->row_limit);
+    put_tables_or_null(&j, "facts", options->facts, options->row_limit);
+    put_tables_or_null(&j, "diff", options->diff, options->row_limit);
     kb_json_put_uint(&j, "timeline", timeline_rows);
     kb_json_object_end(&j);
     return status;

@@ -1,15 +1,19 @@
-/* The timeline of the report: columns of numbers that a browser takes apart quickly. */
+/* The timeline of the report, in a format that a browser decodes quickly: a JSON header with its
+ * length in 4 bytes before it, then columns of varints (deltas, zigzag where they may be negative),
+ * then the samples of counters. report/data.js reads it. */
 #include "export/report.h"
 #include "trace/model/steps.h"
 
 #include <math.h>
 
 typedef KB_VEC(uint8_t) bytes;
+/* Columns by position. START: delta to the latest start so far; LINK: delta to the position of the
+ * launch, plus 1; ids: delta to the last id, plus 1; 0 means none. */
 enum { START, DUR, NAME, KIND, DEPTH, ROW, LINK, EXTERNAL, CORRELATION, COLUMNS };
 static const char *const column_names[COLUMNS] = {
     "start", "dur", "name", "kind", "depth", "row", "link", "external", "correlation"};
 
-/* A series of samples. */
+/* A series of samples: times are varint deltas, values are doubles of 8 bytes. */
 typedef struct series {
     uint32_t process, name;
     kineto_string key;
@@ -18,31 +22,31 @@ typedef struct series {
     bytes times, values;
 } series;
 
-typedef struct writer {
+typedef struct timeline_writer {
     const ke_timeline *t;
     kb_sink *sink;
     int64_t origin_ns;
     uint64_t last_external, last_correlation;
     bytes columns[COLUMNS];
-    uint32_t *string_of; /* by string of the trace: its number in the page; UINT32_MAX */
+    uint32_t *string_of; /* by string id: its number in the page; UINT32_MAX: not used yet */
     KB_VEC(uint32_t) strings;
-    uint64_t *place_of; /* by row */
+    uint64_t *position_of; /* by row */
     uint16_t *depth_of; /* by row */
     uint32_t *track_depths;
     KB_VEC(series) series;
     kb_map series_of;
     kb_arena keys;
-    bool no_memory;
-} writer;
+    bool out_of_memory;
+} timeline_writer;
 
-#define LINES 4000u /* of a track: what lies deeper is drawn in the last one */
+#define LINES 4000u /* lines of a track, at most; deeper rows are drawn in the last one */
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static void put(writer *w, bytes *to, uint64_t v)
+static void append_varint(timeline_writer *w, bytes *to, uint64_t v)
 {
     if (!kb_vec_reserve(to, to->count + 10)) {
-        w->no_memory = true;
+        w->out_of_memory = true;
         return;
     }
     for (; v > 127; v >>= 7)
@@ -50,21 +54,21 @@ static void put(writer *w, bytes *to, uint64_t v)
     to->data[to->count++] = (uint8_t)v;
 }
 
-static uint64_t zigzag(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
+static uint64_t zigzag_encode(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
 
-static uint64_t since(int64_t ns, int64_t before)
+static uint64_t ns_since(int64_t ns, int64_t before)
 {
     return ns > before ? (uint64_t)ns - (uint64_t)before : 0;
 }
 
-static const kt_block *block_of(const writer *w, kineto_row row)
+static const kt_block *block_of_row(const timeline_writer *w, kineto_row row)
 {
     return kt_block_at(w->t->trace, row / KT_BLOCK_ROWS);
 }
 
-/* ---- which rows, in which order ------------------------------------------------------------- */
+/* ---- rows of the timeline and their order ------------------------------------------------------------- */
 
-static bool is_drawn(const kineto_trace *t, kineto_row row)
+static bool is_timeline_row(const kineto_trace *t, kineto_row row)
 {
     return kt_block_at(t, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS] != KINETO_FORM_COUNTER;
 }
@@ -80,7 +84,7 @@ kineto_status ke_timeline_create(const kineto_trace *trace, ke_timeline *out, ki
         if (!rows && track.count)
             return kb_fail(err, KINETO_E_MEMORY, "out of memory");
         for (uint64_t j = 0; j < track.count; j++)
-            if (is_drawn(trace, rows[j]))
+            if (is_timeline_row(trace, rows[j]))
                 out->rows[out->count++] = rows[j];
     }
     return out->rows ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
@@ -94,38 +98,38 @@ void ke_timeline_free(ke_timeline *timeline)
 
 /* ---- lines of a track ----------------------------------------------------------------------- */
 
-/* What is open in the lanes of a track: a stack for each, as positions from `first` on. */
+/* The open rows of each lane of a track, as a stack of positions relative to the track's first. */
 typedef struct open_rows {
     uint64_t *top;   /* by lane: position + 1; 0: nothing is open */
-    uint64_t *below; /* by position: what it was put onto */
+    uint64_t *below; /* by position: the stack below it */
 } open_rows;
 
-static int64_t end_of(const kineto_trace *t, kineto_row row)
+static int64_t end_of_row(const kineto_trace *t, kineto_row row)
 {
     return kt_block_at(t, row / KT_BLOCK_ROWS)->end_ns[row % KT_BLOCK_ROWS];
 }
 
-static int64_t start_of(const kineto_trace *t, kineto_row row)
+static int64_t start_of_row(const kineto_trace *t, kineto_row row)
 {
     return kt_block_at(t, row / KT_BLOCK_ROWS)->start_ns[row % KT_BLOCK_ROWS];
 }
 
-/* Open the row at a position; its depth in its lane. */
-static uint32_t open_row(const writer *w, open_rows *open, const kineto_row *rows, uint64_t i,
-                         uint32_t lane)
+/* Pops the rows of the lane that have ended and pushes row i. Returns its depth in its lane. */
+static uint32_t push_open_row(const timeline_writer *w, open_rows *open, const kineto_row *rows,
+                              uint64_t i, uint32_t lane)
 {
     const kineto_trace *t = w->t->trace;
     uint64_t top = open->top[lane];
-    while (top && end_of(t, rows[top - 1]) <= start_of(t, rows[i]))
+    while (top && end_of_row(t, rows[top - 1]) <= start_of_row(t, rows[i]))
         top = open->below[top - 1];
     open->below[i] = top;
-    open->top[lane] = end_of(t, rows[i]) > start_of(t, rows[i]) ? i + 1 : top;
+    open->top[lane] = end_of_row(t, rows[i]) > start_of_row(t, rows[i]) ? i + 1 : top;
     return top ? w->depth_of[rows[top - 1]] + 1u : 0;
 }
 
-/* The first line of each lane: lanes stand one below the other, each as high as it is deep. @return the
- * number of lines. */
-static uint32_t stack_lanes(uint32_t *heights, uint32_t lanes)
+/* Turns the heights of lanes into their first lines: lanes are drawn one below the other. Returns
+ * the number of lines. */
+static uint32_t assign_lane_lines(uint32_t *heights, uint32_t lanes)
 {
     uint32_t line = 0;
     for (uint32_t lane = 0; lane <= lanes; lane++) {
@@ -136,25 +140,29 @@ static uint32_t stack_lanes(uint32_t *heights, uint32_t lanes)
     return line;
 }
 
-static uint32_t find_depths(writer *w, uint64_t first, uint64_t count, uint32_t lanes)
+/* Computes the line of each row of a track and appends the column DEPTH. Returns the number of
+ * lines. */
+static uint32_t write_depth_column(timeline_writer *w, uint64_t first, uint64_t count,
+                                   uint32_t lanes)
 {
     const kineto_row *rows = w->t->rows + first;
     open_rows open = {calloc((size_t)lanes + 1, sizeof *open.top),
                       malloc((count + 1) * sizeof *open.below)};
     uint32_t *deepest = calloc((size_t)lanes + 1, sizeof *deepest), line = 0;
     bool ok = open.top && open.below && deepest;
-    w->no_memory |= !ok;
+    w->out_of_memory |= !ok;
     for (uint64_t i = 0; ok && i < count; i++) {
         uint32_t lane = KB_MIN(kineto_trace_lane(w->t->trace, rows[i]), lanes);
-        uint32_t depth = open_row(w, &open, rows, i, lane);
+        uint32_t depth = push_open_row(w, &open, rows, i, lane);
         w->depth_of[rows[i]] = (uint16_t)KB_MIN(depth, LINES - 1);
         deepest[lane] = KB_MAX(deepest[lane], w->depth_of[rows[i]] + 1u);
     }
     if (ok)
-        line = stack_lanes(deepest, lanes);
+        line = assign_lane_lines(deepest, lanes);
     for (uint64_t i = 0; ok && i < count; i++) {
         uint32_t lane = KB_MIN(kineto_trace_lane(w->t->trace, rows[i]), lanes);
-        put(w, &w->columns[DEPTH], KB_MIN(deepest[lane] + w->depth_of[rows[i]], LINES - 1));
+        append_varint(w, &w->columns[DEPTH],
+                      KB_MIN(deepest[lane] + w->depth_of[rows[i]], LINES - 1));
     }
     free(open.top);
     free(open.below);
@@ -164,60 +172,64 @@ static uint32_t find_depths(writer *w, uint64_t first, uint64_t count, uint32_t 
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-static uint32_t string_number(writer *w, uint32_t id)
+/* Numbers strings in the order of their first use, so that frequent ones get short varints. */
+static uint32_t page_string_number(timeline_writer *w, uint32_t id)
 {
     if (w->string_of[id] == UINT32_MAX) {
         w->string_of[id] = (uint32_t)w->strings.count;
-        w->no_memory |= !kb_vec_push(&w->strings, id);
+        w->out_of_memory |= !kb_vec_push(&w->strings, id);
     }
     return w->string_of[id];
 }
 
-static uint64_t link_of(const writer *w, kineto_row row, uint64_t place)
+static uint64_t launch_link(const timeline_writer *w, kineto_row row, uint64_t position)
 {
     kineto_row call = kineto_trace_launch(w->t->trace, row);
-    if (call == KINETO_NO_ROW || w->place_of[call] == UINT64_MAX)
+    if (call == KINETO_NO_ROW || w->position_of[call] == UINT64_MAX)
         return 0;
-    return 1 + zigzag((int64_t)(w->place_of[call] - place));
+    return 1 + zigzag_encode((int64_t)(w->position_of[call] - position));
 }
 
-/* Ids of neighbours are near one another. */
-static void put_id(writer *w, uint32_t column, uint64_t id, uint64_t *last)
+/* Ids of neighbours are close, so deltas are short. */
+static void append_id_delta(timeline_writer *w, uint32_t column, uint64_t id, uint64_t *last)
 {
-    put(w, &w->columns[column], id ? 1 + zigzag((int64_t)(id - *last)) : 0);
+    append_varint(w, &w->columns[column], id ? 1 + zigzag_encode((int64_t)(id - *last)) : 0);
     *last = id ? id : *last;
 }
 
-static void put_row(writer *w, uint64_t place, int64_t before_ns, kineto_row before)
+static void append_timeline_row(timeline_writer *w, uint64_t position, int64_t before_ns,
+                                kineto_row before)
 {
-    kineto_row row = w->t->rows[place];
-    const kt_block *b = block_of(w, row);
+    KB_ASSERT(position < w->t->count);
+    kineto_row row = w->t->rows[position];
+    const kt_block *b = block_of_row(w, row);
     uint32_t i = row % KT_BLOCK_ROWS;
-    put(w, &w->columns[START], since(b->start_ns[i], before_ns));
-    put(w, &w->columns[DUR], since(b->end_ns[i], b->start_ns[i]));
-    put(w, &w->columns[NAME], string_number(w, b->name[i]));
-    put(w, &w->columns[KIND], b->kind[i]);
-    put(w, &w->columns[ROW], zigzag((int64_t)row - (int64_t)before));
-    put(w, &w->columns[LINK], link_of(w, row, place));
-    put_id(w, EXTERNAL, b->external_id[i], &w->last_external);
-    put_id(w, CORRELATION, b->correlation_id[i], &w->last_correlation);
+    append_varint(w, &w->columns[START], ns_since(b->start_ns[i], before_ns));
+    append_varint(w, &w->columns[DUR], ns_since(b->end_ns[i], b->start_ns[i]));
+    append_varint(w, &w->columns[NAME], page_string_number(w, b->name[i]));
+    append_varint(w, &w->columns[KIND], b->kind[i]);
+    append_varint(w, &w->columns[ROW], zigzag_encode((int64_t)row - (int64_t)before));
+    append_varint(w, &w->columns[LINK], launch_link(w, row, position));
+    append_id_delta(w, EXTERNAL, b->external_id[i], &w->last_external);
+    append_id_delta(w, CORRELATION, b->correlation_id[i], &w->last_correlation);
 }
 
-static void put_rows(writer *w, uint64_t first, uint64_t count)
+static void append_timeline_rows(timeline_writer *w, uint64_t first, uint64_t count)
 {
     int64_t before_ns = w->origin_ns;
-    for (uint64_t place = first; place < first + count && !w->no_memory; place++) {
-        put_row(w, place, before_ns, place ? w->t->rows[place - 1] : 0);
-        kineto_row row = w->t->rows[place];
-        before_ns = KB_MAX(before_ns, block_of(w, row)->start_ns[row % KT_BLOCK_ROWS]);
+    for (uint64_t position = first; position < first + count && !w->out_of_memory; position++) {
+        append_timeline_row(w, position, before_ns, position ? w->t->rows[position - 1] : 0);
+        kineto_row row = w->t->rows[position];
+        before_ns = KB_MAX(before_ns, block_of_row(w, row)->start_ns[row % KT_BLOCK_ROWS]);
     }
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-/* Counters of one name may stand on several tracks of a process: each has its own times. */
-static series *series_for(writer *w, const kineto_track *track, uint32_t index, uint32_t name,
-                          kineto_string key)
+/* Counters of one name may be on several tracks of a process: each has its own times, so each is a
+ * series. */
+static series *find_or_add_series(timeline_writer *w, const kineto_track *track, uint32_t index,
+                                  uint32_t name, kineto_string key)
 {
     uint64_t parts[] = {index, name, kb_hash(key.data, key.size)};
     bool created;
@@ -232,48 +244,49 @@ static series *series_for(writer *w, const kineto_track *track, uint32_t index, 
         if (!copy || !kb_vec_push(&w->series, fresh))
             at = NULL;
     }
-    w->no_memory |= !at;
+    w->out_of_memory |= !at;
     return at ? &w->series.data[*at] : NULL;
 }
 
-static void put_sample(writer *w, kineto_row row, const kineto_track *track)
+static void append_samples_of_row(timeline_writer *w, kineto_row row, const kineto_track *track)
 {
-    const kt_block *b = block_of(w, row);
+    const kt_block *b = block_of_row(w, row);
     uint32_t i = row % KT_BLOCK_ROWS;
     kineto_args_iterator it;
     kineto_arg arg;
     double value;
-    for (kineto_args_begin(w->t->trace, row, &it); kineto_args_next(&it, &arg) && !w->no_memory;) {
+    for (kineto_args_begin(w->t->trace, row, &it);
+         kineto_args_next(&it, &arg) && !w->out_of_memory;) {
         bool is = kt_arg_number(&arg, &value) && isfinite(value);
-        series *s = is ? series_for(w, track, b->track[i], b->name[i], arg.key) : NULL;
+        series *s = is ? find_or_add_series(w, track, b->track[i], b->name[i], arg.key) : NULL;
         uint64_t raw;
         if (!s)
             continue;
-        put(w, &s->times, since(b->start_ns[i], s->last_ns));
+        append_varint(w, &s->times, ns_since(b->start_ns[i], s->last_ns));
         s->last_ns = KB_MAX(s->last_ns, b->start_ns[i]);
         memcpy(&raw, &value, sizeof raw);
         for (uint32_t k = 0; k < 8; k++)
-            w->no_memory |= !kb_vec_push(&s->values, (uint8_t)(raw >> 8 * k));
+            w->out_of_memory |= !kb_vec_push(&s->values, (uint8_t)(raw >> 8 * k));
         s->count++;
     }
 }
 
-static void collect_counters(writer *w)
+static void collect_counters(timeline_writer *w)
 {
     const kineto_trace *t = w->t->trace;
-    for (uint32_t i = 0; i < kineto_trace_track_count(t) && !w->no_memory; i++) {
+    for (uint32_t i = 0; i < kineto_trace_track_count(t) && !w->out_of_memory; i++) {
         kineto_track track;
         kineto_trace_track(t, i, &track);
         const kineto_row *rows = kineto_trace_track_rows(t, i);
         for (uint64_t j = 0; rows && j < track.count; j++)
-            if (!is_drawn(t, rows[j]))
-                put_sample(w, rows[j], &track);
+            if (!is_timeline_row(t, rows[j]))
+                append_samples_of_row(w, rows[j], &track);
     }
 }
 
 /* ---- the header ----------------------------------------------------------------------------- */
 
-static void put_processes(const writer *w, kb_json *j)
+static void put_timeline_processes(const timeline_writer *w, kb_json *j)
 {
     const kineto_trace *t = w->t->trace;
     kb_json_key_z(j, "processes");
@@ -291,7 +304,8 @@ static void put_processes(const writer *w, kb_json *j)
     kb_json_array_end(j);
 }
 
-static void put_track(writer *w, kb_json *j, uint32_t index, uint64_t first, uint64_t count)
+static void put_timeline_track(timeline_writer *w, kb_json *j, uint32_t index, uint64_t first,
+                               uint64_t count)
 {
     static const char *const types[] = {"thread", "stream", "counter", "other", "other"};
     kineto_track track;
@@ -307,31 +321,31 @@ static void put_track(writer *w, kb_json *j, uint32_t index, uint64_t first, uin
     kb_json_object_end(j);
 }
 
-/* Rows of a track that are drawn follow one another: how many. */
-static uint64_t run_of(const writer *w, uint64_t first, uint32_t track)
+/* The rows of a track are consecutive in the timeline: how many from `first` on. */
+static uint64_t count_track_run(const timeline_writer *w, uint64_t first, uint32_t track)
 {
     uint64_t at = first;
     while (at < w->t->count &&
-           block_of(w, w->t->rows[at])->track[w->t->rows[at] % KT_BLOCK_ROWS] == track)
+           block_of_row(w, w->t->rows[at])->track[w->t->rows[at] % KT_BLOCK_ROWS] == track)
         at++;
     return at - first;
 }
 
-static void put_tracks(writer *w, kb_json *j)
+static void put_timeline_tracks(timeline_writer *w, kb_json *j)
 {
     uint64_t first = 0;
     kb_json_key_z(j, "tracks");
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < kineto_trace_track_count(w->t->trace); i++) {
-        uint64_t count = run_of(w, first, i);
+        uint64_t count = count_track_run(w, first, i);
         if (count)
-            put_track(w, j, i, first, count);
+            put_timeline_track(w, j, i, first, count);
         first += count;
     }
     kb_json_array_end(j);
 }
 
-static void put_strings(const writer *w, kb_json *j)
+static void put_timeline_strings(const timeline_writer *w, kb_json *j)
 {
     kb_json_key_z(j, "strings");
     kb_json_array_begin(j);
@@ -345,7 +359,7 @@ static void put_strings(const writer *w, kb_json *j)
     kb_json_array_end(j);
 }
 
-static int32_t rank_of(const kineto_trace *t, uint32_t track_index)
+static int32_t rank_of_track(const kineto_trace *t, uint32_t track_index)
 {
     kineto_track track;
     kineto_process process;
@@ -354,32 +368,32 @@ static int32_t rank_of(const kineto_trace *t, uint32_t track_index)
     return process.rank;
 }
 
-static void put_steps(writer *w, kb_json *j)
+static void put_timeline_steps(timeline_writer *w, kb_json *j)
 {
     const kineto_trace *t = w->t->trace;
     kt_step_list list;
-    w->no_memory |= !kt_step_list_make(t, w->t->step_pattern, true, &list);
+    w->out_of_memory |= !kt_step_list_make(t, w->t->step_pattern, true, &list);
     kb_json_key_z(j, "steps");
     kb_json_array_begin(j);
-    for (uint64_t place = 0; place < w->t->count && list.rows.count; place++) {
-        kineto_row row = w->t->rows[place];
-        const kt_block *b = block_of(w, row);
+    for (uint64_t position = 0; position < w->t->count && list.rows.count; position++) {
+        kineto_row row = w->t->rows[position];
+        const kt_block *b = block_of_row(w, row);
         uint32_t i = row % KT_BLOCK_ROWS;
         kineto_string name = kineto_trace_string(t, b->name[i]);
         if (!kt_step_list_find(&list, row, b->name[i]))
             continue;
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", name);
-        kb_json_put_int(j, "rank", rank_of(t, b->track[i]));
-        kb_json_put_uint(j, "start", since(b->start_ns[i], w->origin_ns));
-        kb_json_put_uint(j, "dur", since(b->end_ns[i], b->start_ns[i]));
+        kb_json_put_int(j, "rank", rank_of_track(t, b->track[i]));
+        kb_json_put_uint(j, "start", ns_since(b->start_ns[i], w->origin_ns));
+        kb_json_put_uint(j, "dur", ns_since(b->end_ns[i], b->start_ns[i]));
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
     kt_step_list_free(&list);
 }
 
-static void put_counters(const writer *w, kb_json *j)
+static void put_series_headers(const timeline_writer *w, kb_json *j)
 {
     kb_json_key_z(j, "counters");
     kb_json_array_begin(j);
@@ -401,7 +415,7 @@ static void put_counters(const writer *w, kb_json *j)
     kb_json_array_end(j);
 }
 
-static void put_column_sizes(const writer *w, kb_json *j)
+static void put_column_headers(const timeline_writer *w, kb_json *j)
 {
     kb_json_key_z(j, "columns");
     kb_json_array_begin(j);
@@ -414,7 +428,7 @@ static void put_column_sizes(const writer *w, kb_json *j)
     kb_json_array_end(j);
 }
 
-static void put_header(writer *w, kb_json *j)
+static void put_timeline_header(timeline_writer *w, kb_json *j)
 {
     char origin[24];
     snprintf(origin, sizeof origin, "%lld", (long long)w->origin_ns);
@@ -422,60 +436,60 @@ static void put_header(writer *w, kb_json *j)
     kb_json_put_string(j, "origin_ns", kb_string(origin));
     kb_json_put_uint(j, "rows", w->t->count);
     kb_json_put_uint(j, "args_rows", KE_ARGS_ROWS);
-    put_strings(w, j);
-    put_processes(w, j);
-    put_tracks(w, j);
-    put_steps(w, j);
-    put_counters(w, j);
-    put_column_sizes(w, j);
+    put_timeline_strings(w, j);
+    put_timeline_processes(w, j);
+    put_timeline_tracks(w, j);
+    put_timeline_steps(w, j);
+    put_series_headers(w, j);
+    put_column_headers(w, j);
     kb_json_object_end(j);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- the file ------------------------------------------------------------------------------ */
 
-static void find_origin(writer *w)
+static void find_time_origin(timeline_writer *w)
 {
     const kineto_trace *t = w->t->trace;
     w->origin_ns = INT64_MAX;
     for (kineto_row row = 0; row < kineto_trace_count(t); row++)
-        w->origin_ns = KB_MIN(w->origin_ns, block_of(w, row)->start_ns[row % KT_BLOCK_ROWS]);
+        w->origin_ns = KB_MIN(w->origin_ns, block_of_row(w, row)->start_ns[row % KT_BLOCK_ROWS]);
     if (w->origin_ns == INT64_MAX)
         w->origin_ns = 0;
 }
 
-static bool prepare(writer *w)
+static bool prepare_timeline_writer(timeline_writer *w)
 {
     const kineto_trace *t = w->t->trace;
     size_t rows = (size_t)kineto_trace_count(t), strings = kineto_trace_string_count(t);
     w->string_of = malloc((strings + 1) * sizeof *w->string_of);
-    w->place_of = malloc((rows + 1) * sizeof *w->place_of);
+    w->position_of = malloc((rows + 1) * sizeof *w->position_of);
     w->depth_of = calloc(rows + 1, sizeof *w->depth_of);
     w->track_depths = calloc((size_t)kineto_trace_track_count(t) + 1, sizeof *w->track_depths);
-    if (!w->string_of || !w->place_of || !w->depth_of || !w->track_depths)
+    if (!w->string_of || !w->position_of || !w->depth_of || !w->track_depths)
         return false;
     memset(w->string_of, 0xff, (strings + 1) * sizeof *w->string_of);
-    memset(w->place_of, 0xff, (rows + 1) * sizeof *w->place_of);
-    for (uint64_t place = 0; place < w->t->count; place++)
-        w->place_of[w->t->rows[place]] = place;
-    find_origin(w);
+    memset(w->position_of, 0xff, (rows + 1) * sizeof *w->position_of);
+    for (uint64_t position = 0; position < w->t->count; position++)
+        w->position_of[w->t->rows[position]] = position;
+    find_time_origin(w);
     return true;
 }
 
-static void fill(writer *w)
+static void fill_columns(timeline_writer *w)
 {
     uint64_t first = 0;
-    for (uint32_t i = 0; i < kineto_trace_track_count(w->t->trace) && !w->no_memory; i++) {
+    for (uint32_t i = 0; i < kineto_trace_track_count(w->t->trace) && !w->out_of_memory; i++) {
         kineto_track track;
-        uint64_t count = run_of(w, first, i);
+        uint64_t count = count_track_run(w, first, i);
         kineto_trace_track(w->t->trace, i, &track);
-        w->track_depths[i] = find_depths(w, first, count, track.lane_count);
-        put_rows(w, first, count);
+        w->track_depths[i] = write_depth_column(w, first, count, track.lane_count);
+        append_timeline_rows(w, first, count);
         first += count;
     }
     collect_counters(w);
 }
 
-static kineto_status put_all(writer *w, kineto_error *err)
+static kineto_status write_timeline_data(timeline_writer *w, kineto_error *err)
 {
     kb_sink *head;
     char *text = NULL;
@@ -485,12 +499,12 @@ static kineto_status put_all(writer *w, kineto_error *err)
     if (status)
         return status;
     kb_json_init(&j, head);
-    put_header(w, &j);
+    put_timeline_header(w, &j);
     status = kb_sink_take(head, &text, &size, err);
     kb_sink_abort(head);
     if (!status && size > UINT32_MAX) {
         free(text);
-        status = kb_fail(err, KINETO_E_LIMIT, "the names of the trace are longer than 4 GiB");
+        status = kb_fail(err, KINETO_E_LIMIT, "the names of the trace exceed 4 GiB");
     }
     if (status)
         return status;
@@ -508,7 +522,7 @@ static kineto_status put_all(writer *w, kineto_error *err)
     return KINETO_OK;
 }
 
-static void writer_free(writer *w)
+static void free_timeline_writer(timeline_writer *w)
 {
     for (uint32_t c = 0; c < COLUMNS; c++)
         kb_vec_free(&w->columns[c]);
@@ -521,21 +535,22 @@ static void writer_free(writer *w)
     kb_arena_free(&w->keys);
     kb_vec_free(&w->strings);
     free(w->string_of);
-    free(w->place_of);
+    free(w->position_of);
     free(w->depth_of);
     free(w->track_depths);
 }
 
 kineto_status ke_put_timeline(const ke_timeline *timeline, kb_sink *sink, kineto_error *err)
 {
-    writer w = {.t = timeline, .sink = sink};
+    timeline_writer w = {.t = timeline, .sink = sink};
     kineto_status status = KINETO_OK;
-    if (prepare(&w))
-        fill(&w);
+    if (prepare_timeline_writer(&w))
+        fill_columns(&w);
     else
-        w.no_memory = true;
-    status = w.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : put_all(&w, err);
-    writer_free(&w);
+        w.out_of_memory = true;
+    status = w.out_of_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory")
+                             : write_timeline_data(&w, err);
+    free_timeline_writer(&w);
     return status;
 }
 
@@ -545,9 +560,9 @@ kineto_status ke_put_timeline_args(const ke_timeline *timeline, uint64_t first, 
     ke_text text = {0};
     uint64_t replaced = 0, end = KB_MIN(first + KE_ARGS_ROWS, timeline->count);
     bool ok = true;
-    for (uint64_t place = first; ok && place < end; place++) {
-        ok = ke_args_json(timeline->trace, timeline->rows[place], &text, &replaced);
-        kb_sink_write(sink, place == first ? "[" : ",", 1);
+    for (uint64_t position = first; ok && position < end; position++) {
+        ok = ke_args_json(timeline->trace, timeline->rows[position], &text, &replaced);
+        kb_sink_write(sink, position == first ? "[" : ",", 1);
         if (ok && text.count)
             kb_sink_write(sink, text.data, text.count);
         else

@@ -1,5 +1,6 @@
-/* A connection of SQLite over a trace: what it may do, and going through what a statement yields.
- */
+/* A connection of SQLite over a trace: what statements may do, and stepping through their results.
+ * Everything but reading is refused: by the authorizer, by SQLite's defensive mode, and by the
+ * check that a statement is read-only. */
 #include "export/sql_tables.h"
 
 struct ke_sql_query {
@@ -9,7 +10,7 @@ struct ke_sql_query {
 
 /* ---- errors ---------------------------------------------------------------------------------------- */
 
-static kineto_status status_of(int code)
+static kineto_status status_of_sqlite_code(int code)
 {
     switch (code & 0xff) {
     case SQLITE_OK:
@@ -35,8 +36,8 @@ static kineto_status status_of(int code)
 
 kineto_status ke_sql_fail(ke_sql *sql, kineto_error *err, int code, const char *what)
 {
-    /* What was refused says more than what SQLite makes of it. */
-    kineto_status status = sql->denied[0] ? KINETO_E_PERMISSION : status_of(code);
+    /* The refused action is more precise than SQLite's message about it. */
+    kineto_status status = sql->denied[0] ? KINETO_E_PERMISSION : status_of_sqlite_code(code);
     int place = sqlite3_error_offset(sql->db);
     switch (status) {
     case KINETO_E_PERMISSION:
@@ -59,7 +60,7 @@ kineto_status ke_sql_fail(ke_sql *sql, kineto_error *err, int code, const char *
 
 /* ---- reading only ---------------------------------------------------------------------------------- */
 
-/* The first word of a statement, behind blanks and comments. */
+/* The first word of a statement, after blanks and comments. */
 static kineto_string first_word(kineto_string s)
 {
     const char *at = s.data, *end = s.data + s.size;
@@ -81,19 +82,21 @@ static kineto_string first_word(kineto_string s)
     return (kineto_string){at, size};
 }
 
-static int authorize(void *context, int action, const char *first, const char *second,
-                     const char *database, const char *trigger)
+/* SQLite's callback for every action of a statement. Allows reading, and our own declarations;
+ * remembers the first action that is denied for the message. */
+static int authorize_action(void *context, int action, const char *first, const char *second,
+                            const char *database, const char *trigger)
 {
     ke_sql *sql = context;
     (void)first, (void)database, (void)trigger;
-    /* These two lead out of SQL: code, and addresses. */
-    bool function = action == SQLITE_FUNCTION && (sqlite3_stricmp(second, "load_extension") == 0 ||
-                                                  sqlite3_stricmp(second, "fts3_tokenizer") == 0);
+    /* Functions that load code and that expose addresses. */
+    bool is_unsafe = action == SQLITE_FUNCTION && (sqlite3_stricmp(second, "load_extension") == 0 ||
+                                                   sqlite3_stricmp(second, "fts3_tokenizer") == 0);
     bool reading = action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE ||
                    action == SQLITE_FUNCTION;
-    if (sql->declaring || (reading && !function))
+    if (sql->declaring || (reading && !is_unsafe))
         return SQLITE_OK;
-    snprintf(sql->denied, sizeof sql->denied, "%s", function ? second : "writing");
+    snprintf(sql->denied, sizeof sql->denied, "%s", is_unsafe ? second : "writing");
     return SQLITE_DENY;
 }
 
@@ -103,13 +106,13 @@ static void restrict_to_reading(ke_sql *sql)
     sqlite3_db_config(sql->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     sqlite3_limit(sql->db, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_limit(sql->db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 4096);
-    sqlite3_set_authorizer(sql->db, authorize, sql);
+    sqlite3_set_authorizer(sql->db, authorize_action, sql);
 }
 
 /* ---- the connection -------------------------------------------------------------------------------- */
 
-static int add_table(ke_sql *sql, ke_sql_source *source, const ke_sql_table *table,
-                     const char *prefix)
+static int add_sql_table(ke_sql *sql, ke_sql_source *source, const ke_sql_table *table,
+                         const char *prefix)
 {
     const sqlite3_module *module = table->ops->module;
     char name[64];
@@ -118,14 +121,26 @@ static int add_table(ke_sql *sql, ke_sql_source *source, const ke_sql_table *tab
     return sqlite3_create_module_v2(sql->db, name, module ? module : &ke_sql_module, source, NULL);
 }
 
-static int add_tables(ke_sql *sql, const char *prefix)
+static int add_sql_tables(ke_sql *sql, const char *prefix)
 {
     size_t count;
     const ke_sql_table *const *tables = ke_sql_schema(&count);
     int rc = SQLITE_OK;
     for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
-        rc = add_table(sql, &sql->sources[i], tables[i], prefix);
+        rc = add_sql_table(sql, &sql->sources[i], tables[i], prefix);
     return rc ? rc : ke_sql_add_functions(sql);
+}
+
+/* The tables in the order in which the help lists them. */
+static const ke_sql_table *const sql_tables[KE_SQL_TABLES] = {
+    &ke_sql_activities, &ke_sql_args,     &ke_sql_tracks, &ke_sql_processes, &ke_sql_devices,
+    &ke_sql_flows,      &ke_sql_counters, &ke_sql_steps,  &ke_sql_metadata,  &ke_sql_ledger,
+};
+
+const ke_sql_table *const *ke_sql_schema(size_t *count)
+{
+    *count = KE_SQL_TABLES;
+    return sql_tables;
 }
 
 kineto_status ke_sql_open_at(const kineto_trace *trace, const char *path, const char *prefix,
@@ -135,12 +150,13 @@ kineto_status ke_sql_open_at(const kineto_trace *trace, const char *path, const 
     ke_sql *sql = calloc(1, sizeof *sql);
     if (!sql)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to open SQLite");
-    /* Counting owners does not change the trace. */
+    /* Only the count of references changes, so the cast away from const is safe. */
     sql->trace = kineto_trace_retain(trace);
+    KB_ASSERT(trace && path && prefix);
     int rc = sqlite3_open_v2(
         path, &sql->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)
-        rc = add_tables(sql, prefix);
+        rc = add_sql_tables(sql, prefix);
     kineto_status status = KINETO_OK;
     if (rc && !sql->db)
         status = kb_fail(err, KINETO_E_MEMORY, "no memory to open SQLite");
@@ -187,29 +203,32 @@ void ke_sql_close(ke_sql *sql)
 
 void ke_sql_interrupt(ke_sql *sql) { sqlite3_interrupt(sql->db); }
 
-static int on_progress(void *context)
+static int call_progress_watch(void *context)
 {
     ke_sql *sql = context;
-    return !sql->look(sql->look_context);
+    return !sql->may_continue(sql->watch_context);
 }
 
-void ke_sql_watch(ke_sql *sql, bool (*look)(void *context), void *context)
+void ke_sql_watch(ke_sql *sql, bool (*may_continue)(void *context), void *context)
 {
-    enum { STEPS = 100000 }; /* of SQLite's machine: a few milliseconds */
-    sql->look = look;
-    sql->look_context = context;
-    sqlite3_progress_handler(sql->db, look ? STEPS : 0, look ? on_progress : NULL, sql);
+    enum { STEPS = 100000 }; /* instructions of SQLite's machine: a few milliseconds */
+    sql->may_continue = may_continue;
+    sql->watch_context = context;
+    sqlite3_progress_handler(sql->db, may_continue ? STEPS : 0,
+                             may_continue ? call_progress_watch : NULL, sql);
 }
 
 /* ---- queries --------------------------------------------------------------------------------------- */
 
-/* Name the statement that would do more than read. */
-static kineto_status refuse(ke_sql *sql, kineto_string text, int code, kineto_error *err)
+/* Names the statement that would do more than read. */
+static kineto_status fail_refused_statement(ke_sql *sql, kineto_string text, int code,
+                                            kineto_error *err)
 {
     kineto_string word = first_word(text);
-    bool asks = word.size == 0 || (word.size == 6 && strncasecmp(word.data, "SELECT", 6) == 0) ||
-                (word.size == 4 && strncasecmp(word.data, "WITH", 4) == 0);
-    if ((code == SQLITE_AUTH || sql->denied[0]) && !asks)
+    bool is_query = word.size == 0 ||
+                    (word.size == 6 && strncasecmp(word.data, "SELECT", 6) == 0) ||
+                    (word.size == 4 && strncasecmp(word.data, "WITH", 4) == 0);
+    if ((code == SQLITE_AUTH || sql->denied[0]) && !is_query)
         snprintf(sql->denied, sizeof sql->denied, "%.*s", (int)KB_MIN(word.size, 40u), word.data);
     return ke_sql_fail(sql, err, code, NULL);
 }
@@ -223,16 +242,17 @@ kineto_status ke_sql_prepare(ke_sql *sql, kineto_string text, size_t *used, ke_s
     *used = text.size;
     sql->denied[0] = '\0';
     if (text.size >= INT32_MAX)
-        return kb_fail(err, KINETO_E_LIMIT, "a query of more than 2 GB");
+        return kb_fail(err, KINETO_E_LIMIT, "the query is longer than 2 GB");
     int rc = sqlite3_prepare_v3(sql->db, text.data, (int)text.size, 0, &statement, &rest);
     if (rc)
-        return refuse(sql, text, rc, err);
+        return fail_refused_statement(sql, text, rc, err);
     *used = (size_t)(rest - text.data);
     if (!statement)
         return KINETO_OK;
-    if (!sqlite3_stmt_readonly(statement)) { /* what asks nobody, like VACUUM */
+    if (!sqlite3_stmt_readonly(
+            statement)) { /* statements without an authorizer call, like VACUUM */
         sqlite3_finalize(statement);
-        return refuse(sql, text, SQLITE_AUTH, err);
+        return fail_refused_statement(sql, text, SQLITE_AUTH, err);
     }
     ke_sql_query *query = calloc(1, sizeof *query);
     if (!query) {

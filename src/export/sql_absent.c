@@ -1,12 +1,13 @@
-/* Stands for everything that needs SQLite where it was not there when this was built. */
+/* Replaces everything that needs SQLite in a build without it: there are no tables, and opening
+ * fails. */
 #include "export/export.h"
 #include "export/sql.h"
 
-static kineto_status absent(kineto_error *err)
+static kineto_status fail_without_sqlite(kineto_error *err)
 {
     return kb_fail(
         err, KINETO_E_UNSUPPORTED,
-        "this ckineto was built without SQLite: install libsqlite3-dev and build it again");
+        "this ckineto was built without SQLite; install libsqlite3-dev and build it again");
 }
 
 const ke_sql_table *const *ke_sql_schema(size_t *count)
@@ -25,17 +26,17 @@ kineto_status ke_sql_open(const kineto_trace *trace, ke_sql **out, kineto_error 
 {
     (void)trace;
     *out = NULL;
-    return absent(err);
+    return fail_without_sqlite(err);
 }
 
 void ke_sql_close(ke_sql *sql) { (void)sql; }
 
 void ke_sql_interrupt(ke_sql *sql) { (void)sql; }
 
-void ke_sql_watch(ke_sql *sql, bool (*look)(void *context), void *context)
+void ke_sql_watch(ke_sql *sql, bool (*may_continue)(void *context), void *context)
 {
     (void)sql;
-    (void)look;
+    (void)may_continue;
     (void)context;
 }
 
@@ -45,7 +46,7 @@ kineto_status ke_sql_prepare(ke_sql *sql, kineto_string text, size_t *used, ke_s
     (void)sql;
     *used = text.size;
     *out = NULL;
-    return absent(err);
+    return fail_without_sqlite(err);
 }
 
 void ke_sql_finish(ke_sql_query *query) { (void)query; }
@@ -66,7 +67,7 @@ kineto_status ke_sql_step(ke_sql_query *query, bool *there, kineto_error *err)
 {
     (void)query;
     *there = false;
-    return absent(err);
+    return fail_without_sqlite(err);
 }
 
 ke_sql_cell ke_sql_cell_at(const ke_sql_query *query, size_t column)
@@ -79,5 +80,5 @@ kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
                                    kineto_export_result *result, kineto_error *err)
 {
     (void)trace, (void)path, (void)result;
-    return absent(err);
+    return fail_without_sqlite(err);
 }

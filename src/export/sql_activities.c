@@ -1,4 +1,5 @@
-/* SQL table activities: the rows of the trace. */
+/* The SQL table "activities": the rows of the trace, read from its blocks. Parents, launches, lanes
+ * and depths come from indices of the trace, which are built at first use. */
 #include "export/export.h"
 #include "export/sql_tables.h"
 
@@ -28,7 +29,7 @@ enum {
     A_COUNT
 };
 
-static const ke_sql_column columns[] = {
+static const ke_sql_column activity_columns[] = {
     [A_ROW] = {"row", "INTEGER", "number of the activity, from 0", KE_SQL_ROW, false},
     [A_START] = {"start_ns", "INTEGER", "ns since the Unix epoch", KE_SQL_SCAN, false},
     [A_END] = {"end_ns", "INTEGER", "start_ns + dur_ns", KE_SQL_SCAN, false},
@@ -59,52 +60,56 @@ static const ke_sql_column columns[] = {
     [A_ARGS] = {"args", "TEXT", "all arguments as a JSON object", KE_SQL_SCAN, true},
 };
 
-static const kt_block *block_of(const ke_sql *sql, uint32_t row)
+static const kt_block *block_of_activity(const ke_sql *sql, uint32_t row)
 {
     return kt_block_at(sql->trace, row / KT_BLOCK_ROWS);
 }
 
-static uint32_t process_of(const ke_sql *sql, uint32_t track)
+static uint32_t process_of_activity_track(const ke_sql *sql, uint32_t track)
 {
     kineto_track t;
     kineto_trace_track(sql->trace, track, &t);
     return t.process;
 }
 
-static uint32_t category_id(const ke_sql *sql, uint32_t row)
+static uint32_t category_of_activity(const ke_sql *sql, uint32_t row)
 {
     kineto_activity a;
     kineto_trace_get(sql->trace, row, &a);
     return a.category;
 }
 
-static uint64_t rows(const ke_sql *sql) { return kineto_trace_count(sql->trace); }
+static uint64_t count_activities(const ke_sql *sql) { return kineto_trace_count(sql->trace); }
 
-static const uint32_t *order(const ke_sql *sql) { return kineto_trace_time_order(sql->trace); }
-
-static void prefetch(const ke_sql *sql, uint32_t row)
+static const uint32_t *activities_by_time(const ke_sql *sql)
 {
-    const kt_block *b = block_of(sql, row);
+    return kineto_trace_time_order(sql->trace);
+}
+
+static void prefetch_activity(const ke_sql *sql, uint32_t row)
+{
+    const kt_block *b = block_of_activity(sql, row);
     uint32_t i = row % KT_BLOCK_ROWS;
     __builtin_prefetch(&b->start_ns[i]);
     __builtin_prefetch(&b->end_ns[i]);
     __builtin_prefetch(&b->name[i]);
 }
 
-static int64_t time_of(const ke_sql *sql, uint32_t row)
+static int64_t activity_time(const ke_sql *sql, uint32_t row)
 {
-    return block_of(sql, row)->start_ns[row % KT_BLOCK_ROWS];
+    return block_of_activity(sql, row)->start_ns[row % KT_BLOCK_ROWS];
 }
 
 /* ---- cells ----------------------------------------------------------------------------------------- */
 
-static int64_t duration(const kt_block *b, uint32_t i)
+static int64_t activity_duration(const kt_block *b, uint32_t i)
 {
     return kb_length_ns(b->start_ns[i], b->end_ns[i]);
 }
 
-/* Who encloses stands before what is enclosed in the order of time. */
-static bool make_depths(ke_sql *sql)
+/* In the order of time an enclosing activity precedes those in it, so its depth is known. False:
+ * out of memory. */
+static bool compute_depths(ke_sql *sql)
 {
     uint64_t count = kineto_trace_count(sql->trace);
     const kineto_row *rows_by_time = kineto_trace_time_order(sql->trace);
@@ -117,21 +122,21 @@ static bool make_depths(ke_sql *sql)
     return sql->depths != NULL;
 }
 
-static void put_depth(ke_sql *sql, kineto_row row, sqlite3_context *out)
+static void put_depth_cell(ke_sql *sql, kineto_row row, sqlite3_context *out)
 {
-    if (sql->depths || make_depths(sql))
+    if (sql->depths || compute_depths(sql))
         ke_sql_put_int(out, sql->depths[row]);
     else
         sqlite3_result_error_nomem(out);
 }
 
-static void put_id(sqlite3_context *out, uint64_t id)
+static void put_id_or_null(sqlite3_context *out, uint64_t id)
 {
     if (id)
         ke_sql_put_int(out, (int64_t)id);
 }
 
-static void put_args(const ke_sql *sql, uint32_t row, sqlite3_context *out)
+static void put_args_cell(const ke_sql *sql, uint32_t row, sqlite3_context *out)
 {
     ke_text text = {0};
     uint64_t replaced = 0;
@@ -142,27 +147,27 @@ static void put_args(const ke_sql *sql, uint32_t row, sqlite3_context *out)
     kb_vec_free(&text);
 }
 
-/* What is in other places than the columns of the block. */
-static void derived_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+/* Values that are not columns of the block. */
+static void put_derived_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     switch (column) {
     case A_SELF:
         ke_sql_put_int(out, kineto_trace_self_ns(sql->trace, row));
         break;
     case A_CATEGORY:
-        ke_sql_put(out, kineto_trace_string(sql->trace, category_id(sql, row)));
+        ke_sql_put(out, kineto_trace_string(sql->trace, category_of_activity(sql, row)));
         break;
     case A_LANE:
         ke_sql_put_int(out, kineto_trace_lane(sql->trace, row));
         break;
     case A_DEPTH:
-        put_depth(sql, row, out);
+        put_depth_cell(sql, row, out);
         break;
     case A_PARENT:
         ke_sql_put_row(out, kineto_trace_parent(sql->trace, row));
         break;
     case A_ASYNC:
-        put_id(out, kt_async_id(sql->trace, row));
+        put_id_or_null(out, kt_async_id(sql->trace, row));
         break;
     case A_LAUNCH:
         ke_sql_put_row(out, kineto_trace_launch(sql->trace, row));
@@ -171,16 +176,16 @@ static void derived_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context 
         ke_sql_put_row(out, kineto_trace_launched(sql->trace, row));
         break;
     case A_ARGS:
-        put_args(sql, row, out);
+        put_args_cell(sql, row, out);
         break;
     default:
         break;
     }
 }
 
-static void cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_activity_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
-    const kt_block *b = block_of(sql, row);
+    const kt_block *b = block_of_activity(sql, row);
     uint32_t i = row % KT_BLOCK_ROWS;
     switch (column) {
     case A_ROW:
@@ -193,7 +198,7 @@ static void cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
         ke_sql_put_int(out, b->end_ns[i]);
         break;
     case A_DUR:
-        ke_sql_put_int(out, duration(b, i));
+        ke_sql_put_int(out, activity_duration(b, i));
         break;
     case A_NAME:
         ke_sql_put(out, kineto_trace_string(sql->trace, b->name[i]));
@@ -208,13 +213,13 @@ static void cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
         ke_sql_put_int(out, b->track[i]);
         break;
     case A_PROCESS:
-        ke_sql_put_int(out, process_of(sql, b->track[i]));
+        ke_sql_put_int(out, process_of_activity_track(sql, b->track[i]));
         break;
     case A_CORRELATION:
-        put_id(out, b->correlation_id[i]);
+        put_id_or_null(out, b->correlation_id[i]);
         break;
     case A_EXTERNAL:
-        put_id(out, b->external_id[i]);
+        put_id_or_null(out, b->external_id[i]);
         break;
     case A_OPEN_START:
         ke_sql_put_int(out, (b->flags[i] & KINETO_ACTIVITY_OPEN_START) != 0);
@@ -223,21 +228,22 @@ static void cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
         ke_sql_put_int(out, (b->flags[i] & KINETO_ACTIVITY_OPEN_END) != 0);
         break;
     default:
-        derived_cell(sql, row, column, out);
+        put_derived_cell(sql, row, column, out);
     }
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------ */
 
-static uint64_t key_number(const ke_sql *sql, uint32_t row, int column)
+/* A number for the value of an indexed column, also if it is NULL in SQL. */
+static uint64_t activity_key_number(const ke_sql *sql, uint32_t row, int column)
 {
-    const kt_block *b = block_of(sql, row);
+    const kt_block *b = block_of_activity(sql, row);
     uint32_t i = row % KT_BLOCK_ROWS;
     switch (column) {
     case A_NAME:
         return b->name[i];
     case A_CATEGORY:
-        return category_id(sql, row);
+        return category_of_activity(sql, row);
     case A_KIND:
         return KB_MIN(b->kind[i], KINETO_KIND_COUNT);
     case A_FORM:
@@ -245,7 +251,7 @@ static uint64_t key_number(const ke_sql *sql, uint32_t row, int column)
     case A_TRACK:
         return b->track[i];
     case A_PROCESS:
-        return process_of(sql, b->track[i]);
+        return process_of_activity_track(sql, b->track[i]);
     case A_PARENT:
         return kineto_trace_parent(sql->trace, row);
     case A_CORRELATION:
@@ -259,16 +265,16 @@ static uint64_t key_number(const ke_sql *sql, uint32_t row, int column)
     }
 }
 
-static bool key(const ke_sql *sql, uint32_t row, int column, uint64_t *out)
+static bool activity_key(const ke_sql *sql, uint32_t row, int column, uint64_t *out)
 {
-    *out = key_number(sql, row, column);
+    *out = activity_key_number(sql, row, column);
     if (column == A_PARENT || column == A_LAUNCH)
         return *out != KINETO_NO_ROW;
     bool is_id = column == A_CORRELATION || column == A_EXTERNAL || column == A_ASYNC;
     return !is_id || *out != 0;
 }
 
-static bool key_of_text(ke_sql *sql, int column, kineto_string text, uint64_t *out)
+static bool activity_key_of_text(ke_sql *sql, int column, kineto_string text, uint64_t *out)
 {
     uint32_t id;
     if (column == A_KIND) {
@@ -288,14 +294,14 @@ static bool key_of_text(ke_sql *sql, int column, kineto_string text, uint64_t *o
     return found;
 }
 
-static const ke_sql_ops ops = {.rows = rows,
-                               .cell = cell,
-                               .key = key,
-                               .key_of_text = key_of_text,
-                               .time_column = A_START,
-                               .order = order,
-                               .time = time_of,
-                               .prefetch = prefetch};
+static const ke_sql_ops activity_ops = {.rows = count_activities,
+                                        .cell = put_activity_cell,
+                                        .key = activity_key,
+                                        .key_of_text = activity_key_of_text,
+                                        .time_column = A_START,
+                                        .order = activities_by_time,
+                                        .time = activity_time,
+                                        .prefetch = prefetch_activity};
 
 const ke_sql_table ke_sql_activities = {"activities", "what happened: one line for each activity",
-                                        columns, A_COUNT, &ops};
+                                        activity_columns, A_COUNT, &activity_ops};

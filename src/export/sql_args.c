@@ -1,9 +1,10 @@
-/* SQL table args, and the values of arguments. */
+/* The SQL table "args" and the SQL values of arguments. The table has a module of its own, because
+ * its rows have no numbers: a cursor walks the activities and loads the args of one at a time. */
 #include "export/sql_tables.h"
 
 enum { R_ROW, R_KEY, R_TYPE, R_VALUE, R_COUNT };
 
-static const ke_sql_column columns[] = {
+static const ke_sql_column args_columns[] = {
     [R_ROW] = {"row", "INTEGER", "activities.row", KE_SQL_ROW, false},
     [R_KEY] = {"key", "TEXT", "its name", KE_SQL_SCAN, false},
     [R_TYPE] = {"type", "TEXT", "int, uint, double, bool, string; lists and objects are JSON text",
@@ -12,35 +13,36 @@ static const ke_sql_column columns[] = {
                  KE_SQL_SCAN, false},
 };
 
-/* An argument that a cursor keeps: what the trace hands out is gone when others are looked at. */
-typedef struct kept {
-    size_t key, key_size, text, text_size; /* in bytes */
+/* A copy of an argument: the trace's own are valid only until the next one is read. */
+typedef struct kept_arg {
+    size_t key, key_size, text, text_size; /* offsets and sizes in args_cursor.bytes */
     uint32_t type;
     uint64_t value;
-} kept;
+} kept_arg;
 
-typedef struct cursor {
+typedef struct args_cursor {
     sqlite3_vtab_cursor base;
-    uint64_t row, end; /* rows to go through */
-    char *wanted;      /* key; NULL: all */
-    KB_VEC(kept) args; /* of `row` */
+    uint64_t row, end;     /* activities to visit: [row, end) */
+    char *wanted;          /* the key that is searched for; NULL: all keys */
+    KB_VEC(kept_arg) args; /* of `row` */
     KB_VEC(char) bytes;
     size_t at;
-} cursor;
+} args_cursor;
 
 enum { PLAN_ROW = 1, PLAN_KEY = 2 };
+#define ARGS_PER_ROW 8 /* estimate for SQLite's planner: operators and kernels have 5 to 20 */
 
 /* ---- values ---------------------------------------------------------------------------------------- */
 
-static const char *type_name(uint32_t type)
+static const char *arg_type_name(uint32_t type)
 {
     static const char *const names[] = {"none",   "int",  "uint",    "double", "bool",
                                         "string", "ints", "strings", "json",   "shapes"};
     return type < KB_COUNT(names) ? names[type] : "unknown";
 }
 
-/* SQLite has no numbers of 64 bits without a sign: one beyond INT64_MAX becomes decimal text. */
-static void put_uint(sqlite3_context *out, uint64_t value)
+/* SQLite has no unsigned numbers of 64 bits: one beyond INT64_MAX becomes decimal text. */
+static void put_uint_or_text(sqlite3_context *out, uint64_t value)
 {
     char text[24];
     if (value <= INT64_MAX) {
@@ -59,7 +61,7 @@ void ke_sql_put_arg(sqlite3_context *out, const kineto_arg *arg)
         break;
     case KINETO_ARG_UINT:
     case KINETO_ARG_BOOL:
-        put_uint(out, arg->u);
+        put_uint_or_text(out, arg->u);
         break;
     case KINETO_ARG_DOUBLE:
         sqlite3_result_double(out, arg->d);
@@ -74,17 +76,17 @@ void ke_sql_put_arg(sqlite3_context *out, const kineto_arg *arg)
 
 /* ---- the cursor ------------------------------------------------------------------------------------ */
 
-static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
+static int open_args_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
-    cursor *c = calloc(1, sizeof *c);
+    args_cursor *c = calloc(1, sizeof *c);
     (void)vtab;
     *out = c ? &c->base : NULL;
     return c ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-static int close_cursor(sqlite3_vtab_cursor *base)
+static int close_args_cursor(sqlite3_vtab_cursor *base)
 {
-    cursor *c = (cursor *)base;
+    args_cursor *c = (args_cursor *)base;
     kb_vec_free(&c->args);
     kb_vec_free(&c->bytes);
     free(c->wanted);
@@ -92,7 +94,7 @@ static int close_cursor(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-static bool keep_bytes(cursor *c, kineto_string s, size_t *at)
+static bool keep_arg_bytes(args_cursor *c, kineto_string s, size_t *at)
 {
     *at = c->bytes.count;
     if (!kb_vec_reserve(&c->bytes, c->bytes.count + s.size + 1))
@@ -103,19 +105,19 @@ static bool keep_bytes(cursor *c, kineto_string s, size_t *at)
     return true;
 }
 
-static bool keep(cursor *c, const kineto_arg *arg)
+static bool keep_arg(args_cursor *c, const kineto_arg *arg)
 {
-    kept k = {.type = arg->type, .key_size = arg->key.size};
+    kept_arg k = {.type = arg->type, .key_size = arg->key.size};
     bool has_text = arg->type >= KINETO_ARG_STRING;
     if (has_text)
         k.text_size = arg->text.size;
     else
         k.value = arg->u;
-    return keep_bytes(c, arg->key, &k.key) && (!has_text || keep_bytes(c, arg->text, &k.text)) &&
-           kb_vec_push(&c->args, k);
+    return keep_arg_bytes(c, arg->key, &k.key) &&
+           (!has_text || keep_arg_bytes(c, arg->text, &k.text)) && kb_vec_push(&c->args, k);
 }
 
-static bool load_row(cursor *c, const kineto_trace *trace, kineto_row row)
+static bool load_args_of_row(args_cursor *c, const kineto_trace *trace, kineto_row row)
 {
     kineto_args_iterator it;
     kineto_arg arg;
@@ -125,40 +127,41 @@ static bool load_row(cursor *c, const kineto_trace *trace, kineto_row row)
     kineto_args_begin(trace, row, &it);
     while (ok && kineto_args_next(&it, &arg))
         if (!c->wanted || kb_string_equal(arg.key, wanted))
-            ok = keep(c, &arg);
+            ok = keep_arg(c, &arg);
     return ok;
 }
 
-/* Go on to the next row that has arguments, unless the current one has more. */
-static int settle(cursor *c)
+/* Moves to the next row that has args, unless the current one has more. */
+static int skip_rows_without_args(args_cursor *c)
 {
     const kineto_trace *trace = ((ke_sql_vtab *)c->base.pVtab)->source->sql->trace;
     while (c->at == c->args.count && c->row < c->end) {
         if (++c->row == c->end)
             break;
-        if (!load_row(c, trace, (kineto_row)c->row))
+        if (!load_args_of_row(c, trace, (kineto_row)c->row))
             return SQLITE_NOMEM;
     }
     return SQLITE_OK;
 }
 
-static int next(sqlite3_vtab_cursor *base)
+static int next_arg(sqlite3_vtab_cursor *base)
 {
-    cursor *c = (cursor *)base;
+    args_cursor *c = (args_cursor *)base;
     c->at++;
-    return settle(c);
+    return skip_rows_without_args(c);
 }
 
-static int at_end(sqlite3_vtab_cursor *base)
+static int is_at_last_arg(sqlite3_vtab_cursor *base)
 {
-    cursor *c = (cursor *)base;
+    args_cursor *c = (args_cursor *)base;
     return c->row >= c->end;
 }
 
-static int cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
+static int put_args_table_cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
-    cursor *c = (cursor *)base;
-    const kept *k = &c->args.data[c->at];
+    args_cursor *c = (args_cursor *)base;
+    const kept_arg *k = &c->args.data[c->at];
+    KB_ASSERT(c->at < c->args.count);
     kineto_arg arg = {.type = k->type};
     switch (column) {
     case R_ROW:
@@ -169,7 +172,7 @@ static int cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
                               SQLITE_UTF8);
         break;
     case R_TYPE:
-        sqlite3_result_text(out, type_name(k->type), -1, SQLITE_STATIC);
+        sqlite3_result_text(out, arg_type_name(k->type), -1, SQLITE_STATIC);
         break;
     default:
         if (k->type >= KINETO_ARG_STRING)
@@ -181,17 +184,18 @@ static int cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
     return SQLITE_OK;
 }
 
-/* Arguments of a row fit into 2^24 bytes, so there are fewer of them. */
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+/* The args of a row fit into 2^24 bytes, so there are fewer than 2^24 of them. */
+static int arg_row_id(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
-    cursor *c = (cursor *)base;
+    args_cursor *c = (args_cursor *)base;
     *out = (sqlite3_int64)(c->row << 24 | c->at);
     return SQLITE_OK;
 }
 
 /* ---- planning -------------------------------------------------------------------------------------- */
 
-static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+/* An equality on the row visits one activity; an equality on the key only saves copies. */
+static int choose_args_plan(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     const ke_sql *sql = ((ke_sql_vtab *)vtab)->source->sql;
     double rows = (double)kineto_trace_count(sql->trace) + 1;
@@ -210,15 +214,16 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     if (key >= 0)
         info->aConstraintUsage[key].argvIndex = ++arguments;
     info->idxNum = (row >= 0 ? PLAN_ROW : 0) | (key >= 0 ? PLAN_KEY : 0);
-    info->estimatedRows = (sqlite3_int64)((row >= 0 ? 1 : rows) * (key >= 0 ? 1 : 8));
-    info->estimatedCost = (row >= 0 ? 1 : rows) * 8;
+    double visited = row >= 0 ? 1 : rows;
+    info->estimatedRows = (sqlite3_int64)(visited * (key >= 0 ? 1 : ARGS_PER_ROW));
+    info->estimatedCost = visited * ARGS_PER_ROW;
     info->orderByConsumed =
         info->nOrderBy == 1 && info->aOrderBy[0].iColumn == R_ROW && !info->aOrderBy[0].desc;
     return SQLITE_OK;
 }
 
-/* One row: *from, or none. */
-static void choose_row(sqlite3_value *value, uint64_t *from, uint64_t *end)
+/* [*from, *end) becomes the row, or empty if the value is not the number of a row. */
+static void choose_single_row(sqlite3_value *value, uint64_t *from, uint64_t *end)
 {
     bool is = sqlite3_value_numeric_type(value) == SQLITE_INTEGER ||
               sqlite3_value_type(value) == SQLITE_FLOAT;
@@ -227,21 +232,21 @@ static void choose_row(sqlite3_value *value, uint64_t *from, uint64_t *end)
     *end = KB_MIN(*from + 1, *end);
 }
 
-static int filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
-                  sqlite3_value **argv)
+static int filter_args(sqlite3_vtab_cursor *base, int plan, const char *text, int argc,
+                       sqlite3_value **argv)
 {
-    cursor *c = (cursor *)base;
+    args_cursor *c = (args_cursor *)base;
     const kineto_trace *trace = ((ke_sql_vtab *)base->pVtab)->source->sql->trace;
     uint64_t from = 0, end = kineto_trace_count(trace);
     (void)text, (void)argc;
     free(c->wanted);
     c->wanted = NULL;
     if (plan & PLAN_ROW)
-        choose_row(*argv++, &from, &end);
-    if (plan & PLAN_KEY && !ke_sql_is_number(*argv)) { /* else see select_key in sql_module.c */
+        choose_single_row(*argv++, &from, &end);
+    if (plan & PLAN_KEY && !ke_sql_is_number(*argv)) { /* see select_key in sql_module.c */
         const char *key = (const char *)sqlite3_value_text(*argv);
         size_t size = (size_t)sqlite3_value_bytes(*argv);
-        /* A NUL inside: SQLite compares all that we let through. */
+        /* A key with a NUL inside is not searched for: all args pass, and SQLite compares them. */
         c->wanted = key && strlen(key) == size ? strdup(key) : NULL;
         if (!key)
             end = 0;
@@ -251,24 +256,24 @@ static int filter(sqlite3_vtab_cursor *base, int plan, const char *text, int arg
     c->at = c->args.count = 0;
     c->row = from;
     c->end = KB_MAX(end, from);
-    if (c->row < c->end && !load_row(c, trace, (kineto_row)from))
+    if (c->row < c->end && !load_args_of_row(c, trace, (kineto_row)from))
         return SQLITE_NOMEM;
-    return settle(c);
+    return skip_rows_without_args(c);
 }
 
-static const sqlite3_module module = {
+static const sqlite3_module args_module = {
     .xConnect = ke_sql_connect,
-    .xBestIndex = best_index,
+    .xBestIndex = choose_args_plan,
     .xDisconnect = ke_sql_disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = at_end,
-    .xColumn = cell,
-    .xRowid = rowid,
+    .xOpen = open_args_cursor,
+    .xClose = close_args_cursor,
+    .xFilter = filter_args,
+    .xNext = next_arg,
+    .xEof = is_at_last_arg,
+    .xColumn = put_args_table_cell,
+    .xRowid = arg_row_id,
 };
 
-static const ke_sql_ops ops = {.module = &module, .time_column = -1};
-const ke_sql_table ke_sql_args = {"args", "arguments: one line for each of each activity", columns,
-                                  R_COUNT, &ops};
+static const ke_sql_ops args_ops = {.module = &args_module, .time_column = -1};
+const ke_sql_table ke_sql_args = {"args", "arguments: one line for each of each activity",
+                                  args_columns, R_COUNT, &args_ops};

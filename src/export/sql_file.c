@@ -1,12 +1,13 @@
-/* A trace as a database of SQLite: the tables of SQL as real ones, with indexes. */
+/* Writes a trace as a database of SQLite: the virtual tables are copied into real ones, then
+ * indexed. The file is written next to its final name and renamed at the end. */
 #include "export/export.h"
 #include "export/sql_tables.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 
-/* What is looked for; a column that stands here twice is in both. */
-static const char indexes[] =
+/* Indices for the usual queries: by time, name, track, ids and links. */
+static const char index_statements[] =
     "CREATE INDEX activities_by_start ON activities(start_ns);"
     "CREATE INDEX activities_by_name ON activities(name);"
     "CREATE INDEX activities_by_track ON activities(track, start_ns);"
@@ -21,19 +22,21 @@ static const char indexes[] =
     "CREATE INDEX flows_by_to ON flows(to_row);"
     "CREATE INDEX counters_by_name ON counters(name, series, time_ns);";
 
-/* The number in the header that tells programs what a database is for: "ckin". */
-static const char before[] = "PRAGMA page_size=8192; PRAGMA journal_mode=OFF;"
-                             "PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
-                             "PRAGMA cache_size=-65536; PRAGMA application_id=1667983726;"
-                             "PRAGMA user_version=1; BEGIN";
+/* Settings for a file that is written once; it is not crash-safe, because it is renamed at the end.
+ * application_id is "ckin", by which file(1) and other programs recognise it. */
+static const char pragma_statements[] =
+    "PRAGMA page_size=8192; PRAGMA journal_mode=OFF;"
+    "PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
+    "PRAGMA cache_size=-65536; PRAGMA application_id=1667983726;"
+    "PRAGMA user_version=1; BEGIN";
 
-static int run(ke_sql *sql, const char *text)
+static int run_statement(ke_sql *sql, const char *text)
 {
     return sqlite3_exec(sql->db, text, NULL, NULL, NULL);
 }
 
-/* A table's number becomes the key of its rows. */
-static char *create_text(const ke_sql_table *table)
+/* CREATE TABLE, in which the number of a row becomes its primary key. */
+static char *create_statement(const ke_sql_table *table)
 {
     char *text = ke_sql_declaration(table, table->name, false);
     const ke_sql_column *first = &table->columns[0];
@@ -47,38 +50,39 @@ static char *create_text(const ke_sql_table *table)
     return keyed;
 }
 
-static int copy_table(ke_sql *sql, const ke_sql_table *table)
+static int copy_table_to_file(ke_sql *sql, const ke_sql_table *table)
 {
-    char *create = create_text(table);
+    char *create = create_statement(table);
     char *fill =
         sqlite3_mprintf("INSERT INTO main.%s SELECT * FROM trace_%s", table->name, table->name);
-    int rc = create && fill ? run(sql, create) : SQLITE_NOMEM;
+    int rc = create && fill ? run_statement(sql, create) : SQLITE_NOMEM;
     if (rc == SQLITE_OK)
-        rc = run(sql, fill);
+        rc = run_statement(sql, fill);
     sqlite3_free(create);
     sqlite3_free(fill);
     return rc;
 }
 
-static int copy_all(ke_sql *sql)
+static int copy_trace_to_file(ke_sql *sql)
 {
     size_t count;
     const ke_sql_table *const *tables = ke_sql_schema(&count);
-    int rc = run(sql, before);
+    int rc = run_statement(sql, pragma_statements);
     for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
-        rc = copy_table(sql, tables[i]);
+        rc = copy_table_to_file(sql, tables[i]);
     if (rc == SQLITE_OK)
-        rc = run(sql, indexes);
-    return rc ? rc : run(sql, "COMMIT; ANALYZE");
+        rc = run_statement(sql, index_statements);
+    return rc ? rc : run_statement(sql, "COMMIT; ANALYZE");
 }
 
-/* SQLite calls write(2) itself: it knows nothing of the signal, nor says that the limit was met. */
-static kineto_status copy_quietly(ke_sql *sql, const char *path, kineto_error *err)
+/* SQLite calls write(2) itself: it does not handle SIGXFSZ, nor report that a limit was
+ * exceeded. */
+static kineto_status copy_without_sigxfsz(ke_sql *sql, const char *path, kineto_error *err)
 {
     kb_quiet q;
     char what[200];
     kb_os_quiet_begin(&q);
-    int rc = copy_all(sql);
+    int rc = copy_trace_to_file(sql);
     if (kb_os_quiet_end(&q, rc != SQLITE_OK) == SIGXFSZ)
         return kb_fail_os(err, EFBIG, "cannot write '%s'", path);
     snprintf(what, sizeof what, "cannot write '%s'", path);
@@ -92,12 +96,13 @@ static kineto_status write_database(const kineto_trace *trace, const char *tempo
     kineto_status status = ke_sql_open_at(trace, temporary, "trace_", &sql, err);
     if (status)
         return status;
-    status = copy_quietly(sql, path, err);
+    status = copy_without_sigxfsz(sql, path, err);
     ke_sql_close(sql);
     return status;
 }
 
-static void give_result(const kineto_trace *trace, const char *path, kineto_export_result *result)
+static void set_sqlite_result(const kineto_trace *trace, const char *path,
+                              kineto_export_result *result)
 {
     struct stat st;
     if (!result)
@@ -112,7 +117,8 @@ kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
 {
     kb_beside *file;
     if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed to write a database");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "ke_sqlite_write_path: trace and path must not be NULL");
     kineto_status status = kb_beside_open(path, &file, err);
     if (status)
         return status;
@@ -123,6 +129,6 @@ kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
     }
     status = kb_beside_commit(file, err);
     if (status == KINETO_OK)
-        give_result(trace, path, result);
+        set_sqlite_result(trace, path, result);
     return status;
 }

@@ -1,26 +1,27 @@
-/* SQL functions beside SQLite's own. */
+/* SQL functions besides SQLite's own: arguments, units, regular expressions, percentiles. */
 #include "export/sql_tables.h"
 
 #include <regex.h>
 
-static const ke_sql_function functions[] = {
+static const ke_sql_function sql_functions[] = {
     {"arg(row, key)", "value of an argument of an activity; NULL: it has none like this"},
     {"us(ns)", "microseconds, as a number with a fraction"},
     {"ms(ns)", "milliseconds, as a number with a fraction"},
-    {"text REGEXP pattern", "does a POSIX extended regular expression match in the text?"},
+    {"text REGEXP pattern",
+     "1 if the POSIX extended regular expression matches anywhere in the text"},
     {"percentile(value, p)", "aggregate: the value that p percent (0 … 100) do not exceed"},
 };
 
 const ke_sql_function *ke_sql_functions(size_t *count)
 {
-    *count = KB_COUNT(functions);
-    return functions;
+    *count = KB_COUNT(sql_functions);
+    return sql_functions;
 }
 
 /* ---- arguments -------------------------------------------------------------------------------------- */
 
-/* What is a column is no argument of the trace, but is one in the file. */
-static bool put_column(const ke_sql *sql, sqlite3_context *out, kineto_row row, const char *key)
+/* Ids are columns of the trace, but arguments in the file, so arg() finds them under both names. */
+static bool put_id_column(const ke_sql *sql, sqlite3_context *out, kineto_row row, const char *key)
 {
     kineto_activity a;
     bool correlation = strcmp(key, "correlation") == 0;
@@ -33,7 +34,7 @@ static bool put_column(const ke_sql *sql, sqlite3_context *out, kineto_row row, 
     return id != 0;
 }
 
-static void arg(sqlite3_context *out, int argc, sqlite3_value **argv)
+static void run_arg_function(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     const ke_sql *sql = sqlite3_user_data(out);
     (void)argc;
@@ -44,42 +45,42 @@ static void arg(sqlite3_context *out, int argc, sqlite3_value **argv)
     kineto_arg found;
     if (!key || row < 0 || (uint64_t)row >= kineto_trace_count(sql->trace))
         return;
-    if (!put_column(sql, out, (kineto_row)row, key) &&
+    if (!put_id_column(sql, out, (kineto_row)row, key) &&
         kineto_args_find(sql->trace, (kineto_row)row, key, &found))
         ke_sql_put_arg(out, &found);
 }
 
 /* ---- units ------------------------------------------------------------------------------------------ */
 
-static void divide(sqlite3_context *out, sqlite3_value *ns, double by)
+static void put_quotient(sqlite3_context *out, sqlite3_value *ns, double by)
 {
     int type = sqlite3_value_numeric_type(ns);
     if (type == SQLITE_INTEGER || type == SQLITE_FLOAT)
         sqlite3_result_double(out, sqlite3_value_double(ns) / by);
 }
 
-static void us(sqlite3_context *out, int argc, sqlite3_value **argv)
+static void run_us_function(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     (void)argc;
-    divide(out, argv[0], 1e3);
+    put_quotient(out, argv[0], 1e3);
 }
 
-static void ms(sqlite3_context *out, int argc, sqlite3_value **argv)
+static void run_ms_function(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     (void)argc;
-    divide(out, argv[0], 1e6);
+    put_quotient(out, argv[0], 1e6);
 }
 
 /* ---- regular expressions ---------------------------------------------------------------------------- */
 
-static void free_regex(void *p)
+static void free_sql_regex(void *p)
 {
     regfree(p);
     free(p);
 }
 
-/* NULL after the reason went to `out`. */
-static regex_t *compile(sqlite3_context *out, const char *pattern)
+/* NULL: the reason was returned to SQLite. */
+static regex_t *compile_sql_regex(sqlite3_context *out, const char *pattern)
 {
     char reason[160];
     regex_t *r = malloc(sizeof *r);
@@ -90,7 +91,7 @@ static regex_t *compile(sqlite3_context *out, const char *pattern)
         sqlite3_result_error_nomem(out);
     } else {
         regerror(code, r, reason, sizeof reason);
-        char *text = sqlite3_mprintf("the regular expression '%s' is wrong: %s", pattern, reason);
+        char *text = sqlite3_mprintf("invalid regular expression '%s': %s", pattern, reason);
         sqlite3_result_error(out, text ? text : reason, -1);
         sqlite3_free(text);
     }
@@ -98,7 +99,7 @@ static regex_t *compile(sqlite3_context *out, const char *pattern)
     return NULL;
 }
 
-static void regexp(sqlite3_context *out, int argc, sqlite3_value **argv)
+static void run_regexp_function(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     const char *pattern = (const char *)sqlite3_value_text(argv[0]);
     const char *text = (const char *)sqlite3_value_text(argv[1]);
@@ -107,19 +108,19 @@ static void regexp(sqlite3_context *out, int argc, sqlite3_value **argv)
     if (!pattern || !text)
         return;
     bool is_new = !compiled;
-    if (is_new && !(compiled = compile(out, pattern)))
+    if (is_new && !(compiled = compile_sql_regex(out, pattern)))
         return;
     sqlite3_result_int(out, regexec(compiled, text, 0, NULL, 0) == 0);
-    if (is_new) /* may free it at once */
-        sqlite3_set_auxdata(out, 0, compiled, free_regex);
+    if (is_new) /* last: SQLite may free it at once */
+        sqlite3_set_auxdata(out, 0, compiled, free_sql_regex);
 }
 
 /* ---- percentile --------------------------------------------------------------------------------------- */
 
-/* Times are integers beyond what a double holds. */
+/* A value as integer and as double: times are integers that a double cannot hold exactly. */
 typedef struct number {
     sqlite3_int64 i;
-    double d; /* the same, or else what it is */
+    double d; /* the same, rounded; or the value if it is not an integer */
     bool is_integer;
 } number;
 
@@ -129,7 +130,7 @@ typedef struct numbers {
     bool failed;
 } numbers;
 
-static void percentile_add(sqlite3_context *out, int argc, sqlite3_value **argv)
+static void add_percentile_value(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     numbers *n = sqlite3_aggregate_context(out, sizeof *n);
     int type = sqlite3_value_numeric_type(argv[0]);
@@ -150,7 +151,7 @@ static void percentile_add(sqlite3_context *out, int argc, sqlite3_value **argv)
     }
 }
 
-static int by_value(const void *left, const void *right)
+static int compare_sample_values(const void *left, const void *right)
 {
     const number *a = left, *b = right;
     if (a->d != b->d)
@@ -158,23 +159,24 @@ static int by_value(const void *left, const void *right)
     return a->is_integer && b->is_integer ? (a->i > b->i) - (a->i < b->i) : 0;
 }
 
-/* The nearest rank, from 0: a value that is there, not one between two. Multiplied first: 7 / 100 * 100
- * is more than 7. */
-static size_t nearest_rank(double percent, size_t count)
+/* The index of the nearest rank: an existing value, not one between two. Multiplies first, because
+ * 7 / 100 * 100 is more than 7 in floating point. */
+static size_t nearest_rank_of(double percent, size_t count)
 {
+    KB_ASSERT(count > 0 && percent >= 0 && percent <= 100);
     double exact = percent * (double)count / 100;
     size_t rank = (size_t)exact + ((double)(size_t)exact < exact); /* rounded up */
     return KB_MIN(rank ? rank - 1 : 0, count - 1);
 }
 
-static void percentile_end(sqlite3_context *out)
+static void finish_percentile(sqlite3_context *out)
 {
     numbers *n = sqlite3_aggregate_context(out, 0);
     if (!n)
         return;
     if (!n->failed && n->list.count) {
-        qsort(n->list.data, n->list.count, sizeof *n->list.data, by_value);
-        number value = n->list.data[nearest_rank(n->percent, n->list.count)];
+        qsort(n->list.data, n->list.count, sizeof *n->list.data, compare_sample_values);
+        number value = n->list.data[nearest_rank_of(n->percent, n->list.count)];
         if (value.is_integer)
             sqlite3_result_int64(out, value.i);
         else
@@ -190,11 +192,11 @@ int ke_sql_add_functions(ke_sql *sql)
         int arguments;
         void (*run)(sqlite3_context *, int, sqlite3_value **);
         void (*end)(sqlite3_context *);
-    } list[] = {{"arg", 2, arg, NULL},
-                {"us", 1, us, NULL},
-                {"ms", 1, ms, NULL},
-                {"regexp", 2, regexp, NULL},
-                {"percentile", 2, percentile_add, percentile_end}};
+    } list[] = {{"arg", 2, run_arg_function, NULL},
+                {"us", 1, run_us_function, NULL},
+                {"ms", 1, run_ms_function, NULL},
+                {"regexp", 2, run_regexp_function, NULL},
+                {"percentile", 2, add_percentile_value, finish_percentile}};
     int rc = SQLITE_OK;
     for (size_t i = 0; i < KB_COUNT(list) && rc == SQLITE_OK; i++)
         rc = sqlite3_create_function_v2(sql->db, list[i].name, list[i].arguments,

@@ -1,4 +1,5 @@
-/* Indexes of SQL tables: rows by the value of a column, and strings by their bytes. */
+/* Indices of SQL tables: rows by the value of a column, and ids of strings by their bytes. Both are
+ * made at first use, because most queries need neither. */
 #include "export/sql_tables.h"
 
 void ke_sql_index_free(ke_sql_index *index)
@@ -11,9 +12,10 @@ void ke_sql_index_free(ke_sql_index *index)
     free(index);
 }
 
-/* The group of each row into group[], and how many rows each has into first[group + 1]. */
-static bool sort_out(ke_sql_index *index, const ke_sql_source *s, int column, uint32_t *group,
-                     uint64_t rows)
+/* Counting sort, first pass: the group of each row into group[], and the sums of the groups' sizes
+ * into first[]. False: out of memory. */
+static bool count_groups(ke_sql_index *index, const ke_sql_source *s, int column, uint32_t *group,
+                         uint64_t rows)
 {
     KB_VEC(uint64_t) counts = {0};
     bool ok = kb_vec_push(&counts, 0) && kb_vec_push(&counts, 0);
@@ -36,9 +38,10 @@ static bool sort_out(ke_sql_index *index, const ke_sql_source *s, int column, ui
     return ok;
 }
 
-/* Afterwards first[] says where groups begin again: each moved to its end, which is the next one's
- * beginning. */
-static void place(ke_sql_index *index, const uint32_t *order, const uint32_t *group, uint64_t rows)
+/* Second pass: places the rows in their order of time. Each first[] moves to the end of its group,
+ * which is the begin of the next one, so they are shifted back afterwards. */
+static void place_rows(ke_sql_index *index, const uint32_t *order, const uint32_t *group,
+                       uint64_t rows)
 {
     size_t groups = index->groups.count + 1;
     for (uint64_t i = 0; i < rows; i++) {
@@ -47,10 +50,11 @@ static void place(ke_sql_index *index, const uint32_t *order, const uint32_t *gr
     }
     for (size_t i = groups; i > 0; i--)
         index->first[i] = index->first[i - 1];
+    KB_ASSERT(index->first[groups] == rows);
     index->first[0] = 0;
 }
 
-static ke_sql_index *make(const ke_sql_source *s, int column)
+static ke_sql_index *make_index(const ke_sql_source *s, int column)
 {
     const ke_sql_ops *ops = s->table->ops;
     uint64_t rows = ops->rows(s->sql);
@@ -60,9 +64,9 @@ static ke_sql_index *make(const ke_sql_source *s, int column)
     if (index)
         index->rows = malloc((rows + 1) * sizeof *index->rows);
     bool ok = group && index && index->rows && (order || !ops->order || !rows) &&
-              sort_out(index, s, column, group, rows);
+              count_groups(index, s, column, group, rows);
     if (ok)
-        place(index, order, group, rows);
+        place_rows(index, order, group, rows);
     free(group);
     if (!ok)
         ke_sql_index_free(index);
@@ -74,7 +78,7 @@ const ke_sql_index *ke_sql_index_of(ke_sql_source *source, int column)
     if (!source->indexes)
         source->indexes = calloc(source->table->count, sizeof *source->indexes);
     if (source->indexes && !source->indexes[column])
-        source->indexes[column] = make(source, column);
+        source->indexes[column] = make_index(source, column);
     return source->indexes ? source->indexes[column] : NULL;
 }
 
@@ -87,7 +91,8 @@ const uint32_t *ke_sql_rows_of(const ke_sql_index *index, uint64_t key, uint64_t
 
 /* ---- strings --------------------------------------------------------------------------------------- */
 
-static bool index_strings(ke_sql *sql)
+/* Chains strings with equal hashes, so that each is compared by its bytes. False: out of memory. */
+static bool make_string_index(ke_sql *sql)
 {
     uint32_t count = kineto_trace_string_count(sql->trace);
     sql->next_string = calloc(count + UINT64_C(1), sizeof *sql->next_string);
@@ -109,8 +114,8 @@ static bool index_strings(ke_sql *sql)
 
 bool ke_sql_find_string(ke_sql *sql, kineto_string text, uint32_t *id)
 {
-    if (!sql->next_string && !index_strings(sql)) {
-        /* Slow is better than wrong. */
+    if (!sql->next_string && !make_string_index(sql)) {
+        /* Without memory for the index the strings are searched one by one. */
         for (*id = 0; *id < kineto_trace_string_count(sql->trace); ++*id)
             if (kb_string_equal(kineto_trace_string(sql->trace, *id), text))
                 return true;

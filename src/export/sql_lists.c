@@ -1,4 +1,5 @@
-/* SQL tables of what a trace has few of: tracks, processes, devices, flows, header, ledger. */
+/* The short SQL tables: tracks, processes, devices, flows, header and ledger. Their cells are read
+ * from the trace one at a time. */
 #include "export/export.h"
 #include "export/sql_tables.h"
 
@@ -19,10 +20,10 @@ static const ke_sql_column track_columns[] = {
                  false},
 };
 
-static uint64_t tracks(const ke_sql *sql) { return kineto_trace_track_count(sql->trace); }
+static uint64_t count_sql_tracks(const ke_sql *sql) { return kineto_trace_track_count(sql->trace); }
 
-/* A number, or the text that stands for it. */
-static void put_number_or(sqlite3_context *out, int64_t number, kineto_string text)
+/* A number, or the text that the file has instead. */
+static void put_number_or_text_cell(sqlite3_context *out, int64_t number, kineto_string text)
 {
     if (text.data)
         ke_sql_put(out, text);
@@ -30,7 +31,7 @@ static void put_number_or(sqlite3_context *out, int64_t number, kineto_string te
         ke_sql_put_int(out, number);
 }
 
-static void track_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_track_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_track t;
     kineto_trace_track(sql->trace, row, &t);
@@ -45,7 +46,7 @@ static void track_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *o
         ke_sql_put(out, kb_string(ke_track_type_name(t.type)));
         break;
     case T_ID:
-        put_number_or(out, t.id, kt_track_text_of(sql->trace, row));
+        put_number_or_text_cell(out, t.id, kt_track_text_of(sql->trace, row));
         break;
     case T_NAME:
         ke_sql_put_text(out, t.name);
@@ -61,7 +62,7 @@ static void track_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *o
     }
 }
 
-static bool track_key(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
+static bool track_key_of_row(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
 {
     kineto_track t;
     (void)column;
@@ -71,7 +72,7 @@ static bool track_key(const ke_sql *sql, uint32_t row, int column, uint64_t *key
 }
 
 static const ke_sql_ops track_ops = {
-    .rows = tracks, .cell = track_cell, .key = track_key, .time_column = -1};
+    .rows = count_sql_tracks, .cell = put_track_cell, .key = track_key_of_row, .time_column = -1};
 const ke_sql_table ke_sql_tracks = {
     "tracks", "threads, streams of devices, counters: the rows of the timeline", track_columns,
     T_COUNT, &track_ops};
@@ -93,9 +94,12 @@ static const ke_sql_column process_columns[] = {
     [P_HOST] = {"host", "TEXT", "NULL: unknown", KE_SQL_SCAN, false},
 };
 
-static uint64_t processes(const ke_sql *sql) { return kineto_trace_process_count(sql->trace); }
+static uint64_t count_sql_processes(const ke_sql *sql)
+{
+    return kineto_trace_process_count(sql->trace);
+}
 
-static void process_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_process_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_process p;
     kineto_trace_process(sql->trace, row, &p);
@@ -107,7 +111,7 @@ static void process_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context 
         ke_sql_put_int(out, p.is_device);
         break;
     case P_PID:
-        put_number_or(out, p.pid, kt_process_text_of(sql->trace, row));
+        put_number_or_text_cell(out, p.pid, kt_process_text_of(sql->trace, row));
         break;
     case P_PPID:
         if (p.ppid)
@@ -131,7 +135,8 @@ static void process_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context 
     }
 }
 
-static const ke_sql_ops process_ops = {.rows = processes, .cell = process_cell, .time_column = -1};
+static const ke_sql_ops process_ops = {
+    .rows = count_sql_processes, .cell = put_process_cell, .time_column = -1};
 const ke_sql_table ke_sql_processes = {"processes", "processes, and devices, which have their own",
                                        process_columns, P_COUNT, &process_ops};
 
@@ -145,7 +150,8 @@ static const ke_sql_column device_columns[] = {
     [D_PROPERTIES] = {"properties", "TEXT", "a JSON object; NULL: none", KE_SQL_SCAN, false},
 };
 
-static bool gather_devices(ke_sql *sql)
+/* Lists the processes that are devices, once. False: out of memory. */
+static bool collect_devices(ke_sql *sql)
 {
     uint32_t count = kineto_trace_process_count(sql->trace);
     for (uint32_t i = 0; i < count && !sql->has_devices; i++) {
@@ -159,9 +165,9 @@ static bool gather_devices(ke_sql *sql)
     return sql->has_devices = true;
 }
 
-static uint64_t devices(const ke_sql *sql) { return sql->devices.count; }
+static uint64_t count_sql_devices(const ke_sql *sql) { return sql->devices.count; }
 
-static void device_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_device_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_process p;
     uint32_t process = sql->devices.data[row];
@@ -184,8 +190,10 @@ static void device_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *
     }
 }
 
-static const ke_sql_ops device_ops = {
-    .prepare = gather_devices, .rows = devices, .cell = device_cell, .time_column = -1};
+static const ke_sql_ops device_ops = {.prepare = collect_devices,
+                                      .rows = count_sql_devices,
+                                      .cell = put_device_cell,
+                                      .time_column = -1};
 const ke_sql_table ke_sql_devices = {"devices", "devices and what is known of them", device_columns,
                                      D_COUNT, &device_ops};
 
@@ -203,12 +211,13 @@ static const ke_sql_column flow_columns[] = {
     [F_TO] = {"to_row", "INTEGER", "activities.row; NULL: not recorded", KE_SQL_INDEX_FEW, false},
 };
 
-static uint64_t flows(const ke_sql *sql)
+/* Rows of SQL tables are numbers of 32 bits. */
+static uint64_t count_sql_flows(const ke_sql *sql)
 {
     return KB_MIN(kineto_trace_flow_count(sql->trace), (uint64_t)UINT32_MAX);
 }
 
-static void flow_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_flow_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_flow f;
     kineto_trace_flow(sql->trace, row, &f);
@@ -230,7 +239,7 @@ static void flow_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *ou
     }
 }
 
-static bool flow_key(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
+static bool flow_key_of_row(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
 {
     kineto_flow f;
     kineto_trace_flow(sql->trace, row, &f);
@@ -239,7 +248,7 @@ static bool flow_key(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
 }
 
 static const ke_sql_ops flow_ops = {
-    .rows = flows, .cell = flow_cell, .key = flow_key, .time_column = -1};
+    .rows = count_sql_flows, .cell = put_flow_cell, .key = flow_key_of_row, .time_column = -1};
 const ke_sql_table ke_sql_flows = {"flows", "arrows between activities", flow_columns, F_COUNT,
                                    &flow_ops};
 
@@ -252,16 +261,20 @@ static const ke_sql_column metadata_columns[] = {
     [M_VALUE] = {"value", "TEXT", "JSON; value ->> '$' is a text or number", KE_SQL_SCAN, false},
 };
 
-static uint64_t metadata(const ke_sql *sql) { return kineto_trace_metadata_count(sql->trace); }
+static uint64_t count_sql_metadata(const ke_sql *sql)
+{
+    return kineto_trace_metadata_count(sql->trace);
+}
 
-static void metadata_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_metadata_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_string key, value;
     kineto_trace_metadata(sql->trace, row, &key, &value);
     ke_sql_put(out, column == M_KEY ? key : value);
 }
 
-static const ke_sql_ops metadata_ops = {.rows = metadata, .cell = metadata_cell, .time_column = -1};
+static const ke_sql_ops metadata_ops = {
+    .rows = count_sql_metadata, .cell = put_metadata_cell, .time_column = -1};
 const ke_sql_table ke_sql_metadata = {"metadata", "header of the file", metadata_columns, M_COUNT,
                                       &metadata_ops};
 
@@ -275,9 +288,12 @@ static const ke_sql_column ledger_columns[] = {
     [L_DETAIL] = {"detail", "TEXT", "NULL: none", KE_SQL_SCAN, false},
 };
 
-static uint64_t ledger(const ke_sql *sql) { return kineto_trace_ledger_count(sql->trace); }
+static uint64_t count_sql_ledger(const ke_sql *sql)
+{
+    return kineto_trace_ledger_count(sql->trace);
+}
 
-static void ledger_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_ledger_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_ledger_line line;
     kineto_trace_ledger(sql->trace, row, &line);
@@ -299,6 +315,7 @@ static void ledger_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *
     }
 }
 
-static const ke_sql_ops ledger_ops = {.rows = ledger, .cell = ledger_cell, .time_column = -1};
+static const ke_sql_ops ledger_ops = {
+    .rows = count_sql_ledger, .cell = put_ledger_cell, .time_column = -1};
 const ke_sql_table ke_sql_ledger = {"ledger", "what was delivered, lost and repaired",
                                     ledger_columns, L_COUNT, &ledger_ops};

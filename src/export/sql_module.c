@@ -1,30 +1,31 @@
-/* The module of SQLite for tables whose rows have numbers: how a query gets at rows, and the cursor
- * over them. */
+/* SQLite's virtual table module for tables whose rows have numbers: it plans how a query finds its
+ * rows (choose_row_plan), and walks them with a cursor. https://sqlite.org/vtab.html describes the
+ * interface. */
 #include "export/sql_tables.h"
 
-/* How a cursor finds its rows: in the low bits of idxNum; the column of a key is above the flags.
- */
+/* How a cursor finds its rows, passed from planning to filter_rows in the low bits of idxNum; the
+ * column of a key is above the flags. */
 enum {
-    PLAN_SCAN,  /* all, by number */
-    PLAN_ROW,   /* one, by number */
-    PLAN_KEY,   /* those with a value, by time */
-    PLAN_GROUP, /* all, equal values of a column together */
-    PLAN_TIME,  /* all, by time */
+    PLAN_SCAN,  /* all rows, by number */
+    PLAN_ROW,   /* one row, by number */
+    PLAN_KEY,   /* the rows with a value, by time */
+    PLAN_GROUP, /* all rows, grouped by the values of a column */
+    PLAN_TIME,  /* all rows, by time */
     PLAN_MASK = 7,
-    PLAN_LOW = 8, /* a bound of the time: > or >= */
-    PLAN_HIGH = 16,
+    PLAN_LOW = 8,   /* with a lower bound of the time: > or >= */
+    PLAN_HIGH = 16, /* with an upper bound */
     PLAN_BACKWARDS = 32,
     PLAN_COLUMN_SHIFT = 8
 };
 
-typedef struct cursor {
+typedef struct row_cursor {
     sqlite3_vtab_cursor base;
-    const uint32_t *list; /* NULL: rows are numbers from `at` */
+    const uint32_t *list; /* rows; NULL: the rows are the numbers from `at` on */
     uint64_t at, left;
-    int step; /* 1 or -1 */
-} cursor;
+    int step; /* 1 or -1: direction */
+} row_cursor;
 
-static ke_sql_source *source_of(sqlite3_vtab *vtab) { return ((ke_sql_vtab *)vtab)->source; }
+static ke_sql_source *source_of_vtab(sqlite3_vtab *vtab) { return ((ke_sql_vtab *)vtab)->source; }
 
 /* ---- the table ------------------------------------------------------------------------------------- */
 
@@ -37,7 +38,7 @@ char *ke_sql_declaration(const ke_sql_table *table, const char *name, bool hidde
         const ke_sql_column *c = &table->columns[i];
         if (c->hidden && !hidden)
             continue;
-        /* A key word as a name has to be quoted. */
+        /* Quoted, since a name may be a key word. */
         sqlite3_str_appendf(text, "%s\"%w\"%s%s%s", separator, c->name, c->type[0] ? " " : "",
                             c->type, c->hidden ? " HIDDEN" : "");
         separator = ", ";
@@ -76,26 +77,50 @@ int ke_sql_disconnect(sqlite3_vtab *vtab)
 
 /* ---- planning -------------------------------------------------------------------------------------- */
 
+/* Estimates for SQLite's planner, which compares the plans of all tables in a join. They rank the
+ * plans of a trace; exact numbers would need statistics. An equality on a column of names or ids
+ * selects a handful of rows; on a column of kinds or tracks, about a tenth. A closed time range is
+ * typically one step out of many, a half-open one cuts off warm-up or tail. Rows that are reached
+ * through a list are scattered in memory, which costs more per row than a scan; opening a cursor has
+ * a small fixed cost, so that a join prefers few large lookups to many empty ones. */
+#define ROWS_PER_RARE_VALUE   4.0
+#define COMMON_VALUE_SHARE    10.0 /* one row in so many has a given common value */
+#define CLOSED_RANGE_SHARE    50.0
+#define HALF_OPEN_RANGE_SHARE 4.0
+#define LISTED_ROW_COST       1.3 /* a row of a scan costs 1 */
+#define OPEN_CURSOR_COST      5.0
+
 typedef struct plan {
-    int kind, column, key, low, high; /* constraints by number; -1: none */
-    double rows;
+    int kind, column;
+    int key, low, high; /* indices of the constraints that are used; -1: none */
+    double rows;        /* estimate of the rows that the plan visits */
 } plan;
 
-/* Does the constraint compare as we do: byte by byte? */
-static bool is_exact(sqlite3_index_info *info, int constraint)
+/* True if a constraint compares byte by byte, as our indices do. */
+static bool is_binary_collation(sqlite3_index_info *info, int constraint)
 {
     return sqlite3_stricmp(sqlite3_vtab_collation(info, constraint), "BINARY") == 0;
 }
 
+/* How many of `total` rows have a given value. */
+static double rows_with_value(ke_sql_lookup lookup, double total)
+{
+    if (lookup == KE_SQL_ROW)
+        return 1;
+    return lookup == KE_SQL_INDEX_FEW ? KB_MIN(ROWS_PER_RARE_VALUE, total)
+                                      : total / COMMON_VALUE_SHARE + 1;
+}
+
+/* Uses an equality if it selects fewer rows than the plan so far. */
 static void plan_equal(plan *p, const ke_sql_table *table, sqlite3_index_info *info, int i,
                        double total)
 {
     int column = info->aConstraint[i].iColumn;
     ke_sql_lookup lookup = column < 0 ? KE_SQL_ROW : table->columns[column].lookup;
-    double rows = lookup == KE_SQL_ROW         ? 1
-                  : lookup == KE_SQL_INDEX_FEW ? KB_MIN(4, total)
-                                               : total / 10 + 1;
-    if (lookup == KE_SQL_SCAN || rows >= p->rows || !is_exact(info, i))
+    if (lookup == KE_SQL_SCAN || !is_binary_collation(info, i))
+        return;
+    double rows = rows_with_value(lookup, total);
+    if (rows >= p->rows)
         return;
     p->kind = lookup == KE_SQL_ROW ? PLAN_ROW : PLAN_KEY;
     p->key = i;
@@ -103,6 +128,7 @@ static void plan_equal(plan *p, const ke_sql_table *table, sqlite3_index_info *i
     p->rows = rows;
 }
 
+/* Adds one constraint to the plan. */
 static void plan_constraint(plan *p, const ke_sql_table *table, sqlite3_index_info *info, int i,
                             double total)
 {
@@ -126,7 +152,8 @@ static void plan_constraint(plan *p, const ke_sql_table *table, sqlite3_index_in
     }
 }
 
-/* What the query wants in which order, if that is one column. */
+/* True if the rows come in the order that the query wants, possibly by another plan. Only orders by
+ * a single column are supported. */
 static bool plan_order(plan *p, const ke_sql_table *table, sqlite3_index_info *info)
 {
     if (info->nOrderBy != 1)
@@ -148,15 +175,46 @@ static bool plan_order(plan *p, const ke_sql_table *table, sqlite3_index_info *i
     return true;
 }
 
-static void use(sqlite3_index_info *info, int constraint, int *arguments)
+static void use_constraint(sqlite3_index_info *info, int constraint, int *arguments)
 {
     if (constraint >= 0)
         info->aConstraintUsage[constraint].argvIndex = ++*arguments;
 }
 
-static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+/* Applies the bounds of the time to the plan: a row that is known by number needs none. */
+static void plan_time_range(plan *p)
 {
-    const ke_sql_source *s = source_of(vtab);
+    if (p->kind == PLAN_ROW)
+        p->low = p->high = -1;
+    bool has_low = p->low >= 0, has_high = p->high >= 0;
+    if (p->kind == PLAN_SCAN && (has_low || has_high))
+        p->kind = PLAN_TIME;
+    if (has_low && has_high)
+        p->rows /= CLOSED_RANGE_SHARE;
+    else if (has_low || has_high)
+        p->rows /= HALF_OPEN_RANGE_SHARE;
+}
+
+/* Passes the plan on to filter_rows, whose arguments are the key, then the bounds. */
+static void report_plan(const plan *p, sqlite3_index_info *info)
+{
+    KB_ASSERT(p->kind <= PLAN_TIME && p->column >= 0);
+    bool backwards = info->orderByConsumed && info->aOrderBy[0].desc;
+    int arguments = 0;
+    use_constraint(info, p->key, &arguments);
+    use_constraint(info, p->low, &arguments);
+    use_constraint(info, p->high, &arguments);
+    info->idxNum = p->kind | (p->low >= 0 ? PLAN_LOW : 0) | (p->high >= 0 ? PLAN_HIGH : 0) |
+                   (backwards ? PLAN_BACKWARDS : 0) | p->column << PLAN_COLUMN_SHIFT;
+    info->estimatedRows = (sqlite3_int64)p->rows + 1;
+    info->estimatedCost = p->rows * (p->kind == PLAN_SCAN ? 1 : LISTED_ROW_COST) + OPEN_CURSOR_COST;
+    info->idxFlags = p->kind == PLAN_ROW ? SQLITE_INDEX_SCAN_UNIQUE : 0;
+}
+
+/* xBestIndex: SQLite calls it for each set of constraints that a join order makes usable. */
+static int choose_row_plan(sqlite3_vtab *vtab, sqlite3_index_info *info)
+{
+    const ke_sql_source *s = source_of_vtab(vtab);
     if (s->table->ops->prepare && !s->table->ops->prepare(s->sql))
         return SQLITE_NOMEM;
     double total = (double)s->table->ops->rows(s->sql);
@@ -164,46 +222,33 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     for (int i = 0; i < info->nConstraint; i++)
         if (info->aConstraint[i].usable)
             plan_constraint(&p, s->table, info, i, total);
-    if (p.kind == PLAN_ROW)
-        p.low = p.high = -1;
-    else if (p.kind == PLAN_SCAN && (p.low >= 0 || p.high >= 0))
-        p.kind = PLAN_TIME;
-    p.rows /= p.low >= 0 && p.high >= 0 ? 50 : p.low >= 0 || p.high >= 0 ? 4 : 1;
+    plan_time_range(&p);
     info->orderByConsumed = plan_order(&p, s->table, info);
-    bool backwards = info->orderByConsumed && info->aOrderBy[0].desc;
-    int arguments = 0;
-    use(info, p.key, &arguments);
-    use(info, p.low, &arguments);
-    use(info, p.high, &arguments);
-    info->idxNum = p.kind | (p.low >= 0 ? PLAN_LOW : 0) | (p.high >= 0 ? PLAN_HIGH : 0) |
-                   (backwards ? PLAN_BACKWARDS : 0) | p.column << PLAN_COLUMN_SHIFT;
-    info->estimatedRows = (sqlite3_int64)p.rows + 1;
-    info->estimatedCost = p.rows * (p.kind == PLAN_SCAN ? 1 : 1.3) + 5;
-    info->idxFlags = p.kind == PLAN_ROW ? SQLITE_INDEX_SCAN_UNIQUE : 0;
+    report_plan(&p, info);
     return SQLITE_OK;
 }
 
 /* ---- rows of a plan -------------------------------------------------------------------------------- */
 
-static int open_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
+static int open_row_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
-    cursor *c = sqlite3_malloc64(sizeof *c);
+    row_cursor *c = sqlite3_malloc64(sizeof *c);
     (void)vtab;
     if (!c)
         return SQLITE_NOMEM;
-    *c = (cursor){.step = 1};
+    *c = (row_cursor){.step = 1};
     *out = &c->base;
     return SQLITE_OK;
 }
 
-static int close_cursor(sqlite3_vtab_cursor *base)
+static int close_row_cursor(sqlite3_vtab_cursor *base)
 {
     sqlite3_free(base);
     return SQLITE_OK;
 }
 
-/* The integer that a value equals; false: none, it cannot equal any. */
-static bool integer_of(sqlite3_value *value, int64_t *out)
+/* The integer that a value equals; false: it equals no integer. */
+static bool integer_of_value(sqlite3_value *value, int64_t *out)
 {
     switch (sqlite3_value_numeric_type(value)) {
     case SQLITE_INTEGER:
@@ -221,14 +266,15 @@ static bool integer_of(sqlite3_value *value, int64_t *out)
     }
 }
 
-/* A bound that lets through at least what the comparison would. */
-static int64_t bound_of(sqlite3_value *value, int64_t open)
+/* A bound that lets through at least the rows that the comparison accepts; SQLite checks them
+ * again. */
+static int64_t time_bound_of_value(sqlite3_value *value, int64_t open)
 {
     switch (sqlite3_value_numeric_type(value)) {
     case SQLITE_INTEGER:
         return sqlite3_value_int64(value);
     case SQLITE_FLOAT: {
-        /* Times are beyond what a double holds exactly: leave room around it. */
+        /* Doubles do not hold times exactly: widen the bound by their spacing. */
         double d = sqlite3_value_double(value), room = open > 0 ? 2048 : -2048;
         d += room;
         return d >= -9223372036854775808.0 && d < 9223372036854775808.0 ? (int64_t)d : open;
@@ -243,7 +289,8 @@ static bool is_text_column(const ke_sql_source *s, int column)
     return s->table->columns[column].type[0] == 'T';
 }
 
-static bool key_of(ke_sql_source *s, int column, sqlite3_value *value, uint64_t *key)
+/* The key of a value in the column's index; false: no row has the value. */
+static bool index_key_of_value(ke_sql_source *s, int column, sqlite3_value *value, uint64_t *key)
 {
     int64_t number;
     if (is_text_column(s, column)) {
@@ -251,24 +298,26 @@ static bool key_of(ke_sql_source *s, int column, sqlite3_value *value, uint64_t 
         text.size = (size_t)sqlite3_value_bytes(value);
         return text.data && s->table->ops->key_of_text(s->sql, column, text, key);
     }
-    if (!integer_of(value, &number))
+    if (!integer_of_value(value, &number))
         return false;
     *key = (uint64_t)number;
     return true;
 }
 
-static int64_t time_at(const ke_sql_source *s, const cursor *c, uint64_t at)
+static int64_t time_at_position(const ke_sql_source *s, const row_cursor *c, uint64_t at)
 {
     return s->table->ops->time(s->sql, c->list ? c->list[at] : (uint32_t)at);
 }
 
-/* The first of at … at+left-1 whose time is not before `bound` (`after`: is after it). */
-static uint64_t find_time(const ke_sql_source *s, const cursor *c, int64_t bound, bool after)
+/* The first position in [at, at + left) whose time is not before `bound`, or, if `after`, is after
+ * it. */
+static uint64_t find_time_bound(const ke_sql_source *s, const row_cursor *c, int64_t bound,
+                                bool after)
 {
     uint64_t low = c->at, high = c->at + c->left;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        int64_t time = time_at(s, c, middle);
+        int64_t time = time_at_position(s, c, middle);
         if (after ? time <= bound : time < bound)
             low = middle + 1;
         else
@@ -277,33 +326,37 @@ static uint64_t find_time(const ke_sql_source *s, const cursor *c, int64_t bound
     return low;
 }
 
-static void narrow(const ke_sql_source *s, cursor *c, int how, sqlite3_value **bounds)
+/* Cuts the rows, which are in the order of time, to the bounds. */
+static void narrow_to_time_range(const ke_sql_source *s, row_cursor *c, int how,
+                                 sqlite3_value **bounds)
 {
     if (how & PLAN_LOW) {
-        uint64_t from = find_time(s, c, bound_of(*bounds++, INT64_MIN), false);
+        uint64_t from = find_time_bound(s, c, time_bound_of_value(*bounds++, INT64_MIN), false);
+        KB_ASSERT(from >= c->at && from - c->at <= c->left);
         c->left -= from - c->at;
         c->at = from;
     }
     if (how & PLAN_HIGH)
-        c->left = find_time(s, c, bound_of(*bounds, INT64_MAX), true) - c->at;
+        c->left = find_time_bound(s, c, time_bound_of_value(*bounds, INT64_MAX), true) - c->at;
 }
 
-/* All, by time. */
-static bool select_by_time(const ke_sql_source *s, cursor *c)
+/* All rows by time. False: out of memory. */
+static bool select_by_time(const ke_sql_source *s, row_cursor *c)
 {
     const ke_sql_ops *ops = s->table->ops;
     c->list = ops->order ? ops->order(s->sql) : NULL;
     return c->list || !ops->order || !c->left;
 }
 
-static bool select_key(ke_sql_source *s, cursor *c, int column, sqlite3_value *value)
+/* The rows with a value. False: out of memory. */
+static bool select_key(ke_sql_source *s, row_cursor *c, int column, sqlite3_value *value)
 {
     uint64_t key;
-    /* Next to a column of numbers, SQLite compares texts as numbers: '05' is 5 then. */
+    /* Compared with a column of numbers, SQLite converts texts: '05' equals 5. The index cannot do that. */
     if (is_text_column(s, column) && ke_sql_is_number(value))
         return select_by_time(s, c);
     c->at = c->left = 0;
-    if (!key_of(s, column, value, &key))
+    if (!index_key_of_value(s, column, value, &key))
         return true;
     const ke_sql_index *index = ke_sql_index_of(s, column);
     if (index)
@@ -311,20 +364,20 @@ static bool select_key(ke_sql_source *s, cursor *c, int column, sqlite3_value *v
     return index != NULL;
 }
 
-static void select_row(cursor *c, uint64_t rows, sqlite3_value *value)
+static void select_row(row_cursor *c, uint64_t rows, sqlite3_value *value)
 {
     int64_t row;
-    bool there = integer_of(value, &row) && row >= 0 && (uint64_t)row < rows;
-    c->at = there ? (uint64_t)row : 0;
-    c->left = there;
+    bool exists = integer_of_value(value, &row) && row >= 0 && (uint64_t)row < rows;
+    c->at = exists ? (uint64_t)row : 0;
+    c->left = exists;
 }
 
 /* False: out of memory. */
-static bool select_rows(ke_sql_source *s, cursor *c, int how, sqlite3_value **argv)
+static bool select_rows(ke_sql_source *s, row_cursor *c, int how, sqlite3_value **argv)
 {
     const ke_sql_ops *ops = s->table->ops;
     uint64_t rows = ops->rows(s->sql);
-    *c = (cursor){.base = c->base, .left = rows, .step = 1};
+    *c = (row_cursor){.base = c->base, .left = rows, .step = 1};
     switch (how & PLAN_MASK) {
     case PLAN_ROW:
         select_row(c, rows, argv[0]);
@@ -343,15 +396,15 @@ static bool select_rows(ke_sql_source *s, cursor *c, int how, sqlite3_value **ar
     }
 }
 
-static int filter(sqlite3_vtab_cursor *base, int how, const char *text, int argc,
-                  sqlite3_value **argv)
+static int filter_rows(sqlite3_vtab_cursor *base, int how, const char *text, int argc,
+                       sqlite3_value **argv)
 {
-    cursor *c = (cursor *)base;
-    ke_sql_source *s = source_of(base->pVtab);
+    row_cursor *c = (row_cursor *)base;
+    ke_sql_source *s = source_of_vtab(base->pVtab);
     (void)text, (void)argc;
     if (!select_rows(s, c, how, argv))
         return SQLITE_NOMEM;
-    narrow(s, c, how, argv + ((how & PLAN_MASK) == PLAN_KEY));
+    narrow_to_time_range(s, c, how, argv + ((how & PLAN_MASK) == PLAN_KEY));
     if (how & PLAN_BACKWARDS) {
         c->step = -1;
         c->at += c->left ? c->left - 1 : 0;
@@ -359,47 +412,51 @@ static int filter(sqlite3_vtab_cursor *base, int how, const char *text, int argc
     return SQLITE_OK;
 }
 
-static uint32_t row_of(const cursor *c) { return c->list ? c->list[c->at] : (uint32_t)c->at; }
-
-static int next(sqlite3_vtab_cursor *base)
+static uint32_t current_row(const row_cursor *c)
 {
-    enum { AHEAD = 16 };
-    cursor *c = (cursor *)base;
+    return c->list ? c->list[c->at] : (uint32_t)c->at;
+}
+
+static int next_row(sqlite3_vtab_cursor *base)
+{
+    enum { AHEAD = 16 }; /* rows: far enough to hide the latency of memory */
+    row_cursor *c = (row_cursor *)base;
     c->at += (uint64_t)(int64_t)c->step;
+    KB_ASSERT(c->left > 0);
     c->left--;
     if (c->list && c->left > AHEAD && c->step > 0) {
-        const ke_sql_source *s = source_of(base->pVtab);
+        const ke_sql_source *s = source_of_vtab(base->pVtab);
         if (s->table->ops->prefetch)
             s->table->ops->prefetch(s->sql, c->list[c->at + AHEAD]);
     }
     return SQLITE_OK;
 }
 
-static int at_end(sqlite3_vtab_cursor *base) { return ((cursor *)base)->left == 0; }
+static int is_at_end(sqlite3_vtab_cursor *base) { return ((row_cursor *)base)->left == 0; }
 
-static int cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
+static int row_cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
 {
-    const ke_sql_source *s = source_of(base->pVtab);
-    s->table->ops->cell(s->sql, row_of((cursor *)base), column, out);
+    const ke_sql_source *s = source_of_vtab(base->pVtab);
+    s->table->ops->cell(s->sql, current_row((row_cursor *)base), column, out);
     return SQLITE_OK;
 }
 
-static int rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+static int row_id(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 {
-    *out = row_of((cursor *)base);
+    *out = current_row((row_cursor *)base);
     return SQLITE_OK;
 }
 
-/* Without xCreate a table is there by itself, and nobody can make another. */
+/* Without xCreate the table exists by itself (eponymous), and statements cannot create another one. */
 const sqlite3_module ke_sql_module = {
     .xConnect = ke_sql_connect,
-    .xBestIndex = best_index,
+    .xBestIndex = choose_row_plan,
     .xDisconnect = ke_sql_disconnect,
-    .xOpen = open_cursor,
-    .xClose = close_cursor,
-    .xFilter = filter,
-    .xNext = next,
-    .xEof = at_end,
-    .xColumn = cell,
-    .xRowid = rowid,
+    .xOpen = open_row_cursor,
+    .xClose = close_row_cursor,
+    .xFilter = filter_rows,
+    .xNext = next_row,
+    .xEof = is_at_end,
+    .xColumn = row_cell,
+    .xRowid = row_id,
 };

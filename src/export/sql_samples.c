@@ -1,4 +1,5 @@
-/* SQL tables counters and steps. Their lines are gathered when they are first asked for. */
+/* The SQL tables "counters" and "steps". Their rows are collected and sorted by time when a
+ * statement first uses them, because they exist only inside of activities. */
 #include "export/export.h"
 #include "export/sql_tables.h"
 #include "trace/model/steps.h"
@@ -18,9 +19,10 @@ static const ke_sql_column counter_columns[] = {
     [C_ROW] = {"row", "INTEGER", "activities.row", KE_SQL_INDEX_FEW, false},
 };
 
-static bool has_text(uint32_t type) { return type >= KINETO_ARG_STRING; }
+static bool is_text_sample(uint32_t type) { return type >= KINETO_ARG_STRING; }
 
-static bool add_sample(ke_sql *sql, const kineto_activity *a, const kineto_arg *arg)
+/* A sample of one series; texts are interned, since series repeat. False: out of memory. */
+static bool append_sample(ke_sql *sql, const kineto_activity *a, const kineto_arg *arg)
 {
     ke_sql_sample s = {.time_ns = a->start_ns,
                        .row = a->row,
@@ -28,13 +30,13 @@ static bool add_sample(ke_sql *sql, const kineto_activity *a, const kineto_arg *
                        .series = kb_intern_id(&sql->sample_texts, arg->key),
                        .type = arg->type};
     s.u = arg->u;
-    if (has_text(arg->type))
+    if (is_text_sample(arg->type))
         s.text = kb_intern_id(&sql->sample_texts, arg->text);
-    bool ok = s.series != KB_INTERN_NONE && (!has_text(s.type) || s.text != KB_INTERN_NONE);
+    bool ok = s.series != KB_INTERN_NONE && (!is_text_sample(s.type) || s.text != KB_INTERN_NONE);
     return ok && sql->samples.count < UINT32_MAX && kb_vec_push(&sql->samples, s);
 }
 
-static bool add_counter(ke_sql *sql, kineto_row row)
+static bool append_counter(ke_sql *sql, kineto_row row)
 {
     kineto_args_iterator it;
     kineto_activity a;
@@ -43,11 +45,11 @@ static bool add_counter(ke_sql *sql, kineto_row row)
     kineto_trace_get(sql->trace, row, &a);
     kineto_args_begin(sql->trace, row, &it);
     while (ok && kineto_args_next(&it, &arg))
-        ok = add_sample(sql, &a, &arg);
+        ok = append_sample(sql, &a, &arg);
     return ok;
 }
 
-static int by_time(const void *left, const void *right)
+static int compare_sample_times(const void *left, const void *right)
 {
     const ke_sql_sample *a = left, *b = right;
     if (a->time_ns != b->time_ns)
@@ -55,7 +57,9 @@ static int by_time(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-static bool gather_samples(ke_sql *sql)
+/* All samples of the trace, sorted by time. False: out of memory; the next statement tries
+ * again. */
+static bool collect_samples(ke_sql *sql)
 {
     if (sql->has_samples)
         return true;
@@ -64,34 +68,35 @@ static bool gather_samples(ke_sql *sql)
         const kt_block *b = kt_block_at(sql->trace, i);
         for (uint32_t k = 0; ok && k < b->count; k++)
             if (b->form[k] == KINETO_FORM_COUNTER)
-                ok = add_counter(sql, i * KT_BLOCK_ROWS + k);
+                ok = append_counter(sql, i * KT_BLOCK_ROWS + k);
     }
     if (!ok)
         ke_sql_samples_free(sql);
     else if (sql->samples.count)
-        qsort(sql->samples.data, sql->samples.count, sizeof *sql->samples.data, by_time);
+        qsort(sql->samples.data, sql->samples.count, sizeof *sql->samples.data,
+              compare_sample_times);
     sql->has_samples = ok;
     return ok;
 }
 
-static uint64_t samples(const ke_sql *sql) { return sql->samples.count; }
+static uint64_t count_samples(const ke_sql *sql) { return sql->samples.count; }
 
-static int64_t sample_time(const ke_sql *sql, uint32_t row)
+static int64_t sample_time_of(const ke_sql *sql, uint32_t row)
 {
     return sql->samples.data[row].time_ns;
 }
 
-static void put_sample(const ke_sql *sql, const ke_sql_sample *s, sqlite3_context *out)
+static void put_sample_value(const ke_sql *sql, const ke_sql_sample *s, sqlite3_context *out)
 {
     kineto_arg arg = {.type = s->type};
-    if (has_text(s->type))
+    if (is_text_sample(s->type))
         arg.text = kb_intern_get(&sql->sample_texts, s->text);
     else
         arg.u = s->u;
     ke_sql_put_arg(out, &arg);
 }
 
-static void sample_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_sample_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     const ke_sql_sample *s = &sql->samples.data[row];
     kineto_activity a;
@@ -120,14 +125,14 @@ static void sample_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *
         ke_sql_put_text(out, unit);
         break;
     case C_VALUE:
-        put_sample(sql, s, out);
+        put_sample_value(sql, s, out);
         break;
     default:
         ke_sql_put_int(out, s->row);
     }
 }
 
-static bool sample_key(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
+static bool sample_key_of(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
 {
     kineto_activity a;
     kineto_track t;
@@ -140,7 +145,7 @@ static bool sample_key(const ke_sql *sql, uint32_t row, int column, uint64_t *ke
     return true;
 }
 
-static bool key_of_name(ke_sql *sql, int column, kineto_string text, uint64_t *key)
+static bool key_of_counter_name(ke_sql *sql, int column, kineto_string text, uint64_t *key)
 {
     uint32_t id;
     (void)column;
@@ -149,13 +154,13 @@ static bool key_of_name(ke_sql *sql, int column, kineto_string text, uint64_t *k
     return found;
 }
 
-static const ke_sql_ops sample_ops = {.prepare = gather_samples,
-                                      .rows = samples,
-                                      .cell = sample_cell,
-                                      .key = sample_key,
-                                      .key_of_text = key_of_name,
+static const ke_sql_ops sample_ops = {.prepare = collect_samples,
+                                      .rows = count_samples,
+                                      .cell = put_sample_cell,
+                                      .key = sample_key_of,
+                                      .key_of_text = key_of_counter_name,
                                       .time_column = C_TIME,
-                                      .time = sample_time};
+                                      .time = sample_time_of};
 const ke_sql_table ke_sql_counters = {"counters", "samples: one line for each series of each",
                                       counter_columns, C_COUNT, &sample_ops};
 
@@ -173,7 +178,7 @@ static const ke_sql_column step_columns[] = {
     [S_ROW] = {"row", "INTEGER", "activities.row", KE_SQL_INDEX_FEW, false},
 };
 
-static int by_start(const void *left, const void *right)
+static int compare_step_starts(const void *left, const void *right)
 {
     const ke_sql_step_row *a = left, *b = right;
     if (a->start_ns != b->start_ns)
@@ -181,7 +186,7 @@ static int by_start(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static bool gather_steps(ke_sql *sql)
+static bool collect_steps(ke_sql *sql)
 {
     if (sql->has_steps)
         return true;
@@ -196,16 +201,19 @@ static bool gather_steps(ke_sql *sql)
     if (!ok)
         kb_vec_free(&sql->steps);
     else if (sql->steps.count)
-        qsort(sql->steps.data, sql->steps.count, sizeof *sql->steps.data, by_start);
+        qsort(sql->steps.data, sql->steps.count, sizeof *sql->steps.data, compare_step_starts);
     sql->has_steps = ok;
     return ok;
 }
 
-static uint64_t steps(const ke_sql *sql) { return sql->steps.count; }
+static uint64_t count_sql_steps(const ke_sql *sql) { return sql->steps.count; }
 
-static int64_t step_time(const ke_sql *sql, uint32_t row) { return sql->steps.data[row].start_ns; }
+static int64_t step_time_of(const ke_sql *sql, uint32_t row)
+{
+    return sql->steps.data[row].start_ns;
+}
 
-static void step_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+static void put_step_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     const ke_sql_step_row *s = &sql->steps.data[row];
     kineto_activity a;
@@ -236,19 +244,19 @@ static void step_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *ou
     }
 }
 
-static bool step_key(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
+static bool step_key_of(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
 {
     const ke_sql_step_row *s = &sql->steps.data[row];
     *key = column == S_STEP ? (uint64_t)s->number : s->row;
     return true;
 }
 
-static const ke_sql_ops step_ops = {.prepare = gather_steps,
-                                    .rows = steps,
-                                    .cell = step_cell,
-                                    .key = step_key,
+static const ke_sql_ops step_ops = {.prepare = collect_steps,
+                                    .rows = count_sql_steps,
+                                    .cell = put_step_cell,
+                                    .key = step_key_of,
                                     .time_column = S_START,
-                                    .time = step_time};
+                                    .time = step_time_of};
 const ke_sql_table ke_sql_steps = {"steps", "iterations: ProfilerStep#N, or steps of a server", step_columns,
                                    S_COUNT, &step_ops};
 

@@ -1,4 +1,5 @@
-/* Inside of the SQL tables. For files of SQL only. */
+/* The SQL tables: how they provide rows to SQLite, and the state of a connection. Only for the
+ * files that need SQLite. */
 #ifndef KE_SQL_TABLES_H
 #define KE_SQL_TABLES_H
 
@@ -11,38 +12,38 @@ enum { KE_SQL_TABLES = 10 };
 
 /* ---- tables whose rows have numbers (sql_module.c) --------------------------------------------------- */
 
-/* What a table is made of. Rows are 0 … rows-1. */
+/* The operations of a table. Rows are 0 … rows-1. */
 typedef struct ke_sql_ops {
-    /** Make what the table needs, before anything else is asked; false: out of memory. May be NULL.
-     */
+    /** Called before all others, each time a statement is planned; false: out of memory. May be NULL. */
     bool (*prepare)(ke_sql *sql);
     uint64_t (*rows)(const ke_sql *sql);
     void (*cell)(ke_sql *sql, uint32_t row, int column, sqlite3_context *out);
-    /** Number that stands for the value of an indexed column; false: NULL. Equal values have equal
-     *  numbers, and the other way round. */
+    /** Maps the value of an indexed column to a number; false: NULL. Numbers are equal exactly if the
+     *  values are. */
     bool (*key)(const ke_sql *sql, uint32_t row, int column, uint64_t *key);
-    /** The same for a text that is looked for; false: no row has it. NULL: all are numbers. */
+    /** The same for a text that is searched for; false: no row has it. NULL: all values are numbers. */
     bool (*key_of_text)(ke_sql *sql, int column, kineto_string text, uint64_t *key);
-    int time_column; /* rows can be had in this order; -1: none */
-    /** Rows by time; NULL: out of memory. The pointer is NULL if they are in order as they are. */
+    int time_column; /* rows can be read in the order of this column; -1: none */
+    /** Rows in the order of time; returns NULL: out of memory. The pointer is NULL if the rows are in
+     *  this order already. */
     const uint32_t *(*order)(const ke_sql *sql);
     int64_t (*time)(const ke_sql *sql, uint32_t row);
-    /** Soon this row will be asked for: for lists of rows all over memory. May be NULL. */
+    /** Prefetches a row that will be read soon, for lists of rows in random order. May be NULL. */
     void (*prefetch)(const ke_sql *sql, uint32_t row);
-    const sqlite3_module *module; /* instead of all above */
+    const sqlite3_module *module; /* a module of its own, instead of all above */
 } ke_sql_ops;
 
 extern const ke_sql_table ke_sql_activities, ke_sql_args, ke_sql_tracks, ke_sql_processes,
     ke_sql_devices, ke_sql_flows, ke_sql_counters, ke_sql_steps, ke_sql_metadata, ke_sql_ledger;
 
-/* Rows by value of a column: those of a group in order of time. */
+/* Rows grouped by the value of a column; rows of a group are in the order of time. */
 typedef struct ke_sql_index {
-    kb_map groups;   /* key → group; group 0 is NULL's */
-    uint64_t *first; /* by group, one more than there are */
+    kb_map groups;   /* key → group; group 0 has the rows without a value */
+    uint64_t *first; /* by group: its first entry in rows; one entry more than groups */
     uint32_t *rows;
 } ke_sql_index;
 
-/* A table of a connection: what SQLite's module is given. */
+/* A table of a connection: the argument of SQLite's module. */
 typedef struct ke_sql_source {
     ke_sql *sql;
     const ke_sql_table *table;
@@ -50,7 +51,7 @@ typedef struct ke_sql_source {
 } ke_sql_source;
 
 extern const sqlite3_module ke_sql_module;
-/** "CREATE TABLE name(columns)", for sqlite3_free. `hidden`: also those that are not in "*". */
+/** "CREATE TABLE name(columns)"; free it with sqlite3_free. `hidden`: including hidden columns. */
 char *ke_sql_declaration(const ke_sql_table *table, const char *name, bool hidden);
 /** xConnect and xDisconnect of both modules: argument is a ke_sql_source. */
 typedef struct ke_sql_vtab {
@@ -65,9 +66,9 @@ int ke_sql_disconnect(sqlite3_vtab *vtab);
 /** The index of a column, made at first use; NULL: out of memory. */
 const ke_sql_index *ke_sql_index_of(ke_sql_source *source, int column);
 void ke_sql_index_free(ke_sql_index *index);
-/** Rows with this key in order of time; *count is 0 if there are none. */
+/** Rows with this key in the order of time; *count is 0 if there are none. */
 const uint32_t *ke_sql_rows_of(const ke_sql_index *index, uint64_t key, uint64_t *count);
-/** Id of a string of the trace; false if it has none like this. */
+/** Id of a string of the trace; false: the trace does not have it. */
 bool ke_sql_find_string(ke_sql *sql, kineto_string text, uint32_t *id);
 
 /* ---- the connection (sql.c) ------------------------------------------------------------------------- */
@@ -76,9 +77,9 @@ bool ke_sql_find_string(ke_sql *sql, kineto_string text, uint32_t *id);
 typedef struct ke_sql_sample {
     int64_t time_ns;
     kineto_row row;
-    uint32_t number; /* as they came */
+    uint32_t number; /* position before sorting */
     uint32_t series; /* id in sample_texts */
-    uint32_t type;   /* kineto_arg_type; STRING and what has no number: text */
+    uint32_t type;   /* kineto_arg_type; types without a number use `text` */
     union {
         int64_t i;
         uint64_t u;
@@ -96,25 +97,25 @@ struct ke_sql {
     sqlite3 *db;
     ke_sql_source sources[KE_SQL_TABLES];
     kb_map strings;        /* hash of a text → id + 1 of the last string that has it */
-    uint32_t *next_string; /* id → id + 1 of the one before with the same hash */
-    bool declaring;        /* our own tables: nothing is refused */
+    uint32_t *next_string; /* id → id + 1 of the previous one with the same hash */
+    bool declaring;        /* our own tables are being declared: nothing is refused */
     bool has_samples, has_steps, has_devices;
     KB_VEC(ke_sql_sample) samples;
     kb_intern sample_texts;
     KB_VEC(ke_sql_step_row) steps;
-    uint32_t *depths;            /* by row; NULL: not asked for yet */
+    uint32_t *depths;            /* by row; NULL: not computed yet */
     KB_VEC(uint32_t) devices;    /* processes that are devices */
-    char denied[160];            /* what a statement wanted to do, but may not */
-    bool (*look)(void *context); /* while something runs */
-    void *look_context;
+    char denied[160];            /* the action that was refused; "": none */
+    bool (*may_continue)(void *context); /* watch callback; NULL: none */
+    void *watch_context;
 };
 
-/** Open over the trace, with tables named prefix + name, in the database at `path`. */
+/** Opens the database at `path` with the tables of the trace, named prefix + name. */
 kineto_status ke_sql_open_at(const kineto_trace *trace, const char *path, const char *prefix,
                              ke_sql **out, kineto_error *err);
-/** Fill err from what the connection says last. */
+/** Fills err with the last error of the connection. */
 kineto_status ke_sql_fail(ke_sql *sql, kineto_error *err, int code, const char *what);
-/** arg(), us() and the others (sql_functions.c). SQLITE_OK or what went wrong. */
+/** Registers arg(), us() and the others (sql_functions.c). SQLITE_OK or an error code of SQLite. */
 int ke_sql_add_functions(ke_sql *sql);
 
 /* ---- values ---------------------------------------------------------------------------------------- */
@@ -124,7 +125,7 @@ static inline bool ke_sql_is_number(sqlite3_value *value)
     return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 }
 void ke_sql_samples_free(ke_sql *sql);
-/** Text of the trace, which lives as long as the connection. */
+/** Returns a text of the trace, which lives as long as the connection, to SQLite. */
 static inline void ke_sql_put(sqlite3_context *out, kineto_string text)
 {
     sqlite3_result_text64(out, text.size ? text.data : "", text.size, SQLITE_STATIC, SQLITE_UTF8);
@@ -145,6 +146,6 @@ static inline void ke_sql_put_row(sqlite3_context *out, kineto_row row)
     if (row != KINETO_NO_ROW)
         sqlite3_result_int64(out, row);
 }
-/** Value of an argument. `text` is copied. */
+/** Returns the value of an argument to SQLite; texts are copied. */
 void ke_sql_put_arg(sqlite3_context *out, const kineto_arg *arg);
 #endif
