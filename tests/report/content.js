@@ -43,8 +43,8 @@ async function findingsAgree(page, findings) {
   const cards = await page.locator('#findings .finding').evaluateAll((all) =>
     all.map((card) => ({
       id: card.dataset.id,
-      worth: card.querySelector('.worth strong') && card.querySelector('.worth strong').textContent,
-      of: card.querySelector('.worth span').textContent,
+      worth: card.querySelector('.savings strong') && card.querySelector('.savings strong').textContent,
+      of: card.querySelector('.savings span').textContent,
       sentence: card.querySelector('.what p').textContent,
       advice: card.querySelector('.advice').textContent,
       evidence: card.querySelectorAll('.evidence li').length,

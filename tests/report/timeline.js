@@ -36,7 +36,7 @@ test('search counts matches and goes from one to the next and around', () =>
     await page.locator('#search').fill('/^(gemm|relu)$/');
     await page.getByText(/^6 found$/).waitFor();
     await page.locator('#search').fill('/(/');
-    await page.getByText('not an expression').waitFor();
+    await page.getByText('invalid expression').waitFor();
   }));
 
 test('the selection has all arguments and the call that launched it', () =>

@@ -1,7 +1,7 @@
 'use strict';
-/* Charts, as SVG and as bars of the page. Each has its numbers in words for those who do not see it. */
+/* Charts, as SVG and as bars made of elements. Each one has a text with its numbers for screen readers. */
 
-const BARS_MOST = 120;
+const MAX_BARS = 120;
 
 function colorBox(color) {
   return make('span', { class: `swatch c-${color}`, 'aria-hidden': 'true' });
@@ -11,7 +11,7 @@ function legend(parts) {
   return make('ul', { class: 'legend' }, ...parts.map((p) => make('li', {}, colorBox(p.color), p.title)));
 }
 
-/* One bar cut into parts: [{title, value, color}], and what its whole is. */
+/* One bar divided into parts, [{title, value, color}], with the total at its end. */
 function splitBar(label, parts, total, show) {
   const sum = total || parts.reduce((s, p) => s + p.value, 0) || 1;
   const words = parts.map((p) => `${p.title} ${show(p.value)}`).join(', ');
@@ -36,7 +36,7 @@ function splitBar(label, parts, total, show) {
   );
 }
 
-/* [{title, value, share, color, place}] as lines with a bar each, the longest as wide as there is room. */
+/* One line with a bar for each of [{title, value, share, color, place}]; the largest value fills the width. */
 function barList(items, show) {
   const most = Math.max(...items.map((i) => i.value), 0) || 1;
   const list = make('ul', { class: 'bars' });
@@ -59,7 +59,7 @@ function barList(items, show) {
   return list;
 }
 
-/* Columns of parts: bars: [{title, place, values}], parts: [{title, color}]. */
+/* Stacked columns. bars: [{title, place, values}]; parts: [{title, color}], one for each value. */
 function stackedBars(label, bars, parts, show) {
   const groups = merged(bars);
   const width = 960;
@@ -123,9 +123,9 @@ function drawScale(svg, most, height, width, show) {
   }
 }
 
-/* More bars than there is room for: the means of neighbours. */
+/* At most MAX_BARS bars: with more, the means of neighbours. */
 function merged(bars) {
-  const size = Math.ceil(bars.length / BARS_MOST);
+  const size = Math.ceil(bars.length / MAX_BARS);
   if (size <= 1) return bars;
   const groups = [];
   for (let i = 0; i < bars.length; i += size) {
@@ -136,7 +136,7 @@ function merged(bars) {
   return groups;
 }
 
-/* Curves over time: [{title, color, times, values}] as steps, the most of each pixel. */
+/* Step curves over time, [{title, color, times, values}]: the maximum of each pixel. */
 function curves(label, lines, length, show) {
   const width = 960;
   const height = 180;
@@ -168,7 +168,7 @@ function curvePath(line, length, most, width, height) {
   for (let x = 0; x < pixels; x++) {
     const next = lastUntil(line.times, ((x + 1) / pixels) * length, Math.max(i, 0));
     let value = i >= 0 ? line.values[i] : -Infinity;
-    if (next > i) value = Math.max(value, mostOf(line, i + 1, next + 1));
+    if (next > i) value = Math.max(value, maxOf(line, i + 1, next + 1));
     i = next;
     if (value === -Infinity) continue;
     const y = height - (Math.max(0, value) / most) * (height - 12);

@@ -1,6 +1,6 @@
 'use strict';
-/* Taking the data out of the page: blocks of base64 and gzip, and the columns of the timeline
- * (docs/report.md says what is in them). */
+/* Reads the data elements of the page: blocks of gzip in base64, and the columns of the timeline, which
+ * report_timeline.c writes and docs/report.md describes. */
 
 const ARGS_KEPT = 16; /* blocks of arguments that stay decoded */
 
@@ -12,9 +12,9 @@ function fromBase64(text) {
   return bytes;
 }
 
-/* An element of the page, when all of it was read: the script runs before the data is there. Null if
- * the page has none of that name. */
-async function whenThere(id) {
+/* Waits until an element has been loaded completely: the script runs before the data arrives. Null: the
+ * page has no such element. */
+async function waitForElement(id) {
   for (;;) {
     const isRead = document.readyState !== 'loading';
     const element = document.querySelector(`script[type="text/plain"]#${id}`);
@@ -23,9 +23,9 @@ async function whenThere(id) {
   }
 }
 
-/* The bytes of a block, or null if the page has none of that name. What is read once need not stay. */
+/* The bytes of a block; null: the page has no such block. Elements that are read only once are removed. */
 async function readBlock(id) {
-  const element = await whenThere(id);
+  const element = await waitForElement(id);
   if (!element) return null;
   const packed = fromBase64(element.textContent.trim());
   if (!id.startsWith('args-')) element.remove();
@@ -38,28 +38,28 @@ async function readJson(id, parse = JSON.parse) {
   return bytes && parse(new TextDecoder().decode(bytes));
 }
 
-/* Strings are tokens, too: what looks like a number in one is none. */
+/* Strings are tokens as well, so that digits inside of a string are not taken for a number. */
 const JSON_TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 
-/* Whether a double holds it, and is written with the same digits: up to 15 always are. */
-function isHeld(number) {
+/* True if a double represents the number exactly and prints the same digits: up to 15 always do. */
+function isExactDouble(number) {
   const value = Number(number);
   if (!/[.eE]/.test(number)) return Number.isSafeInteger(value);
   const digits = number.replace(/[eE].*/, '').replace(/\D/g, '').replace(/^0+/, '');
   return Number.isFinite(value) && (digits.length <= 15 || String(value) === number);
 }
 
-/* JSON whose numbers stay what they are: those that a double does not hold become texts. */
+/* Parses JSON without loss: numbers that a double does not represent become texts. */
 function parseExactly(text) {
   if (!/[\d.]{16}|\d[eE]/.test(text)) return JSON.parse(text);
   try {
-    return JSON.parse(text.replace(JSON_TOKEN, (t) => (t[0] === '"' || isHeld(t) ? t : `"${t}"`)));
+    return JSON.parse(text.replace(JSON_TOKEN, (t) => (t[0] === '"' || isExactDouble(t) ? t : `"${t}"`)));
   } catch {
     return JSON.parse(text); // a text of many megabytes is too long for the expression
   }
 }
 
-/* LEB128: the low seven bits first. Beyond four bytes integers would not do. */
+/* LEB128: the low seven bits first. Beyond 28 bits, bit operations on 32-bit integers would overflow. */
 function readVarints(bytes, at, out) {
   for (let i = 0; i < out.length; i++) {
     let byte = bytes[at++];
@@ -81,7 +81,7 @@ function fromZigzag(value) {
   return value % 2 ? -(value + 1) / 2 : value / 2;
 }
 
-/* The columns of all activities, by place. */
+/* The columns of all activities, indexed by place: the position of an activity in the timeline. */
 class Activities {
   constructor(bytes) {
     const view = new DataView(bytes.buffer, bytes.byteOffset);
@@ -123,7 +123,7 @@ class Activities {
     return out;
   }
 
-  /* What drawing needs. */
+  /* Decodes the columns that drawing needs; the others are decoded at first use. */
   async decode() {
     this.start = this.column('start', Float64Array);
     await pause();
@@ -169,7 +169,7 @@ class Activities {
     });
   }
 
-  /* Wanted first when something is selected. */
+  /* Decoded when an activity is selected for the first time. */
   get row() {
     if (!this.rows) {
       const raw = this.column('row', Float64Array);
@@ -193,7 +193,7 @@ class Activities {
     return this.links;
   }
 
-  /* What was launched by the call at this place, at most `most`. */
+  /* The activities that the call at this place launched, at most `most`. */
   launchedBy(place, most) {
     const link = this.link;
     const found = [];
@@ -214,7 +214,7 @@ class Activities {
     return Object.keys(own).length ? own : null;
   }
 
-  /* Ids stand in columns; 0 is none. */
+  /* Ids are columns, not args; 0 means none. */
   idsOf(place) {
     const found = {};
     for (const [key, name] of [
@@ -241,7 +241,8 @@ class Activities {
     return ids;
   }
 
-  /* The same where some have more bits than a double: slower, and one of them would spoil all behind. */
+  /* The same with integers of 64 bits, which is slower: in doubles one large id would corrupt all ids
+   * after it, because they are deltas. */
   readLongIds(name) {
     const ids = new BigUint64Array(this.count);
     let { at } = this.places.get(name);
@@ -280,7 +281,7 @@ class Activities {
     return full[low];
   }
 
-  /* Ranks matter where there are several; one alone may not know its own. */
+  /* Ranks are compared only if there are several: a single trace may not state its rank. */
   isOfRank(process, rank) {
     if (rank === null || rank === undefined || report.ranks.length < 2) return true;
     return this.processes[process].rank === rank;
@@ -294,7 +295,7 @@ class Activities {
     return this.start[place] + this.dur[place];
   }
 
-  /* Time that was not in something within it. */
+  /* The duration without that of nested activities. */
   selfTime(place) {
     const end = this.endOf(place);
     const last = this.tracks[this.trackOf(place)].end;
@@ -306,7 +307,8 @@ class Activities {
     return Math.max(0, left);
   }
 
-  /* The one it lies in, or -1. What it overlaps may stand in the line above, and ends before it. */
+  /* The enclosing activity, or -1. An activity that only overlaps may be drawn in the line above, but
+   * ends earlier. */
   parentOf(place) {
     const first = this.tracks[this.trackOf(place)].first;
     if (!this.depth[place]) return -1;

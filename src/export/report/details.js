@@ -1,5 +1,5 @@
 'use strict';
-/* Below the timeline: all about the selected activity, or sums over the selected range of time. */
+/* The panel below the timeline: details of the selected activity, or sums over the selected range. */
 
 const VALUE_SHOWN = 20000; /* characters of an argument */
 const LAUNCHED_SHOWN = 20;
@@ -29,7 +29,7 @@ class Details {
       this.buttons(place),
       make('div', { class: 'two' }, this.facts(place), make('div', {}, make('h4', {}, 'Arguments'), args)),
     );
-    say(`${a.nameOf(place)}, ${formatTime(a.dur[place])}`);
+    announce(`${a.nameOf(place)}, ${formatTime(a.dur[place])}`);
     const values = await a.args(place).catch(() => null);
     if (this.wanted !== place) return undefined;
     args.append(...pairsOf(values));
@@ -45,8 +45,8 @@ class Details {
       'p',
       { class: 'buttons' },
       button('Zoom', 'f', () => timeline.goTo(place)),
-      button('Sum up its time', 'm', () => timeline.markSelection()),
-      button('Find this name', '', () => report.search.look(name, true)),
+      button('Sum over its duration', 'm', () => timeline.markSelection()),
+      button('Find this name', '', () => report.search.find(name, true)),
       button('Copy', 'name and arguments', () => this.copy(place)),
     );
   }
@@ -66,9 +66,9 @@ class Details {
   async copy(place) {
     try {
       await navigator.clipboard.writeText(await this.asText(place));
-      say('copied');
+      announce('copied');
     } catch {
-      say('this browser does not let pages from a file copy');
+      announce('copying failed: the browser does not allow it for local files');
     }
   }
 
@@ -84,7 +84,7 @@ class Details {
       ['Where', `${track.name} · ${process.name}`],
       report.ranks.length > 1 ? ['Rank', String(process.rank)] : null,
       ['Row', String(a.row[place])],
-      this.linkPair('Lies in', a.parentOf(place)),
+      this.linkPair('Inside of', a.parentOf(place)),
       this.linkPair('Launched by', a.link[place]),
     ].filter((p) => p);
     const list = make('dl', { class: 'pairs' });
@@ -120,7 +120,7 @@ class Details {
     this.wanted = -1;
     const [from, to] = range;
     const sums = sumRange(this.timeline, from, to);
-    if (!sums.rows.length) return this.showText(`${formatTime(to - from)} in which nothing was recorded.`);
+    if (!sums.rows.length) return this.showText(`${formatTime(to - from)} without recorded activities.`);
     const table = new Table('range', sums, { label: 'Sums of the selected range', lines: 10 });
     table.sortBy(table.columns.findIndex((c) => c.name === 'sum_us'));
     this.root.replaceChildren(
@@ -128,16 +128,16 @@ class Details {
       make(
         'p',
         { class: 'muted' },
-        'What lies in it, cut at its ends; times of activities in each other add up.',
+        'Activities in the range, clipped at its ends; times of nested activities are counted in each of them.',
       ),
       table.root,
     );
-    say(`${formatTime(to - from)} selected`);
+    announce(`${formatTime(to - from)} selected`);
     return undefined;
   }
 }
 
-/* Arguments as they are in the trace: an object of any values. */
+/* The args of the trace: an object of any values. */
 function pairsOf(values) {
   const entries = values && typeof values === 'object' ? Object.entries(values) : [];
   if (!entries.length) return [make('dt', { class: 'muted' }, 'none'), make('dd')];
@@ -147,7 +147,7 @@ function pairsOf(values) {
   });
 }
 
-/* By kind and name, of what the timeline shows. */
+/* Sums by kind and name over the visible rows of the timeline. */
 function sumRange(timeline, from, to) {
   const { activities, lanes, rows } = timeline;
   const names = activities.strings.length;

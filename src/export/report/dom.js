@@ -1,10 +1,10 @@
 'use strict';
-/* Elements. Text of traces comes into the page here and nowhere else: as text, never as markup. */
+/* Creates elements. All text of traces enters the page here, always as text and never as markup. */
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/* Texts longer than that are cut where they are shown in one line. */
-const LONGEST_LINE = 400;
+/* Maximum length of a text that is shown in one line. */
+const MAX_LINE_LENGTH = 400;
 
 function setAll(node, attributes) {
   for (const [key, value] of Object.entries(attributes || {})) {
@@ -34,14 +34,14 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-/* One line of a text that may be of any length. */
-function oneLine(text, most = LONGEST_LINE) {
+/* A text of any length, cut to one line. */
+function oneLine(text, most = MAX_LINE_LENGTH) {
   return text.length > most ? text.slice(0, most) + '…' : text;
 }
 
-/* For those who do not see what changed. */
-function say(text) {
-  byId('said').textContent = oneLine(text);
+/* Announces a change to screen readers. */
+function announce(text) {
+  byId('announcement').textContent = oneLine(text);
 }
 
 /* A link to a place on the timeline; the page listens once for all of them (places.js). */
@@ -51,14 +51,14 @@ function placeLink(place, text, attributes) {
   return link;
 }
 
-/* A bar of `share` (0 … 1) of its width. */
+/* A bar that is filled by `share` (0 … 1). */
 function meter(share, label, shade = '') {
   const fill = make('span', { class: 'fill ' + shade });
   fill.style.width = `${Math.max(0, Math.min(1, share || 0)) * 100}%`;
   return make('span', { class: 'meter', role: 'img', 'aria-label': label }, fill);
 }
 
-/* Let the browser draw and listen. */
+/* Lets the browser draw and handle input. */
 function pause() {
   if (globalThis.scheduler && scheduler.yield) return scheduler.yield();
   return new Promise((done) => setTimeout(done, 0));

@@ -1,11 +1,11 @@
 'use strict';
-/* What is wrong with the trace, and what is slow in it. */
+/* The health of the trace, and the findings. */
 
 const EVIDENCE_SHOWN = 5;
 const HEALTH_SHOWN = 4;
 const HEALTH_ORDER = ['error', 'warning', 'note'];
 
-/* Loss of records first: nothing else can be relied on then. */
+/* Lost records come first: with them no other number is reliable. */
 function healthLines(summary) {
   const ledger = (summary.ledger || []).map((l) => ({
     severity: l.loss ? 'error' : 'note',
@@ -30,7 +30,7 @@ function showHealth(summary) {
     { class: `health ${lines.length ? lines[0].severity : 'fine'}` },
     traceFacts(summary),
   );
-  if (!lines.length) box.append(make('p', { class: 'verdict' }, 'Nothing was found against this trace.'));
+  if (!lines.length) box.append(make('p', { class: 'verdict' }, 'No problems were found in this trace.'));
   const items = lines.map((h) =>
     make(
       'li',
@@ -86,18 +86,19 @@ function showFindings(root, findings) {
   const list = (findings.findings || []).filter((f) => isOfRank(f));
   const titles = new Map((findings.rules || []).map((r) => [r.id, r.title]));
   if (!list.length)
-    root.append(make('p', { class: 'muted' }, 'No rule found anything to say about this trace.'));
+    root.append(make('p', { class: 'muted' }, 'No rule has a finding for this trace.'));
   const most = Math.max(...list.map((f) => f.worth_pct || 0), 1);
   for (const finding of list)
     root.append(findingCard(finding, titles.get(finding.id) || finding.id, findings, most));
-  root.append(...judgements(findings));
+  root.append(...ruleResults(findings));
 }
 
 function isOfRank(finding) {
   return report.rank === null || finding.ranks > 1 || finding.rank === report.rank;
 }
 
-/* Ranks may take different times: a worth is a part of the step of the rank that it is found on. */
+/* The base of the savings' percentage. Ranks may have different step times: savings are a share of the
+ * step of the rank that has the finding. */
 function baseOf(finding, findings) {
   const isOfAll =
     finding.of_us === undefined || finding.of_us === (findings.steps ? findings.step_us : findings.whole_us);
@@ -106,22 +107,22 @@ function baseOf(finding, findings) {
 }
 
 function findingCard(finding, title, findings, most) {
-  const hasWorth = finding.worth_us !== null && finding.worth_us !== undefined;
-  const worth = hasWorth
+  const hasSavings = finding.worth_us !== null && finding.worth_us !== undefined;
+  const savings = hasSavings
     ? [
         make('strong', { 'data-value': String(finding.worth_us) }, formatTime(finding.worth_us * 1e3)),
         make('span', {}, `${formatPercent(finding.worth_pct)} ${baseOf(finding, findings)}`),
-        meter((finding.worth_pct || 0) / most, `worth ${formatPercent(finding.worth_pct)}`, finding.severity),
+        meter((finding.worth_pct || 0) / most, `savings ${formatPercent(finding.worth_pct)}`, finding.severity),
         make('span', { class: 'muted' }, `confidence ${formatPercent((finding.confidence || 0) * 100, 0)}`),
       ]
-    : [make('span', { class: 'muted' }, 'worth not known')];
+    : [make('span', { class: 'muted' }, 'savings unknown')];
   return make(
     'article',
     { class: `finding ${finding.severity}`, 'data-id': finding.id },
-    make('div', { class: 'worth' }, ...worth),
+    make('div', { class: 'savings' }, ...savings),
     make(
       'div',
-      { class: 'what' },
+      { class: 'text' },
       make('h3', {}, make('span', { class: `badge ${finding.severity}` }, finding.severity), ' ', title),
       make('p', {}, finding.sentence),
       make('p', { class: 'advice' }, finding.advice),
@@ -164,7 +165,7 @@ function evidenceOf(finding) {
   );
 }
 
-/* Of several ranks each piece says of which. */
+/* With evidence from several ranks each item states its rank. */
 function evidenceItem(evidence, several) {
   const place = placeOfEvidence(evidence);
   const time = evidence.dur_us ? formatTime(evidence.dur_us * 1e3) : '';
@@ -181,11 +182,11 @@ function evidenceItem(evidence, several) {
   );
 }
 
-/* Rules that had nothing to say, and those that could not be asked. */
-function judgements(findings) {
+/* The rules without findings, and those that were skipped, with the reason. */
+function ruleResults(findings) {
   const rules = findings.rules || [];
   const quiet = rules.filter((r) => r.judgement === 'quiet');
-  const unknown = rules.filter((r) => r.judgement === 'not judged');
+  const skipped = rules.filter((r) => r.judgement === 'not judged');
   const group = (title, items) =>
     items.length &&
     make(
@@ -196,12 +197,12 @@ function judgements(findings) {
     );
   return [
     group(
-      `${quiet.length} rules found nothing`,
+      `${quiet.length} rules without findings`,
       quiet.map((r) => make('li', {}, r.title, ' ', make('code', {}, r.id))),
     ),
     group(
-      `${unknown.length} rules could not be judged`,
-      unknown.map((r) =>
+      `${skipped.length} rules skipped`,
+      skipped.map((r) =>
         make('li', {}, r.title, ' ', make('code', {}, r.id), r.because ? `: ${r.because}` : ''),
       ),
     ),

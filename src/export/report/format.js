@@ -1,5 +1,5 @@
 'use strict';
-/* Numbers as text. Columns of tables say what they hold by the end of their names. */
+/* Numbers as text. The unit of a table's column is the suffix of its name. */
 
 const TIME_UNITS = [
   ['s', 1e9],
@@ -31,7 +31,7 @@ function formatNumber(value, digits = 2) {
   return sign + grouped + (part ? '.' + part : '');
 }
 
-/* Without zeros at the end that say nothing. */
+/* Without decimals for integers. */
 function formatShort(value, digits = 3) {
   return formatNumber(value, Number.isInteger(value) ? 0 : digits);
 }
@@ -60,7 +60,7 @@ function formatPercent(value, digits = 1) {
   return value === null || value === undefined ? '–' : `${formatNumber(value, digits)} %`;
 }
 
-/* What a column holds. Moments are counted from the begin of the trace when shown. */
+/* The type of a column by its name. Moments are shown relative to the start of the trace. */
 function columnType(name) {
   if (/^(start|ts|peak_at|first|last|end)_us$/.test(name)) return 'moment';
   if (/_us$|^us$/.test(name)) return 'time';
@@ -71,7 +71,7 @@ function columnType(name) {
   return '';
 }
 
-/* The unit in which all of a column is shown, so that its numbers can be compared by their looks. */
+/* One unit for all values of a column, so that they can be compared at a glance. */
 function columnUnit(type, most) {
   if (type === 'time') return unitFor(most * 1e3, TIME_UNITS);
   if (type === 'bytes') return unitFor(most, BYTE_UNITS);

@@ -1,8 +1,7 @@
 'use strict';
 /* Lanes: the activities of one depth of one track, in the order of time, as ranges of one long list.
- * What is needed to draw a lane at any zoom in time that depends on its pixels, not its activities:
- * when everything up to an activity has ended, how much time was covered up to it, and the longest of
- * every 8. */
+ * Precomputed for each activity of a lane, so that drawing costs time by pixels and not by activities:
+ * the latest end so far, the time covered so far, and the longest activity of every block of 8. */
 
 const BLOCK = 3; /* 2^3 activities */
 
@@ -21,7 +20,7 @@ class Lanes {
     this.findLongest();
   }
 
-  /* Lane `base[track] + depth`. Depths beyond what the header says are drawn in the last line. */
+  /* Lane `base[track] + depth`. Depths beyond the track's number of lines are drawn in the last line. */
   countLanes() {
     const { tracks, depth } = this.activities;
     this.base = new Uint32Array(tracks.length + 1);
@@ -50,7 +49,8 @@ class Lanes {
     });
   }
 
-  /* Activities of a lane may overlap (two kernels of a stream): the latest end so far finds them. */
+  /* Activities of a lane may overlap (two kernels of a stream), so the latest end so far is needed to
+   * find those that are still open. */
   measure() {
     const { start, dur } = this.activities;
     this.start = new Float64Array(this.count);
@@ -115,7 +115,7 @@ class Lanes {
     return low;
   }
 
-  /* Where the longest of [i, end) is, by whole blocks where there are some. */
+  /* The longest of [i, end), using whole blocks where possible. */
   longestOf(i, end) {
     const { size, longest } = this;
     let best = i;
@@ -151,8 +151,8 @@ class Lanes {
     return this.base[track] + Math.min(this.activities.depth[place], last);
   }
 
-  /* The one before or after it in its lane, or -1. */
-  beside(place, step) {
+  /* The previous or next activity of its lane, or -1. */
+  neighbour(place, step) {
     const lane = this.laneOf(place);
     let i = this.firstFrom(this.first[lane], this.first[lane + 1], this.activities.start[place]);
     while (i < this.first[lane + 1] && this.list[i] !== place) i++;
@@ -160,7 +160,8 @@ class Lanes {
     return i >= this.first[lane] && i < this.first[lane + 1] ? this.list[i] : -1;
   }
 
-  /* The first one in it, or -1. What begins in it may overlap it, and stand in another line. */
+  /* The first nested activity, or -1. An activity that begins inside may also end after it; it is then in
+   * another line. */
   within(place) {
     const a = this.activities;
     const { end } = a.tracks[a.trackOf(place)];
@@ -171,7 +172,7 @@ class Lanes {
     return -1;
   }
 
-  /* For a set of names: how many activities of each lane's beginning have one (search.js). */
+  /* Prefix sums over the list: how many activities have one of these names (search.js). */
   countMatches(isMatch) {
     const sums = new Uint32Array(this.count + 1);
     const name = this.activities.name;

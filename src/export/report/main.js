@@ -1,19 +1,19 @@
 'use strict';
-/* The order of things: the findings are drawn first, then the timeline is taken apart, then tables. */
+/* Starts the page: findings are drawn first, then the timeline is decoded, then tables are made. */
 
 const report = {
   rank: null /* the chosen one; null: all */,
   ranks: [],
   hasTimeline: false,
   timeline: null,
-  cameFrom: [] /* where the page was when a link to the timeline was followed */,
-  times: {} /* ms since the page was opened, for those who measure */,
+  cameFrom: [] /* scroll positions of followed links to the timeline */,
+  times: {} /* ms since the page was opened, for tests */,
 
   fromStart(us) {
     return (us - report.beginUs) * 1e3;
   },
 
-  /* A rank may be wanted by a link: then only if the one shown is another. */
+  /* isForPlace: for a link; then only if a single rank is shown and the link needs another one. */
   setRank(rank, isForPlace = false) {
     if (isForPlace && (report.rank === null || !report.ranks.includes(rank))) return;
     if (report.rank === rank) return;
@@ -60,7 +60,7 @@ async function showAll() {
   if (!summary) throw new Error('the page has no data');
   report.hasTimeline = summary.timeline > 0;
   const reading = report.hasTimeline ? readBlock('timeline') : Promise.resolve(null);
-  reading.catch(() => {}); /* said when it is awaited */
+  reading.catch(() => {}); /* reported where it is awaited */
   describe(summary);
   report.page = new Page(summary);
   showHealth(summary);
@@ -101,7 +101,7 @@ function ranksOf(tables) {
   return [...ranks].sort((a, b) => a - b);
 }
 
-/* The rest of the page does without it. */
+/* The rest of the page works without the timeline. */
 function showNoTimeline(error) {
   report.timelineDone(null);
   report.page.bodies
@@ -204,7 +204,7 @@ function setUpTheme() {
     const kept = localStorage.getItem('ckineto.theme');
     if (kept === 'dark' || kept === 'light') document.documentElement.dataset.theme = kept;
   } catch {
-    /* a page from a file may not keep anything */
+    /* pages from local files may have no storage */
   }
   byId('theme').addEventListener('click', switchTheme);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', onTheme);
@@ -264,7 +264,7 @@ const KEYS = [
       ['Shift+wheel, drag', 'move'],
       ['0', 'all of the time'],
       ['Shift+←, →', 'select the activity before, after'],
-      ['Shift+↑, ↓', 'select what it lies in, the first within it'],
+      ['Shift+↑, ↓', 'select the enclosing activity, the first nested one'],
       ['f, Enter, double click', 'zoom to the selection'],
       ['m', 'sum up the time of the selection'],
       ['Shift+drag, drag over the times', 'select a range and sum it up'],
@@ -340,6 +340,6 @@ function goToSection(number) {
   byId(link.hash.slice(1)).focus({ preventScroll: true });
 }
 
-/* For those who measure and test. */
+/* For tests and measurements. */
 globalThis.ckineto = report;
 start();

@@ -1,5 +1,5 @@
 'use strict';
-/* Modules, as the tree they are: each opens to show what it consists of. */
+/* Modules as a tree: each one opens to show its children. */
 
 const BACKWARD = '.backward';
 
@@ -26,7 +26,7 @@ class ModuleTree {
     return row[this.at('module')] || '';
   }
 
-  /* Whom each row belongs to; what is in a circle of its own stands on top. */
+  /* Finds the parent of each row. Rows that are only reachable through a cycle become roots. */
   arrange() {
     this.byId = new Map();
     for (const row of this.rows) {
@@ -64,8 +64,8 @@ class ModuleTree {
     }
   }
 
-  /* Ids of modules count within their class, so several may have that of the parent: then the timeline
-   * says which one was around. */
+  /* Ids of modules are unique only within their class, so several may have the parent's id: then the
+   * enclosing module on the timeline decides. */
   parentOf(row) {
     const same = this.byId.get(`${row[this.at('rank')]} ${row[this.at('parent')]}`) || [];
     const candidates = same.filter((c) => c !== row);
@@ -139,7 +139,7 @@ class ModuleTree {
   }
 }
 
-/* For each of these names which other one its longest call lies in. */
+/* For each of these names the other one that encloses its longest call. */
 function modulesAround(activities, names) {
   const wanted = new Set(names);
   const isModule = Uint8Array.from(activities.strings, (s) => (wanted.has(s) ? 1 : 0));

@@ -1,5 +1,5 @@
 'use strict';
-/* The overview: where the time of steps and devices went. Each part is there if its table has rows. */
+/* The overview: time of steps and devices. Each panel is shown if its table has rows. */
 
 const STEP_PARTS = ['kernel', 'communication', 'memcpy', 'memset', 'runtime', 'dataloader', 'cpu', 'other'];
 const RANKS_SHOWN = 32;
@@ -48,8 +48,8 @@ function stepsPanel(tables) {
     values: used.map((p) => s[`${p}_us`] || 0),
   }));
   const node = panel(
-    'Steps, and what they consist of',
-    stackedBars('Time of each step by what was done', bars, parts, showUs),
+    'Step time by activity',
+    stackedBars('Time of each step by activity', bars, parts, showUs),
   );
   node.classList.add('wide');
   return node;
@@ -84,7 +84,7 @@ function temporalPanel(tables) {
 function devicesPanel(tables) {
   const rows = recordsOf(tables, 'gpu_summary');
   if (!rows.length) return null;
-  if (rows.length > 2) return panel('Use of devices: busy', busyBars(rows));
+  if (rows.length > 2) return panel('GPU utilisation', busyBars(rows));
   const lines = rows.map((r) =>
     make(
       'div',
@@ -110,10 +110,10 @@ function devicesPanel(tables) {
       ),
     ),
   );
-  return panel('Use of devices', ...lines);
+  return panel('GPU utilisation', ...lines);
 }
 
-/* One line for each where there are many; the table has the rest. */
+/* One bar per device if there are many; the table has the other numbers. */
 function busyBars(rows) {
   const items = rows.slice(0, RANKS_SHOWN).map((r) => ({
     title: [rankText(r), `device ${r.gpu}`].filter((t) => t).join(' · '),
@@ -224,7 +224,7 @@ function memoryTable(tables) {
   const length = Math.max(1, (rows[rows.length - 1].ts_us - first) * 1e3);
   return [
     {
-      title: 'Memory by what it is for',
+      title: 'Memory by category',
       length,
       lines: [...lines].map(([title, l], i) => ({
         title,

@@ -1,12 +1,12 @@
 'use strict';
-/* Drawing the timeline. Boxes are written as pixels into one image, whatever is within one pixel as one
- * mark as dense as what it stands for, so that a frame costs what its pixels cost and not what the trace
- * has; texts and lines are drawn on top. */
+/* Draws the timeline. Boxes are written as pixels into one image; activities within one pixel become one
+ * mark whose density is that of the covered time. So the cost of a frame depends on its pixels, not on
+ * the number of activities. Texts and lines are drawn on top. */
 
 const LANE = 17; /* pixels high, with the gap */
-const NARROW_TEXT = 26; /* no text in boxes narrower than that */
+const NARROW_TEXT = 26; /* boxes narrower than this get no text */
 const FONT = '11px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
-const ONE_BOX = 1.5; /* a box of that many pixels is drawn as such */
+const ONE_BOX = 1.5; /* narrower boxes are merged into marks */
 const COUNTER_BLOCK = 64;
 
 class Painter {
@@ -26,7 +26,7 @@ class Painter {
     this.palette = makePalette(dark);
   }
 
-  /* Sizes in pixels of the page; the image has those of the screen. */
+  /* Sizes are in CSS pixels; the image has device pixels. */
   resize(width, height, ratio) {
     this.width = Math.max(1, Math.floor(width));
     this.height = Math.max(1, Math.floor(height));
@@ -115,7 +115,7 @@ class Painter {
     return i + 1;
   }
 
-  /* All that begins within one pixel, up to one that is wide enough for itself. */
+  /* Merges the activities that begin within one pixel, up to one that is wide enough for a box. */
   paintMark(i, end) {
     const lanes = this.lanes;
     const x = Math.max(0, Math.floor((lanes.start[i] - this.from) * this.perNs));
@@ -137,7 +137,7 @@ class Painter {
     return !sums || sums[last] > sums[i];
   }
 
-  /* While something is searched what is not it steps back. */
+  /* During a search activities that do not match are dimmed. */
   shown(color, found, share) {
     if (!found) return mix(color, this.palette.back, share * this.palette.dim);
     return share < 1 ? mix(color, this.palette.back, share) : color;
@@ -174,7 +174,7 @@ class Painter {
     }
   }
 
-  /* As much of a name as `width` takes, by the widths of its characters. */
+  /* The part of a name that fits into `width`, by the widths of its characters. */
   fit(id, width) {
     const name = labelOf(this.activities.strings[id]);
     if (!this.widths[id]) this.widths[id] = this.context.measureText(name).width || 1;
@@ -194,7 +194,7 @@ class Painter {
     return width;
   }
 
-  /* A step function, as the most of each pixel. */
+  /* A step function: the maximum of each pixel. */
   paintCounter(row, top, bottom) {
     const { times, values } = row.counter;
     const color = mix(this.palette.boxes[PYTHON * SHADES + 3], this.palette.back, 0.85);
@@ -205,7 +205,7 @@ class Painter {
       const until = this.from + (x + 1) / this.perNs;
       let value = i >= 0 ? values[i] : NaN;
       const next = lastUntil(times, until, Math.max(i, 0));
-      if (next > i) value = Math.max(i >= 0 ? value : -Infinity, mostOf(row.counter, i + 1, next + 1));
+      if (next > i) value = Math.max(i >= 0 ? value : -Infinity, maxOf(row.counter, i + 1, next + 1));
       i = next;
       if (!(value > least)) continue;
       const size = Math.max(1, Math.round((height * (value - least)) / (most - least || 1)));
@@ -222,7 +222,7 @@ class Painter {
     this.context.fillText(`${show(least)} … ${show(most)}`, 4, row.y + 3);
   }
 
-  /* Frames around what is selected, and lines to what it was launched by. */
+  /* A frame around the selection, and lines to its launch. */
   paintMarks(marks) {
     const { context } = this;
     context.lineWidth = 2;
@@ -246,7 +246,7 @@ class Painter {
   }
 }
 
-/* What tells kernels apart is rarely their result. */
+/* Drops the result type of kernels' names, which rarely distinguishes them. */
 function labelOf(name) {
   return (name.startsWith('void ') ? name.slice(5) : name).slice(0, LONGEST_LINE);
 }
@@ -278,7 +278,7 @@ function counterBlocks(counter) {
   return counter.blocks;
 }
 
-function mostOf(counter, from, end) {
+function maxOf(counter, from, end) {
   const blocks = counterBlocks(counter);
   let most = -Infinity;
   for (let i = from; i < end;) {
@@ -293,7 +293,7 @@ function counterRange(counter) {
   if (!counter.range) {
     let least = 0;
     for (const value of counter.values) if (value < least) least = value;
-    const most = counter.values.length ? mostOf(counter, 0, counter.values.length) : 0;
+    const most = counter.values.length ? maxOf(counter, 0, counter.values.length) : 0;
     counter.range = [least, Math.max(most, least)];
   }
   return counter.range;

@@ -1,6 +1,6 @@
 'use strict';
-/* Colours of the canvas. Those of the page are in style.css; both have a light and a dark set, in which
- * text stands out by 4.5 to 1 at least. */
+/* Colours of the canvas; style.css has those of the page. Both have a light and a dark set, in which the
+ * contrast of text is at least 4.5 to 1. */
 
 const SHADES = 6; /* of each class, so that neighbours with other names look different */
 
@@ -29,7 +29,7 @@ const KIND_CLASSES = [
 ];
 const IS_COMMUNICATION = /nccl|rccl|msccl|hccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|nvshmem/i;
 
-/* What tables call the parts of time: the same colours in charts. */
+/* Colours of charts by the names that tables use for parts of time. */
 const PART_COLORS = {
   kernel: 'kernel',
   compute: 'kernel',
@@ -81,7 +81,7 @@ function hslToRgb(hue, saturation, lightness) {
   return [part(0), part(8), part(4)];
 }
 
-/* As canvas keeps a pixel on every machine there is: red first. */
+/* A pixel as canvas stores it on little-endian machines: red in the lowest byte. */
 function pixelOf([r, g, b]) {
   return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
@@ -139,7 +139,7 @@ function mix(color, back, share) {
   return ((255 << 24) | mixed(16) | mixed(8) | mixed(0)) >>> 0;
 }
 
-/* For every name and kind of the timeline where its colours are. */
+/* The colour class of every name and kind of the timeline. */
 function colorClasses(activities) {
   const kinds = Uint8Array.from(activities.kinds, (kind) => {
     const found = KIND_CLASSES.find(([pattern]) => pattern.test(kind));

@@ -1,5 +1,5 @@
 'use strict';
-/* Places on the timeline: what a number of a table or a piece of evidence points at.
+/* Places on the timeline: the targets of links from numbers in tables and from evidence.
  *   {rank, row}               an activity by its number in the trace
  *   {rank, startUs, durUs}    a range, or a moment
  *   {rank, step}              a step by its name
@@ -8,7 +8,7 @@
 const NAME_COLUMNS = ['name', 'operator', 'op', 'kernel', 'module', 'pattern'];
 const NO_PLACE_COLUMNS = new Set(['rank', 'id', 'parent', 'device', 'stream', 'gpu', 'tid', 'pid']);
 
-/* How to find the place of a row of a table, from its columns; null if its rows have none. */
+/* Returns a function from a row of a table to its place, by the table's columns; null: rows have none. */
 function placeFinder(columns) {
   const at = new Map(columns.map((c, i) => [c.name, i]));
   const rankAt = at.get('rank');
@@ -22,7 +22,7 @@ function placeFinder(columns) {
   if (at.has('step'))
     return (row) => (row[at.get('step')] === null ? null : { rank: rankOf(row), step: row[at.get('step')] });
   const name = NAME_COLUMNS.find((n) => at.has(n));
-  if (!name || at.has('gpu')) return null; /* those are names of devices */
+  if (!name || at.has('gpu')) return null; /* these names are those of devices */
   const duration = at.get('dur_us');
   const isName = (value) => value && value !== '(outside of every range)';
   return (row) =>
@@ -41,14 +41,14 @@ function placeOfEvidence(evidence) {
   return timePlace(evidence.rank, evidence.start_us, evidence.dur_us);
 }
 
-/* Going there needs the timeline, which comes after the findings. */
+/* Waits for the timeline, which is decoded after the findings are shown. */
 async function goToPlace(place) {
   const timeline = await report.timelineReady;
-  if (!timeline) return say('the timeline was left out of this report');
+  if (!timeline) return announce('this report has no timeline');
   if (place.rank !== null && place.rank !== undefined) report.setRank(place.rank, true);
   const found = findPlace(timeline.activities, place);
   if (!found) {
-    say('not on the timeline');
+    announce('not on the timeline');
     report.details.showText(`${place.name || 'This'} has no activity on the timeline.`);
   } else if (found.activity !== undefined) {
     timeline.goTo(found.activity);
@@ -74,21 +74,21 @@ function findPlace(activities, place) {
   return activity >= 0 ? { activity } : null;
 }
 
-/* By its row; in a page of several files rows are counted anew, so then by what it is. */
+/* By its row. Rows are numbered per file, so with several files the time and name have to match as well. */
 function findEvidence(activities, place) {
   const from = activities.fromUs(place.startUs);
-  const isIt = (i) =>
+  const isMatch = (i) =>
     Math.abs(activities.start[i] - from) < 1000 && (!place.name || activities.nameOf(i) === place.name);
   const byRow = activities.placeOfRow(place.rank, place.row);
-  if (byRow >= 0 && isIt(byRow)) return byRow;
+  if (byRow >= 0 && isMatch(byRow)) return byRow;
   for (const track of activities.tracks) {
     if (!activities.isOfRank(track.process, place.rank)) continue;
-    for (let i = track.first; i < track.end; i++) if (isIt(i)) return i;
+    for (let i = track.first; i < track.end; i++) if (isMatch(i)) return i;
   }
   return -1;
 }
 
-/* Collectives have names that their kernels do not: the one that took as long. */
+/* Collectives have other names than their kernels: finds the communication kernel of the same duration. */
 function communicationOf(activities, { rank, durUs }) {
   for (const track of activities.tracks) {
     if (!activities.isOfRank(track.process, rank)) continue;
@@ -108,24 +108,24 @@ function findStep(activities, place) {
   return step ? { start: step.start, end: step.start + step.dur } : null;
 }
 
-/* Of that name exactly, or else with it in its name: tables shorten some. */
+/* The longest activity of exactly that name, or else with the name as a part, since tables shorten some. */
 function longestNamed(activities, { name, rank }) {
   let [wanted] = name.split('|');
   if (wanted.endsWith(BACKWARD) && !activities.strings.includes(wanted))
     wanted = wanted.slice(0, -BACKWARD.length);
   const short = wanted.slice(0, 200).toLowerCase();
   const exact = activities.strings.indexOf(wanted);
-  const isIt = new Uint8Array(activities.strings.length);
-  if (exact >= 0) isIt[exact] = 1;
+  const isMatch = new Uint8Array(activities.strings.length);
+  if (exact >= 0) isMatch[exact] = 1;
   else
     activities.strings.forEach((s, i) => {
-      isIt[i] = s.toLowerCase().includes(short) ? 1 : 0;
+      isMatch[i] = s.toLowerCase().includes(short) ? 1 : 0;
     });
   let best = -1;
   for (const track of activities.tracks) {
     if (!activities.isOfRank(track.process, rank)) continue;
     for (let i = track.first; i < track.end; i++) {
-      if (isIt[activities.name[i]] && (best < 0 || activities.dur[i] > activities.dur[best])) best = i;
+      if (isMatch[activities.name[i]] && (best < 0 || activities.dur[i] > activities.dur[best])) best = i;
     }
   }
   return best;

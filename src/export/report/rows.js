@@ -1,11 +1,11 @@
 'use strict';
-/* What lies above what on the timeline: processes, their tracks with a line for each depth, counters.
- * Names stand in a column of buttons on the left, which open and close what they name. */
+/* The vertical layout of the timeline: processes, their tracks with a line for each depth, counters. The
+ * column on the left has a button for each of them, which opens and closes it. */
 
 const PROCESS_ROW = 22;
 const COUNTER_ROW = 46;
 const TRACK_GAP = 5;
-const DEEPEST_OPEN = 12; /* tracks with more lines begin with so many */
+const MAX_INITIAL_LINES = 12; /* lines of a track that are shown at first */
 
 class Rows {
   constructor(activities, lanes) {
@@ -14,7 +14,7 @@ class Rows {
     this.rank = null;
     this.closedProcesses = new Set();
     /* how many lines of each track are shown: 1, some or all */
-    this.lines = activities.tracks.map((_, i) => Math.min(this.depthOf(i), DEEPEST_OPEN));
+    this.lines = activities.tracks.map((_, i) => Math.min(this.depthOf(i), MAX_INITIAL_LINES));
     this.tracksOf = activities.processes.map(() => []);
     this.countersOf = activities.processes.map(() => []);
     activities.tracks.forEach((track, t) => track.count && this.tracksOf[track.process].push(t));
@@ -104,7 +104,7 @@ class Rows {
     return row && row.type === 'counter' ? row.counter : null;
   }
 
-  /* The y of an activity, of its track where it is not open that far; null where neither is shown. */
+  /* The y of an activity, or of its track if its line is folded; null: neither is shown. */
   yOf(place) {
     const track = this.activities.trackOf(place);
     const row = this.trackRows.get(track);
@@ -113,7 +113,7 @@ class Rows {
     return row.y + 2 + Math.min(k, this.lines[track] - 1) * LANE;
   }
 
-  /* Opens what is needed to see it. */
+  /* Opens the process and the lines that are needed to show an activity. */
   show(place) {
     const track = this.activities.trackOf(place);
     const process = this.activities.tracks[track].process;

@@ -1,8 +1,8 @@
 'use strict';
-/* Above the timeline: times, and steps as bands. */
+/* The ruler above the timeline: times, and steps as bands. */
 
 const RULER = 40;
-const TICK = 110; /* pixels from one time to the next, about */
+const TICK = 110; /* approximate distance of times in pixels */
 
 /* 1, 2 or 5 times a power of ten. */
 function roundStep(step) {
@@ -55,7 +55,7 @@ class Ruler {
     }
   }
 
-  /* Those that would be within one pixel are drawn once. */
+  /* Steps within one pixel are drawn once. */
   drawStep(step, palette, end) {
     const { context, timeline } = this;
     const x0 = Math.max(0, timeline.xOf(step.start));

@@ -1,5 +1,5 @@
 'use strict';
-/* Search by name: text, or /an expression/. */
+/* Search by name: a text, or /a regular expression/. */
 
 class Search {
   constructor(root) {
@@ -25,7 +25,7 @@ class Search {
     );
     this.input.addEventListener(
       'input',
-      waitForQuiet(120, () => this.input.value !== this.text && this.look(this.input.value)),
+      waitForQuiet(120, () => this.input.value !== this.text && this.find(this.input.value)),
     );
     this.input.addEventListener('keydown', (e) => this.onKey(e));
     this.total = 0;
@@ -34,15 +34,15 @@ class Search {
   onKey(event) {
     if (event.key === 'Enter') {
       event.preventDefault();
-      if (this.input.value !== this.text) this.look(this.input.value);
+      if (this.input.value !== this.text) this.find(this.input.value);
       this.step(event.shiftKey ? -1 : 1);
     } else if (event.key === 'Escape') {
-      this.look('');
+      this.find('');
       report.timeline.canvas.focus({ preventScroll: true });
     }
   }
 
-  /* A test of names, or null if there is nothing to look for. */
+  /* A predicate of names; null: the search text is empty. */
   testOf(text, isExact) {
     if (isExact) return (name) => name === text;
     const trimmed = text.trim();
@@ -56,7 +56,7 @@ class Search {
     return (name) => name.toLowerCase().includes(wanted);
   }
 
-  look(text, isExact = false) {
+  find(text, isExact = false) {
     const { timeline } = report;
     this.text = text;
     if (this.input.value !== text) this.input.value = text;
@@ -64,7 +64,7 @@ class Search {
     try {
       test = this.testOf(text, isExact);
     } catch {
-      this.result.textContent = 'not an expression';
+      this.result.textContent = 'invalid expression';
       return;
     }
     this.isMatch = test ? Uint8Array.from(timeline.activities.strings, (s) => (test(s) ? 1 : 0)) : null;
@@ -98,7 +98,7 @@ class Search {
     return total;
   }
 
-  /* The next one in time, from what is selected on; around at the end. */
+  /* The next match in time after the selection; wraps around at the end. */
   step(by) {
     if (!this.isMatch || !this.total) return;
     const { timeline } = report;
@@ -122,10 +122,10 @@ class Search {
     });
     this.reveal(next);
     this.result.textContent = `${formatNumber(place, 0)} of ${formatNumber(this.total, 0)}`;
-    say(`${this.result.textContent} matches`);
+    announce(`${this.result.textContent} matches`);
   }
 
-  /* Brings it into view without zooming further than it must. */
+  /* Brings an activity into view and zooms no more than necessary. */
   reveal(place) {
     const { timeline } = report;
     const { activities } = timeline;

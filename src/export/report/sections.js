@@ -1,5 +1,5 @@
 'use strict';
-/* The sections of the page, and which tables stand in which. Those of no section come last. */
+/* The sections of the page and their tables. Tables without a section come last. */
 
 const SECTIONS = [
   { id: 'findings', title: 'Findings' },
@@ -226,7 +226,7 @@ class Page {
     return this.showRest();
   }
 
-  /* Which section is read, for the list on the side. */
+  /* Marks the visible section in the list on the side. */
   watch() {
     const links = new Map([...byId('sections').querySelectorAll('a')].map((a) => [a.hash.slice(1), a]));
     const seen = new Set();
@@ -253,7 +253,7 @@ class Page {
 
 const CHANGES_SHOWN = 8;
 
-/* What changed most, as bars to the right where it got slower. */
+/* The largest changes as bars, split into slower and faster. */
 function showChanges(root, tables) {
   const rows = recordsOf(tables, 'diff_summary')
     .filter((r) => r.delta_us)
@@ -278,7 +278,7 @@ function showChanges(root, tables) {
   );
 }
 
-/* Tables of a comparison, in their order, below what changed most. */
+/* Tables of a comparison, in their order, below the largest changes. */
 function showDiff(root, page) {
   showChanges(root, page.summary.diff.tables || {});
   const tables = page.summary.diff.tables || {};

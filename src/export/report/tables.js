@@ -1,12 +1,12 @@
 'use strict';
-/* Tables of any length: only the lines in view are elements. They can be sorted, filtered, and walked
- * with arrows; a line opens to show all of its values. */
+/* Tables of any length: only the visible lines exist as elements. Tables can be sorted, filtered and
+ * navigated with arrow keys; a line opens to show all of its values. */
 
 const LINE = 24;
 const LINES_SHOWN = 14;
 const LINES_SPARE = 6;
 const LINES_PRINTED = 25;
-const SAMPLE = 400; /* lines that say how wide a column is */
+const SAMPLE = 400; /* lines that are measured for the width of a column */
 
 class Table {
   /* table: {columns: [names], rows, more, note}; options: {label, lines} */
@@ -121,7 +121,7 @@ class Table {
     this.select();
   }
 
-  /* Which lines, in which order. */
+  /* Applies rank, filter and order. */
   select() {
     const rank = report.rank;
     const list = [];
@@ -142,7 +142,7 @@ class Table {
     return row.some((v) => typeof v === 'string' && v.toLowerCase().includes(this.filter));
   }
 
-  /* What is not known comes last, whichever way. */
+  /* Missing values come last in both directions. */
   order() {
     const { down } = this.sort;
     const column = this.columns[this.sort.column].at;
@@ -212,7 +212,7 @@ class Table {
     return line;
   }
 
-  /* The value as it is in the facts stays with the cell. */
+  /* data-value keeps the exact value of the analysis. */
   cell(value, column, place, isFirst) {
     const text = formatCell(value, column);
     const isLink = place && typeof value === 'number' && !NO_PLACE_COLUMNS.has(column.name);
@@ -270,7 +270,7 @@ class Table {
     this.draw(true);
   }
 
-  /* On paper there is no scrolling. */
+  /* Printed tables cannot scroll: they show their first lines. */
   print(on) {
     this.isPrinted = on;
     this.draw(true);
@@ -284,13 +284,13 @@ class Table {
   }
 }
 
-/* In comparisons more is worse, as it is time or memory. */
+/* In comparisons an increase is worse: all columns are time or memory. */
 function changeClass(column, value) {
   if (!/^delta_(us|pct|bytes)$/.test(column.name) || !value) return '';
   return value > 0 ? ' worse' : ' better';
 }
 
-/* Type, unit and width of each column, from its name and what is in it. */
+/* Type, unit and width of each column, by its name and values. */
 function describeColumns(table) {
   const rows = table.rows;
   const stride = Math.max(1, Math.floor(rows.length / SAMPLE));
@@ -315,7 +315,7 @@ function describeColumns(table) {
   });
 }
 
-/* Long texts share what numbers leave them. */
+/* Columns of long texts share the width that numbers leave. */
 function fitWidths(columns) {
   const isLong = (c) => c.isText && c.longest > 24;
   const most = Math.max(150, 520 - 140 * columns.filter(isLong).length);

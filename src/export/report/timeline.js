@@ -1,8 +1,8 @@
 'use strict';
-/* The timeline: what part of time is shown, and moving it by mouse, wheel, fingers and keys. Lines are
- * scrolled by the browser; the image stays where it is and is drawn anew. */
+/* The timeline: the visible range of time, and navigation by mouse, wheel, touch and keys. The browser
+ * scrolls lines; the image keeps its position and is redrawn. */
 
-const CLOSEST = 100; /* ns from one side to the other */
+const CLOSEST = 100; /* ns: the shortest visible range */
 const CLICK = 4; /* pixels: a press that moved further is a drag */
 const FRAMES_KEPT = 400;
 
@@ -51,7 +51,7 @@ class Timeline {
     return this.width / (this.to - this.from);
   }
 
-  /* Not while it is hidden, on paper. */
+  /* Does nothing while the timeline is hidden, as in print. */
   resize() {
     if (!this.scroller.clientWidth && this.nameWidth) return;
     this.nameWidth = this.names.offsetWidth;
@@ -65,7 +65,7 @@ class Timeline {
     this.layOut();
   }
 
-  /* After lines came or went. */
+  /* After lines were opened or closed. */
   layOut() {
     this.spacer.style.height = `${Math.max(this.rows.height, this.painter.height)}px`;
     this.redraw();
@@ -167,7 +167,7 @@ class Timeline {
     this.layOut();
   }
 
-  /* ---- which part of time ---- */
+  /* ---- the visible range ---- */
 
   show(from, to) {
     const length = Math.max(CLOSEST, Math.min(to - from, this.activities.length * 1.04));
@@ -432,11 +432,11 @@ class Timeline {
     }
   }
 
-  /* Shift and arrows walk from activity to activity. */
+  /* Shift and arrow keys select neighbouring activities. */
   selectionKey(key) {
     const walk = {
-      ArrowLeft: (p) => this.lanes.beside(p, -1),
-      ArrowRight: (p) => this.lanes.beside(p, 1),
+      ArrowLeft: (p) => this.lanes.neighbour(p, -1),
+      ArrowRight: (p) => this.lanes.neighbour(p, 1),
       ArrowUp: (p) => this.activities.parentOf(p),
       ArrowDown: (p) => this.lanes.within(p),
     }[key];
@@ -447,7 +447,7 @@ class Timeline {
 
   walk(step) {
     const next = this.selected < 0 ? this.firstInView() : step(this.selected);
-    if (next < 0) return say('no further activity there');
+    if (next < 0) return announce('no further activity in this direction');
     if (this.rows.show(next)) this.layOut();
     this.select(next);
     this.scrollTo(next);
@@ -495,7 +495,7 @@ class Timeline {
     else this.select(-1);
   }
 
-  /* A picture for paper, where everything is light, with times and names. */
+  /* An image for print: light colours, with times and names. */
   asImage() {
     this.painter.setPalette(false);
     this.draw();
