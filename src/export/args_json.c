@@ -14,7 +14,8 @@ typedef struct args_writer {
     struct {
         size_t at, size;
     } keys[MANY_KEYS];
-    kb_map hashes; /* of keys once there are many; and per repeated key the next number to try */
+    /* Of keys once there are many; and per repeated key the next number to try. */
+    kb_map hashes;
     bool by_hash; /* hashes holds all keys */
 } args_writer;
 
@@ -39,7 +40,7 @@ static bool append_escaped_text(ke_text *out, kineto_string s, uint64_t *replace
     return true;
 }
 
-/* ---- JSON text ------------------------------------------------------------------------- */
+/* ---- JSON text ------------------------------------------------------------------------------- */
 
 /* Texts of repaired traces may hold bytes that are not UTF-8: they become U+FFFD. */
 static bool append_valid_text(ke_text *out, kineto_string s, uint64_t *replaced)
@@ -77,7 +78,7 @@ bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced)
     return ok;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *s)
 {
@@ -112,7 +113,7 @@ void ke_put_ledger(kb_json *j, const kineto_trace *trace)
     kb_json_array_end(j);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 /* True if key number `which` equals the text at [at, at + size) of the output. */
 static bool is_args_key_at(const args_writer *m, size_t which, size_t at, size_t size)
@@ -183,7 +184,7 @@ static bool append_args_key(args_writer *m, kineto_string key)
     return ok && append_text(m->out, ":", 1);
 }
 
-/* ---- values --------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static bool append_args_value(args_writer *m, const kineto_arg *arg)
 {

@@ -12,7 +12,7 @@ typedef struct arrow_stream {
     const char *error;
 } arrow_stream;
 
-/* ---- dictionaries ------------------------------------------------------------------------------ */
+/* ---- dictionaries ---------------------------------------------------------------------------- */
 
 /* Appends a text to a dictionary; its index is the number of texts before it. */
 static bool add_dictionary_text(ke_arrow_shared *s, uint32_t which, kineto_string text)
@@ -77,7 +77,7 @@ static ke_arrow_shared *make_arrow_shared(const kineto_trace *trace, const ke_ar
     return s;
 }
 
-/* ---- the stream -------------------------------------------------------------------------------- */
+/* ---- the stream ------------------------------------------------------------------------------ */
 
 static int fail_arrow_stream(arrow_stream *s, const char *sentence)
 {
@@ -89,7 +89,8 @@ static int get_stream_schema(struct ArrowArrayStream *self, struct ArrowSchema *
 {
     arrow_stream *s = self->private_data;
     s->error = NULL;
-    return ke_arrow_make_schema(s->shared, out) ? 0 : fail_arrow_stream(s, "no memory for a schema");
+    return ke_arrow_make_schema(s->shared, out) ? 0
+                                                : fail_arrow_stream(s, "no memory for a schema");
 }
 
 /* Returns 0 or an errno value, as Arrow's interface wants. A failed batch can be requested
@@ -161,6 +162,7 @@ kineto_status kineto_trace_arrow_stream(const kineto_trace *trace, const char *t
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the dictionaries of an Arrow stream");
     }
     s->shared = shared;
-    *out = (struct ArrowArrayStream){get_stream_schema, get_next_batch, get_stream_error, release_stream, s};
+    *out = (struct ArrowArrayStream){get_stream_schema, get_next_batch, get_stream_error,
+                                     release_stream, s};
     return KINETO_OK;
 }

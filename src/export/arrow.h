@@ -29,19 +29,22 @@ typedef struct ke_arrow_spec {
 /* A column that is being filled; zero-initialised. */
 typedef struct ke_arrow_column {
     ke_text values;
-    ke_text offsets;      /* of texts: 4 or 8 bytes each, one more than rows */
-    ke_text validity;     /* a bit per row, least significant first; empty: no nulls */
+    ke_text offsets; /* of texts: 4 or 8 bytes each, one more than rows */
+    /* A bit per row, least significant first; empty: no nulls. */
+    ke_text validity;
     const void *borrowed; /* memory of the trace, used instead of values */
     int64_t count, nulls;
 } ke_arrow_column;
 
-/* Shared, reference counted and constant: trace, table and dictionaries of a stream and its batches. */
+/* Shared, reference counted and constant: trace, table and dictionaries of a stream and its
+ * batches. */
 typedef struct ke_arrow_shared {
     uint32_t references;
     kineto_trace *trace;
     const struct ke_arrow_table *table;
     ke_arrow_column dictionaries[KE_ARROW_DICTIONARIES];
-    const char *text_format[KE_ARROW_DICTIONARIES]; /* "u": 32-bit offsets; "U": 64-bit */
+    /* "u": 32-bit offsets; "U": 64-bit. */
+    const char *text_format[KE_ARROW_DICTIONARIES];
 } ke_arrow_shared;
 
 /* A batch that is being filled. */
@@ -63,11 +66,11 @@ typedef struct ke_arrow_table {
     bool dictionaries; /* columns use dictionaries */
 } ke_arrow_table;
 
-/* ---- arrow_tables.c ---- */
+/* ---- arrow_tables.c -------------------------------------------------------------------------- */
 /** The tables in order; NULL after the last one. */
 const ke_arrow_table *ke_arrow_table_at(size_t index);
 
-/* ---- arrow_columns.c ---- */
+/* ---- arrow_columns.c ------------------------------------------------------------------------- */
 /** Append one value to a column. */
 void ke_arrow_put_bytes(ke_arrow_batch *b, uint32_t column, const void *value, size_t bytes);
 void ke_arrow_put_bool(ke_arrow_batch *b, uint32_t column, bool value);
@@ -92,11 +95,12 @@ KE_ARROW_PUT(double, f64)
 bool ke_arrow_append_text(ke_arrow_column *c, kineto_string text, bool wide);
 void ke_arrow_column_free(ke_arrow_column *c);
 
-/* ---- arrow_arrays.c: export of schemas and arrays ---- */
+/* ---- arrow_arrays.c: export of schemas and arrays -------------------------------------------- */
 /** Drops a reference; the last one frees. */
 void ke_arrow_release(ke_arrow_shared *s);
 /** The table's schema. False: out of memory. */
 bool ke_arrow_make_schema(const ke_arrow_shared *s, struct ArrowSchema *out);
-/** Makes a struct array of the batch's columns and takes over their memory. False: out of memory. */
+/** Makes a struct array of the batch's columns and takes over their memory. False: out of
+ *  memory. */
 bool ke_arrow_make_array(ke_arrow_shared *s, ke_arrow_batch *b, struct ArrowArray *out);
 #endif

@@ -37,7 +37,7 @@ void ke_arrow_release(ke_arrow_shared *s)
     free(s);
 }
 
-/* ---- schemas ----------------------------------------------------------------------------------- */
+/* ---- schemas --------------------------------------------------------------------------------- */
 
 static void release_arrow_schema(struct ArrowSchema *schema)
 {
@@ -54,7 +54,8 @@ static void release_arrow_schema(struct ArrowSchema *schema)
 }
 
 /* `format` and `name` must outlive the schema: they are string literals, or of the static table. */
-static schema_node *begin_arrow_schema(struct ArrowSchema *out, const char *format, const char *name)
+static schema_node *begin_arrow_schema(struct ArrowSchema *out, const char *format,
+                                       const char *name)
 {
     schema_node *node = calloc(1, sizeof *node);
     *out = (struct ArrowSchema){.format = format, .name = name, .private_data = node};
@@ -64,7 +65,7 @@ static schema_node *begin_arrow_schema(struct ArrowSchema *out, const char *form
 }
 
 static bool make_arrow_column_schema(const ke_arrow_shared *s, const ke_arrow_spec *spec,
-                               struct ArrowSchema *out)
+                                     struct ArrowSchema *out)
 {
     schema_node *node = begin_arrow_schema(out, spec->format, spec->name);
     if (!node)
@@ -96,7 +97,7 @@ bool ke_arrow_make_schema(const ke_arrow_shared *s, struct ArrowSchema *out)
     return ok;
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------ */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 static void release_arrow_array(struct ArrowArray *array)
 {
@@ -144,7 +145,8 @@ static bool make_dictionary_array(ke_arrow_shared *s, uint32_t which, struct Arr
 
 /* Moves the memory of a column into the array's node. Borrowed values stay the trace's, which the
  * node keeps alive. */
-static void take_column_memory(array_node *node, struct ArrowArray *out, ke_arrow_column *c, bool text)
+static void take_column_memory(array_node *node, struct ArrowArray *out, ke_arrow_column *c,
+                               bool text)
 {
     static const int64_t no_offsets[1];
     const void *values = c->borrowed ? c->borrowed : c->values.data;
@@ -162,7 +164,7 @@ static void take_column_memory(array_node *node, struct ArrowArray *out, ke_arro
 }
 
 static bool make_column_array(ke_arrow_shared *s, const ke_arrow_spec *spec, ke_arrow_column *c,
-                        struct ArrowArray *out)
+                              struct ArrowArray *out)
 {
     array_node *node = begin_arrow_array(s, out, c->count);
     if (!node)

@@ -5,7 +5,7 @@
 /* Rows per batch of tables that are not stored in blocks. */
 #define BATCH_ROWS KT_BLOCK_ROWS
 
-/* ---- activities ---------------------------------------------------------------------------------- */
+/* ---- activities ------------------------------------------------------------------------------ */
 
 enum {
     ACT_ROW,
@@ -40,6 +40,7 @@ static const ke_arrow_spec activity_columns[] = {
     [ACT_ARGS] = {"args", "U", true, KE_ARROW_NO_DICTIONARY},
 };
 
+/* Saturates: times of any file may be far apart. */
 static int64_t slice_duration(const kt_block *k, uint32_t i)
 {
     return kb_length_ns(k->start_ns[i], k->end_ns[i]);
@@ -82,6 +83,7 @@ static void compute_activity_columns(ke_arrow_batch *b, const kt_block *k, kinet
     }
 }
 
+/* Args as a JSON object; null if there are none. */
 static void put_activity_args(ke_arrow_batch *b, kineto_row row)
 {
     uint64_t replaced = 0;
@@ -93,7 +95,7 @@ static void put_activity_args(ke_arrow_batch *b, kineto_row row)
         ke_arrow_put_null(b, ACT_ARGS);
 }
 
-/* One batch per block of the trace; *next: the block. */
+/* The table "events": activities without args, which is cheaper by far. */
 static void fill_events(ke_arrow_batch *b, uint64_t *next, bool *done)
 {
     *done = *next >= kt_block_count(b->trace);
@@ -106,6 +108,7 @@ static void fill_events(ke_arrow_batch *b, uint64_t *next, bool *done)
     *done = ++*next >= kt_block_count(b->trace);
 }
 
+/* As fill_events, with args. */
 static void fill_activities(ke_arrow_batch *b, uint64_t *next, bool *done)
 {
     kineto_row first = (kineto_row)(*next * KT_BLOCK_ROWS);
@@ -114,7 +117,7 @@ static void fill_activities(ke_arrow_batch *b, uint64_t *next, bool *done)
         put_activity_args(b, first + i);
 }
 
-/* ---- counters ------------------------------------------------------------------------------------ */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 enum { CTR_ROW, CTR_TRACK, CTR_PROCESS, CTR_TIME, CTR_NAME, CTR_SERIES, CTR_UNIT, CTR_VALUE };
 static const ke_arrow_spec counter_columns[] = {
@@ -128,6 +131,7 @@ static const ke_arrow_spec counter_columns[] = {
     [CTR_VALUE] = {"value", "g", false, KE_ARROW_NO_DICTIONARY},
 };
 
+/* One row for each number; the unit is part of the arg's key. */
 static void put_counter_value(ke_arrow_batch *b, const kineto_activity *a, const kineto_arg *arg)
 {
     kineto_string series, unit;
@@ -149,6 +153,7 @@ static void put_counter_value(ke_arrow_batch *b, const kineto_activity *a, const
     b->count++;
 }
 
+/* Only args that are numbers are samples. */
 static void put_counter_values(ke_arrow_batch *b, kineto_row row)
 {
     kineto_activity a;
@@ -173,7 +178,7 @@ static void fill_counters(ke_arrow_batch *b, uint64_t *next, bool *done)
     *done = *next >= rows;
 }
 
-/* ---- tables -------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void put_arrow_label(ke_arrow_batch *b, uint32_t column, const ke_label *label)
 {
@@ -244,6 +249,7 @@ static const ke_arrow_spec process_columns[] = {
     [PRC_PROPERTIES] = {"properties", "U", true, KE_ARROW_NO_DICTIONARY},
 };
 
+/* Properties of devices are JSON text. */
 static void put_arrow_process(ke_arrow_batch *b, uint64_t index)
 {
     kineto_process p;
@@ -276,6 +282,7 @@ static const ke_arrow_spec flow_columns[] = {
     [FLW_TO] = {"to_row", "I", true, KE_ARROW_NO_DICTIONARY},
 };
 
+/* Null: this end of the flow was not recorded. */
 static void put_row_or_null(ke_arrow_batch *b, uint32_t column, kineto_row row)
 {
     if (row == KINETO_NO_ROW)
@@ -330,7 +337,7 @@ static void put_arrow_metadata(ke_arrow_batch *b, uint64_t index)
 
 /* Tables with one row per item; *next: its index. */
 static void fill_arrow_rows(ke_arrow_batch *b, uint64_t *next, bool *done, uint64_t count,
-                      void (*put)(ke_arrow_batch *, uint64_t))
+                            void (*put)(ke_arrow_batch *, uint64_t))
 {
     for (; *next < count && b->count < BATCH_ROWS && !b->failed; ++*next, b->count++)
         put(b, *next);
@@ -340,7 +347,7 @@ static void fill_arrow_rows(ke_arrow_batch *b, uint64_t *next, bool *done, uint6
 #define FILL(what, total)                                                                          \
     static void fill_##what##_rows(ke_arrow_batch *b, uint64_t *next, bool *done)                  \
     {                                                                                              \
-        fill_arrow_rows(b, next, done, total(b->trace), put_arrow_##what);                                     \
+        fill_arrow_rows(b, next, done, total(b->trace), put_arrow_##what);                         \
     }
 FILL(track, kineto_trace_track_count)
 FILL(process, kineto_trace_process_count)

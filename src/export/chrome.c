@@ -19,6 +19,7 @@ typedef enum event_shape {
     SHAPE_MEMORY
 } event_shape;
 
+/* Counters have a category only if it is not the one that a reader assumes anyway. */
 static event_shape shape_of_counter(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     kineto_string category = kt_category_string(c->trace, b->category[i]);
@@ -33,6 +34,7 @@ static bool is_allocation(const ke_chrome *c, const kt_block *b, uint32_t i)
     return kb_string_equal(kineto_trace_string(c->trace, b->name[i]), kb_string("[memory]"));
 }
 
+/* The shape by the row's form; memory events of PyTorch are instants of their own. */
 static event_shape shape_of_row(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     switch (b->form[i]) {
@@ -63,7 +65,8 @@ static const char *const event_openings[] = {
 
 /* data is NULL if the event has no category. Kineto writes none for events that concern all tracks;
  * a file that was read may have one. */
-static kineto_string category_as_written(const ke_chrome *c, const kt_block *b, uint32_t i, event_shape form)
+static kineto_string category_as_written(const ke_chrome *c, const kt_block *b, uint32_t i,
+                                         event_shape form)
 {
     if (form == SHAPE_COUNTER || (form == SHAPE_GLOBAL && !c->was_read))
         return (kineto_string){NULL, 0};
@@ -75,7 +78,7 @@ static kineto_string category_as_written(const ke_chrome *c, const kt_block *b, 
 
 /* The opening of an event whose texts are too long for a slot, straight into the sink. */
 static KB_COLD char *write_long_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
-                                   event_shape form)
+                                        event_shape form)
 {
     ke_commit(c, out);
     kineto_string category = category_as_written(c, b, i, form);
@@ -91,7 +94,7 @@ static KB_COLD char *write_long_opening(ke_chrome *c, char *out, const kt_block 
 
 /* Escapes the opening into a slot. False: it does not fit. */
 static KB_COLD bool fill_name_slot(ke_chrome *c, ke_name_slot *slot, const kt_block *b, uint32_t i,
-                              event_shape form)
+                                   event_shape form)
 {
     kineto_string category = category_as_written(c, b, i, form);
     kineto_string name = kineto_trace_string(c->trace, b->name[i]);
@@ -115,7 +118,8 @@ static KB_COLD bool fill_name_slot(ke_chrome *c, ke_name_slot *slot, const kt_bl
 }
 
 /* The opening of an event up to its name, from the cache of (name, category, shape). */
-static inline char *put_event_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i, event_shape form)
+static inline char *put_event_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
+                                      event_shape form)
 {
     uint64_t key = b->name[i] | (uint64_t)b->category[i] << 32 | (uint64_t)(form + 1) << 48;
     uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
@@ -150,7 +154,7 @@ static KB_COLD char *put_async_end(ke_chrome *c, char *out, const kt_block *b, u
 
 /* Writes one row. `out` has c->room bytes left in the sink's buffer. */
 static char *put_event(ke_chrome *c, char *out, const kt_block *b, uint32_t i, kineto_row row,
-                     const ke_place *place)
+                       const ke_place *place)
 {
     event_shape form = shape_of_row(c, b, i);
     uint64_t async_id = 0;
@@ -175,6 +179,7 @@ static char *put_event(ke_chrome *c, char *out, const kt_block *b, uint32_t i, k
     return out;
 }
 
+/* Rows of a track in its order. Consecutive rows are mostly of one block, so the block is kept. */
 static void write_track_events(ke_chrome *c, uint32_t index)
 {
     const ke_track *track = &c->tracks[index];
@@ -205,6 +210,7 @@ static void write_track_events(ke_chrome *c, uint32_t index)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* The format holds everything, so nothing is omitted. */
 static void account_chrome(const ke_chrome *c)
 {
     kineto_export_result *r = c->job->result;
@@ -213,7 +219,6 @@ static void account_chrome(const ke_chrome *c)
     r->replaced_bytes = c->replaced;
 }
 
-/*  */
 static void free_chrome(ke_chrome *c)
 {
     free(c->names);
@@ -233,6 +238,7 @@ static void free_chrome(ke_chrome *c)
     kb_arena_free(&c->arena);
 }
 
+/* Plans first, because the header has pids, then writes in one pass. */
 kineto_status ke_chrome_write_job(ke_job *job, kineto_error *err)
 {
     const kineto_trace *trace = job->trace;
@@ -251,7 +257,8 @@ kineto_status ke_chrome_write_job(ke_job *job, kineto_error *err)
     ok = ok && !c.out_of_memory;
     account_chrome(&c);
     free_chrome(&c);
-    return ok ? KINETO_OK : ke_fail_memory(job, err); /* errors of the sink are reported when it is closed */
+    /* Errors of the sink are reported when it is closed. */
+    return ok ? KINETO_OK : ke_fail_memory(job, err);
 }
 
 kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,

@@ -34,7 +34,8 @@ typedef struct ke_track {
     kineto_track view;
     ke_place *places;               /* by lane */
     int64_t *tids;                  /* by lane */
-    kineto_string counter_category; /* the category that a reader assumes for counters there */
+    /* The category that a reader assumes for counters there. */
+    kineto_string counter_category;
 } ke_track;
 
 /* Escaped beginning of an event, up to and including the name. */
@@ -69,7 +70,8 @@ typedef struct ke_member {
     kt_arg arg; /* lists and JSON: text is JSON */
 } ke_member;
 
-/* An end of a flow at a row. An arrow that continues from a row starts after the one that ended there. */
+/* An end of a flow at a row. An arrow that continues from a row starts after the one that ended
+ * there. */
 typedef enum ke_flow_place { KE_FLOW_LOOP, KE_FLOW_FINISH, KE_FLOW_START } ke_flow_place;
 typedef struct ke_flow_end {
     kineto_row row;
@@ -90,7 +92,8 @@ typedef struct ke_chrome {
     uint64_t replaced, written;
     kineto_row row; /* being written */
     bool out_of_memory;
-    bool was_read; /* the trace comes from a file: rows and args are written as they were */
+    /* The trace comes from a file: rows and args are written as they were. */
+    bool was_read;
 
     ke_name_slot *names;
     ke_key_slot *keys;
@@ -101,8 +104,9 @@ typedef struct ke_chrome {
     int64_t *pid_numbers;
     ke_track *tracks;
     uint32_t *process_order, *track_order; /* the order in which they are written */
-    uint32_t *device_order;                /* processes in the order of deviceProperties */
-    uint32_t *device_place;                /* by process: its position there */
+    /* Processes in the order of deviceProperties. */
+    uint32_t *device_order;
+    uint32_t *device_place; /* by process: its position there */
     uint32_t device_count;
 
     KB_VEC(ke_member) members;
@@ -113,8 +117,8 @@ typedef struct ke_chrome {
     uint64_t *flow_rows; /* a bit per row: it has flows; NULL: no row has */
 } ke_chrome;
 
-/* Copies a text. At least KE_PIECE bytes must be readable and writable, whatever its size: a copy of
- * constant size is one or two instructions. */
+/* Copies a text. At least KE_PIECE bytes must be readable and writable, whatever its size: a copy
+ * of constant size is one or two instructions. */
 KB_INLINE char *ke_copy(char *out, const char *text, size_t size)
 {
     memcpy(out, text, KE_PIECE);
@@ -137,11 +141,11 @@ static inline bool ke_shares_tid(const kineto_track *track)
     return track->type == KINETO_TRACK_COUNTER || track->type == KINETO_TRACK_ASYNC;
 }
 
-/* ---- chrome_plan.c ---- */
+/* ---- chrome_plan.c --------------------------------------------------------------------------- */
 /** Plans order, pids, tids and the base time. False: out of memory. */
 bool ke_plan(ke_chrome *c);
 
-/* ---- chrome_meta.c ---- */
+/* ---- chrome_meta.c --------------------------------------------------------------------------- */
 /** True if names are written for it, so that a reader meets it before the events. */
 bool ke_process_has_names(const ke_chrome *c, uint32_t index);
 bool ke_track_has_names(const ke_chrome *c, uint32_t index);
@@ -149,7 +153,7 @@ void ke_write_head(ke_chrome *c);
 void ke_write_rows_meta(ke_chrome *c);
 void ke_write_tail(ke_chrome *c, const char *trace_name);
 
-/* ---- chrome_args.c ---- */
+/* ---- chrome_args.c --------------------------------------------------------------------------- */
 /** `,"args":{…}` of a row, or nothing. Takes and returns the position in the sink's buffer. */
 char *ke_put_args(ke_chrome *c, char *out, const kt_block *block, uint32_t index);
 /** Escaped string with quotes, straight into the sink, any length. */
@@ -159,7 +163,7 @@ void ke_write_compact(ke_chrome *c, kineto_string json);
 /** JSON text unchanged, except for bytes that are not UTF-8. */
 void ke_write_valid(ke_chrome *c, kineto_string json);
 
-/* ---- chrome_flows.c ---- */
+/* ---- chrome_flows.c -------------------------------------------------------------------------- */
 /** Collects and sorts the ends of flows. False: out of memory. */
 bool ke_plan_flows(ke_chrome *c);
 /** Flow events of a row, after its own event. */

@@ -10,7 +10,8 @@
 /* Activities whose arguments have a fixed order, with "correlation" in the middle. */
 #define DEVICE_KINDS (KIND_MASK(CONCURRENT_KERNEL) | KIND_MASK(GPU_MEMCPY) | KIND_MASK(GPU_MEMSET))
 #define PLACED_KINDS (DEVICE_KINDS | KIND_MASK(CUDA_SYNC) | KIND_MASK(CUDA_EVENT))
-#define CALL_KINDS   (KIND_MASK(RUNTIME) | KIND_MASK(DRIVER) | KIND_MASK(CUDA_SYNC) | KIND_MASK(CUDA_EVENT))
+#define CALL_KINDS                                                                                 \
+    (KIND_MASK(RUNTIME) | KIND_MASK(DRIVER) | KIND_MASK(CUDA_SYNC) | KIND_MASK(CUDA_EVENT))
 
 static const char *const device_order[] = {"External id",
                                            "queued",
@@ -89,7 +90,7 @@ static uint16_t column_named(kineto_string key)
     return 0;
 }
 
-/* ---- the fast path ---------------------------------------------------------------------------- */
+/* ---- the fast path --------------------------------------------------------------------------- */
 
 /* The slot of a key, stamped with this event; NULL: the general path has to be taken. */
 static inline ke_key_slot *use_key_slot(ke_chrome *c, uint32_t key, uint32_t columns);
@@ -126,6 +127,7 @@ static inline ke_key_slot *use_key_slot(ke_chrome *c, uint32_t key, uint32_t col
     return slot;
 }
 
+/* `out` has room for the value: KE_FAST_ARGS bounds texts on the fast path. */
 static inline char *put_arg_value(char *out, const kt_arg *arg, uint64_t *replaced)
 {
     switch (arg->type) {
@@ -175,9 +177,11 @@ static char *put_args_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t 
     c->stamp++;
     kt_args args = kt_args_of(c->trace, b, i);
     kt_arg arg = {0};
-    if (KINETO_UNLIKELY(kt_args_bytes(&args) > KE_FAST_ARGS)) /* including those of its set */
+    /* Including those of its set. */
+    if (KINETO_UNLIKELY(kt_args_bytes(&args) > KE_FAST_ARGS))
         return NULL;
-    size_t room = KE_FAST_ARGS - kt_args_bytes(&args); /* for texts that are stored elsewhere */
+    /* For texts that are stored elsewhere. */
+    size_t room = KE_FAST_ARGS - kt_args_bytes(&args);
     while (kt_args_step(&args, &arg)) {
         const ke_key_slot *slot = use_key_slot(c, arg.key, columns);
         if (KINETO_UNLIKELY(!slot || (arg.shared && arg.text.size > room)))
@@ -202,8 +206,9 @@ static char *put_args_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t 
     return out;
 }
 
-/* ---- the general path: collecting ------------------------------------------------------------- */
+/* ---- the general path: collecting ------------------------------------------------------------ */
 
+/* Sets the error that the writer reports at the end. Always false. */
 static bool fail_args_memory(ke_chrome *c)
 {
     c->out_of_memory = true;
@@ -233,6 +238,7 @@ static bool add_bool_member(ke_chrome *c, const char *key, bool value)
     return add_member(c, kb_string(key), &(kt_arg){.type = KINETO_ARG_BOOL, .u = value});
 }
 
+/* Adds packed args with the keys of the trace. False: out of memory. */
 static bool add_packed_members(ke_chrome *c, const kt_block *b, uint32_t i)
 {
     kt_args args = kt_args_of(c->trace, b, i);
@@ -246,7 +252,7 @@ static bool add_packed_members(ke_chrome *c, const kt_block *b, uint32_t i)
 /* A member that a reader moved into a column gets the column's present value. It keeps its text if
  * the column is empty, or was written before. Clears the column from *columns. */
 static void replace_by_column(const kt_block *b, uint32_t i, uint32_t column, uint32_t *columns,
-                        kt_arg *arg)
+                              kt_arg *arg)
 {
     bool is_id = column & (KE_COLUMN_EXTERNAL | KE_COLUMN_CORRELATION);
     if (is_id && (*columns & column))
@@ -256,8 +262,9 @@ static void replace_by_column(const kt_block *b, uint32_t i, uint32_t column, ui
     *columns &= ~column;
 }
 
+/* Adds one member of verbatim JSON. The key is unescaped only if it needs it. */
 static bool add_verbatim_pair(ke_chrome *c, const kt_block *b, uint32_t i, kineto_string raw_key,
-                                kineto_string value, uint32_t *columns)
+                              kineto_string value, uint32_t *columns)
 {
     kt_arg arg = {.type = KINETO_ARG_JSON, .text = value};
     kineto_string key = raw_key;
@@ -291,6 +298,7 @@ static bool add_verbatim_members(ke_chrome *c, const kt_block *b, uint32_t i, ui
     return ok;
 }
 
+/* Compares escaped keys, which is exact for keys without escapes. */
 static bool has_member_key(const ke_chrome *c, const char *key)
 {
     size_t size = strlen(key);
@@ -327,12 +335,14 @@ static bool collect_members(ke_chrome *c, const kt_block *b, uint32_t i, uint32_
         return add_verbatim_members(c, b, i, columns) && !c->out_of_memory;
     if (*columns & KE_COLUMN_EXTERNAL && !add_uint_member(c, "External id", b->external_id[i]))
         return false;
-    if (!add_packed_members(c, b, i) || (*columns & KE_COLUMN_PLACE && !add_device_and_stream(c, b, i)))
+    if (!add_packed_members(c, b, i) ||
+        (*columns & KE_COLUMN_PLACE && !add_device_and_stream(c, b, i)))
         return false;
     *columns &= ~(uint32_t)KE_COLUMN_EXTERNAL;
     return !c->out_of_memory;
 }
 
+/* Adds the columns that are still in `columns` after the members were collected. */
 static bool collect_columns(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t columns)
 {
     if (columns & KE_COLUMN_EXTERNAL && !add_uint_member(c, "External id", b->external_id[i]))
@@ -346,7 +356,7 @@ static bool collect_columns(ke_chrome *c, const kt_block *b, uint32_t i, uint32_
     return !(columns & KE_COLUMN_LOST) || add_bool_member(c, "arguments lost", true);
 }
 
-/* ---- the general path: unique keys ------------------------------------------------------------ */
+/* ---- the general path: unique keys ----------------------------------------------------------- */
 
 static kineto_string member_key(const ke_chrome *c, const ke_member *m)
 {
@@ -422,7 +432,7 @@ static bool make_keys_unique(ke_chrome *c, size_t first_column, size_t count)
     return ok;
 }
 
-/* ---- the general path: writing ---------------------------------------------------------------- */
+/* ---- the general path: writing --------------------------------------------------------------- */
 
 void ke_write_string(ke_chrome *c, kineto_string s)
 {
@@ -450,6 +460,7 @@ void ke_write_compact(ke_chrome *c, kineto_string json)
     }
 }
 
+/* Writes one member with the character `before` before it. */
 static void write_args_member(ke_chrome *c, const ke_member *m, char before)
 {
     kineto_string key = member_key(c, m);
@@ -504,8 +515,9 @@ static void write_ordered_members(ke_chrome *c, const char *const *order, size_t
     }
 }
 
+/* Returns the new end; if memory runs out, the event has no args. */
 static KB_COLD char *put_args_general(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
-                                   uint32_t columns)
+                                      uint32_t columns)
 {
     bool as_it_was = kt_args_form_of(b, i) == KT_ARGS_JSON;
     if (!collect_members(c, b, i, &columns))
@@ -530,6 +542,7 @@ static KB_COLD char *put_args_general(ke_chrome *c, char *out, const kt_block *b
     return kb_sink_reserve(c->sink, c->room);
 }
 
+/* The common case, packed args without a fixed order and of moderate size, takes the fast path. */
 char *ke_put_args(ke_chrome *c, char *out, const kt_block *b, uint32_t i)
 {
     uint32_t columns = args_columns(c, b, i);

@@ -36,7 +36,7 @@ static size_t drop_repeated_ends(ke_flow_end *ends, size_t count)
 
 /* Records an end unless its row was not recorded. */
 static void plan_flow_end(ke_chrome *c, const kineto_flow *f, uint64_t flow, kineto_row row,
-                     ke_flow_place place)
+                          ke_flow_place place)
 {
     if (row >= kineto_trace_count(c->trace))
         return;
@@ -92,7 +92,8 @@ static char *put_flow_name(char *out, uint32_t type)
 
 /* Writes category, name and args as the file had them; texts of any length go straight into the
  * sink. */
-static char *put_flow_details(ke_chrome *c, char *out, const ke_flow_end *f, const kt_flow_about *about)
+static char *put_flow_details(ke_chrome *c, char *out, const ke_flow_end *f,
+                              const kt_flow_about *about)
 {
     uint32_t args = f->place == KE_FLOW_FINISH ? about->to_args : about->from_args;
     KE_PUT(out, ",\"cat\":");
@@ -108,7 +109,7 @@ static char *put_flow_details(ke_chrome *c, char *out, const ke_flow_end *f, con
 }
 
 static char *put_flow_end(ke_chrome *c, char *out, const ke_flow_end *f, const ke_place *place,
-                      int64_t start_ns)
+                          int64_t start_ns)
 {
     kt_flow_about about = kt_flow_about_of(c->trace, f->flow);
     if (f->place != KE_FLOW_FINISH)
@@ -126,6 +127,7 @@ static char *put_flow_end(ke_chrome *c, char *out, const ke_flow_end *f, const k
     return out;
 }
 
+/* The bit per row avoids the search for the majority of rows, which have no flow. */
 char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *place, int64_t start_ns)
 {
     if (!(c->flow_rows[row / 64] >> row % 64 & 1))

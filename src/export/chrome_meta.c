@@ -9,6 +9,7 @@
 
 /* ---- header ---------------------------------------------------------------------------------- */
 
+/* True if a strict JSON object has this member; the key is compared as written. */
 static bool has_json_member(kineto_string object, const char *wanted)
 {
     kt_scan scan = kt_scan_of(object);
@@ -51,6 +52,7 @@ static void write_device_properties(ke_chrome *c, int64_t id, kineto_string prop
     kb_json_object_end(j);
 }
 
+/* The member deviceProperties, in the order of the source's list. */
 static void write_device_list(ke_chrome *c)
 {
     kb_json_key_z(&c->json, "deviceProperties");
@@ -92,6 +94,7 @@ static void write_header_key(ke_chrome *c, kineto_string key)
 /* Members with a fixed place. A file that was read keeps its own values, or none. */
 static const char *const fixed_header_keys[] = {"schemaVersion", "displayTimeUnit"};
 
+/* Members with a fixed place are not repeated among the metadata. */
 static bool is_fixed_header_key(const ke_chrome *c, kineto_string key)
 {
     bool is = false;
@@ -100,6 +103,7 @@ static bool is_fixed_header_key(const ke_chrome *c, kineto_string key)
     return is;
 }
 
+/* Writes the file's own value, or `usual` for a trace that was recorded. */
 static void write_fixed_member(ke_chrome *c, const char *key, const char *usual)
 {
     kineto_string value = kb_string(c->was_read ? "" : usual), name;
@@ -115,12 +119,15 @@ static void write_fixed_member(ke_chrome *c, const char *key, const char *usual)
     kb_json_raw(&c->json, value);
 }
 
+/* Members of the header. "distributedInfo" is written separately, after the events, as Kineto
+ * does. */
 static void write_header_metadata(ke_chrome *c, bool distributed)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(c->trace); i++) {
         kineto_string key, value;
         kineto_trace_metadata(c->trace, i, &key, &value);
-        if (kb_string_equal(key, kb_string("distributedInfo")) != distributed || is_fixed_header_key(c, key))
+        if (kb_string_equal(key, kb_string("distributedInfo")) != distributed ||
+            is_fixed_header_key(c, key))
             continue;
         kb_json_newline(&c->json);
         write_header_key(c, key);
@@ -128,6 +135,7 @@ static void write_header_metadata(ke_chrome *c, bool distributed)
     }
 }
 
+/* Ends after the bracket of traceEvents; the writer of events continues from there. */
 void ke_write_head(ke_chrome *c)
 {
     kb_json *j = &c->json;
@@ -149,7 +157,7 @@ void ke_write_head(ke_chrome *c)
 
 /* Writes {"ph":"M",…,"args":{"<key>": — the value and the end follow. */
 static void begin_meta_event(ke_chrome *c, const char *name, const char *key, kineto_string pid,
-                       const ke_place *place)
+                             const ke_place *place)
 {
     int64_t start, end;
     char *out = kb_sink_reserve(c->sink, c->room);
@@ -168,6 +176,7 @@ static void begin_meta_event(ke_chrome *c, const char *name, const char *key, ki
     ke_commit(c, out);
 }
 
+/* Closes args and event of begin_meta_event. */
 static void end_meta_event(ke_chrome *c) { kb_sink_write(c->sink, "}},\n", 4); }
 
 static void end_meta_with_text(ke_chrome *c, kineto_string text)
@@ -183,7 +192,8 @@ static void end_meta_with_int(ke_chrome *c, int64_t value)
 }
 
 /* The names, label and sort index of a process in the file: empty and 0 if they are not written. */
-static void process_names_as_written(const ke_chrome *c, uint32_t index, kineto_process *p, kb_text *label)
+static void process_names_as_written(const ke_chrome *c, uint32_t index, kineto_process *p,
+                                     kb_text *label)
 {
     kineto_trace_process(c->trace, index, p);
     kineto_string text = kt_process_text_of(c->trace, index);
@@ -206,6 +216,7 @@ bool ke_process_has_names(const ke_chrome *c, uint32_t index)
     return p.name.size || p.label.size || p.sort_index;
 }
 
+/* Metadata events with name, label and sort index of a process, if they are written. */
 static void write_process_names(ke_chrome *c, uint32_t index)
 {
     kineto_process p;
@@ -253,7 +264,8 @@ static void write_thread_name(ke_chrome *c, const ke_track *track, uint32_t lane
 /* The names that are written of a lane. */
 enum { HAS_NAME = 1, HAS_SORT = 2 };
 
-static int lane_names_as_written(const ke_chrome *c, uint32_t index, const kineto_track *view, uint32_t lane)
+static int lane_names_as_written(const ke_chrome *c, uint32_t index, const kineto_track *view,
+                                 uint32_t lane)
 {
     kineto_string text = kt_track_text_of(c->trace, index);
     if (ke_shares_tid(view))
@@ -268,9 +280,12 @@ bool ke_track_has_names(const ke_chrome *c, uint32_t index)
 {
     kineto_track view;
     kineto_trace_track(c->trace, index, &view);
-    return lane_names_as_written(c, index, &view, c->job->options->split_lanes && view.lane_count > 1);
+    return lane_names_as_written(c, index, &view,
+                                 c->job->options->split_lanes && view.lane_count > 1);
 }
 
+/* Metadata events for each lane of a track. A lane beyond the first always has a name, which tells
+ * the lanes apart. */
 static void write_track_names(ke_chrome *c, uint32_t index)
 {
     const ke_track *track = &c->tracks[index];
@@ -295,7 +310,7 @@ void ke_write_rows_meta(ke_chrome *c)
         write_track_names(c, c->track_order[i]);
 }
 
-/* ---- the member "ckineto" ----------------------------------------------------------------- */
+/* ---- the member "ckineto" -------------------------------------------------------------------- */
 
 static void write_chrome_ledger_line(kb_json *j, const kineto_ledger_line *line)
 {
@@ -319,13 +334,15 @@ static void write_chrome_ledger(ke_chrome *c, uint64_t replaced)
     }
     replaced += c->replaced + j->replaced_bytes;
     if (replaced)
-        write_chrome_ledger_line(j, &(kineto_ledger_line){.source = kb_string("text"),
-                                                   .reason = kb_string("invalid UTF-8 replaced"),
-                                                   .count = replaced,
-                                                   .detail = kb_string("")});
+        write_chrome_ledger_line(
+            j, &(kineto_ledger_line){.source = kb_string("text"),
+                                     .reason = kb_string("invalid UTF-8 replaced"),
+                                     .count = replaced,
+                                     .detail = kb_string("")});
     kb_json_array_end(j);
 }
 
+/* The fit of the clocks and the snapshots it was computed from, so that tools can convert the times. */
 static void write_chrome_clock(ke_chrome *c)
 {
     kb_json *j = &c->json;
@@ -370,6 +387,7 @@ static void write_text_process_info(ke_chrome *c, const kineto_process *p, kinet
     kb_json_object_end(j);
 }
 
+/* Identities of processes: pid in the file, the number in the trace, parent, rank, host. */
 static void write_process_info(ke_chrome *c)
 {
     kb_json *j = &c->json;
@@ -396,7 +414,8 @@ static void write_process_info(ke_chrome *c)
             kb_json_put_int(j, "rank", p.rank);
         if (p.host.size)
             kb_json_put_string(j, "host", p.host);
-        if (has_properties && c->pid_numbers[i] != p.pid) /* another device has its id */
+        /* Another device has its id. */
+        if (has_properties && c->pid_numbers[i] != p.pid)
             kb_json_put_uint(j, "properties", c->device_place[i]);
         kb_json_object_end(j);
     }
@@ -435,6 +454,7 @@ static void write_lane_info(ke_chrome *c, const ke_track *track, uint32_t lane)
     kb_json_object_end(j);
 }
 
+/* Lanes that a reader would not recognise without help. */
 static void write_track_info(ke_chrome *c)
 {
     kb_json *j = &c->json;
@@ -467,6 +487,7 @@ static void write_plugin_kinds(ke_chrome *c)
     kb_json_object_end(&c->json);
 }
 
+/* The member "ckineto". `replaced` as in write_chrome_ledger. */
 static void write_own_member(ke_chrome *c, uint64_t replaced)
 {
     kb_json *j = &c->json;
@@ -489,6 +510,8 @@ static void write_own_member(ke_chrome *c, uint64_t replaced)
     kb_json_object_end(j);
 }
 
+/* "Record Window End" is the event by which Kineto marks the end of the window; it also ends the
+ * list without a comma. */
 void ke_write_tail(ke_chrome *c, const char *trace_name)
 {
     kb_json *j = &c->json;

@@ -5,21 +5,22 @@
 #define PROCESS_ID_STEP 1000000000u
 #define LANE_ID_STEP    100000000u
 /* Traces recorded within the same three weeks get the same base, so that those of many hosts can be
- * overlaid. It is a quarter of Kineto's three months: then times stay below 2^41 us, and viewers that
- * read them as doubles get every nanosecond right. An error of one nanosecond would make a slice that
- * ends together with its parent stick out of it, and viewers would drop it. */
+ * overlaid. It is a quarter of Kineto's three months: then times stay below 2^41 us, and viewers
+ * that read them as doubles get every nanosecond right. An error of one nanosecond would make a
+ * slice that ends together with its parent stick out of it, and viewers would drop it. */
 #define BASE_STEP_NS (INT64_C(7889238) * 1000000000 / 4)
 
 /* ---- order ------------------------------------------------------------------------------------
  *
- * A reader meets rows that have names first, because names precede the events. Those rows come first
- * here as well, so that a trace that is read and written again keeps its order. */
+ * A reader meets rows that have names first, because names precede the events. Those rows come
+ * first here as well, so that a trace that is read and written again keeps its order. */
 
 typedef struct row_order {
     uint32_t *list, count;
     bool *taken;
 } row_order;
 
+/* False: out of memory; the caller frees both arrays in any case. */
 static bool make_row_order(row_order *o, uint32_t most)
 {
     o->count = 0;
@@ -28,6 +29,7 @@ static bool make_row_order(row_order *o, uint32_t most)
     return o->list && o->taken;
 }
 
+/* Appends an index unless the order has it already. */
 static void append_to_order(row_order *o, uint32_t index)
 {
     KB_ASSERT(o->list && o->taken);
@@ -50,6 +52,8 @@ static void append_tracks(ke_chrome *c, row_order *tracks, row_order *processes,
     }
 }
 
+/* The order of the file: processes and tracks with names, then tracks with rows and their
+ * processes, then all that are left. */
 static bool plan_row_order(ke_chrome *c)
 {
     uint32_t process_count = kineto_trace_process_count(c->trace);
@@ -72,13 +76,16 @@ static bool plan_row_order(ke_chrome *c)
     return ok;
 }
 
-/* Devices with properties in the order of the file's list, then others in that of their processes. */
+/* Devices with properties in the order of the file's list, then others in that of their
+ * processes. */
 static int compare_device_keys(const void *left, const void *right)
 {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return a < b ? -1 : a > b;
 }
 
+/* Fills device_order and device_place. Keys hold the position in the source's list in their upper
+ * half, so that sorting them restores its order. */
 static bool plan_device_order(ke_chrome *c)
 {
     uint32_t count = kineto_trace_process_count(c->trace);
@@ -107,7 +114,8 @@ static bool plan_device_order(ke_chrome *c)
 
 /* ---- pids and tids --------------------------------------------------------------------------- */
 
-/* This many steps are tried, from which a reader can restore the number; then any free number is used. */
+/* This many steps are tried, from which a reader can restore the number; then any free number is
+ * used. */
 #define BIG_STEPS 32
 
 /* Returns the first of number, number + step, … whose lower half is free in `space`, and marks it
@@ -139,13 +147,16 @@ static char *escape_cut_text(char *out, kineto_string text, size_t most, uint64_
             *replaced += count;
             return end;
         }
-        size_t less = ((size_t)(end - out) - most) / 6 + 1; /* an escape has at most six bytes */
+        /* An escape has at most six bytes. */
+        size_t less = ((size_t)(end - out) - most) / 6 + 1;
         text = kb_utf8_cut(text, text.size - less);
     }
 }
 
+/* Formats a pid or tid as JSON: the number, or the text, which is cut so that the lane's suffix
+ * fits. Returns its size. */
 static size_t format_place_id(char *out, kineto_string text, int64_t number, uint32_t lane,
-                        uint64_t *replaced)
+                              uint64_t *replaced)
 {
     if (!text.data)
         return (size_t)(kb_json_format_int(out, number) - out);
@@ -155,6 +166,7 @@ static size_t format_place_id(char *out, kineto_string text, int64_t number, uin
     return (size_t)(end - out);
 }
 
+/* Assigns pids to hosts first, so that devices evade them and not the other way round. */
 static bool plan_process_ids(ke_chrome *c)
 {
     uint32_t count = kineto_trace_process_count(c->trace);
@@ -208,6 +220,8 @@ static bool make_place_text(ke_chrome *c, ke_place *place, uint32_t process, kin
     return true;
 }
 
+/* Assigns the tids and places of all lanes of a track. Tracks whose activities have ids of their
+ * own share the number of their process. */
 static bool plan_track_ids(ke_chrome *c, uint32_t index, kb_map *taken)
 {
     ke_track *track = &c->tracks[index];
@@ -228,8 +242,10 @@ static bool plan_track_ids(ke_chrome *c, uint32_t index, kb_map *taken)
     for (uint32_t lane = 0; lane < lanes && ok; lane++) {
         char tid[ID_BYTES];
         int64_t number = track->view.id;
-        bool stays = !lane && kt_track_has_own_tid(c->trace, index); /* as in the file */
-        if (lane || (number < 0 && !stays)) /* Perfetto shows negative ones on the main thread */
+        /* As in the file. */
+        bool stays = !lane && kt_track_has_own_tid(c->trace, index);
+        /* Perfetto shows negative ones on the main thread. */
+        if (lane || (number < 0 && !stays))
             number = (uint32_t)((uint32_t)number + lane * LANE_ID_STEP);
         if (!text.data && !ke_shares_tid(&track->view))
             number = claim_id(taken, 1 + (uint64_t)track->view.process, number, LANE_ID_STEP, &ok);
@@ -237,12 +253,13 @@ static bool plan_track_ids(ke_chrome *c, uint32_t index, kb_map *taken)
         size_t size = format_place_id(tid, text, number, lane, &c->replaced);
         if (track->view.type == KINETO_TRACK_COUNTER && !text.data && !number)
             size = 0; /* viewers put counters into the row of their process */
-        ok = ok &&
-             make_place_text(c, &track->places[lane], track->view.process, (kineto_string){tid, size});
+        ok = ok && make_place_text(c, &track->places[lane], track->view.process,
+                                   (kineto_string){tid, size});
     }
     return ok;
 }
 
+/* The base is the latest multiple of BASE_STEP_NS that does not exceed the earliest time. */
 static void plan_base_time(ke_chrome *c)
 {
     const kineto_trace *t = c->trace;
@@ -268,6 +285,8 @@ static bool reserve_own_keys(ke_chrome *c)
     return true;
 }
 
+/* The order comes first: pids and tids are assigned in it, so that the first row with a number
+ * keeps it. */
 bool ke_plan(ke_chrome *c)
 {
     uint32_t tracks = kineto_trace_track_count(c->trace);
@@ -276,7 +295,8 @@ bool ke_plan(ke_chrome *c)
     c->was_read = kt_was_read(c->trace);
     plan_base_time(c);
     c->tracks = calloc(tracks + 1, sizeof *c->tracks);
-    bool ok = c->tracks && reserve_own_keys(c) && plan_row_order(c) && plan_device_order(c) && plan_process_ids(c);
+    bool ok = c->tracks && reserve_own_keys(c) && plan_row_order(c) && plan_device_order(c) &&
+              plan_process_ids(c);
     for (uint32_t i = 0; ok && i < tracks; i++)
         ok = plan_track_ids(c, c->track_order[i], &taken);
     kb_map_free(&taken);

@@ -8,7 +8,7 @@
 #include "trace/trace.h"
 #include <ckineto/export.h>
 
-/* ---- formats.c: the table of formats ------------------------------------------------------------ */
+/* ---- formats.c: the table of formats --------------------------------------------------------- */
 
 /* Counts of a trace, for the account of an export. */
 typedef struct ke_census {
@@ -16,14 +16,17 @@ typedef struct ke_census {
     uint64_t with_args;            /* activities */
     uint64_t flows;                /* with both ends */
     uint64_t half_flows;           /* one end was not recorded */
-    int64_t start_ns;              /* of the window or the first activity, whichever is earlier */
-    int64_t end_ns;                /* of the window or the last activity, whichever is later */
+    /* Of the window or the first activity, whichever is earlier. */
+    int64_t start_ns;
+    /* Of the window or the last activity, whichever is later. */
+    int64_t end_ns;
 } ke_census;
 
 /* One export of one trace. */
 typedef struct ke_job {
     const kineto_trace *trace;
-    kb_sink *sink; /* the caller's, not closed by writers; NULL if the format needs a path */
+    /* The caller's, not closed by writers; NULL if the format needs a path. */
+    kb_sink *sink;
     const char *path, *trace_name;
     const kineto_export_options *options; /* of full size, never NULL */
     kineto_export_result *result;         /* of full size */
@@ -42,7 +45,7 @@ kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
                                 const kineto_export_options *options, kineto_export_result *result,
                                 kineto_error *err);
 
-/* ---- result.c: the account ----------------------------------------------------------------------- */
+/* ---- result.c: the account ------------------------------------------------------------------- */
 /** Counts the activities and flows of a trace. */
 void ke_census_count(const kineto_trace *trace, ke_census *out);
 /** Records what the format cannot hold, unless count is 0. The texts must be static. */
@@ -55,7 +58,7 @@ void ke_result_copy_out(const kineto_export_result *all, kineto_export_result *t
 void ke_progress(const ke_job *job, uint64_t done);
 kineto_status ke_fail_memory(const ke_job *job, kineto_error *err);
 
-/* ---- labels.c: names for rows that may have none, units ---------------------------------------------------- */
+/* ---- labels.c: names for rows that may have none, units -------------------------------------- */
 typedef struct ke_label {
     char text[256]; /* cut to this size; not necessarily UTF-8, no NUL */
     size_t size;
@@ -67,36 +70,38 @@ const char *ke_form_name(uint32_t form);
 const char *ke_flow_type_name(uint32_t type);
 /** Splits "path/file.py(12): function". False: the name has another form. */
 bool ke_parse_python_name(kineto_string name, kineto_string *file, uint32_t *line,
-                     kineto_string *function);
+                          kineto_string *function);
 
 /** "power [W]" is series "power" in "W"; unit is empty if there is none. Both are parts of the key.
  */
 void ke_split_unit(kineto_string key, kineto_string *series, kineto_string *unit);
 
-/* ---- csv.c -------------------------------------------------------------------------------------- */
+/* ---- csv.c ----------------------------------------------------------------------------------- */
 /** Writes a field of CSV, quoted if necessary. */
 void ke_csv_text(kb_sink *sink, kineto_string s);
 
-/* ---- args_json.c: arguments as JSON text -------------------------------------------------------------- */
+/* ---- args_json.c: arguments as JSON text ----------------------------------------------------- */
 typedef KB_VEC(char) ke_text;
-/** The arguments of a row as one JSON object on one line; `out` is cleared first, and stays empty if
- *  there are none. A repeated key becomes "key (2)". Invalid UTF-8 becomes U+FFFD and is
+/** The arguments of a row as one JSON object on one line; `out` is cleared first, and stays empty
+ *  if there are none. A repeated key becomes "key (2)". Invalid UTF-8 becomes U+FFFD and is
  *  counted. @return false: out of memory. */
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced);
 /** Write the members of an object that the caller has opened. */
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
-/** Write tables (facts.c; at most row_limit rows of each, 0: all) or findings (findings.c) as a JSON
- *  object. */
+/** Write tables (facts.c; at most row_limit rows of each, 0: all) or findings (findings.c) as a
+ *  JSON object. */
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
 void ke_put_findings(kb_json *j, const kineto_findings *findings);
-void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */
-void ke_put_ledger(kb_json *j, const kineto_trace *trace); /* the member "ledger", with details */
+/* Without the detail. */
+void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line);
+/* The member "ledger", with details. */
+void ke_put_ledger(kb_json *j, const kineto_trace *trace);
 /** The next piece of JSON text without white space between its tokens; empty at the end. */
 kineto_string ke_compact_next(kineto_string *json);
 /** Appends JSON text without white space between tokens, and with invalid UTF-8 replaced. */
 bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced);
 
-/* ---- writers ---------------------------------------------------------------------------------------- */
+/* ---- writers --------------------------------------------------------------------------------- */
 kineto_status ke_csv_write(ke_job *job, kineto_error *err);
 kineto_status ke_jsonl_write(ke_job *job, kineto_error *err);
 kineto_status ke_folded_write(ke_job *job, kineto_error *err);
@@ -115,8 +120,9 @@ kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const ch
 kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
                                    kineto_export_result *result, kineto_error *err);
 
-/** Perfetto's trace format (protocol buffers; ".pftrace", ".perfetto-trace") into any sink, which
- *  stays open. `trace_name` may be NULL. Texts become UTF-8: other bytes are replaced and counted. */
+/** Perfetto's trace format (protocol buffers; ".pftrace", ".perfetto-trace") into any sink,
+ *  which stays open. `trace_name` may be NULL. Texts become UTF-8: other bytes are replaced and
+ *  counted. */
 kineto_status ke_perfetto_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
                                 kineto_export_result *result, kineto_error *err);
 #endif

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-/* ---- CSV ------------------------------------------------------------------------------------------------ */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 /* Times are microseconds with three decimals; no value is an empty cell. */
 static void write_csv_cell(kb_sink *sink, const kineto_fact *f)
@@ -26,7 +26,9 @@ static void write_csv_cell(kb_sink *sink, const kineto_fact *f)
     kb_sink_write(sink, number, (size_t)(end - number));
 }
 
-static void write_csv_header(kb_sink *sink, const kineto_analysis *a, uint32_t table, uint32_t columns)
+/* Names of the columns, as RFC 4180 wants in the first line. */
+static void write_csv_header(kb_sink *sink, const kineto_analysis *a, uint32_t table,
+                             uint32_t columns)
 {
     for (uint32_t c = 0; c < columns; c++) {
         kineto_fact_column column;
@@ -39,7 +41,7 @@ static void write_csv_header(kb_sink *sink, const kineto_analysis *a, uint32_t t
 }
 
 static void write_csv_rows(kb_sink *sink, const kineto_analysis *a, uint32_t table,
-                     const kineto_fact_table *info)
+                           const kineto_fact_table *info)
 {
     kineto_fact fact;
     for (uint64_t r = 0; r < info->row_count && !kb_sink_failed(sink); r++) {
@@ -53,8 +55,9 @@ static void write_csv_rows(kb_sink *sink, const kineto_analysis *a, uint32_t tab
     }
 }
 
+/* Writes DIRECTORY/NAME.csv. */
 static kineto_status save_csv_table(const kineto_analysis *a, uint32_t table, const char *directory,
-                                kineto_error *err)
+                                    kineto_error *err)
 {
     kineto_fact_table info;
     kb_sink *sink;
@@ -71,11 +74,13 @@ static kineto_status save_csv_table(const kineto_analysis *a, uint32_t table, co
     return kb_sink_close(sink, err);
 }
 
+/* Creates the directory if necessary; files of other tables in it stay. */
 kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *directory,
                                        kineto_error *err)
 {
     if (!a || !directory || !*directory)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_save_csv: analysis and directory must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_analysis_save_csv: analysis and directory must not be NULL");
     if (mkdir(directory, 0777) && errno != EEXIST)
         return kb_fail_os(err, errno, "cannot create directory %s", directory);
     for (uint32_t i = 0; i < kineto_analysis_count(a); i++) {
@@ -86,8 +91,9 @@ kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *dir
     return KINETO_OK;
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* Times are microseconds with three decimals, exact to the nanosecond. */
 static void put_json_cell(kb_json *j, const kineto_fact *f)
 {
     if (f->is_none)
@@ -156,7 +162,8 @@ kineto_status kineto_analysis_save_json(const kineto_analysis *a, const char *pa
     kb_sink *sink;
     kb_json j;
     if (!a || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analysis_save_json: analysis and path must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_analysis_save_json: analysis and path must not be NULL");
     kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (status)
         return status;

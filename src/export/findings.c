@@ -2,6 +2,7 @@
  * format. Its keys are stable, whatever the names in C are. */
 #include "export/export.h"
 
+/* The evidence of a finding; members without a value are left out. */
 static void put_json_evidence(kb_json *j, const kineto_findings *findings, uint32_t finding)
 {
     kineto_finding_evidence e;
@@ -29,7 +30,7 @@ static void put_json_evidence(kb_json *j, const kineto_findings *findings, uint3
 
 /* Savings are written only if the rule estimates them. */
 static void put_json_finding(kb_json *j, const kineto_findings *findings, uint32_t index,
-                        const kineto_finding *f)
+                             const kineto_finding *f)
 {
     KB_ASSERT(f->confidence >= 0 && f->confidence <= 1);
     kb_json_newline(j);
@@ -78,6 +79,7 @@ static void put_rule_results(kb_json *j, const kineto_findings *findings)
     kb_json_array_end(j);
 }
 
+/* "step_us" if the trace has steps, otherwise "whole_us": the base of the percentages. */
 void ke_put_findings(kb_json *j, const kineto_findings *findings)
 {
     uint32_t steps;
@@ -102,7 +104,8 @@ kineto_status kineto_findings_save_json(const kineto_findings *findings, const c
     kb_sink *sink;
     kb_json j;
     if (!findings || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_findings_save_json: findings and path must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_findings_save_json: findings and path must not be NULL");
     kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
     if (status)
         return status;

@@ -18,14 +18,14 @@ typedef struct flame_box {
 typedef struct flame {
     const ke_job *job;
     const ke_stacks *stacks;
-    flame_box *boxes;      /* by node */
+    flame_box *boxes;   /* by node */
     uint32_t *children; /* nodes, by parent */
     double whole_ns;
     uint64_t dropped; /* boxes that were not written */
     uint32_t deepest;
 } flame;
 
-/* ---- sums ----------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* Nodes are in an order in which parents precede their children. */
 static void sum_box_times(flame *f)
@@ -85,7 +85,8 @@ static void lay_out_siblings(flame *f, uint32_t *nodes, uint32_t count, double x
     }
 }
 
-/* Parents are laid out before their children. */
+/* Parents precede their children, so a box has its position before its children are placed. False:
+ * out of memory. */
 static bool lay_out_boxes(flame *f)
 {
     const ke_node *nodes = f->stacks->nodes.data;
@@ -107,7 +108,7 @@ static bool lay_out_boxes(flame *f)
     return true;
 }
 
-/* ---- text ----------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* As much of the name as the box has room for: viewers may not run the script. */
 static void write_box_label(kb_sink *sink, kineto_string name, double width)
@@ -128,6 +129,7 @@ static void write_box_label(kb_sink *sink, kineto_string name, double width)
     kb_sink_write_z(sink, "…");
 }
 
+/* Formats one piece of SVG; pieces are shorter than the buffer by construction. */
 KINETO_PRINTF(2, 3) static void write_svg(kb_sink *sink, const char *fmt, ...)
 {
     char text[1024];
@@ -138,7 +140,10 @@ KINETO_PRINTF(2, 3) static void write_svg(kb_sink *sink, const char *fmt, ...)
     kb_sink_write(sink, text, KB_MIN((size_t)KB_MAX(n, 0), sizeof text - 1));
 }
 
-static kb_text box_duration(double ns) { return kb_duration(ns < 0x1p63 ? (int64_t)ns : INT64_MAX); }
+static kb_text box_duration(double ns)
+{
+    return kb_duration(ns < 0x1p63 ? (int64_t)ns : INT64_MAX);
+}
 
 /* Warm hues for the host, cool ones for devices; a name always has the same shade. */
 static void write_box_colour(kb_sink *sink, const ke_frame *frame)
@@ -149,9 +154,10 @@ static void write_box_colour(kb_sink *sink, const ke_frame *frame)
     unsigned shade = (unsigned)(hash % 35);
     unsigned hue = frame->kind == KINETO_KIND_COUNT ? 0 : (of_device ? 195 : 20) + shade;
     write_svg(sink, "hsl(%u,%u%%,%u%%)", hue, frame->kind == KINETO_KIND_COUNT ? 0 : 65,
-        (unsigned)(68 + (hash >> 8) % 12));
+              (unsigned)(68 + (hash >> 8) % 12));
 }
 
+/* Writes a box with its title, unless it is too narrow or too deep to be seen. */
 static void write_box(flame *f, uint32_t node)
 {
     kb_sink *sink = f->job->sink;
@@ -162,7 +168,8 @@ static void write_box(flame *f, uint32_t node)
         f->dropped++;
         return;
     }
-    write_svg(sink,
+    write_svg(
+        sink,
         "<g data-x=\"%.3f\" data-w=\"%.3f\"><rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%u\" "
         "fill=\"",
         p->x, p->width, p->x, 30 + p->depth * LINE, p->width, LINE - 1);
@@ -170,8 +177,9 @@ static void write_box(flame *f, uint32_t node)
     kb_sink_write_z(sink, "\"/><title>");
     kb_sink_write_xml(sink, name);
     write_svg(sink, "\n%s, %.2f %%, %llu times</title><text x=\"%.2f\" y=\"%u\">",
-        box_duration(p->total_ns).s, p->width * 100 / WIDTH,
-        (unsigned long long)f->stacks->nodes.data[node].count, p->x + 3, 43 + p->depth * LINE);
+              box_duration(p->total_ns).s, p->width * 100 / WIDTH,
+              (unsigned long long)f->stacks->nodes.data[node].count, p->x + 3,
+              43 + p->depth * LINE);
     write_box_label(sink, name, p->width);
     kb_sink_write_z(sink, "</text></g>\n");
 }
@@ -200,22 +208,23 @@ static const char flame_script[] =
     "show(0, 1200);\n"
     "]]></script>\n";
 
+/* The height follows from the deepest box that is visible. */
 static void write_flame_graph(flame *f)
 {
     kb_sink *sink = f->job->sink;
     unsigned height = 40 + (f->deepest + 1) * LINE;
     write_svg(sink,
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 %u\" "
-        "font-family=\"ui-monospace,monospace\" font-size=\"11\">\n"
-        "<style>rect{stroke:#fff;stroke-width:.5}g:hover rect{stroke:#000;stroke-width:1}"
-        "text{pointer-events:none}</style>\n"
-        "<rect width=\"1200\" height=\"%u\" fill=\"#fff\"/><text x=\"3\" y=\"18\" "
-        "font-size=\"13\">",
-        height, height);
+              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1200 %u\" "
+              "font-family=\"ui-monospace,monospace\" font-size=\"11\">\n"
+              "<style>rect{stroke:#fff;stroke-width:.5}g:hover rect{stroke:#000;stroke-width:1}"
+              "text{pointer-events:none}</style>\n"
+              "<rect width=\"1200\" height=\"%u\" fill=\"#fff\"/><text x=\"3\" y=\"18\" "
+              "font-size=\"13\">",
+              height, height);
     kb_sink_write_xml(sink, kb_string(f->job->trace_name ? f->job->trace_name : "trace"));
     write_svg(sink, ": %s in stacks; click a box to zoom in, the background to zoom out</text>\n",
-        box_duration(f->whole_ns).s);
+              box_duration(f->whole_ns).s);
     for (size_t i = 0; i < f->stacks->nodes.count && !kb_sink_failed(sink); i++)
         write_box(f, (uint32_t)i);
     kb_sink_write_z(sink, flame_script);

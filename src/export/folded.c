@@ -11,7 +11,10 @@ typedef struct folded {
     KB_VEC(uint32_t) path; /* frames of a stack, the innermost first */
 } folded;
 
-static bool is_plain_frame_char(unsigned char c) { return c >= 0x20 && c != 0x7f && c != ';' && c != '\\'; }
+static bool is_plain_frame_char(unsigned char c)
+{
+    return c >= 0x20 && c != 0x7f && c != ';' && c != '\\';
+}
 
 static void write_escaped_char(kb_sink *sink, unsigned char c)
 {

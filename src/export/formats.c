@@ -9,8 +9,10 @@ typedef struct format {
     const char *const *endings;
     const char *about;
     kineto_status (*write)(ke_job *job, kineto_error *err);
-    kineto_status (*write_file)(ke_job *job, kineto_error *err); /* instead of write: to a path */
-    bool nesting, links; /* indices of the trace that it needs, besides order and lanes */
+    /* Instead of write: to a path. */
+    kineto_status (*write_file)(ke_job *job, kineto_error *err);
+    /* Indices of the trace that it needs, besides order and lanes. */
+    bool nesting, links;
     bool compressible;
     kb_compression always; /* of formats that always have the same compression */
 } format;
@@ -68,7 +70,7 @@ bool kineto_export_format_at(uint32_t index, kineto_export_format *out)
     return true;
 }
 
-/* ---- choosing a format ---------------------------------------------------------------------------------- */
+/* ---- choosing a format ----------------------------------------------------------------------- */
 
 /* Bytes of a name without ".gz" and ".zst". */
 static size_t size_without_compression(const char *name)
@@ -206,7 +208,7 @@ const char *ke_format_of_ending(const char *name, kb_compression *compression, b
     return f->name;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Builds the indices that the writer reads row by row: writers could not tell a lack of memory from
  * a row that has no parent. */

@@ -16,6 +16,7 @@ typedef struct jsonl_writer {
     bool ok;
 } jsonl_writer;
 
+/* Opens the object of a line with its "type". */
 static kb_json *begin_line(jsonl_writer *l, const char *type)
 {
     kb_json_object_begin(&l->json);
@@ -33,12 +34,14 @@ static void end_line(jsonl_writer *l)
     l->json.replaced_bytes = replaced;
 }
 
+/* Empty texts are left out. */
 static void put_text_if_any(kb_json *j, const char *key, kineto_string text)
 {
     if (text.size)
         kb_json_put_string(j, key, text);
 }
 
+/* JSON of the trace may span lines; the object of a line must not. */
 static void put_compact_json(jsonl_writer *l, const char *key, kineto_string json)
 {
     l->text.count = 0;
@@ -47,7 +50,7 @@ static void put_compact_json(jsonl_writer *l, const char *key, kineto_string jso
     kb_json_raw(&l->json, (kineto_string){l->text.data, l->text.count});
 }
 
-/* A number, or the text that stands for it. */
+/* A number, or the text that the file has instead. */
 static void put_number_or_text(kb_json *j, const char *key, kineto_string text, int64_t number)
 {
     if (text.data)
@@ -56,8 +59,9 @@ static void put_number_or_text(kb_json *j, const char *key, kineto_string text, 
         kb_json_put_int(j, key, number);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
+/* The first line: format, version, window and counts. */
 static void put_trace_line(jsonl_writer *l)
 {
     int64_t start, stop;
@@ -122,6 +126,7 @@ static void put_track_line(jsonl_writer *l, uint32_t index)
     end_line(l);
 }
 
+/* Categories of plug-ins and their kinds. */
 static void put_plugin_kind_lines(jsonl_writer *l)
 {
     for (uint32_t i = 0; i < kt_own_kind_count(l->trace); i++) {
@@ -173,7 +178,7 @@ static void put_ledger_lines(jsonl_writer *l)
     }
 }
 
-/* ---- activities --------------------------------------------------------------------------------- */
+/* ---- activities ------------------------------------------------------------------------------ */
 
 /* Formats the members from "process" to the track's name, which are the same for all rows of a
  * track, once. */
@@ -204,6 +209,7 @@ static bool format_track_members(jsonl_writer *l, uint32_t track)
     return ok;
 }
 
+/* KINETO_NO_ROW is left out. */
 static void put_row_if_any(kb_json *j, const char *key, kineto_row row)
 {
     if (row != KINETO_NO_ROW)
@@ -237,6 +243,7 @@ static void put_activity_times(kb_json *j, const jsonl_writer *l, const kineto_a
     kb_json_put_uint(j, "self_ns", (uint64_t)kineto_trace_self_ns(l->trace, a->row));
 }
 
+/* One line with everything about a row; members that do not apply are left out. */
 static void put_activity_line(jsonl_writer *l)
 {
     const kineto_activity *a = &l->rows.activity;
@@ -263,6 +270,7 @@ static void put_activity_line(jsonl_writer *l)
     end_line(l);
 }
 
+/* Formats the members of all tracks first, then writes the rows in their order. */
 static void put_activity_lines(jsonl_writer *l)
 {
     for (uint32_t i = 0; l->ok && i < l->rows.place_count; i++)
@@ -275,7 +283,7 @@ static void put_activity_lines(jsonl_writer *l)
     }
 }
 
-/* ---- the file ----------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void account_jsonl(const jsonl_writer *l)
 {

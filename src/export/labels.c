@@ -112,7 +112,7 @@ static size_t find_python_line(kineto_string name, uint32_t *line, size_t *after
 }
 
 bool ke_parse_python_name(kineto_string name, kineto_string *file, uint32_t *line,
-                     kineto_string *function)
+                          kineto_string *function)
 {
     size_t after, at = find_python_line(name, line, &after);
     if (at == SIZE_MAX || after == name.size)
@@ -122,7 +122,7 @@ bool ke_parse_python_name(kineto_string name, kineto_string *file, uint32_t *lin
     return true;
 }
 
-/* ---- units of counters ---- */
+/* ---- units of counters ----------------------------------------------------------------------- */
 
 /* Units stand in brackets at the end of a series' key: "power [W]". */
 void ke_split_unit(kineto_string key, kineto_string *series, kineto_string *unit)

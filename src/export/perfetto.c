@@ -56,7 +56,7 @@ static void end_event_packet(ke_perfetto *w, event_marks e)
     w->all.records++;
 }
 
-/* ---- interning --------------------------------------------------------------------------------- */
+/* ---- interning ------------------------------------------------------------------------------- */
 
 /* Makes room for an index; new entries are 0. False: out of memory. */
 static bool grow_interned_ids(ke_perfetto *w, ke_pf_ids *ids, uint32_t index)
@@ -102,11 +102,11 @@ static void put_event_names(ke_perfetto *w, const kt_block *b, uint32_t i)
     uint32_t category = ke_pf_intern_id(w, &w->categories, b->category[i], &fresh);
     if (fresh)
         ke_pf_intern_text(w, KE_PF_INTERNED_CATEGORY, category,
-                    kt_category_string(w->trace, b->category[i]));
+                          kt_category_string(w->trace, b->category[i]));
     ke_proto_uint(&w->packets, KE_PF_EVENT_CATEGORY, category);
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void write_event_packet(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row,
                                uint32_t type)
@@ -186,7 +186,7 @@ static void write_counter_row(ke_perfetto *w, const kt_block *b, uint32_t i, kin
     }
 }
 
-/* ---- lanes ------------------------------------------------------------------------------------- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 
 /* Writes the ends of slices that have ended by `ns`. */
 static void close_slices_until(ke_perfetto *w, int64_t ns)
@@ -287,7 +287,7 @@ static void write_perfetto_track(ke_perfetto *w, uint32_t index)
         write_lane_sequence(w, track->uuid, rows, track->view.count);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void free_perfetto(ke_perfetto *w)
 {

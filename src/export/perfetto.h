@@ -105,7 +105,8 @@ enum {
 
 /* Interned numbers of texts, by an index of the caller; assigned at the first use in a sequence. */
 typedef struct ke_pf_ids {
-    KB_VEC(uint64_t) given; /* by index: sequence << 32 | number; other sequences do not count */
+    /* By index: sequence << 32 | number; other sequences do not count. */
+    KB_VEC(uint64_t) given;
     uint32_t next;
 } ke_pf_ids;
 
@@ -162,7 +163,8 @@ typedef struct ke_perfetto {
     ke_proto interned; /* interned texts of the current packet */
     bool out_of_memory;
 
-    int64_t base_ns, last_ns; /* last_ns: time of the previous packet of the sequence */
+    /* last_ns: time of the previous packet of the sequence. */
+    int64_t base_ns, last_ns;
     uint32_t sequence;
     uint64_t next_uuid;
     ke_pf_process *processes;
@@ -174,31 +176,35 @@ typedef struct ke_perfetto {
     KB_VEC(ke_pf_key) raw_info; /* by id of raw_keys */
     KB_VEC(char) unescaped;
     ke_pf_slot slots[KE_PF_SLOTS];
-    /* Prediction of the next key: by kind and slot, the slot of the key that followed last time; entry
-     * KE_PF_SLOTS is the first key. Keys of one kind nearly always come in the same order. */
+    /* Prediction of the next key: by kind and slot, the slot of the key that followed last
+     * time; entry KE_PF_SLOTS is the first key. Keys of one kind nearly always come in the
+     * same order. */
     uint8_t slot_after[KINETO_KIND_COUNT][KE_PF_SLOTS + 1];
 
-    uint32_t *flow_first; /* by row: first of its entries in flow_ends; NULL: there are no flows */
-    uint64_t *flow_ends;  /* flow << 1 | is the end of the arrow */
+    /* By row: first of its entries in flow_ends; NULL: there are no flows. */
+    uint32_t *flow_first;
+    uint64_t *flow_ends; /* flow << 1 | is the end of the arrow */
 
-    KB_VEC(int64_t) open;      /* ends of the open slices of the lane, the innermost last */
+    /* Ends of the open slices of the lane, the innermost last. */
+    KB_VEC(int64_t) open;
     KB_VEC(kineto_row) sorted; /* rows of a track by lane */
     kineto_export_result all;
     uint64_t clamped, backward_flows;
 } ke_perfetto;
 
-/* ---- perfetto.c ---- */
+/* ---- perfetto.c ------------------------------------------------------------------------------ */
 /** Begins a packet of the current sequence; ke_pf_end_packet ends it. */
 size_t ke_pf_begin_packet(ke_perfetto *w);
 void ke_pf_end_packet(ke_perfetto *w, size_t mark);
 /** Clamps times before 1970, which the format cannot express. */
 static inline int64_t ke_pf_time(int64_t ns) { return KB_MAX(ns, INT64_C(0)); }
-/** The interned number of a text; *fresh: the text has to be written in this packet. 0: out of memory. */
+/** The interned number of a text; *fresh: the text has to be written in this packet. 0: out of
+ *  memory. */
 uint32_t ke_pf_intern_id(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
 /** Writes a text under its number into the current packet. */
 void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
 
-/* ---- perfetto_tracks.c ---- */
+/* ---- perfetto_tracks.c ----------------------------------------------------------------------- */
 /** Assigns uuids, pids and tids. False: out of memory. */
 bool ke_pf_plan(ke_perfetto *w);
 /** Writes the first sequence: clocks, processes, tracks. */
@@ -212,12 +218,12 @@ void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid);
 /** The track of a counter's series, described at its first use. 0: out of memory. */
 uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
 
-/* ---- perfetto_args.c ---- */
+/* ---- perfetto_args.c ------------------------------------------------------------------------- */
 bool ke_pf_plan_args(ke_perfetto *w);
 /** Writes the annotations of an event: columns and args. */
 void ke_pf_put_args(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row);
 
-/* ---- perfetto_fast.c ---- */
+/* ---- perfetto_fast.c ------------------------------------------------------------------------- */
 /** Writes the begin of a slice, or an instant. False: nothing was written; use the general path. */
 bool ke_pf_put_fast(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row, uint32_t type);
 /** The slot that a key belongs to; it may hold another key. */
@@ -235,11 +241,11 @@ static inline ke_pf_slot *ke_pf_slot_of(const ke_perfetto *w, kineto_string key)
     return (ke_pf_slot *)&w->slots[hash >> 56];
 }
 
-/* ---- perfetto_flows.c ---- */
+/* ---- perfetto_flows.c ------------------------------------------------------------------------ */
 bool ke_pf_plan_flows(ke_perfetto *w);
 void ke_pf_put_flows(ke_perfetto *w, kineto_row row);
 
-/* ---- perfetto_meta.c ---- */
+/* ---- perfetto_meta.c ------------------------------------------------------------------------- */
 /** Writes the last sequence: header, properties of devices, ledger. */
 void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name);
 #endif

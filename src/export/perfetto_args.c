@@ -8,7 +8,7 @@
 static const char *const column_keys[KE_PF_OWN_END] = {
     "", "correlation", "External id", "finished", "started", "arguments lost", "async id"};
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static uint32_t column_kind_of_key(kineto_string key)
 {
@@ -50,7 +50,8 @@ static const ke_pf_key *lookup_raw_key(ke_perfetto *w, kineto_string raw, uint32
         return NULL;
     }
     const ke_pf_key *key = &w->raw_info.data[*id];
-    raw = kb_intern_get(&w->raw_keys, *id); /* a copy that outlives the source's text */
+    /* A copy that outlives the source's text. */
+    raw = kb_intern_get(&w->raw_keys, *id);
     *ke_pf_slot_of(w, raw) = (ke_pf_slot){raw, KE_PF_OWN_INDEX(*id), key->column};
     return key;
 }
@@ -88,7 +89,7 @@ static size_t begin_text_annotation(ke_perfetto *w, uint32_t id)
     return mark;
 }
 
-/* ---- values of JSON ---------------------------------------------------------------------------- */
+/* ---- values of JSON -------------------------------------------------------------------------- */
 
 const double ke_pf_powers[16] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
@@ -185,7 +186,7 @@ static void put_json_value(ke_perfetto *w, kineto_string raw)
     ke_proto_string(&w->packets, KE_PF_VALUE_STRING, raw);
 }
 
-/* ---- args -------------------------------------------------------------------------------------- */
+/* ---- args ------------------------------------------------------------------------------------ */
 
 static void put_packed_annotations(ke_perfetto *w, const kt_block *b, uint32_t i)
 {

@@ -12,7 +12,7 @@
 
 #define TAG(field, wire) ((char)((field) << 3 | (wire)))
 
-/* ---- fields ------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 static inline char *put_varint_field(char *out, uint32_t field, uint64_t v)
 {
@@ -92,7 +92,7 @@ static inline char *open_annotation(const ke_perfetto *w, char *out, uint32_t in
     return put_varint_field(out, KE_PF_VALUE_KEY, number);
 }
 
-/* ---- packed args ------------------------------------------------------------------------------- */
+/* ---- packed args ----------------------------------------------------------------------------- */
 
 static inline char *put_packed_value(char *out, const kt_arg *arg)
 {
@@ -130,7 +130,7 @@ static char *put_packed_fast(const ke_perfetto *w, char *out, const kt_block *b,
     return out;
 }
 
-/* ---- verbatim args ----------------------------------------------------------------------------- */
+/* ---- verbatim args --------------------------------------------------------------------------- */
 
 /* A position in a JSON text. */
 typedef struct json_cursor {
@@ -345,7 +345,7 @@ static char *put_verbatim_fast(ke_perfetto *w, char *out, kineto_string text, ui
     return ok ? out : NULL;
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static inline char *put_column_fast(const ke_perfetto *w, char *out, uint32_t key, uint64_t value)
 {

@@ -37,6 +37,7 @@ static void write_metadata_json(ke_perfetto *w, kineto_string name, kineto_strin
     end_metadata_entry(w, e);
 }
 
+/* Properties of devices, under "device N properties". */
 static void write_device_metadata(ke_perfetto *w)
 {
     for (uint32_t i = 0; i < kineto_trace_process_count(w->trace); i++) {
@@ -68,6 +69,7 @@ static void write_ledger_metadata(ke_perfetto *w)
     }
 }
 
+/* Counts of what the writer changed; nothing for 0. */
 static void write_metadata_count(ke_perfetto *w, const char *what, uint64_t count)
 {
     char value[24];
@@ -77,6 +79,7 @@ static void write_metadata_count(ke_perfetto *w, const char *what, uint64_t coun
     write_metadata_string(w, kb_string(what), kb_string(value));
 }
 
+/* A sequence of its own: metadata packets have no events and need no defaults. */
 void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name)
 {
     kineto_string key, value;

@@ -6,7 +6,7 @@
 
 #define FIRST_SEQUENCE 1u /* the sequence of clocks, processes and tracks */
 
-/* ---- identities -------------------------------------------------------------------------------- */
+/* ---- identities ------------------------------------------------------------------------------ */
 
 /* *claimed: the number if it is valid and free in `space`, else 0. False: out of memory. */
 static bool claim_perfetto_id(kb_map *taken, uint64_t space, int64_t number, int64_t *claimed)
@@ -22,6 +22,7 @@ static bool claim_perfetto_id(kb_map *taken, uint64_t space, int64_t number, int
     return true;
 }
 
+/* Devices and rows that are known by a text never are processes for Perfetto. */
 static bool plan_process_identity(ke_perfetto *w, uint32_t index, kb_map *taken)
 {
     ke_pf_process *p = &w->processes[index];
@@ -31,6 +32,7 @@ static bool plan_process_identity(ke_perfetto *w, uint32_t index, kb_map *taken)
     return !known || claim_perfetto_id(taken, 0, p->view.pid, &p->pid);
 }
 
+/* Only threads of processes that Perfetto knows are threads. False: out of memory. */
 static bool plan_track_identity(ke_perfetto *w, uint32_t index, kb_map *taken)
 {
     ke_pf_track *t = &w->tracks[index];
@@ -44,6 +46,7 @@ static bool plan_track_identity(ke_perfetto *w, uint32_t index, kb_map *taken)
     return !known || claim_perfetto_id(taken, 1 + (uint64_t)t->view.process, t->view.id, &t->tid);
 }
 
+/* The earliest time, not before 1970. */
 static void plan_perfetto_base(ke_perfetto *w)
 {
     int64_t earliest, end;
@@ -70,8 +73,9 @@ bool ke_pf_plan(ke_perfetto *w)
     return ok;
 }
 
-/* ---- clocks ------------------------------------------------------------------------------------ */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
+/* The clock of a sequence is incremental: its times are distances from one packet to the next. */
 static void put_clock_reading(ke_proto *p, uint32_t id, int64_t ns)
 {
     size_t mark = ke_proto_begin(p, KE_PF_CLOCKS_CLOCK);
@@ -129,8 +133,9 @@ void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid)
     ke_pf_end_packet(w, packet);
 }
 
-/* ---- descriptions ------------------------------------------------------------------------------ */
+/* ---- descriptions ---------------------------------------------------------------------------- */
 
+/* Perfetto's indices have 32 bits. */
 static int32_t clamp_sort_index(int64_t index)
 {
     return (int32_t)KB_MAX(KB_MIN(index, INT32_MAX), INT32_MIN);
@@ -170,6 +175,7 @@ static void put_track_name(ke_perfetto *w, kineto_string name, int64_t rank)
     ke_proto_uint(&w->packets, KE_PF_TRACK_MERGING, KE_PF_MERGING_NONE);
 }
 
+/* Labels appear next to the process name: host and rank. */
 static void put_process_label(ke_perfetto *w, const char *what, kineto_string value)
 {
     char text[320];
@@ -178,6 +184,7 @@ static void put_process_label(ke_perfetto *w, const char *what, kineto_string va
     ke_proto_string(&w->packets, KE_PF_PROCESS_LABEL, (kineto_string){text, (size_t)size});
 }
 
+/* A process that Perfetto knows by its pid. */
 static void put_process_descriptor(ke_perfetto *w, const ke_pf_process *p)
 {
     ke_proto *out = &w->packets;
@@ -198,6 +205,7 @@ static void put_process_descriptor(ke_perfetto *w, const ke_pf_process *p)
     ke_proto_end(out, mark);
 }
 
+/* Describes a process or device, with explicit order of its children. */
 static void write_process_description(ke_perfetto *w, uint32_t index)
 {
     const ke_pf_process *p = &w->processes[index];
@@ -214,6 +222,7 @@ static void write_process_description(ke_perfetto *w, uint32_t index)
     end_track_description(w, d);
 }
 
+/* A thread that Perfetto knows by its pid and tid. */
 static void put_thread_descriptor(ke_perfetto *w, const ke_pf_track *t)
 {
     ke_proto *out = &w->packets;
@@ -299,6 +308,7 @@ uint64_t ke_pf_series_track(ke_perfetto *w, uint32_t track, kineto_string name, 
     return uuid;
 }
 
+/* Tracks of counters are described when a series is written for the first time. */
 void ke_pf_write_tables(ke_perfetto *w)
 {
     w->sequence = FIRST_SEQUENCE;

@@ -44,12 +44,14 @@ static uint64_t string_id(pprof_writer *f, kineto_string s)
 
 static uint64_t word_id(pprof_writer *f, const char *s) { return string_id(f, kb_string(s)); }
 
+/* No message may be open: its length would be in the part that is written. */
 static void flush_if_large(pprof_writer *f)
 {
     if (f->p.count >= FLUSH_BYTES)
         ke_proto_flush(&f->p, f->job->sink);
 }
 
+/* Type and unit of one of the values of every sample. */
 static void put_pprof_value_type(pprof_writer *f, uint32_t field, const char *type,
                                  const char *unit)
 {
@@ -69,6 +71,7 @@ static void put_pprof_label(pprof_writer *f, const char *key, kineto_string valu
     ke_proto_end(&f->p, m);
 }
 
+/* Labels of a sample: kind, process and track, by which pprof can filter and group. */
 static void put_pprof_labels(pprof_writer *f, const ke_node *n)
 {
     const kineto_trace *t = f->job->trace;
@@ -89,7 +92,8 @@ static void put_pprof_sample(pprof_writer *f, uint32_t node)
     if (n->count == 0)
         return;
     size_t m = ke_proto_begin(&f->p, SAMPLE);
-    size_t list = ke_proto_begin(&f->p, SAMPLE_LOCATION); /* the innermost frame first */
+    /* The innermost frame first. */
+    size_t list = ke_proto_begin(&f->p, SAMPLE_LOCATION);
     for (uint32_t at = node; at != KE_NO_NODE; at = f->stacks->nodes.data[at].parent)
         ke_proto_item(&f->p, (uint64_t)f->stacks->nodes.data[at].frame + 1);
     ke_proto_end(&f->p, list);
@@ -129,6 +133,7 @@ static void put_location(pprof_writer *f, size_t index)
     flush_if_large(f);
 }
 
+/* Times, comment and the string table, which is complete only at the end. */
 static void put_profile_trailer(pprof_writer *f)
 {
     const ke_census *c = &f->job->census;

@@ -10,6 +10,7 @@ void ke_proto_free(ke_proto *p)
     *p = (ke_proto){0};
 }
 
+/* Grows geometrically, from FIRST_BYTES on, so that the cost per byte is constant. */
 bool ke_proto_grow(ke_proto *p, size_t bytes)
 {
     void *data = p->data;
@@ -28,6 +29,7 @@ void ke_proto_flush(ke_proto *p, kb_sink *sink)
     p->count = 0;
 }
 
+/* Field number and wire type precede every value. */
 static void put_proto_tag(ke_proto *p, uint32_t field, uint32_t wire)
 {
     ke_proto_item(p, (uint64_t)field << 3 | wire);
@@ -49,6 +51,7 @@ void ke_proto_double(ke_proto *p, uint32_t field, double v)
     ke_proto_fixed64(p, field, bits);
 }
 
+/* Appends raw bytes; nothing if memory runs out. */
 static void put_proto_bytes(ke_proto *p, const char *data, size_t bytes)
 {
     if (bytes == 0 || !ke_proto_reserve(p, bytes))
@@ -64,6 +67,7 @@ void ke_proto_bytes(ke_proto *p, uint32_t field, kineto_string s)
     put_proto_bytes(p, s.data, s.size);
 }
 
+/* Valid texts are the common case and are copied in one piece. */
 void ke_proto_string(ke_proto *p, uint32_t field, kineto_string s)
 {
     if (KINETO_LIKELY(kb_utf8_valid_prefix(s.data, s.size) == s.size)) {
@@ -83,6 +87,7 @@ size_t ke_proto_begin(ke_proto *p, uint32_t field)
     return p->count;
 }
 
+/* Moves the message by the bytes that its length needs beyond the one that was reserved. */
 void ke_proto_end(ke_proto *p, size_t mark)
 {
     char length[10];

@@ -2,7 +2,7 @@
  * are gzipped and in base64. */
 #include "export/report.h"
 
-/* ---- base64 --------------------------------------------------------------------------------- */
+/* ---- base64 ---------------------------------------------------------------------------------- */
 
 static void write_base64(kb_sink *sink, const uint8_t *data, size_t size)
 {
@@ -20,7 +20,7 @@ static void write_base64(kb_sink *sink, const uint8_t *data, size_t size)
     }
 }
 
-/* ---- elements ------------------------------------------------------------------------------- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 /* A memory sink for the bytes of a data element; NULL: out of memory. */
 static kb_sink *open_data_element(kineto_error *err)
@@ -111,7 +111,7 @@ static kineto_status write_data_elements(report_writer *r)
     return status;
 }
 
-/* ---- the page ------------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static void write_policy_hash(kb_sink *sink, const char *before, const ke_asset *asset)
 {

@@ -12,9 +12,10 @@ typedef struct ke_asset {
     size_t size;
     uint8_t sha256[32];
 } ke_asset;
-extern const ke_asset ke_report_page, ke_report_style, ke_report_script; /* generated */
+/* Generated */
+extern const ke_asset ke_report_page, ke_report_style, ke_report_script;
 
-/* ---- report_timeline.c ---- */
+/* ---- report_timeline.c ----------------------------------------------------------------------- */
 /** The order of activities in the timeline: track by track, counters left out. */
 typedef struct ke_timeline {
     const kineto_trace *trace;
@@ -25,13 +26,13 @@ typedef struct ke_timeline {
 kineto_status ke_timeline_create(const kineto_trace *trace, ke_timeline *out, kineto_error *err);
 void ke_timeline_free(ke_timeline *timeline);
 kineto_status ke_put_timeline(const ke_timeline *timeline, kb_sink *sink, kineto_error *err);
-/** Args of KE_ARGS_ROWS activities from position `first` on, as a JSON array. The page loads such blocks
- *  when they are needed. */
+/** Args of KE_ARGS_ROWS activities from position `first` on, as a JSON array. The page loads such
+ *  blocks when they are needed. */
 #define KE_ARGS_ROWS 4096u
 kineto_status ke_put_timeline_args(const ke_timeline *timeline, uint64_t first, kb_sink *sink,
                                    kineto_error *err);
 
-/* ---- report_summary.c ---- */
+/* ---- report_summary.c ------------------------------------------------------------------------ */
 kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_options *options,
                              uint64_t timeline_rows, kb_sink *sink, kineto_error *err);
 #endif

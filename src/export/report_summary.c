@@ -1,6 +1,7 @@
 /* The data element "summary" of the report: everything except the timeline, as JSON. */
 #include "export/report.h"
 
+/* Devices with their labels; the page shows them in its head. */
 static void put_device_list(const kineto_trace *t, kb_json *j)
 {
     kb_json_key_z(j, "devices");
@@ -19,6 +20,7 @@ static void put_device_list(const kineto_trace *t, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* Counts and window of the trace. A list, because merged reports may have several traces. */
 static void put_trace_summary(const kineto_trace *t, const char *title, kb_json *j)
 {
     ke_census census;
@@ -63,6 +65,7 @@ static kineto_status put_verify_findings(const kineto_trace *t, kb_json *j, kine
     return KINETO_OK;
 }
 
+/* Tables of an analysis or comparison; null if the caller did not request it. */
 static void put_tables_or_null(kb_json *j, const char *key, const kineto_analysis *facts,
                                uint64_t limit)
 {
@@ -73,6 +76,7 @@ static void put_tables_or_null(kb_json *j, const char *key, const kineto_analysi
         kb_json_null(j);
 }
 
+/* The schema's name changes with every incompatible change of the data; main.js reads it. */
 kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_options *options,
                              uint64_t timeline_rows, kb_sink *sink, kineto_error *err)
 {

@@ -28,7 +28,8 @@ typedef struct timeline_writer {
     int64_t origin_ns;
     uint64_t last_external, last_correlation;
     bytes columns[COLUMNS];
-    uint32_t *string_of; /* by string id: its number in the page; UINT32_MAX: not used yet */
+    /* By string id: its number in the page; UINT32_MAX: not used yet. */
+    uint32_t *string_of;
     KB_VEC(uint32_t) strings;
     uint64_t *position_of; /* by row */
     uint16_t *depth_of; /* by row */
@@ -41,8 +42,9 @@ typedef struct timeline_writer {
 
 #define LINES 4000u /* lines of a track, at most; deeper rows are drawn in the last one */
 
-/* ---- numbers -------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
+/* LEB128, at most 10 bytes. */
 static void append_varint(timeline_writer *w, bytes *to, uint64_t v)
 {
     if (!kb_vec_reserve(to, to->count + 10)) {
@@ -54,8 +56,10 @@ static void append_varint(timeline_writer *w, bytes *to, uint64_t v)
     to->data[to->count++] = (uint8_t)v;
 }
 
+/* Maps small negative numbers to small positive ones. */
 static uint64_t zigzag_encode(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
 
+/* Clamps to 0: rows that start before the origin of their column would need a sign. */
 static uint64_t ns_since(int64_t ns, int64_t before)
 {
     return ns > before ? (uint64_t)ns - (uint64_t)before : 0;
@@ -66,13 +70,15 @@ static const kt_block *block_of_row(const timeline_writer *w, kineto_row row)
     return kt_block_at(w->t->trace, row / KT_BLOCK_ROWS);
 }
 
-/* ---- rows of the timeline and their order ------------------------------------------------------------- */
+/* ---- rows of the timeline and their order ---------------------------------------------------- */
 
+/* Counters are drawn as curves, not as boxes. */
 static bool is_timeline_row(const kineto_trace *t, kineto_row row)
 {
     return kt_block_at(t, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS] != KINETO_FORM_COUNTER;
 }
 
+/* Track by track in the order of rows of each track, which is that of time. */
 kineto_status ke_timeline_create(const kineto_trace *trace, ke_timeline *out, kineto_error *err)
 {
     *out = (ke_timeline){.trace = trace};
@@ -96,7 +102,7 @@ void ke_timeline_free(ke_timeline *timeline)
     *timeline = (ke_timeline){0};
 }
 
-/* ---- lines of a track ----------------------------------------------------------------------- */
+/* ---- lines of a track ------------------------------------------------------------------------ */
 
 /* The open rows of each lane of a track, as a stack of positions relative to the track's first. */
 typedef struct open_rows {
@@ -170,7 +176,7 @@ static uint32_t write_depth_column(timeline_writer *w, uint64_t first, uint64_t 
     return line;
 }
 
-/* ---- columns -------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* Numbers strings in the order of their first use, so that frequent ones get short varints. */
 static uint32_t page_string_number(timeline_writer *w, uint32_t id)
@@ -182,6 +188,7 @@ static uint32_t page_string_number(timeline_writer *w, uint32_t id)
     return w->string_of[id];
 }
 
+/* The distance to the launch, zigzag-encoded, plus 1; 0: there is none on the timeline. */
 static uint64_t launch_link(const timeline_writer *w, kineto_row row, uint64_t position)
 {
     kineto_row call = kineto_trace_launch(w->t->trace, row);
@@ -197,6 +204,7 @@ static void append_id_delta(timeline_writer *w, uint32_t column, uint64_t id, ui
     *last = id ? id : *last;
 }
 
+/* `before_ns` is the latest start so far of the track, `before` the previous row. */
 static void append_timeline_row(timeline_writer *w, uint64_t position, int64_t before_ns,
                                 kineto_row before)
 {
@@ -224,7 +232,7 @@ static void append_timeline_rows(timeline_writer *w, uint64_t first, uint64_t co
     }
 }
 
-/* ---- counters ------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* Counters of one name may be on several tracks of a process: each has its own times, so each is a
  * series. */
@@ -248,6 +256,7 @@ static series *find_or_add_series(timeline_writer *w, const kineto_track *track,
     return at ? &w->series.data[*at] : NULL;
 }
 
+/* Appends the finite numbers of a counter to their series. */
 static void append_samples_of_row(timeline_writer *w, kineto_row row, const kineto_track *track)
 {
     const kt_block *b = block_of_row(w, row);
@@ -284,7 +293,7 @@ static void collect_counters(timeline_writer *w)
     }
 }
 
-/* ---- the header ----------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static void put_timeline_processes(const timeline_writer *w, kb_json *j)
 {
@@ -304,6 +313,7 @@ static void put_timeline_processes(const timeline_writer *w, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* Types that the page draws alike share a name. */
 static void put_timeline_track(timeline_writer *w, kb_json *j, uint32_t index, uint64_t first,
                                uint64_t count)
 {
@@ -345,6 +355,7 @@ static void put_timeline_tracks(timeline_writer *w, kb_json *j)
     kb_json_array_end(j);
 }
 
+/* Strings in the order of their numbers in the page, and the names of kinds. */
 static void put_timeline_strings(const timeline_writer *w, kb_json *j)
 {
     kb_json_key_z(j, "strings");
@@ -368,6 +379,7 @@ static int32_t rank_of_track(const kineto_trace *t, uint32_t track_index)
     return process.rank;
 }
 
+/* Steps with their rank, for the ruler and for links. */
 static void put_timeline_steps(timeline_writer *w, kb_json *j)
 {
     const kineto_trace *t = w->t->trace;
@@ -393,6 +405,7 @@ static void put_timeline_steps(timeline_writer *w, kb_json *j)
     kt_step_list_free(&list);
 }
 
+/* Names, counts and sizes of the series, whose data follows the columns. */
 static void put_series_headers(const timeline_writer *w, kb_json *j)
 {
     kb_json_key_z(j, "counters");
@@ -445,7 +458,7 @@ static void put_timeline_header(timeline_writer *w, kb_json *j)
     kb_json_object_end(j);
 }
 
-/* ---- the file ------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void find_time_origin(timeline_writer *w)
 {
@@ -457,6 +470,7 @@ static void find_time_origin(timeline_writer *w)
         w->origin_ns = 0;
 }
 
+/* Allocates the maps. False: out of memory; free_timeline_writer frees them. */
 static bool prepare_timeline_writer(timeline_writer *w)
 {
     const kineto_trace *t = w->t->trace;
@@ -489,6 +503,8 @@ static void fill_columns(timeline_writer *w)
     collect_counters(w);
 }
 
+/* The header has the sizes of the columns, so it is written after they are filled, into memory
+ * first. */
 static kineto_status write_timeline_data(timeline_writer *w, kineto_error *err)
 {
     kb_sink *head;
@@ -554,6 +570,7 @@ kineto_status ke_put_timeline(const ke_timeline *timeline, kb_sink *sink, kineto
     return status;
 }
 
+/* Rows without args are null, so that the page finds those of a place by its index. */
 kineto_status ke_put_timeline_args(const ke_timeline *timeline, uint64_t first, kb_sink *sink,
                                    kineto_error *err)
 {

@@ -11,6 +11,7 @@ static void count_block_rows(const kt_block *b, ke_census *c)
     }
 }
 
+/* One pass over the blocks; the window counts even if it is wider than the activities. */
 void ke_census_count(const kineto_trace *trace, ke_census *out)
 {
     *out = (ke_census){.activities = kineto_trace_count(trace)};

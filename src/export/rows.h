@@ -9,8 +9,10 @@
 typedef struct ke_place_view {
     kineto_track track;
     kineto_process process;
-    kineto_string process_text, track_text; /* instead of pid and id; data NULL: none */
-    kineto_string text;                     /* formatted by the writer; freed with the walk */
+    /* Instead of pid and id; data NULL: none. */
+    kineto_string process_text, track_text;
+    /* Formatted by the writer; freed with the walk. */
+    kineto_string text;
 } ke_place_view;
 
 typedef struct ke_rows {

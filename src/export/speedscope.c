@@ -14,7 +14,8 @@ typedef struct speedscope_writer {
     KB_VEC(kineto_row) open;
     uint64_t last_ns; /* time of the previous event of the profile */
     uint64_t events, profiles;
-    uint64_t max_rows, active; /* the profile with the most rows, which is shown first */
+    /* The profile with the most rows, which is shown first. */
+    uint64_t max_rows, active;
     uint64_t forms[4];
     bool failed;
 } speedscope_writer;
@@ -34,6 +35,7 @@ static uint32_t row_form(const speedscope_writer *s, kineto_row row)
     return kt_block_at(s->trace, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS];
 }
 
+/* Index of the row's frame; sets `failed` if memory runs out. */
 static uint32_t row_frame(speedscope_writer *s, kineto_row row)
 {
     const kt_block *b = kt_block_at(s->trace, row / KT_BLOCK_ROWS);
@@ -48,7 +50,7 @@ static uint64_t ns_since_start(const speedscope_writer *s, int64_t ns)
     return (uint64_t)ns - (uint64_t)s->job->census.start_ns;
 }
 
-/* ---- events --------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void put_speedscope_event(speedscope_writer *s, char type, kineto_row row, int64_t ns,
                                  bool first)
@@ -77,6 +79,7 @@ static void close_frames_until(speedscope_writer *s, int64_t ns)
     }
 }
 
+/* Opens and closes the rows of a lane in the order of time. */
 static void put_lane_events(speedscope_writer *s, const kineto_row *rows, uint64_t count)
 {
     s->last_ns = 0;
@@ -90,7 +93,7 @@ static void put_lane_events(speedscope_writer *s, const kineto_row *rows, uint64
     close_frames_until(s, INT64_MAX);
 }
 
-/* ---- profiles ------------------------------------------------------------------------------------- */
+/* ---- profiles -------------------------------------------------------------------------------- */
 
 static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane)
 {
@@ -106,6 +109,7 @@ static void put_profile_name(speedscope_writer *s, uint32_t track, uint32_t lane
     kb_json_put_string(&s->json, "name", (kineto_string){name, (size_t)n});
 }
 
+/* All profiles have the same range, so that they line up. */
 static void begin_profile(speedscope_writer *s)
 {
     kb_json_newline(&s->json);
@@ -116,6 +120,7 @@ static void begin_profile(speedscope_writer *s)
     kb_json_put_uint(&s->json, "endValue", ns_since_start(s, s->job->census.end_ns));
 }
 
+/* Lanes without rows are left out. */
 static void put_lane_profile(speedscope_writer *s, uint32_t track, uint32_t lane,
                              const kineto_row *rows, uint64_t count)
 {
@@ -175,7 +180,7 @@ static void put_track_profiles(speedscope_writer *s, uint32_t index)
     ke_progress(s->job, s->forms[KINETO_FORM_SLICE] + s->forms[KINETO_FORM_ASYNC]);
 }
 
-/* ---- the file --------------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 /* speedscope requires at least one profile. */
 static void put_empty_profile(speedscope_writer *s)
@@ -188,6 +193,7 @@ static void put_empty_profile(speedscope_writer *s)
     kb_json_object_end(&s->json);
 }
 
+/* The frames of all profiles; it is complete only after them. */
 static void put_frame_list(speedscope_writer *s)
 {
     kb_json *j = &s->json;
@@ -213,6 +219,7 @@ static void put_frame_list(speedscope_writer *s)
     kb_json_object_end(j);
 }
 
+/* The order of members is free, so the frames come after the profiles that collect them. */
 static void write_speedscope_file(speedscope_writer *s)
 {
     kb_json *j = &s->json;

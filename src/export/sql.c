@@ -8,7 +8,7 @@ struct ke_sql_query {
     sqlite3_stmt *statement;
 };
 
-/* ---- errors ---------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static kineto_status status_of_sqlite_code(int code)
 {
@@ -58,7 +58,7 @@ kineto_status ke_sql_fail(ke_sql *sql, kineto_error *err, int code, const char *
     return status;
 }
 
-/* ---- reading only ---------------------------------------------------------------------------------- */
+/* ---- reading only ---------------------------------------------------------------------------- */
 
 /* The first word of a statement, after blanks and comments. */
 static kineto_string first_word(kineto_string s)
@@ -109,7 +109,7 @@ static void restrict_to_reading(ke_sql *sql)
     sqlite3_set_authorizer(sql->db, authorize_action, sql);
 }
 
-/* ---- the connection -------------------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 static int add_sql_table(ke_sql *sql, ke_sql_source *source, const ke_sql_table *table,
                          const char *prefix)
@@ -211,14 +211,15 @@ static int call_progress_watch(void *context)
 
 void ke_sql_watch(ke_sql *sql, bool (*may_continue)(void *context), void *context)
 {
-    enum { STEPS = 100000 }; /* instructions of SQLite's machine: a few milliseconds */
+    /* Instructions of SQLite's machine: a few milliseconds. */
+    enum { STEPS = 100000 };
     sql->may_continue = may_continue;
     sql->watch_context = context;
     sqlite3_progress_handler(sql->db, may_continue ? STEPS : 0,
                              may_continue ? call_progress_watch : NULL, sql);
 }
 
-/* ---- queries --------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 /* Names the statement that would do more than read. */
 static kineto_status fail_refused_statement(ke_sql *sql, kineto_string text, int code,

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include <ckineto/trace.h>
 
-/* ---- the schema ---------------------------------------------------------------------------------- */
+/* ---- the schema ------------------------------------------------------------------------------ */
 
 /* How rows with a given value are found: by a scan, because the value is the number of the row, or
  * through an index that is made when it is first needed. */
@@ -38,7 +38,7 @@ typedef struct ke_sql_function {
 } ke_sql_function;
 const ke_sql_function *ke_sql_functions(size_t *count);
 
-/* ---- queries --------------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 typedef struct ke_sql ke_sql;
 typedef struct ke_sql_query ke_sql_query;
 
@@ -47,11 +47,11 @@ typedef struct ke_sql_query ke_sql_query;
 kineto_status ke_sql_open(const kineto_trace *trace, ke_sql **out, kineto_error *err);
 /** Closes a connection, or does nothing for NULL. All queries must be finished. */
 void ke_sql_close(ke_sql *sql);
-/** Makes the running statement fail with KINETO_E_STATE. May be called from any thread and from signal
- *  handlers while `sql` is open. */
+/** Makes the running statement fail with KINETO_E_STATE. May be called from any thread and from
+ *  signal handlers while `sql` is open. */
 void ke_sql_interrupt(ke_sql *sql);
-/** Sets a callback that runs every few milliseconds while a statement runs, in its thread; NULL: none.
- *  If it returns false, the statement fails with KINETO_E_STATE. */
+/** Sets a callback that runs every few milliseconds while a statement runs, in its thread; NULL:
+ *  none. If it returns false, the statement fails with KINETO_E_STATE. */
 void ke_sql_watch(ke_sql *sql, bool (*may_continue)(void *context), void *context);
 
 /** Prepares the first statement of `text`.
@@ -80,7 +80,8 @@ typedef struct ke_sql_cell {
     ke_sql_type type;
     int64_t i;
     double d;
-    kineto_string text; /* TEXT: the bytes of the trace; BLOB. Valid until the next step. */
+    /* TEXT: the bytes of the trace; BLOB. Valid until the next step. */
+    kineto_string text;
 } ke_sql_cell;
 ke_sql_cell ke_sql_cell_at(const ke_sql_query *query, size_t column);
 #endif

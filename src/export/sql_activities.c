@@ -60,6 +60,7 @@ static const ke_sql_column activity_columns[] = {
     [A_ARGS] = {"args", "TEXT", "all arguments as a JSON object", KE_SQL_SCAN, true},
 };
 
+/* Rows are stored in blocks of KT_BLOCK_ROWS. */
 static const kt_block *block_of_activity(const ke_sql *sql, uint32_t row)
 {
     return kt_block_at(sql->trace, row / KT_BLOCK_ROWS);
@@ -72,6 +73,7 @@ static uint32_t process_of_activity_track(const ke_sql *sql, uint32_t track)
     return t.process;
 }
 
+/* String id of the category; the block has an index into the categories. */
 static uint32_t category_of_activity(const ke_sql *sql, uint32_t row)
 {
     kineto_activity a;
@@ -86,6 +88,7 @@ static const uint32_t *activities_by_time(const ke_sql *sql)
     return kineto_trace_time_order(sql->trace);
 }
 
+/* The columns that most queries read. */
 static void prefetch_activity(const ke_sql *sql, uint32_t row)
 {
     const kt_block *b = block_of_activity(sql, row);
@@ -100,7 +103,7 @@ static int64_t activity_time(const ke_sql *sql, uint32_t row)
     return block_of_activity(sql, row)->start_ns[row % KT_BLOCK_ROWS];
 }
 
-/* ---- cells ----------------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static int64_t activity_duration(const kt_block *b, uint32_t i)
 {
@@ -122,6 +125,7 @@ static bool compute_depths(ke_sql *sql)
     return sql->depths != NULL;
 }
 
+/* Depths are computed when a statement reads one for the first time. */
 static void put_depth_cell(ke_sql *sql, kineto_row row, sqlite3_context *out)
 {
     if (sql->depths || compute_depths(sql))
@@ -136,6 +140,7 @@ static void put_id_or_null(sqlite3_context *out, uint64_t id)
         ke_sql_put_int(out, (int64_t)id);
 }
 
+/* The args are formatted per row, so the column is hidden from "*". */
 static void put_args_cell(const ke_sql *sql, uint32_t row, sqlite3_context *out)
 {
     ke_text text = {0};
@@ -183,6 +188,7 @@ static void put_derived_cell(ke_sql *sql, uint32_t row, int column, sqlite3_cont
     }
 }
 
+/* Columns of the block directly, all others through put_derived_cell. */
 static void put_activity_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     const kt_block *b = block_of_activity(sql, row);
@@ -232,7 +238,7 @@ static void put_activity_cell(ke_sql *sql, uint32_t row, int column, sqlite3_con
     }
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 /* A number for the value of an indexed column, also if it is NULL in SQL. */
 static uint64_t activity_key_number(const ke_sql *sql, uint32_t row, int column)
@@ -265,6 +271,7 @@ static uint64_t activity_key_number(const ke_sql *sql, uint32_t row, int column)
     }
 }
 
+/* Ids of 0 and missing rows are NULL in SQL, so they have no key. */
 static bool activity_key(const ke_sql *sql, uint32_t row, int column, uint64_t *out)
 {
     *out = activity_key_number(sql, row, column);
@@ -274,6 +281,7 @@ static bool activity_key(const ke_sql *sql, uint32_t row, int column, uint64_t *
     return !is_id || *out != 0;
 }
 
+/* Kinds and forms are searched by their names, all other texts in the strings of the trace. */
 static bool activity_key_of_text(ke_sql *sql, int column, kineto_string text, uint64_t *out)
 {
     uint32_t id;

@@ -15,7 +15,8 @@ static const ke_sql_column args_columns[] = {
 
 /* A copy of an argument: the trace's own are valid only until the next one is read. */
 typedef struct kept_arg {
-    size_t key, key_size, text, text_size; /* offsets and sizes in args_cursor.bytes */
+    /* Offsets and sizes in args_cursor.bytes. */
+    size_t key, key_size, text, text_size;
     uint32_t type;
     uint64_t value;
 } kept_arg;
@@ -32,7 +33,7 @@ typedef struct args_cursor {
 enum { PLAN_ROW = 1, PLAN_KEY = 2 };
 #define ARGS_PER_ROW 8 /* estimate for SQLite's planner: operators and kernels have 5 to 20 */
 
-/* ---- values ---------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static const char *arg_type_name(uint32_t type)
 {
@@ -74,7 +75,7 @@ void ke_sql_put_arg(sqlite3_context *out, const kineto_arg *arg)
     }
 }
 
-/* ---- the cursor ------------------------------------------------------------------------------------ */
+/* ---- the cursor ------------------------------------------------------------------------------ */
 
 static int open_args_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
@@ -192,7 +193,7 @@ static int arg_row_id(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
-/* ---- planning -------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 /* An equality on the row visits one activity; an equality on the key only saves copies. */
 static int choose_args_plan(sqlite3_vtab *vtab, sqlite3_index_info *info)
@@ -243,7 +244,8 @@ static int filter_args(sqlite3_vtab_cursor *base, int plan, const char *text, in
     c->wanted = NULL;
     if (plan & PLAN_ROW)
         choose_single_row(*argv++, &from, &end);
-    if (plan & PLAN_KEY && !ke_sql_is_number(*argv)) { /* see select_key in sql_module.c */
+    /* See select_key in sql_module.c. */
+    if (plan & PLAN_KEY && !ke_sql_is_number(*argv)) {
         const char *key = (const char *)sqlite3_value_text(*argv);
         size_t size = (size_t)sqlite3_value_bytes(*argv);
         /* A key with a NUL inside is not searched for: all args pass, and SQLite compares them. */

@@ -18,7 +18,7 @@ const ke_sql_function *ke_sql_functions(size_t *count)
     return sql_functions;
 }
 
-/* ---- arguments -------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 /* Ids are columns of the trace, but arguments in the file, so arg() finds them under both names. */
 static bool put_id_column(const ke_sql *sql, sqlite3_context *out, kineto_row row, const char *key)
@@ -50,7 +50,7 @@ static void run_arg_function(sqlite3_context *out, int argc, sqlite3_value **arg
         ke_sql_put_arg(out, &found);
 }
 
-/* ---- units ------------------------------------------------------------------------------------------ */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 static void put_quotient(sqlite3_context *out, sqlite3_value *ns, double by)
 {
@@ -71,7 +71,7 @@ static void run_ms_function(sqlite3_context *out, int argc, sqlite3_value **argv
     put_quotient(out, argv[0], 1e6);
 }
 
-/* ---- regular expressions ---------------------------------------------------------------------------- */
+/* ---- regular expressions --------------------------------------------------------------------- */
 
 static void free_sql_regex(void *p)
 {
@@ -115,7 +115,7 @@ static void run_regexp_function(sqlite3_context *out, int argc, sqlite3_value **
         sqlite3_set_auxdata(out, 0, compiled, free_sql_regex);
 }
 
-/* ---- percentile --------------------------------------------------------------------------------------- */
+/* ---- percentile ------------------------------------------------------------------------------ */
 
 /* A value as integer and as double: times are integers that a double cannot hold exactly. */
 typedef struct number {

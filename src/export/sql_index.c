@@ -89,7 +89,7 @@ const uint32_t *ke_sql_rows_of(const ke_sql_index *index, uint64_t key, uint64_t
     return group ? index->rows + index->first[*group] : index->rows;
 }
 
-/* ---- strings --------------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 /* Chains strings with equal hashes, so that each is compared by its bytes. False: out of memory. */
 static bool make_string_index(ke_sql *sql)

@@ -3,7 +3,7 @@
 #include "export/export.h"
 #include "export/sql_tables.h"
 
-/* ---- tracks ---------------------------------------------------------------------------------------- */
+/* ---- tracks ---------------------------------------------------------------------------------- */
 
 enum { T_TRACK, T_PROCESS, T_TYPE, T_ID, T_NAME, T_SORT, T_ACTIVITIES, T_LANES, T_COUNT };
 
@@ -31,6 +31,7 @@ static void put_number_or_text_cell(sqlite3_context *out, int64_t number, kineto
         ke_sql_put_int(out, number);
 }
 
+/* Cells that are not set are NULL. */
 static void put_track_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_track t;
@@ -62,6 +63,7 @@ static void put_track_cell(ke_sql *sql, uint32_t row, int column, sqlite3_contex
     }
 }
 
+/* Only the process has an index. */
 static bool track_key_of_row(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
 {
     kineto_track t;
@@ -77,7 +79,7 @@ const ke_sql_table ke_sql_tracks = {
     "tracks", "threads, streams of devices, counters: the rows of the timeline", track_columns,
     T_COUNT, &track_ops};
 
-/* ---- processes and devices --------------------------------------------------------------------------- */
+/* ---- processes and devices ------------------------------------------------------------------- */
 
 enum { P_PROCESS, P_DEVICE, P_PID, P_PPID, P_NAME, P_LABEL, P_SORT, P_RANK, P_HOST, P_COUNT };
 
@@ -167,6 +169,7 @@ static bool collect_devices(ke_sql *sql)
 
 static uint64_t count_sql_devices(const ke_sql *sql) { return sql->devices.count; }
 
+/* `row` is a position in the list of devices. */
 static void put_device_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     kineto_process p;
@@ -197,7 +200,7 @@ static const ke_sql_ops device_ops = {.prepare = collect_devices,
 const ke_sql_table ke_sql_devices = {"devices", "devices and what is known of them", device_columns,
                                      D_COUNT, &device_ops};
 
-/* ---- flows ------------------------------------------------------------------------------------------ */
+/* ---- flows ----------------------------------------------------------------------------------- */
 
 enum { F_FLOW, F_TYPE, F_ID, F_FROM, F_TO, F_COUNT };
 
@@ -239,6 +242,7 @@ static void put_flow_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context
     }
 }
 
+/* A row that was not recorded is NULL. */
 static bool flow_key_of_row(const ke_sql *sql, uint32_t row, int column, uint64_t *key)
 {
     kineto_flow f;
@@ -252,7 +256,7 @@ static const ke_sql_ops flow_ops = {
 const ke_sql_table ke_sql_flows = {"flows", "arrows between activities", flow_columns, F_COUNT,
                                    &flow_ops};
 
-/* ---- header and ledger -------------------------------------------------------------------------------- */
+/* ---- header and ledger ----------------------------------------------------------------------- */
 
 enum { M_KEY, M_VALUE, M_COUNT };
 

@@ -27,7 +27,7 @@ typedef struct row_cursor {
 
 static ke_sql_source *source_of_vtab(sqlite3_vtab *vtab) { return ((ke_sql_vtab *)vtab)->source; }
 
-/* ---- the table ------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 char *ke_sql_declaration(const ke_sql_table *table, const char *name, bool hidden)
 {
@@ -75,14 +75,14 @@ int ke_sql_disconnect(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
-/* ---- planning -------------------------------------------------------------------------------------- */
+/* ---- planning -------------------------------------------------------------------------------- */
 
 /* Estimates for SQLite's planner, which compares the plans of all tables in a join. They rank the
  * plans of a trace; exact numbers would need statistics. An equality on a column of names or ids
  * selects a handful of rows; on a column of kinds or tracks, about a tenth. A closed time range is
  * typically one step out of many, a half-open one cuts off warm-up or tail. Rows that are reached
- * through a list are scattered in memory, which costs more per row than a scan; opening a cursor has
- * a small fixed cost, so that a join prefers few large lookups to many empty ones. */
+ * through a list are scattered in memory, which costs more per row than a scan; opening a cursor
+ * has a small fixed cost, so that a join prefers few large lookups to many empty ones. */
 #define ROWS_PER_RARE_VALUE   4.0
 #define COMMON_VALUE_SHARE    10.0 /* one row in so many has a given common value */
 #define CLOSED_RANGE_SHARE    50.0
@@ -228,7 +228,7 @@ static int choose_row_plan(sqlite3_vtab *vtab, sqlite3_index_info *info)
     return SQLITE_OK;
 }
 
-/* ---- rows of a plan -------------------------------------------------------------------------------- */
+/* ---- rows of a plan -------------------------------------------------------------------------- */
 
 static int open_row_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
@@ -352,7 +352,8 @@ static bool select_by_time(const ke_sql_source *s, row_cursor *c)
 static bool select_key(ke_sql_source *s, row_cursor *c, int column, sqlite3_value *value)
 {
     uint64_t key;
-    /* Compared with a column of numbers, SQLite converts texts: '05' equals 5. The index cannot do that. */
+    /* Compared with a column of numbers, SQLite converts texts: '05' equals 5. The index cannot do
+     * that. */
     if (is_text_column(s, column) && ke_sql_is_number(value))
         return select_by_time(s, c);
     c->at = c->left = 0;
@@ -447,7 +448,8 @@ static int row_id(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
     return SQLITE_OK;
 }
 
-/* Without xCreate the table exists by itself (eponymous), and statements cannot create another one. */
+/* Without xCreate the table exists by itself (eponymous), and statements cannot create another
+ * one. */
 const sqlite3_module ke_sql_module = {
     .xConnect = ke_sql_connect,
     .xBestIndex = choose_row_plan,

@@ -4,7 +4,7 @@
 #include "export/sql_tables.h"
 #include "trace/model/steps.h"
 
-/* ---- counters -------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 enum { C_TIME, C_TRACK, C_PROCESS, C_NAME, C_SERIES, C_UNIT, C_VALUE, C_ROW, C_COUNT };
 
@@ -36,6 +36,7 @@ static bool append_sample(ke_sql *sql, const kineto_activity *a, const kineto_ar
     return ok && sql->samples.count < UINT32_MAX && kb_vec_push(&sql->samples, s);
 }
 
+/* Every arg of a counter is a series. False: out of memory. */
 static bool append_counter(ke_sql *sql, kineto_row row)
 {
     kineto_args_iterator it;
@@ -96,6 +97,7 @@ static void put_sample_value(const ke_sql *sql, const ke_sql_sample *s, sqlite3_
     ke_sql_put_arg(out, &arg);
 }
 
+/* Unit and series are parts of the arg's key. */
 static void put_sample_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
 {
     const ke_sql_sample *s = &sql->samples.data[row];
@@ -164,7 +166,7 @@ static const ke_sql_ops sample_ops = {.prepare = collect_samples,
 const ke_sql_table ke_sql_counters = {"counters", "samples: one line for each series of each",
                                       counter_columns, C_COUNT, &sample_ops};
 
-/* ---- steps ----------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 enum { S_STEP, S_START, S_END, S_DUR, S_TRACK, S_PROCESS, S_ROW, S_COUNT };
 
@@ -186,6 +188,8 @@ static int compare_step_starts(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Steps by the same rules as in analyses. Numbers that SQLite's integers do not hold are left
+ * out. */
 static bool collect_steps(ke_sql *sql)
 {
     if (sql->has_steps)

@@ -10,22 +10,24 @@
 
 enum { KE_SQL_TABLES = 10 };
 
-/* ---- tables whose rows have numbers (sql_module.c) --------------------------------------------------- */
+/* ---- tables whose rows have numbers (sql_module.c) ------------------------------------------- */
 
 /* The operations of a table. Rows are 0 … rows-1. */
 typedef struct ke_sql_ops {
-    /** Called before all others, each time a statement is planned; false: out of memory. May be NULL. */
+    /** Called before all others, each time a statement is planned; false: out of memory. May be
+     *  NULL. */
     bool (*prepare)(ke_sql *sql);
     uint64_t (*rows)(const ke_sql *sql);
     void (*cell)(ke_sql *sql, uint32_t row, int column, sqlite3_context *out);
-    /** Maps the value of an indexed column to a number; false: NULL. Numbers are equal exactly if the
-     *  values are. */
+    /** Maps the value of an indexed column to a number; false: NULL. Numbers are equal exactly if
+     *  the values are. */
     bool (*key)(const ke_sql *sql, uint32_t row, int column, uint64_t *key);
-    /** The same for a text that is searched for; false: no row has it. NULL: all values are numbers. */
+    /** The same for a text that is searched for; false: no row has it. NULL: all values are
+     *  numbers. */
     bool (*key_of_text)(ke_sql *sql, int column, kineto_string text, uint64_t *key);
     int time_column; /* rows can be read in the order of this column; -1: none */
-    /** Rows in the order of time; returns NULL: out of memory. The pointer is NULL if the rows are in
-     *  this order already. */
+    /** Rows in the order of time; returns NULL: out of memory. The pointer is NULL if the rows are
+     *  in this order already. */
     const uint32_t *(*order)(const ke_sql *sql);
     int64_t (*time)(const ke_sql *sql, uint32_t row);
     /** Prefetches a row that will be read soon, for lists of rows in random order. May be NULL. */
@@ -38,8 +40,9 @@ extern const ke_sql_table ke_sql_activities, ke_sql_args, ke_sql_tracks, ke_sql_
 
 /* Rows grouped by the value of a column; rows of a group are in the order of time. */
 typedef struct ke_sql_index {
-    kb_map groups;   /* key → group; group 0 has the rows without a value */
-    uint64_t *first; /* by group: its first entry in rows; one entry more than groups */
+    kb_map groups; /* key → group; group 0 has the rows without a value */
+    /* By group: its first entry in rows; one entry more than groups. */
+    uint64_t *first;
     uint32_t *rows;
 } ke_sql_index;
 
@@ -62,7 +65,7 @@ int ke_sql_connect(sqlite3 *db, void *source, int argc, const char *const *argv,
                    char **message);
 int ke_sql_disconnect(sqlite3_vtab *vtab);
 
-/* ---- sql_index.c ---------------------------------------------------------------------------------- */
+/* ---- sql_index.c ----------------------------------------------------------------------------- */
 /** The index of a column, made at first use; NULL: out of memory. */
 const ke_sql_index *ke_sql_index_of(ke_sql_source *source, int column);
 void ke_sql_index_free(ke_sql_index *index);
@@ -71,7 +74,7 @@ const uint32_t *ke_sql_rows_of(const ke_sql_index *index, uint64_t key, uint64_t
 /** Id of a string of the trace; false: the trace does not have it. */
 bool ke_sql_find_string(ke_sql *sql, kineto_string text, uint32_t *id);
 
-/* ---- the connection (sql.c) ------------------------------------------------------------------------- */
+/* ---- the connection (sql.c) ------------------------------------------------------------------ */
 
 /* One sample of one series of a counter, and a step: sql_samples.c. */
 typedef struct ke_sql_sample {
@@ -96,9 +99,11 @@ struct ke_sql {
     kineto_trace *trace;
     sqlite3 *db;
     ke_sql_source sources[KE_SQL_TABLES];
-    kb_map strings;        /* hash of a text → id + 1 of the last string that has it */
+    /* Hash of a text → id + 1 of the last string that has it. */
+    kb_map strings;
     uint32_t *next_string; /* id → id + 1 of the previous one with the same hash */
-    bool declaring;        /* our own tables are being declared: nothing is refused */
+    /* Our own tables are being declared: nothing is refused. */
+    bool declaring;
     bool has_samples, has_steps, has_devices;
     KB_VEC(ke_sql_sample) samples;
     kb_intern sample_texts;
@@ -118,7 +123,7 @@ kineto_status ke_sql_fail(ke_sql *sql, kineto_error *err, int code, const char *
 /** Registers arg(), us() and the others (sql_functions.c). SQLITE_OK or an error code of SQLite. */
 int ke_sql_add_functions(ke_sql *sql);
 
-/* ---- values ---------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 static inline bool ke_sql_is_number(sqlite3_value *value)
 {
     int type = sqlite3_value_type(value);

@@ -2,7 +2,7 @@
  * frame. Parents precede their children in the list of nodes. */
 #include "export/stacks.h"
 
-/* ---- frames and nodes --------------------------------------------------------------------------- */
+/* ---- frames and nodes ------------------------------------------------------------------------ */
 
 /* UINT32_MAX: out of memory, or too many frames. */
 static uint32_t append_frame(ke_stacks *s, kineto_string text, uint32_t kind)
@@ -47,7 +47,7 @@ static uint32_t find_or_add_child(ke_stacks *s, uint32_t parent, uint32_t frame,
     return created ? append_node(s, parent, frame, track) : node;
 }
 
-/* ---- roots -------------------------------------------------------------------------------------- */
+/* ---- roots ----------------------------------------------------------------------------------- */
 
 static uint32_t add_root_node(ke_stacks *s, uint32_t parent, kineto_string text, uint32_t track)
 {
@@ -88,7 +88,7 @@ static uint32_t root_for_kind(ke_stacks *s, roots *r, uint32_t kind, bool *ok)
     return *node;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------ */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 /* Times are added up to the largest number that fits. */
 static void add_node_time(ke_node *n, uint64_t ns)
@@ -104,7 +104,8 @@ static uint32_t node_for_deeper(ke_stacks *s, uint32_t parent, uint32_t track)
     s->cut++;
     if (s->nodes.data[parent].depth > s->max_depth)
         return parent;
-    if (!s->deeper_frame) { /* 0: not made yet; frame 0 is a root or a frame above */
+    /* 0: not made yet; frame 0 is a root or a frame above. */
+    if (!s->deeper_frame) {
         snprintf(s->deeper_text, sizeof s->deeper_text, "(deeper than %u frames)", s->max_depth);
         s->deeper_frame = append_frame(s, kb_string(s->deeper_text), KINETO_KIND_COUNT);
     }
@@ -200,7 +201,7 @@ void ke_stacks_free(ke_stacks *s)
     kb_arena_free(&s->arena);
 }
 
-/* ---- the account --------------------------------------------------------------------------------- */
+/* ---- the account ----------------------------------------------------------------------------- */
 
 void ke_stacks_account_depth(const ke_job *job, const ke_stacks *s)
 {

@@ -27,7 +27,8 @@ typedef struct ke_stacks {
     KB_VEC(ke_frame) frames;
     KB_VEC(ke_node) nodes;
     uint64_t forms[4]; /* activities that are in stacks */
-    uint64_t cut;      /* of them deeper than max_depth: aggregated in a node below the last one */
+    /* Of them deeper than max_depth: aggregated in a node below the last one. */
+    uint64_t cut;
     uint32_t max_depth, deeper_frame;
     char deeper_text[48];
     kb_map frame_ids, node_ids;
@@ -44,7 +45,8 @@ void ke_stacks_free(ke_stacks *stacks);
 /** The frame of an activity, made at first use; UINT32_MAX: out of memory. */
 uint32_t ke_stacks_frame(ke_stacks *stacks, const kineto_trace *trace, uint32_t name,
                          uint32_t kind);
-/** True if a row has a length and is not a summary of other rows, so that it has a place in a stack. */
+/** True if a row has a length and is not a summary of other rows, so that it has a place in a
+ *  stack. */
 bool ke_row_has_frame(const kineto_trace *trace, kineto_row row);
 /** Records frames that were too deep in the job's result. */
 void ke_stacks_account_depth(const ke_job *job, const ke_stacks *stacks);

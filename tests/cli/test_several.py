@@ -111,7 +111,7 @@ class Tables(Several):
         self.put_ranks(2)
         os.makedirs(self.path("empty/inner"))
         for arguments, status, words in ((["info", "empty"], 2, "no trace in this directory"),
-                                         (["info", "empty"], 2, "its 1 directories"),
+                                         (["info", "empty"], 2, "its 1 subdirectories"),
                                          (["info", "run", "--timing"], 2, "--timing is of one trace"),
                                          (["info", "run", "--rank", "x"], 2, "--rank wants a rank"),
                                          (["info", "run", "--rank", "9"], 2, "there are ranks 0 to 1"),

@@ -45,7 +45,7 @@ async function findingsAgree(page, findings) {
       id: card.dataset.id,
       worth: card.querySelector('.savings strong') && card.querySelector('.savings strong').textContent,
       of: card.querySelector('.savings span').textContent,
-      sentence: card.querySelector('.what p').textContent,
+      sentence: card.querySelector('.text p').textContent,
       advice: card.querySelector('.advice').textContent,
       evidence: card.querySelectorAll('.evidence li').length,
     })),

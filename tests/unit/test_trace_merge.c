@@ -566,7 +566,7 @@ static void what_is_odd_about_a_set_is_found(void **state)
     assert_found((const char *[]){a, e}, 2, "rank.windows", "rank 0 has 2 windows");
     assert_found((const char *[]){a, c}, 2, "world.conflict", "4 ranks by one file and 8 by");
     assert_found((const char *[]){a, c}, 2, "pid.shared", "different processes of different hosts");
-    assert_found((const char *[]){a, d}, 2, "rank.unknown", "1 of 2 files do not say");
+    assert_found((const char *[]){a, d}, 2, "rank.unknown", "1 of 2 files do not state");
     assert_found((const char *[]){a, f}, 2, "rank.missing", "2 of 4 ranks are missing: 1-2");
     assert_found((const char *[]){a, f}, 2, "window.apart", "before another begins");
     assert_found((const char *[]){a, g}, 2, "file.same", "have the same 12 activities");

@@ -21,7 +21,8 @@ typedef struct file {
 
 struct kineto_files {
     KB_VEC(file) list;
-    uint64_t skipped, directories; /* directory entries that were ignored; of them, directories */
+    /* Directory entries that were ignored; of them, directories. */
+    uint64_t skipped, directories;
     uint32_t repeated;
     char *first_repeated;
 };
@@ -150,7 +151,8 @@ static int compare_files_by_inode(const void *left, const void *right)
         return a->device < b->device ? -1 : 1;
     if (a->has_inode && a->inode != b->inode)
         return a->inode < b->inode ? -1 : 1;
-    if (a->was_found != b->was_found) /* named by the caller first: that one is kept */
+    /* Named by the caller first: that one is kept. */
+    if (a->was_found != b->was_found)
         return a->was_found ? 1 : -1;
     return a->number < b->number ? -1 : a->number > b->number;
 }

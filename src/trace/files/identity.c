@@ -30,7 +30,7 @@ const char *kineto_learned_name(uint32_t learned)
     return learned < LEARNED ? names[learned] : "unknown";
 }
 
-/* ---- values by source ---------------------------------------------------------------------------------- */
+/* ---- values by source ------------------------------------------------------------------------ */
 
 /* The first value of a source counts. */
 static void report_number(reported *s, kineto_learned from, int64_t number)
@@ -67,7 +67,8 @@ static void append_conflict(identity_sources *l, const char *fmt, ...)
     va_end(args);
     at += size < 0 ? 0 : KB_MIN((size_t)size, room - 1);
     size_t all = (size_t)(at - l->out->conflict);
-    l->conflict_size = kb_utf8_valid_prefix(l->out->conflict, all); /* whole characters */
+    /* Whole characters. */
+    l->conflict_size = kb_utf8_valid_prefix(l->out->conflict, all);
     l->out->conflict[l->conflict_size] = '\0';
 }
 
@@ -306,7 +307,7 @@ static void read_path_identity(identity_sources *l, const char *path)
     report_text(&l->host, KINETO_LEARNED_FILE_NAME, facts.host);
 }
 
-/* ---- which source wins ------------------------------------------------------------------------------ */
+/* ---- which source wins ----------------------------------------------------------------------- */
 
 /* The value of the first source in order, `none` if there is none. *learned: that source. */
 static int64_t resolve_number(identity_sources *l, const reported *s, const char *what,

@@ -17,7 +17,7 @@ typedef struct kt_name_facts {
     bool pid_is_guess;
 } kt_name_facts;
 
-/* ---- identity_name.c ---- */
+/* ---- identity_name.c ------------------------------------------------------------------------- */
 /** Parses a path; `host` points into it. */
 void kt_name_facts_of(const char *path, kt_name_facts *out);
 /** Natural order of names: digits compare as numbers, "rank2" is before "rank10". */
@@ -25,8 +25,9 @@ int kt_compare_names(const char *a, const char *b);
 /** Bytes of the directories that all paths have in common, including the last slash. */
 size_t kt_common_directory(const char *const *paths, size_t count);
 
-/* ---- identity.c ---- */
-/** Writes the known members of the identity into an open object: rank, world_size, host, pid, backend. */
+/* ---- identity.c ------------------------------------------------------------------------------ */
+/** Writes the known members of the identity into an open object: rank, world_size, host, pid,
+ *  backend. */
 void kt_put_identity(kb_json *j, const kineto_identity *id);
 /** The rank that the header of a trace states; -1: none. */
 int32_t kt_header_rank(const kineto_trace *trace);
@@ -40,16 +41,17 @@ bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *trace);
 /** Writes "there are ranks 0 to 3, 7", as much as fits; "none states its rank" for an empty set. */
 void kt_put_ranks(const kt_ranks *ranks, char *text, size_t size);
 
-/* ---- files.c ---- */
+/* ---- files.c --------------------------------------------------------------------------------- */
 /** The number of repeated files that were dropped; *first: path of the first one. */
 uint32_t kt_files_repeated(const kineto_files *files, const char **first);
 
-/* ---- survey.c: a table of files, and findings about it ---- */
+/* ---- survey.c: a table of files, and findings about it --------------------------------------- */
 kineto_survey *kt_survey_create(void); /* NULL: out of memory */
-/** Adds a file; `trace` is NULL if it could not be read, with the reason in `error`. False: no memory. */
+/** Adds a file; `trace` is NULL if it could not be read, with the reason in `error`. False: no
+ *  memory. */
 bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace,
                    const kineto_identity *identity, const kineto_error *error);
-/** Ends the survey: orders the files and runs the rules. `files` may be NULL. `whole`: the files are
- *  meant to be all ranks, so missing ones are reported. False: out of memory. */
+/** Ends the survey: orders the files and runs the rules. `files` may be NULL. `whole`: the files
+ *  are meant to be all ranks, so missing ones are reported. False: out of memory. */
 bool kt_survey_settle(kineto_survey *s, const kineto_files *files, bool whole);
 #endif

@@ -33,8 +33,8 @@ static uint64_t mix_hash(uint64_t x, uint64_t y)
 }
 
 /* Equal for the same activities of one process, whatever the order, spelling or compression of the
- * file: the sum of the rows' hashes is commutative. A rank counts only if the content states it, not
- * the name of the file. */
+ * file: the sum of the rows' hashes is commutative. A rank counts only if the content states it,
+ * not the name of the file. */
 static uint64_t fingerprint_of(const kineto_trace *t, const kineto_identity *id)
 {
     bool by_content = id->rank_learned && id->rank_learned <= KINETO_LEARNED_ENVIRONMENT;

@@ -5,7 +5,8 @@
 #include "trace/files/identity.h"
 
 typedef struct kt_survey_row {
-    kineto_survey_file view; /* path and error are owned, name points into the path */
+    /* Path and error are owned, name points into the path. */
+    kineto_survey_file view;
     kineto_identity identity;
     uint64_t fingerprint; /* equal for equal activities */
     size_t number;        /* position in the order of adding */
@@ -15,7 +16,8 @@ typedef struct kt_survey_finding {
     kineto_files_finding view;
     /* Offset of the sentence in texts; view.sentence points there once the survey is settled. */
     size_t sentence_at;
-    uint32_t files[64]; /* rows that the finding is about; view.total counts all of them */
+    /* Rows that the finding is about; view.total counts all of them. */
+    uint32_t files[64];
 } kt_survey_finding;
 
 struct kineto_survey {
@@ -25,13 +27,13 @@ struct kineto_survey {
     bool out_of_memory;
 };
 
-/* ---- survey_rules.c ---- */
+/* ---- survey_rules.c -------------------------------------------------------------------------- */
 /** Runs all rules over the rows, which are in the order of ranks. */
 void kt_survey_run_rules(kineto_survey *s, bool whole);
 
-/* ---- survey.c ---- */
-/** Adds a finding about `count` rows. Its sentence is the formatted text and the names of the files,
- *  if `files` is not NULL. */
+/* ---- survey.c -------------------------------------------------------------------------------- */
+/** Adds a finding about `count` rows. Its sentence is the formatted text and the names of the
+ *  files, if `files` is not NULL. */
 void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
                      size_t count, const char *fmt, ...) KINETO_PRINTF(5, 6);
 #endif

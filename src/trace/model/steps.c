@@ -5,7 +5,7 @@
 
 #include "trace/model/model.h"
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 bool kt_step_number(kineto_string name, uint64_t *number)
 {
@@ -76,7 +76,7 @@ static void mark_step_names(const kineto_trace *t, const char *pattern, kt_step_
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Steps are ranges of the host; their copies on devices (gpu_user_annotation) would count twice. */
 static bool is_step_candidate(const kt_block *b, uint32_t i, uint64_t kinds)
@@ -109,7 +109,7 @@ static bool collect_step_rows(const kineto_trace *t, uint64_t kinds, kt_step_lis
     return true;
 }
 
-/* ---- numbers of steps found by a pattern --------------------------------------------------------------- */
+/* ---- numbers of steps found by a pattern ----------------------------------------------------- */
 
 /* By process, then start; an enclosing range sorts before the ranges in it. */
 static int compare_step_times(const void *left, const void *right)
@@ -187,7 +187,7 @@ static void finish_pattern_steps(const kineto_trace *t, kt_step_list *list)
     qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_step_rows);
 }
 
-/* ---- remainders of a step at profiler stop --------------------------------- */
+/* ---- remainders of a step at profiler stop --------------------------------------------------- */
 
 /* The profiler closes the step that is open when it is stopped. A last step shorter than this share
  * of its process' mean step, with nothing in it, is such a remainder. */
@@ -259,7 +259,7 @@ static bool drop_step_remainders(const kineto_trace *t, kt_step_list *list)
     return true;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 kineto_status kt_no_steps(const char *pattern, kineto_error *err)
 {
@@ -283,18 +283,16 @@ kb_text kt_steps_text(uint64_t first, uint64_t last)
     return text;
 }
 
-/* ---- the list ------------------------------------------------------------------------------------ */
+/* ---- the list -------------------------------------------------------------------------------- */
 
-/* Annotations that inference servers put around each step, one server per line. The first pattern with
- * a match is used. */
-static const char
-    *const
-        known_patterns[] =
-            {
-                "step[* bs=", /* SGLang: step[DECODE bs=32], step[EXTEND bs=2 toks=800] */
-                "execute_context_*_generation_|execute_*_context_*_generation_|execute_new_*_"
-                "cached_",                /* vLLM */
-                "prefill[bs=|decode[bs=", /* ATOM */
+/* Annotations that inference servers put around each step, one server per line. The first pattern
+ * with a match is used. */
+static const char *const known_patterns[] = {
+    /* SGLang: step[DECODE bs=32], step[EXTEND bs=2 toks=800]. */
+    "step[* bs=",
+    "execute_context_*_generation_|execute_*_context_*_generation_|execute_new_*_"
+    "cached_",                /* vLLM */
+    "prefill[bs=|decode[bs=", /* ATOM */
 };
 
 bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, kt_step_list *out)

@@ -17,7 +17,8 @@ typedef struct kt_step_row {
 
 typedef struct kt_step_list {
     KB_VEC(kt_step_row) rows; /* ascending by row */
-    uint8_t *is_name;         /* by string id: 1 if a row of this name can be a step */
+    /* By string id: 1 if a row of this name can be a step. */
+    uint8_t *is_name;
 } kt_step_list;
 
 /** Parses "ProfilerStep#12". False: the name has another form; *number is unspecified. */

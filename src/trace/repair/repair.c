@@ -4,7 +4,7 @@
 #include "trace/repair/repair_impl.h"
 #include "trace/bytes/json_text.h"
 
-/* ---- the state of a call ---- */
+/* ---- the state of a call --------------------------------------------------------------------- */
 
 /* Saves the state before a member or value is read. */
 void kt_fix_save(const kt_fix *f, kt_fix_mark *mark)
@@ -60,7 +60,7 @@ void kt_fix_put(kt_fix *f, const char *data, size_t bytes)
 /* Garbage at the end of a window keeps this much for the next one: an event may begin there. */
 #define EVENT_BYTES 1024u
 
-/* ---- begin and end of a call ------------------------------------------------------------- */
+/* ---- begin and end of a call ----------------------------------------------------------------- */
 
 static kt_fix begin_repair(kineto_string text, size_t at, bool final, kt_bytes *out,
                            uint64_t ts_unit_ns)
@@ -362,7 +362,7 @@ bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs,
     return to < f.size;
 }
 
-/* ---- the form of a text ---------------------------------------------------------------------------- */
+/* ---- the form of a text ---------------------------------------------------------------------- */
 
 bool kt_repair_begins_event(kineto_string text, bool *cut)
 {

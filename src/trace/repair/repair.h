@@ -75,17 +75,20 @@ typedef struct kt_repair {
 /** All repairs, in the order of the text. The list is bounded; the counts are exact. */
 #define KT_REPAIR_LIST_MAX 4096u
 typedef struct kt_repairs {
-    uint64_t base;       /* set by the caller: added to offsets, for text that is read in windows */
+    /* Set by the caller: added to offsets, for text that is read in windows. */
+    uint64_t base;
     uint64_t ts_unit_ns; /* set by the caller: as in kineto_open_options */
     KB_VEC(kt_repair) list;
     uint64_t total;
     struct {
         uint64_t count, first_offset;
-        uint64_t bytes; /* a lower bound: repairs beyond the list count without bytes */
+        /* A lower bound: repairs beyond the list count without bytes. */
+        uint64_t bytes;
     } kinds[KT_REPAIR_KINDS];
 } kt_repairs;
 
-/** Reasons of ledger lines: of a kind's sentence, and of a file whose compressed data is damaged. */
+/** Reasons of ledger lines: of a kind's sentence, and of a file whose compressed data is
+ *  damaged. */
 #define KT_REPAIR_REASON_OF(text) "repaired: " text
 #define KT_REPAIR_REASON          KT_REPAIR_REASON_OF("%s")
 #define KT_REPAIR_DAMAGED         "the compressed data is damaged"
@@ -97,8 +100,8 @@ bool kt_repairs_lose(const kt_repairs *r);
 bool kt_repairs_add(kt_repairs *r, kt_repair_kind kind, uint64_t offset, uint64_t bytes);
 /** Counts further repairs of a kind without their offsets. */
 void kt_repairs_more(kt_repairs *r, kt_repair_kind kind, uint64_t times);
-/** Records that the text ended at `offset` inside the outermost object: a loss, unless the truncation
- *  has been counted already. False: out of memory. */
+/** Records that the text ended at `offset` inside the outermost object: a loss, unless the
+ *  truncation has been counted already. False: out of memory. */
 bool kt_repairs_cut(kt_repairs *r, uint64_t offset);
 /** Appends the repairs of the text that follows. False: out of memory. */
 bool kt_repairs_append(kt_repairs *r, const kt_repairs *later);
@@ -159,13 +162,13 @@ bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs,
 bool kt_repair_begins_event(kineto_string text, bool *cut);
 /** True if the object that the text begins with has a member "traceEvents" that is a list. */
 bool kt_repair_holds_events(kineto_string text);
-/** True if the document's text states this base time; empty: states none. *next is NULL at first, and
- *  kept between calls for later documents of the same text. */
+/** True if the document's text states this base time; empty: states none. *next is NULL at first,
+ *  and kept between calls for later documents of the same text. */
 bool kt_repair_same_base(kineto_string base, kineto_string text, const char **next);
 /** Reports why no event of a text is left. KINETO_E_FORMAT. */
 kineto_status kt_repair_nothing_left(const kt_repairs *r, kineto_error *err);
 
-/* ---- repair_document.c: a whole text ------------------------------------------------------------- */
+/* ---- repair_document.c: a whole text --------------------------------------------------------- */
 /** Counts of events. */
 typedef struct kt_repair_events {
     uint64_t whole;    /* copied unchanged */

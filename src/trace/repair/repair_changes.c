@@ -4,7 +4,7 @@
 #include "trace/bytes/json_text.h"
 #include "trace/repair/repair_impl.h"
 
-/* ---- the list ---- */
+/* ---- the list -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *text;
@@ -82,7 +82,7 @@ bool kt_repairs_lose(const kt_repairs *r)
     return false;
 }
 
-/* ---- ledger lines ------------------------------------------------------------------------------- */
+/* ---- ledger lines ---------------------------------------------------------------------------- */
 
 static void write_repair_line(kb_json *j, const char *reason, uint64_t count_repairs, bool loss,
                               const char *detail)
@@ -132,7 +132,7 @@ static kineto_status format_repair_lines(const kt_repairs *r, const char *proble
     return status;
 }
 
-/* ---- inserting the lines ----------------------------------------------------------------------------- */
+/* ---- inserting the lines --------------------------------------------------------------------- */
 
 /* `before`, the lines and `after` replace bytes [from, to) of the member's value. */
 typedef struct insertion {
@@ -166,7 +166,8 @@ static bool is_empty_json(kineto_string value)
 /* Where the lines go: into the ledger that the member has, or into a new one. */
 static insertion find_insertion(kineto_string own)
 {
-    if (own.data[0] != '{') /* not of this library: replaced, since no reader uses it */
+    /* Not of this library: replaced, since no reader uses it. */
+    if (own.data[0] != '{')
         return (insertion){0, own.size, "{\"ledger\": [", "\n]}"};
     kineto_string ledger = find_own_ledger(own);
     size_t end = own.size - 1;

@@ -16,11 +16,15 @@ typedef struct document {
     bool in_array; /* the events' bracket is open in the output */
     uint64_t events_written, members_written;
     kt_bytes piece; /* the piece that is being repaired */
-    kt_bytes late;  /* members that came after the first events, each with a comma before it */
-    size_t own_at, own_size; /* the value of "ckineto" in `late`; size 0: there is none */
-    kb_map keys; /* hash of each key of the header that was written → hash of its value */
+    /* Members that came after the first events, each with a comma before it. */
+    kt_bytes late;
+    /* The value of "ckineto" in `late`; size 0: there is none. */
+    size_t own_at, own_size;
+    /* Hash of each key of the header that was written → hash of its value. */
+    kb_map keys;
     kineto_string base;      /* "baseTimeNanoseconds" of the first document */
-    const char *next_base;   /* the last one found: the text is searched for it once */
+    /* The last one found: the text is searched for it once. */
+    const char *next_base;
     kb_sink *out;
     kt_repairs *repairs;
     kt_repair_events *events;
@@ -317,9 +321,9 @@ static kineto_status write_or_keep_member(document *d, kineto_string key, kineto
 {
     char room[KT_PLAIN_KEY_BYTES];
     key = kt_json_plain_key(key, room);
-    if (kb_string_equal(
-            key,
-            kb_string("traceEvents"))) { /* its events are written already, or it is not a list */
+    if (kb_string_equal(key,
+                        /* Its events are written already, or it is not a list. */
+                        kb_string("traceEvents"))) {
         d->wrong_events = true;
         return count_document_repair(d, KT_REPAIR_WRONG_TYPE, at, member.size);
     }

@@ -10,8 +10,8 @@
 #define KT_FIX_MEMBERS 64u /* members of an event that are compared for duplicate keys */
 #define KT_FIX_TRIES   8u  /* further readings of one element */
 
-/* The kind of object that is open: it decides which names of members are known. A known name makes the
- * end of the value before it certain. */
+/* The kind of object that is open: it decides which names of members are known. A known name makes
+ * the end of the value before it certain. */
 typedef enum kt_level { KT_LEVEL_HEADER, KT_LEVEL_EVENT, KT_LEVEL_ARGS, KT_LEVEL_INNER } kt_level;
 
 /* Whether a value can end at a place. */
@@ -73,7 +73,7 @@ typedef struct kt_fix_mark {
     kt_fix_event event;
 } kt_fix_mark;
 
-/* ---- repair.c: the state ---- */
+/* ---- repair.c: the state --------------------------------------------------------------------- */
 void kt_fix_save(const kt_fix *f, kt_fix_mark *mark);
 void kt_fix_restore(kt_fix *f, const kt_fix_mark *mark);
 /** Records a change of text[offset, offset + bytes). */
@@ -82,7 +82,7 @@ void kt_fix_count(kt_fix *f, kt_repair_kind kind, size_t offset, size_t bytes);
 void kt_fix_put(kt_fix *f, const char *data, size_t bytes);
 static inline void kt_fix_put_z(kt_fix *f, const char *text) { kt_fix_put(f, text, strlen(text)); }
 
-/* ---- repair_names.c ---- */
+/* ---- repair_names.c -------------------------------------------------------------------------- */
 /** Index of the name of a known member; -1: unknown. */
 int kt_known_member(kt_level level, kineto_string key);
 /** True if readers accept this raw value of an event's member, with times in this unit. */
@@ -95,11 +95,11 @@ char kt_fix_phase(kineto_string value);
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value);
 /** True for a number where a text is required. */
 bool kt_fix_is_unquoted(kineto_string key, kineto_string value);
-/** Is it a number, of a process or thread, that is no whole one of 64 bits? *whole: its part that is
- *  one, if only zeros follow it; else empty. */
+/** Is it a number, of a process or thread, that is no whole one of 64 bits? *whole: its part that
+ *  is one, if only zeros follow it; else empty. */
 bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *whole);
 
-/* ---- repair_peek.c: looks ahead, changes nothing but ran_out ---- */
+/* ---- repair_peek.c: looks ahead, changes nothing but ran_out --------------------------------- */
 /** Byte at a place, -1 at the end of the text. */
 static inline int kt_fix_byte(kt_fix *f, size_t at)
 {
@@ -122,7 +122,8 @@ size_t kt_peek_space_end(kt_fix *f, size_t at);
 /** The end of a known key at `at` that has only its first or only its last quote; 0: there is none.
  *  *key: its text. */
 size_t kt_peek_half_quoted(kt_fix *f, size_t at, kt_level level, kineto_string *key);
-/** Whether a key and a colon stand at `at`. CERTAIN: a known one that the event does not have yet. */
+/** Whether a key and a colon stand at `at`. CERTAIN: a known one that the event does not have
+ *  yet. */
 kt_certainty kt_peek_key(kt_fix *f, size_t at, kt_level level);
 /** Whether a value can end just before `at`, with `depth` brackets open. */
 kt_certainty kt_peek_value_end(kt_fix *f, size_t at, uint32_t depth);
@@ -134,17 +135,19 @@ bool kt_peek_event_start(kt_fix *f, size_t at);
 bool kt_peek_array_end(kt_fix *f, size_t at);
 /** The end of the balanced brackets that open at `at`, skipping strings; 0: not balanced. */
 size_t kt_peek_balanced_end(kt_fix *f, size_t at);
-/** Finds where the open object certainly continues after a damaged member. True: *to is at the comma
- *  before a member, or at a closing bracket. False: nowhere; *to is where the search ended. */
+/** Finds where the open object certainly continues after a damaged member. True: *to is at the
+ *  comma before a member, or at a closing bracket. False: nowhere; *to is where the search
+ *  ended. */
 bool kt_peek_resume(kt_fix *f, size_t from, size_t *to);
 
-/* ---- repair_value.c ---- */
+/* ---- repair_value.c -------------------------------------------------------------------------- */
 typedef struct kt_text_end {
     size_t at; /* position of the closing quote */
     kt_certainty certainty;
     bool damaged; /* the string holds quotes before this one */
 } kt_text_end;
-/** Finds the end of the string at `at`, at or after `min_end`. On failure f->at is where the search ended. */
+/** Finds the end of the string at `at`, at or after `min_end`. On failure f->at is where the search
+ *  ended. */
 kt_fixed kt_fix_text_end(kt_fix *f, size_t at, size_t min_end, kt_text_end *end);
 /** The same for a key. */
 bool kt_fix_key_end(kt_fix *f, size_t at, kt_text_end *end);
@@ -154,7 +157,7 @@ void kt_fix_copy(kt_fix *f, size_t from, size_t to, char quote);
 /** Consumes a number, a word, or nothing. */
 kt_fixed kt_fix_scalar(kt_fix *f);
 
-/* ---- repair_value.c ---- */
+/* ---- repair_value.c -------------------------------------------------------------------------- */
 /** Skips white space and commas before an item; *comma: there was a comma. Returns the byte that
  *  follows, -1 at the end of the text. */
 int kt_fix_next_item(kt_fix *f, bool first, bool *comma);
@@ -162,20 +165,22 @@ int kt_fix_next_item(kt_fix *f, bool first, bool *comma);
 void kt_fix_space(kt_fix *f);
 /** Opens a bracket. False: KT_FIX_DEPTH are open already. */
 bool kt_fix_push(kt_fix *f, char bracket, kt_level level);
-/** Consumes any value; `min_end` as above; objects are of level `object`; *end is set for strings. */
+/** Consumes any value; `min_end` as above; objects are of level `object`; *end is set for
+ *  strings. */
 kt_fixed kt_fix_value(kt_fix *f, size_t min_end, kt_level object, kt_text_end *end);
 /** Consumes a key, with quotes, with one of them, or without. */
 kt_fixed kt_fix_key(kt_fix *f, kt_text_end *end);
 
-/* ---- repair_object.c ---- */
+/* ---- repair_object.c ------------------------------------------------------------------------- */
 /** Consumes the object at f->at. KT_FIX_CUT: an event or its args are written with their complete
  *  members. */
 kt_fixed kt_fix_object(kt_fix *f, kt_level level);
 /** Consumes a member of the open object, at its key; writes nothing if the member is dropped. */
 kt_fixed kt_fix_member_alone(kt_fix *f, kt_level level);
 
-/* ---- repair_changes.c --------------------------------------------------------------------------- */
-/** Appends the value of "ckineto", `own` (empty: there is none), with ledger lines about the repairs. */
+/* ---- repair_changes.c ------------------------------------------------------------------------ */
+/** Appends the value of "ckineto", `own` (empty: there is none), with ledger lines about the
+ *  repairs. */
 kineto_status kt_repair_state_losses(kineto_string own, const kt_repairs *r, const char *problem,
                                      kt_bytes *out, kineto_error *err);
 #endif

@@ -14,9 +14,10 @@ typedef struct doubtful_string {
 
 typedef struct object_frame {
     kt_level level;
-    bool lost;               /* a member was dropped */
-    size_t out_from;         /* output offset after the opening bracket */
-    size_t key_at, value_at; /* of the member that is being read; value_at 0: not reached yet */
+    bool lost;       /* a member was dropped */
+    size_t out_from; /* output offset after the opening bracket */
+    /* Of the member that is being read; value_at 0: not reached yet. */
+    size_t key_at, value_at;
     size_t key_out, key_out_end;
     kt_fix_mark member, value;
     doubtful_string doubt;
@@ -40,7 +41,7 @@ static void put_member_comma(kt_fix *f, const object_frame *fr)
         kt_fix_put_z(f, ",");
 }
 
-/* ---- members of an event ------------------------------------------------------- */
+/* ---- members of an event --------------------------------------------------------------------- */
 
 static kineto_string written_key(const kt_fix *f, const object_frame *fr)
 {
@@ -229,7 +230,7 @@ static void close_object(kt_fix *f, const object_frame *fr)
     f->depth--;
 }
 
-/* ---- reading one member ------------------------------------------------------------------------ */
+/* ---- reading one member ---------------------------------------------------------------------- */
 
 /* True if an earlier string is damaged and no member since was certain. */
 static bool has_damaged_string(const object_frame *fr)
@@ -297,7 +298,8 @@ static kt_fixed read_member_value(kt_fix *f, object_frame *fr, size_t min_end)
     if (f->no_memory || !is_kept_partially(f, fr, status))
         return status;
     if (end.damaged && has_damaged_string(fr)) {
-        ch->settled = true; /* two damaged strings and nothing certain between them: ambiguous */
+        /* Two damaged strings and nothing certain between them: ambiguous. */
+        ch->settled = true;
         return KT_FIX_FAILED;
     }
     if (end.at)
@@ -307,7 +309,7 @@ static kt_fixed read_member_value(kt_fix *f, object_frame *fr, size_t min_end)
     return status;
 }
 
-/* ---- members that cannot be read --------------------------------------------------------------- */
+/* ---- members that cannot be read ------------------------------------------------------------- */
 
 static void return_to_choice(kt_fix *f, object_frame *fr)
 {

@@ -310,7 +310,7 @@ size_t kt_peek_balanced_end(kt_fix *f, size_t at)
     return 0;
 }
 
-/* ---- after a damaged member ----------------------------------------------------------------- */
+/* ---- after a damaged member ------------------------------------------------------------------ */
 
 /* Brackets that seem to be open inside a damaged member. */
 typedef struct bracket_nest {

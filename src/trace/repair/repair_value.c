@@ -53,9 +53,10 @@ static bool find_embedded_json_end(kt_fix *f, size_t at, size_t min_end, kt_text
 
 /* The state of a search for the closing quote. */
 typedef struct quote_search {
-    size_t i;        /* position of the search */
-    size_t min_end;  /* quotes before do not count */
-    size_t fallback; /* first quote that could be the end inside brackets; 0: none */
+    size_t i;       /* position of the search */
+    size_t min_end; /* quotes before do not count */
+    /* First quote that could be the end inside brackets; 0: none. */
+    size_t fallback;
     uint32_t nested;
     char quote;
 } quote_search;
@@ -146,7 +147,7 @@ bool kt_fix_key_end(kt_fix *f, size_t at, kt_text_end *end)
     return true; /* the colon is missing: the caller finds out */
 }
 
-/* ---- writing strings --------------------------------------------------------------------------------- */
+/* ---- writing strings ------------------------------------------------------------------------- */
 
 static bool is_hex_digit(int c)
 {
@@ -244,7 +245,7 @@ void kt_fix_copy(kt_fix *f, size_t from, size_t to, char quote)
     kt_fix_put_z(f, "\"");
 }
 
-/* ---- numbers and words ---- */
+/* ---- numbers and words ----------------------------------------------------------------------- */
 
 static size_t count_digits(kineto_string s, size_t at)
 {

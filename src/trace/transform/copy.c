@@ -70,6 +70,8 @@ static uint32_t map_text(kt_copy *c, kt_text_role role, uint32_t id)
                    : kt_copy_string(c, id);
 }
 
+/* Category 0 of a row stands for the name of its kind, so an empty category has an id of its
+ * own. */
 static uint32_t map_category(kt_copy *c, uint16_t category)
 {
     if (category >= c->category_count)
@@ -147,6 +149,7 @@ static uint32_t process_apart(kt_copy *c, kineto_string text)
     return index;
 }
 
+/* Text rows of one source are merged by their text, those of different sources are not. */
 static uint32_t process_by_text(kt_copy *c, const kt_process_row *p)
 {
     uint32_t id = map_text(c, KT_TEXT_PROCESS, p->text);
@@ -161,6 +164,7 @@ static uint32_t process_by_text(kt_copy *c, const kt_process_row *p)
     return index;
 }
 
+/* Properties that the copy has already stay, unless the source has its own. */
 uint32_t kt_copy_process(kt_copy *c, uint32_t process)
 {
     if (process >= c->process_count)
@@ -192,6 +196,7 @@ uint32_t kt_copy_process(kt_copy *c, uint32_t process)
 
 /* ---- tracks ---------------------------------------------------------------------------------- */
 
+/* A track that is known by a text gets an id below all numbers, so that it collides with none. */
 uint32_t kt_copy_track(kt_copy *c, uint32_t track)
 {
     if (track >= c->track_count)
@@ -237,6 +242,7 @@ static uint64_t shift_flow_id(const kt_copy *c, uint64_t id)
     return id || !c->first_id ? shift_id(c, id) : KT_LARGE_ID + c->first_id;
 }
 
+/* Flags keep the caller's bits and the writer, which some traces nest by. */
 void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
 {
     const kt_block *block = kt_block_of(c->from, row);
@@ -258,6 +264,7 @@ void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
 /* The argument of waits that holds the correlation id of another row. */
 static const char other_row_key[] = "wait_on_cuda_event_record_corr_id";
 
+/* Only waits and events of CUDA refer to another row in their args. */
 static bool can_name_other_row(const kt_copy *c, uint32_t kind)
 {
     return c->first_id && (kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT);
@@ -289,6 +296,7 @@ static bool put_shifted_object(kt_copy *c, kineto_string object)
     return true;
 }
 
+/* Copies one arg, with a shared text shared again and an id of another row shifted. */
 static void copy_one_arg(kt_copy *c, uint32_t kind, const kt_arg *arg)
 {
     uint32_t key = kt_copy_string(c, arg->key);
@@ -355,6 +363,7 @@ static void copy_arg_set(kt_copy *c, uint32_t set, uint32_t *copy)
     kt_args_put_set(c->b, *copy);
 }
 
+/* Args after the set of a row are its own. */
 static void copy_packed_args(kt_copy *c, const kt_block *block, uint32_t i)
 {
     kt_args args = kt_args_of(c->from, block, i);
@@ -460,6 +469,7 @@ static kineto_row shift_row(kineto_row row, kineto_row first)
     return row == KINETO_NO_ROW ? row : row + first;
 }
 
+/* Processes and tracks come first, so that their order is that of the source. */
 void kt_copy_rows(kt_copy *c)
 {
     const kineto_trace *t = c->from;

@@ -30,22 +30,25 @@ typedef struct kt_copy {
      * have the same number or text, and ids (correlation, external, flow, async) are shifted by
      * first_id. */
     uint64_t first_id;
-    uint32_t first_process; /* processes of the builder below belong to other sources */
-    kineto_string apart;    /* suffix for the text of a process row that another source has */
+    /* Processes of the builder below belong to other sources. */
+    uint32_t first_process;
+    /* Suffix for the text of a process row that another source has. */
+    kineto_string apart;
     uint32_t *strings, *processes, *tracks, *categories,
         *sets; /* by source id; KT_COPY_NONE: not copied yet */
     uint32_t string_count, process_count, track_count, category_count;
-    uint64_t *taken;     /* bit set: processes of the builder that this source uses */
+    /* Bit set: processes of the builder that this source uses. */
+    uint64_t *taken;
     uint32_t taken_room; /* bits in `taken` */
     bool failed; /* out of memory */
 } kt_copy;
 #define KT_COPY_NONE UINT32_MAX
-/* Ids from here on are hashes of texts, or marks. They do not count for the first free id of the next
- * source, and are shifted modulo their own range. */
+/* Ids from here on are hashes of texts, or marks. They do not count for the first free id of the
+ * next source, and are shifted modulo their own range. */
 #define KT_LARGE_ID (UINT64_C(1) << 53)
 
-/** Starts copying from a trace; the caller may set members after `from` before the first other call.
- *  False: out of memory. Call kt_copy_free in any case. */
+/** Starts copying from a trace; the caller may set members after `from` before the first other
+ *  call. False: out of memory. Call kt_copy_free in any case. */
 bool kt_copy_begin(kt_copy *c, kt_builder *b, const kineto_trace *from);
 void kt_copy_free(kt_copy *c);
 

@@ -34,7 +34,7 @@ void kt_merger_free(kt_merger *m)
     kt_builder_destroy(m->b);
 }
 
-/* ---- copying one source ------------------------------------------------------------------------------ */
+/* ---- copying one source ---------------------------------------------------------------------- */
 
 /* Ids above KT_LARGE_ID are shifted within their own range; they count as 1, so that the next
  * source is shifted at all. */
@@ -94,6 +94,7 @@ static void copy_source_kinds(kt_merger *m, kt_copy *c)
     kt_copy_own_kinds(c);
 }
 
+/* A source without window and activities does not extend it. */
 static void extend_window(kt_merger *m, const kt_merge_source *s, bool has_window)
 {
     kineto_trace *t = m->b->trace;
@@ -107,6 +108,7 @@ static void extend_window(kt_merger *m, const kt_merge_source *s, bool has_windo
     kt_window(m->b, start, end);
 }
 
+/* The label names a source in ledger lines and process labels. */
 static void label_source(kt_merge_source *s)
 {
     if (s->identity.rank >= 0) {
@@ -187,7 +189,7 @@ kineto_status kt_merger_miss(kt_merger *m, const char *path, const kineto_error 
     return kt_survey_add(m->survey, path, NULL, NULL, why) ? KINETO_OK : fail_merge_memory(err);
 }
 
-/* ---- rows of processes ---------------------------------------------------------------------------- */
+/* ---- rows of processes ----------------------------------------------------------------------- */
 
 /* Appends to a comma-separated text of the builder; *text becomes its new id. */
 static void append_to_label(kt_merger *m, uint32_t *text, const char *more)
@@ -206,6 +208,7 @@ static void append_to_label(kt_merger *m, uint32_t *text, const char *more)
     free(all);
 }
 
+/* Labels mention hosts only if there are several. */
 static bool has_several_hosts(const kt_merger *m)
 {
     const char *first = NULL;
@@ -282,7 +285,7 @@ static void order_processes(kt_merger *m)
     free(places);
 }
 
-/* ---- the ledger --------------------------------------------------------------------------------- */
+/* ---- the ledger ------------------------------------------------------------------------------ */
 
 /* Host processes whose number an earlier process of another source has. */
 static uint64_t count_shared_pids(kt_merger *m)
@@ -303,6 +306,7 @@ static uint64_t count_shared_pids(kt_merger *m)
     return shared;
 }
 
+/* Records the merge itself, then the findings of the survey. */
 static void write_merge_ledger(kt_merger *m)
 {
     kineto_string source = kb_string("merge");
@@ -357,7 +361,7 @@ kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool who
 
 /* Reads element `index`: the caller's structures have the size of its version of the library. */
 static kineto_status read_caller_identity(const kineto_merge_options *how, size_t index,
-                                   kineto_identity *out, kineto_error *err)
+                                          kineto_identity *out, kineto_error *err)
 {
     const char *first = (const char *)how->identities;
     kineto_status status = kb_size_check(first, "kineto_identity", err);
@@ -368,14 +372,16 @@ static kineto_status read_caller_identity(const kineto_merge_options *how, size_
     return KINETO_OK;
 }
 
+/* Adds a trace of kineto_trace_merge, with the caller's identity if it gave one. */
 static kineto_status add_caller_trace(kt_merger *m, const kineto_merge_options *how, size_t index,
-                             const kineto_trace *trace, kineto_error *err)
+                                      const kineto_trace *trace, kineto_error *err)
 {
     char number[32];
     kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
     const char *path = how->paths ? how->paths[index] : NULL;
     if (!trace)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_merge: trace %zu must not be NULL", index + 1);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_merge: trace %zu must not be NULL",
+                       index + 1);
     kineto_status status = read_caller_identity(how, index, &identity, err);
     if (status)
         return status;
@@ -395,7 +401,8 @@ kineto_status kineto_trace_merge(const kineto_trace *const *traces, size_t count
     if (out)
         *out = NULL;
     if (!traces || !count || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_merge: traces, count and out must not be NULL or 0");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_trace_merge: traces, count and out must not be NULL or 0");
     kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_merge_options", err);
     if (status)
         return status;

@@ -11,9 +11,12 @@
 typedef struct kt_merge_source {
     kineto_identity identity;
     char *path;
-    const char *name;                    /* the path without the directories that all have in common */
-    char label[128];                     /* "rank 3", or the name if the rank is unknown */
-    uint32_t first_process, end_process; /* its processes in the builder: [first, end) */
+    /* The path without the directories that all have in common. */
+    const char *name;
+    /* "rank 3", or the name if the rank is unknown. */
+    char label[128];
+    /* Its processes in the builder: [first, end) */
+    uint32_t first_process, end_process;
     uint64_t activities, flows, first_id;
     int64_t window_start_ns, window_end_ns;
     size_t first_snapshot, snapshot_count; /* its range of merger.snapshots */
@@ -33,7 +36,7 @@ typedef struct kt_merger {
     kb_intern texts; /* keys and values of headers */
     kineto_survey *survey;
     kineto_trace *only; /* the first source, until a second one comes */
-    uint64_t next_id; /* ids of the next source are shifted by this */
+    uint64_t next_id;   /* ids of the next source are shifted by this */
     uint64_t kind_conflicts;
     bool out_of_memory;
 } kt_merger;
@@ -54,7 +57,7 @@ kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool who
                                kineto_trace **out, kineto_error *err);
 void kt_merger_free(kt_merger *m);
 
-/* ---- merge_header.c ---- */
+/* ---- merge_header.c -------------------------------------------------------------------------- */
 /** Keeps the members of a trace's header, and its clock snapshots, until all sources are known. */
 bool kt_merge_keep_header(kt_merger *m, uint32_t source, const kineto_trace *trace);
 /** Writes members that all sources have alike, and the list "mergedTraces" with the others. */

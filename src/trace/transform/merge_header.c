@@ -22,14 +22,16 @@ bool kt_merge_keep_header(kt_merger *m, uint32_t source, const kineto_trace *tra
     return ok;
 }
 
-/* ---- members that all have alike --------------------------------------------------------------------------- */
+/* ---- members that all have alike ------------------------------------------------------------- */
 
-/* By id of the key: the value of the first source that has it, and how many sources have that value. */
+/* By id of the key: the value of the first source that has it, and how many sources have that
+ * value. */
 typedef struct shared_value {
     uint32_t value;
     size_t count;
 } shared_value;
 
+/* NULL: out of memory. By id of the key, for all members of all sources. */
 static shared_value *count_shared_members(const kt_merger *m)
 {
     shared_value *keys = calloc(m->texts.strings.count + 1, sizeof *keys);
@@ -44,7 +46,8 @@ static shared_value *count_shared_members(const kt_merger *m)
 }
 
 /* A list of an earlier merge belongs to its own trace, even if all sources have the same. */
-static bool is_shared_member(const kt_merger *m, const shared_value *keys, const kt_merge_member *member)
+static bool is_shared_member(const kt_merger *m, const shared_value *keys,
+                             const kt_merge_member *member)
 {
     return keys[member->key].count == m->sources.count &&
            !kb_string_equal(kb_intern_get(&m->texts, member->key), kb_string("mergedTraces"));
@@ -65,8 +68,9 @@ static bool have_same_snapshots(const kt_merger *m)
     return true;
 }
 
-/* ---- the list "mergedTraces" -------------------------------------------------------------------------------- */
+/* ---- the list "mergedTraces" ----------------------------------------------------------------- */
 
+/* Readings of a source's clocks, if they differ between sources. */
 static void write_part_snapshots(const kt_merger *m, const kt_merge_source *s, kb_json *j)
 {
     kb_json_key_z(j, "snapshots");
@@ -85,6 +89,7 @@ static void write_part_snapshots(const kt_merger *m, const kt_merge_source *s, k
     kb_json_array_end(j);
 }
 
+/* Name, identity, counts, and the window, which a selection by rank restores. */
 static void write_part_identity(const kt_merge_source *s, kb_json *j)
 {
     kb_json_put_string(j, "name", kb_string(s->name));
@@ -126,7 +131,9 @@ static void write_parts(const kt_merger *m, const shared_value *keys, bool snaps
     kb_json_array_end(j);
 }
 
-static kineto_status write_merged_member(kt_merger *m, const shared_value *keys, bool snapshots, kineto_error *err)
+/* Formats the list in memory and makes it a member of the header. */
+static kineto_status write_merged_member(kt_merger *m, const shared_value *keys, bool snapshots,
+                                         kineto_error *err)
 {
     kb_sink *sink;
     kb_json j;

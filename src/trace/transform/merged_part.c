@@ -53,7 +53,7 @@ bool kt_merged_part_of(const kineto_trace *t, int32_t rank, kt_merged_part *out)
     out->header = kt_member_of(found, "header");
     return count == 1 && read_part_window(t, kt_member_of(found, "window"), out);
 }
-/* ---- the header of a selected rank --------------------------------------------------------------- */
+/* ---- the header of a selected rank ----------------------------------------------------------- */
 
 /* Returns the offset after the bytes; the caller has made room for them. */
 static size_t append_header_bytes(char *text, size_t at, kineto_string bytes)

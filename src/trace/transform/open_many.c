@@ -7,13 +7,14 @@ typedef struct many_opener {
     const kineto_files *files;
     kineto_open_many_options how;
     kt_merger merger;
-    uint32_t opened;      /* traces that were added to the merger */
-    bool uses_names;      /* files whose names state another rank are skipped */
-    bool has_wrong_name;     /* a header states another rank than its name */
-    kt_ranks ranks;    /* ranks of the opened files, for the message */
-    kineto_error last; /* the last file that could not be read */
+    uint32_t opened;     /* traces that were added to the merger */
+    bool uses_names;     /* files whose names state another rank are skipped */
+    bool has_wrong_name; /* a header states another rank than its name */
+    kt_ranks ranks;      /* ranks of the opened files, for the message */
+    kineto_error last;   /* the last file that could not be read */
 } many_opener;
 
+/* The rank that the path states; -1: none. */
 static int32_t rank_of_name(const char *path)
 {
     kt_name_facts facts;
@@ -31,8 +32,9 @@ static bool all_names_say_ranks(const kineto_files *files)
 }
 
 /* Returns the part of the trace that was requested; *part NULL: it has none. */
-static kineto_status choose_part(many_opener *o, kineto_trace *trace, const kineto_identity *identity,
-                            kineto_trace **part, kineto_error *err)
+static kineto_status choose_part(many_opener *o, kineto_trace *trace,
+                                 const kineto_identity *identity, kineto_trace **part,
+                                 kineto_error *err)
 {
     *part = NULL;
     if (!(identity->rank_count > 1 ? kt_note_ranks(&o->ranks, trace)
@@ -55,7 +57,8 @@ static kineto_status choose_part(many_opener *o, kineto_trace *trace, const kine
 }
 
 /* Adds the requested part of an opened trace to the merger. */
-static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const char *path, kineto_error *err)
+static kineto_status add_opened_trace(many_opener *o, kineto_trace *trace, const char *path,
+                                      kineto_error *err)
 {
     kineto_identity identity = {.size = sizeof identity};
     kineto_trace *part;
@@ -126,6 +129,7 @@ static kineto_status merge_listed_files(many_opener *o, kineto_trace **out, kine
     return status;
 }
 
+/* Two passes at most: by names first, if all of them state a rank, then without names. */
 kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
                                      const kineto_open_many_options *options, kineto_trace **out,
                                      kineto_error *err)
@@ -146,7 +150,8 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
     o.files = files;
     o.uses_names = o.how.only_rank && kineto_files_count(files) > 1 && all_names_say_ranks(files);
     status = merge_listed_files(&o, out, err);
-    if (status == KINETO_OK && !*out && o.uses_names) { /* a name was wrong: open all files */
+    /* A name was wrong: open all files. */
+    if (status == KINETO_OK && !*out && o.uses_names) {
         o.uses_names = false;
         o.opened = 0;
         status = merge_listed_files(&o, out, err);

@@ -57,6 +57,7 @@ static uint32_t find_or_add_process(kt_builder *b, const kineto_process *process
     return kt_process(b, process->is_device, process->pid, 0);
 }
 
+/* A NULL process is refused like any other invalid argument: KINETO_NO_ROW. */
 uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *process)
 {
     if (!process)
@@ -66,6 +67,7 @@ uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *p
     return index;
 }
 
+/* Rejects processes that the builder does not have and types it does not know. */
 uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const kineto_track *track)
 {
     const kineto_trace *t = builder->b->trace;
@@ -131,6 +133,7 @@ void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg 
     }
 }
 
+/* The object is checked once here; the model takes it as it is. */
 bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
 {
     if (!json_object.size || json_object.data[0] != '{' || !kb_json_valid(json_object))
@@ -162,6 +165,7 @@ kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *ac
     return kt_append(builder->b, &row);
 }
 
+/* Rows that do not exist are ignored. */
 void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, kineto_row row,
                          bool is_start)
 {

@@ -10,7 +10,7 @@ static kineto_status fail_scrub_memory(kineto_error *err)
     return kb_fail(err, KINETO_E_MEMORY, "no memory to scrub a trace");
 }
 
-/* ---- preparation ------------------------------------------------------------------------------- */
+/* ---- preparation ----------------------------------------------------------------------------- */
 
 /* Derives the 128-bit key of all pseudonyms: hashes of the salt under two fixed keys. */
 static void derive_hash_key(kt_scrub *s)
@@ -30,8 +30,8 @@ static kineto_status compile_keep_pattern(kt_scrub *s, kineto_error *err)
     if (code) {
         regerror(code, &s->keep, reason, sizeof reason);
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%s' for texts to keep is not an extended regular expression: %s", s->how.keep,
-                       reason);
+                       "'%s' for texts to keep is not an extended regular expression: %s",
+                       s->how.keep, reason);
     }
     s->has_keep = true;
     return KINETO_OK;
@@ -85,6 +85,7 @@ static uint32_t map_scrubbed_text(void *context, kt_text_role role, kineto_strin
     }
 }
 
+/* Members of the header, by the class of their keys. */
 static void scrub_metadata(kt_scrub *s)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(s->from); i++) {
@@ -97,6 +98,7 @@ static void scrub_metadata(kt_scrub *s)
     }
 }
 
+/* Sources and reasons of this library are public; those of plug-ins are replaced. */
 static uint32_t scrub_ledger_word(kt_scrub *s, kineto_string word, bool known)
 {
     if (!kt_scrubs(s, KINETO_SCRUB_HEADER))
@@ -113,6 +115,7 @@ static uint32_t scrub_ledger_detail(kt_scrub *s, kineto_string detail)
     return 0;
 }
 
+/* Counts stay, texts are scrubbed. */
 static void scrub_ledger(kt_scrub *s)
 {
     for (uint32_t i = 0; i < kineto_trace_ledger_count(s->from); i++) {
@@ -155,6 +158,7 @@ static uint64_t scrubbed_row_id(const kt_scrub *s, uint64_t id)
     return kb_siphash(s->key, bytes, sizeof bytes);
 }
 
+/* Rows keep their numbers, times and ids; names and args are scrubbed. */
 static void scrub_rows(kt_scrub *s)
 {
     for (kineto_row row = 0; row < s->from->count && !s->failed; row++) {
@@ -180,6 +184,7 @@ static void scrub_flows(kt_scrub *s)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
+/* The ledger records how many texts of each class were replaced. */
 static void write_scrub_ledger(kt_scrub *s)
 {
     const kineto_scrub_result *r = &s->done;
@@ -230,10 +235,12 @@ static void free_scrub(kt_scrub *s)
     memset(s->key, 0, sizeof s->key);
 }
 
+/* An empty salt would make pseudonyms guessable. */
 static kineto_status check_scrub_options(const kineto_scrub *how, kineto_error *err)
 {
     if (how->what & ~KINETO_SCRUB_ALL || !(how->what & KINETO_SCRUB_ALL))
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_scrub: no bits of what are set, or unknown ones");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_trace_scrub: no bits of what are set, or unknown ones");
     if (!how->salt || !how->salt_bytes)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_scrub: salt must not be empty");
     return KINETO_OK;
@@ -245,7 +252,8 @@ kineto_status kineto_trace_scrub(const kineto_trace *trace, const kineto_scrub *
     if (out)
         *out = NULL;
     if (!trace || !how || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_trace_scrub: trace, how and out must not be NULL");
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_trace_scrub: trace, how and out must not be NULL");
     kt_scrub s = {.from = trace};
     kineto_status status = kb_options_read(&s.how, sizeof s.how, how, "kineto_scrub", err);
     if (!status)

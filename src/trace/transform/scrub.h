@@ -27,7 +27,8 @@ typedef enum kt_key_class {
 /* The class of a key and its replacement. */
 typedef struct kt_scrub_key {
     kt_key_class class;
-    uint32_t id[2]; /* in the builder: as a key of args, and of the header; or KT_COPY_NONE */
+    /* In the builder: as a key of args, and of the header; or KT_COPY_NONE. */
+    uint32_t id[2];
 } kt_scrub_key;
 
 typedef struct kt_scrub {
@@ -45,15 +46,17 @@ typedef struct kt_scrub {
     kt_chars plain;   /* an unescaped text of the source */
     kb_intern keys;
     KB_VEC(kt_scrub_key) key_rows; /* by id in keys */
-    KB_VEC(kineto_string) hosts;   /* names of machines, searched for in other texts */
-    kb_map names;                  /* kind << 32 | string id → string id in the builder */
+    /* Names of machines, searched for in other texts. */
+    KB_VEC(kineto_string) hosts;
+    /* kind << 32 | string id → string id in the builder. */
+    kb_map names;
     kineto_scrub_result done;
 } kt_scrub;
 
 /* True if one of the bits KINETO_SCRUB_… is requested. */
 static inline bool kt_scrubs(const kt_scrub *s, uint32_t what) { return (s->how.what & what) != 0; }
 
-/* ---- scrub_known.c: texts that are public ---- */
+/* ---- scrub_known.c: texts that are public ---------------------------------------------------- */
 bool kt_known_name(uint32_t kind, kineto_string name);
 /** Names of processes and devices: "python", "GPU 0". */
 bool kt_known_place(kineto_string name);
@@ -97,7 +100,7 @@ bool kt_scrub_kept(kt_scrub *s, kineto_string text);
 /** Appends bytes. False: out of memory, which sets `failed`. */
 bool kt_chars_add(kt_scrub *s, kt_chars *to, const void *data, size_t size);
 
-/* ---- scrub_args.c: args and JSON ---- */
+/* ---- scrub_args.c: args and JSON ------------------------------------------------------------- */
 /** Stage the args of a row. */
 void kt_scrub_args(kt_scrub *s, kineto_row row);
 /** Scrubs a JSON value; `what`: KINETO_SCRUB_ARGS or …_HEADER, depending on where it stands. */

@@ -58,7 +58,8 @@ uint32_t kt_scrub_key_id(kt_scrub *s, kineto_string key, uint32_t what, kt_key_c
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Scrubs a text value by the class of its key. */
-static kineto_string scrub_text_value(kt_scrub *s, kineto_string text, kt_key_class class, uint32_t what)
+static kineto_string scrub_text_value(kt_scrub *s, kineto_string text, kt_key_class class,
+                                      uint32_t what)
 {
     switch (class) {
     case KT_KEY_STACK:
@@ -89,6 +90,7 @@ static uint64_t scrub_size(kt_scrub *s, uint64_t size)
     return 2 + kb_siphash(s->key, bytes, sizeof bytes) % 65521;
 }
 
+/* True if the values under such a key are sizes that have to be replaced. */
 static bool scrubs_sizes(const kt_scrub *s, kt_key_class class)
 {
     return class == KT_KEY_SHAPE && kt_scrubs(s, KINETO_SCRUB_SHAPES);
@@ -139,9 +141,11 @@ static void append_escaped_json(kt_scrub *s, kineto_string text)
     s->json.count += (size_t)(kb_json_escape(from, text, &replaced) - from);
 }
 
+/* Scrubs the unescaped text, and escapes the result. */
 static void append_json_string(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
-    append_escaped_json(s, scrub_text_value(s, unescape_source(s, kt_json_inside(raw)), class, what));
+    append_escaped_json(s,
+                        scrub_text_value(s, unescape_source(s, kt_json_inside(raw)), class, what));
 }
 
 static void append_json_value(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what);
@@ -150,10 +154,11 @@ static void append_json_value(kt_scrub *s, kineto_string raw, kt_key_class class
 static kt_key_class inherit_class(kt_key_class own, kt_key_class above)
 {
     bool applies = above == KT_KEY_PRIVATE || above == KT_KEY_STACK || above == KT_KEY_SHAPE ||
-                above == KT_KEY_HOST;
+                   above == KT_KEY_HOST;
     return (own == KT_KEY_UNKNOWN || own == KT_KEY_PLAIN) && applies ? above : own;
 }
 
+/* Keys are scrubbed as well; the order of members stays. */
 static void append_json_object(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what)
 {
     kt_scan scan = kt_scan_of(raw);
@@ -240,6 +245,7 @@ static void put_text_arg(kt_scrub *s, uint32_t key, const kt_arg *arg, kineto_st
         kt_args_put_json(s->b, key, (kineto_arg_type)arg->type, text);
 }
 
+/* Scrubs one packed arg. Numbers stay numbers, so that the types of args do not change. */
 static void scrub_packed_arg(kt_scrub *s, const kt_arg *arg)
 {
     kt_key_class class;
@@ -299,6 +305,7 @@ static void scrub_packed_row(kt_scrub *s, const kt_block *block, uint32_t i)
         scrub_packed_args(s, args);
 }
 
+/* Args in verbatim JSON are rewritten as JSON, packed ones stay packed. */
 void kt_scrub_args(kt_scrub *s, kineto_row row)
 {
     const kt_block *block = kt_block_of(s->from, row);

@@ -21,7 +21,10 @@ static bool list_has(kineto_string s, const char *list, bool whole)
 }
 
 static bool list_contains(kineto_string s, const char *list) { return list_has(s, list, true); }
-static bool starts_with_listed(kineto_string s, const char *list) { return list_has(s, list, false); }
+static bool starts_with_listed(kineto_string s, const char *list)
+{
+    return list_has(s, list, false);
+}
 
 /* True if the text consists of ASCII letters, digits and the characters in `also`, and is not
  * empty. */
@@ -52,6 +55,7 @@ bool kt_is_step_name(kineto_string name)
     return kt_step_number(name, &number);
 }
 
+/* "nccl:all_reduce": a public backend with a public operation. */
 static bool is_collective_name(kineto_string name)
 {
     static const char backends[] = "nccl:|gloo:|ucc:|mpi:|hccl:|xccl:|rccl:";
@@ -126,6 +130,8 @@ static bool is_runtime_call(kineto_string name)
     return list_contains(name, others);
 }
 
+/* Names of launches and device work are public only if they look like functions of a runtime;
+ * kernels are checked word by word in scrub_text.c. */
 bool kt_known_name(uint32_t kind, kineto_string name)
 {
     static const char exact[] =
@@ -144,7 +150,8 @@ bool kt_known_name(uint32_t kind, kineto_string name)
     bool is_ours =
         kt_kind_is_launch(kind) || kt_kind_is_device(kind) || kind == KINETO_KIND_OVERHEAD;
     return kt_is_step_name(name) || list_contains(name, exact) || is_collective_name(name) ||
-           (is_op && (is_public_operator(name) || is_autograd_name(name))) || (is_ours && is_runtime_call(name)) ||
+           (is_op && (is_public_operator(name) || is_autograd_name(name))) ||
+           (is_ours && is_runtime_call(name)) ||
            is_numbered_name(name, "PyTorch Profiler (", ")") ||
            is_numbered_name(name, "Torch-Compiled Region: ", "");
 }
@@ -165,6 +172,7 @@ static kineto_string strip_rank_suffix(kineto_string name)
     return (kineto_string){name.data, at};
 }
 
+/* Names of processes, threads and streams that Python, PyTorch and viewers give. */
 bool kt_known_place(kineto_string name)
 {
     static const char exact[] =
@@ -173,15 +181,17 @@ bool kt_known_place(kineto_string name)
         "main";
     kineto_string whole = name;
     name = strip_rank_suffix(name);
-    return (whole.size && !name.size) || list_contains(name, exact) || is_numbered_name(name, "python", "") ||
-           is_numbered_name(name, "GPU ", "") || is_numbered_name(name, "GPU ", " Counters") ||
-           is_numbered_name(name, "CPU ", "") || is_numbered_name(name, "MTIA ", "") ||
-           is_numbered_name(name, "XPU ", "") || is_numbered_name(name, "PyTorch Profiler (", ")") ||
+    return (whole.size && !name.size) || list_contains(name, exact) ||
+           is_numbered_name(name, "python", "") || is_numbered_name(name, "GPU ", "") ||
+           is_numbered_name(name, "GPU ", " Counters") || is_numbered_name(name, "CPU ", "") ||
+           is_numbered_name(name, "MTIA ", "") || is_numbered_name(name, "XPU ", "") ||
+           is_numbered_name(name, "PyTorch Profiler (", ")") ||
            is_numbered_name(name, "thread ", "") || is_numbered_name(name, "stream ", "") ||
            is_numbered_name(name, "Stream ", "") || is_numbered_name(name, "pt_autograd_", "") ||
            is_digits_only(name);
 }
 
+/* Kinds of activities have public names; other categories are those of PyTorch and Kineto. */
 bool kt_known_category(kineto_string category)
 {
     static const char exact[] =
@@ -233,6 +243,7 @@ static bool is_format_key(kineto_string key)
     return list_contains(key, args) || list_contains(key, header) || list_contains(key, device);
 }
 
+/* The order matters: a key can be part of the format and still hold private values. */
 kt_key_class kt_known_key(kineto_string key)
 {
     static const char stacks[] = "Call stack|Call Stack|stack|Stack|callstack";
@@ -306,6 +317,7 @@ static bool is_device_name(kineto_string s)
     return s.size < 64 && starts_with_listed(s, makers) && has_only_chars(s, " -()./");
 }
 
+/* Under an unknown key even numbers are replaced: they may be identifiers. */
 bool kt_known_value(kineto_string value, bool known_key)
 {
     static const char exact[] =
@@ -351,6 +363,7 @@ bool kt_known_source(kineto_string source)
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
+/* Words of C++ and of the libraries whose kernels are public. */
 bool kt_known_word(kineto_string word)
 {
     static const char language[] =
@@ -368,7 +381,8 @@ bool kt_known_word(kineto_string word)
         "sm70_|sm75_|sm80_|sm86_|sm89_|sm90_|sm100_|cutlass_|cudnn|cublas|cusparse|cufft|"
         "cask_|Cijk_|xmma_|gemv2|gemmk1|gemmSN|dgrad|wgrad|implicit_convolve|winograd|"
         "flash_fwd_|flash_bwd_|fmha_|miopen|rocblas|hipblas";
-    return list_contains(word, language) || list_contains(word, copies) || starts_with_listed(word, libraries);
+    return list_contains(word, language) || list_contains(word, copies) ||
+           starts_with_listed(word, libraries);
 }
 
 bool kt_known_namespace(kineto_string word, kineto_string rest)
@@ -410,6 +424,7 @@ bool kt_known_optimizer(kineto_string name)
     return list_contains(name, classes);
 }
 
+/* Only at the root of a path, because a program may have a directory of the same name. */
 bool kt_known_package(kineto_string component, bool at_root)
 {
     static const char packages[] =

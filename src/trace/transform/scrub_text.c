@@ -14,7 +14,10 @@ bool kt_chars_add(kt_scrub *s, kt_chars *to, const void *data, size_t size)
     return true;
 }
 
-static void append_out(kt_scrub *s, kineto_string text) { kt_chars_add(s, &s->out, text.data, text.size); }
+static void append_out(kt_scrub *s, kineto_string text)
+{
+    kt_chars_add(s, &s->out, text.data, text.size);
+}
 static void append_out_z(kt_scrub *s, const char *text) { append_out(s, kb_string(text)); }
 
 static kineto_string text_between(const char *from, const char *to)
@@ -22,6 +25,7 @@ static kineto_string text_between(const char *from, const char *to)
     return (kineto_string){from, (size_t)(to - from)};
 }
 
+/* The text that was written so far; never NULL. */
 static kineto_string scrubbed_text(const kt_scrub *s)
 {
     return (kineto_string){s->out.data ? s->out.data : "", s->out.count};
@@ -44,6 +48,7 @@ kineto_string kt_scrub_hash(kt_scrub *s, const char *prefix, kineto_string text)
     return scrubbed_text(s);
 }
 
+/* A NUL in the text would hide the rest from regexec: it is replaced by a space. */
 bool kt_scrub_kept(kt_scrub *s, kineto_string text)
 {
     if (!s->has_keep)
@@ -368,7 +373,8 @@ static void append_row_name(kt_scrub *s, uint32_t kind, kineto_string name)
         return;
     else if (!all && kt_kind_is_device(kind) && is_cpp_like(name))
         append_kernel_name(s, name);
-    else if (!all && kind == KINETO_KIND_CPU_OP && is_cpp_like(name) && append_fused_kernel(s, name))
+    else if (!all && kind == KINETO_KIND_CPU_OP && is_cpp_like(name) &&
+             append_fused_kernel(s, name))
         return;
     else if (kb_string_begins(name, "autograd::engine::evaluate_function: "))
         append_backward_name(s, kind, name);
@@ -460,6 +466,7 @@ kineto_string kt_scrub_host(kt_scrub *s, kineto_string host)
 
 /* ---- stacks, values -------------------------------------------------------------------------- */
 
+/* Frames are separated by ';' or newlines, which stay, so that the depth of a stack is visible. */
 kineto_string kt_scrub_stack(kt_scrub *s, kineto_string stack)
 {
     bool all = kt_scrubs(s, KINETO_SCRUB_STACKS);
@@ -486,6 +493,7 @@ kineto_string kt_scrub_stack(kt_scrub *s, kineto_string stack)
     return scrubbed_text(s);
 }
 
+/* Values are either known, kept by the user, paths, or replaced as a whole. */
 kineto_string kt_scrub_value(kt_scrub *s, kineto_string value, bool known, uint32_t what)
 {
     if (!kt_scrubs(s, what))
@@ -501,7 +509,7 @@ kineto_string kt_scrub_value(kt_scrub *s, kineto_string value, bool known, uint3
     return scrubbed_text(s);
 }
 
-/* ---- paths and machines in other texts ------------------------------------------------------------------- */
+/* ---- paths and machines in other texts ------------------------------------------------------- */
 
 static bool is_token_boundary(char c) { return !c || strchr(" \t\r\n\"'()[]{}<>,;=|", c) != NULL; }
 
@@ -530,6 +538,7 @@ static bool is_path_token(kineto_string token)
             kt_known_extension(path_extension(token)));
 }
 
+/* Replaces a token that is a machine or a path; other tokens stay. */
 static void append_token(kt_scrub *s, kineto_string token)
 {
     if (kt_scrubs(s, KINETO_SCRUB_HOSTS) && is_machine_name(s, token)) {
@@ -544,6 +553,7 @@ static void append_token(kt_scrub *s, kineto_string token)
     }
 }
 
+/* Tokens are separated by white space, quotes and brackets. */
 kineto_string kt_scrub_inside(kt_scrub *s, kineto_string text)
 {
     s->out.count = 0;

@@ -9,8 +9,8 @@
 
 #include <regex.h>
 
-/* Marks of rows in selector.map. While rows are copied, SELECTED is replaced by the number of the new
- * row. */
+/* Marks of rows in selector.map. While rows are copied, SELECTED is replaced by the number of the
+ * new row. */
 #define DROPPED   KINETO_NO_ROW
 #define SELECTED  0u
 #define UNDECIDED 1u
@@ -33,9 +33,11 @@ typedef struct selector {
     int32_t trace_rank; /* rank of processes without one of their own */
     uint32_t *map;      /* by row: DROPPED, CHOSEN, LATER; in the end the new row */
     uint8_t *used;      /* by track: has selected rows */
-    uint8_t *owned;     /* by process: a device that worked for a selected process */
-    uint8_t *calls;     /* by row: result of kt_select_calls; NULL: not a criterion */
-    bool has_part;      /* the selected rank is one trace of a merged one: `part` */
+    /* By process: a device that worked for a selected process. */
+    uint8_t *owned;
+    /* By row: result of kt_select_calls; NULL: not a criterion. */
+    uint8_t *calls;
+    bool has_part; /* the selected rank is one trace of a merged one: `part` */
     kt_merged_part part;
     kt_span under; /* time of the ranges that match how.under */
     uint64_t kept; /* selected rows */
@@ -89,6 +91,7 @@ static bool matcher_accepts(matcher *m, kineto_string text)
     return regexec(&m->regex, m->room, 0, NULL, 0) == 0;
 }
 
+/* Each name is matched once, however many rows have it. */
 static bool name_matches(selector *s, uint32_t name)
 {
     uint8_t *verdict = &s->names.verdicts[name];
@@ -123,12 +126,14 @@ static bool track_matches(selector *s, uint32_t track)
 
 /* ---- ranks and processes --------------------------------------------------------------------- */
 
+/* A process without a rank has that of the trace's header. */
 static bool rank_matches(const selector *s, uint32_t process)
 {
     int32_t rank = s->t->processes.data[process].rank;
     return (rank >= 0 ? rank : s->trace_rank) == s->how.rank;
 }
 
+/* Devices never match a process id: their rows are selected by their launches. */
 static bool process_matches(const selector *s, uint32_t process)
 {
     const kt_process_row *p = &s->t->processes.data[process];
@@ -160,6 +165,8 @@ static bool find_owned_devices(selector *s)
     return s->owned != NULL;
 }
 
+/* Device work belongs to the process that launched it; without a known launch, to a device that
+ * worked for one. */
 static bool owner_matches(const selector *s, kineto_row row)
 {
     uint32_t process = s->t->tracks.data[kt_row_track(s->t, row)].process;
@@ -217,7 +224,7 @@ static uint32_t decide_row(selector *s, kineto_row row)
     return SELECTED;
 }
 
-/* ---- the longest rows ----------------------------------------------------------------------------- */
+/* ---- the longest rows ------------------------------------------------------------------------ */
 
 typedef struct candidate {
     int64_t length_ns;
@@ -235,6 +242,7 @@ static int compare_candidates(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* The group of a row for "the longest of each …". */
 static uint32_t top_group_of(const selector *s, kineto_row row)
 {
     switch (s->how.top_per) {
@@ -273,7 +281,7 @@ static kineto_status keep_longest_rows(selector *s)
     return ok ? KINETO_OK : fail_select_memory(s);
 }
 
-/* ---- rows that belong to the selected ones -------------------------------------------------------------- */
+/* ---- rows that belong to the selected ones --------------------------------------------------- */
 
 static void mark_launches(selector *s)
 {
@@ -340,7 +348,7 @@ static kineto_status mark_rows(selector *s)
     return status;
 }
 
-/* ---- building the new trace -------------------------------------------------------------------------------- */
+/* ---- building the new trace ------------------------------------------------------------------ */
 
 /* Copies processes and tracks that have selected rows, in the order of the source, and those that
  * never had rows: they describe the machine. */
@@ -374,6 +382,7 @@ static bool copy_viewer_rows(selector *s, kt_copy *c)
     return !c->failed;
 }
 
+/* Cuts a row to the selected time and marks the ends that were cut. */
 static void clip_row(const selector *s, kt_row *row)
 {
     if (!is_in_time(s, row->start_ns, row->end_ns))
@@ -388,6 +397,7 @@ static void clip_row(const selector *s, kt_row *row)
     }
 }
 
+/* Copies a row and replaces its mark by its new number, which flows need. */
 static void copy_selected_row(selector *s, kt_copy *c, kineto_row row, bool clips)
 {
     kt_row columns;
@@ -465,7 +475,7 @@ static void set_selected_window(const selector *s, kt_builder *b)
         kt_window(b, start, end);
 }
 
-/* ---- the selection in words, for the ledger ---------------------------------------------------------------- */
+/* ---- the selection in words, for the ledger -------------------------------------------------- */
 
 typedef struct sentence {
     char text[1024];
@@ -481,10 +491,12 @@ static void append_criterion(sentence *s, const char *fmt, ...)
     int size = vsnprintf(s->text + s->size, room, fmt, args);
     va_end(args);
     s->size += size < 0 ? 0 : KB_MIN((size_t)size, room - 1);
-    s->size = kb_utf8_valid_prefix(s->text, s->size); /* no half characters of a long pattern */
+    /* No half characters of a long pattern. */
+    s->size = kb_utf8_valid_prefix(s->text, s->size);
     s->text[s->size] = '\0';
 }
 
+/* INT64_MIN and INT64_MAX stand for an open end. */
 static void append_time(sentence *out, const kineto_selection *how)
 {
     append_criterion(out, "time from ");
@@ -545,6 +557,7 @@ static void append_criteria(sentence *out, const kineto_selection *how)
         append_criterion(out, "with enclosing ranges; ");
 }
 
+/* Records the criteria and the number of rows that were dropped, which is not a loss. */
 static void write_selection_ledger(const selector *s, kt_builder *b, uint64_t cut)
 {
     sentence what = {.size = 0};
@@ -597,6 +610,7 @@ done:
     return status;
 }
 
+/* Rejects criteria that contradict each other. */
 static kineto_status check_selection(const kineto_selection *how, kineto_error *err)
 {
     if (how->use & ~KINETO_SELECT_ALL || how->top_per > KINETO_TOP_PER_NAME)
@@ -617,12 +631,14 @@ static kineto_status check_selection(const kineto_selection *how, kineto_error *
     return KINETO_OK;
 }
 
+/* A selection without criteria returns the trace itself. */
 static bool selects_all(const kineto_selection *how)
 {
     return !how->use && !how->kinds && !how->name && !how->track && how->min_duration_ns <= 0 &&
            !how->top && !kt_selects_calls(how);
 }
 
+/* Evaluates everything that does not depend on single rows. selector_free frees it in any case. */
 static kineto_status prepare_selector(selector *s)
 {
     s->map = malloc((s->t->count + 1) * sizeof *s->map);

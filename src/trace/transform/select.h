@@ -19,31 +19,32 @@ typedef struct kt_step_filter {
     uint64_t first, last;     /* numbers of the selected steps */
     uint64_t lowest, highest; /* numbers that the trace has */
     bool any;                 /* the trace has steps */
-    kt_spans spans;           /* selected, by (process, start), disjoint within a process */
-    kt_spans everywhere;      /* the same of all processes, as one process 0 */
-    uint8_t *has_steps;       /* by process */
+    /* Selected, by (process, start), disjoint within a process. */
+    kt_spans spans;
+    kt_spans everywhere; /* the same of all processes, as one process 0 */
+    uint8_t *has_steps;  /* by process */
 } kt_step_filter;
 
 /* Whether a row is in the selected steps. UNDECIDED: an annotation of a device, which is selected
  * if device work inside it is; kt_step_filter_settle decides. */
 typedef enum kt_in_steps { KT_OUTSIDE, KT_INSIDE, KT_UNDECIDED } kt_in_steps;
 
-/* ---- select.c ---- */
+/* ---- select.c -------------------------------------------------------------------------------- */
 /** kineto_trace_select for one rank. *rows: by row of the new trace the row in the old one; the
  *  caller frees it; NULL on failure. */
 kineto_status kt_select_rank(const kineto_trace *t, int32_t rank, kineto_trace **out,
                              kineto_row **rows, kineto_error *err);
 
-/* ---- select_calls.c ---- */
+/* ---- select_calls.c -------------------------------------------------------------------------- */
 /** True if the selection has a criterion of kt_select_calls. */
 bool kt_selects_calls(const kineto_selection *how);
-/** Evaluates how->under, around, after and before. *keep: 0 or 1 by row; the caller frees it, also on
- *  failure. *under: from the first start to the last end of the ranges that match how->under.
+/** Evaluates how->under, around, after and before. *keep: 0 or 1 by row; the caller frees it, also
+ *  on failure. *under: from the first start to the last end of the ranges that match how->under.
  *  KINETO_E_ARGUMENT names a bad regular expression. */
 kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how, uint8_t **keep,
                               kt_span *under, kineto_error *err);
 
-/* ---- select_steps.c ---- */
+/* ---- select_steps.c -------------------------------------------------------------------------- */
 /** Collects the steps first..last, named by a pattern or NULL (trace/model/steps.h).
  *  KINETO_E_NOT_FOUND lists the steps of the trace. */
 kineto_status kt_step_filter_make(kt_step_filter *s, const kineto_trace *t, const char *pattern,

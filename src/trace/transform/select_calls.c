@@ -21,7 +21,7 @@ static kineto_status fail_calls_memory(const call_selector *l)
                    (unsigned long long)l->t->count);
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* As in select.c: a NUL in the text is replaced by a space. */
 static bool call_text_matches(call_selector *l, kineto_string text)
@@ -44,7 +44,7 @@ static bool call_name_matches(call_selector *l, kineto_row row)
     return *verdict == 2;
 }
 
-/* ---- under ranges, around them -------------------------------------------------------------------- */
+/* ---- under ranges, around them --------------------------------------------------------------- */
 
 /* A row of no length lies inside a range that ends after it. */
 static int64_t end_for_nesting(const kineto_trace *t, kineto_row row)
@@ -59,9 +59,10 @@ static bool nests_on_track(const call_selector *l, kineto_row row)
     return !kt_kind_is_device(kt_kind(l->t, row));
 }
 
-/* Marks the rows inside marked ones. A row lies inside a range that precedes it in its track's order and
- * ends no earlier (nesting.c), so the latest end of the marked ones so far decides. Ranges that cross
- * others keep all that they enclose, which is more than what has them for an ancestor. */
+/* Marks the rows inside marked ones. A row lies inside a range that precedes it in its track's
+ * order and ends no earlier (nesting.c), so the latest end of the marked ones so far decides.
+ * Ranges that cross others keep all that they enclose, which is more than what has them for an
+ * ancestor. */
 static void mark_rows_inside(const call_selector *l, uint32_t track, uint8_t *marks)
 {
     const kineto_row *rows = kineto_trace_track_rows(l->t, track);
@@ -102,6 +103,7 @@ static void mark_launch_pairs(const call_selector *l, bool work, uint8_t *marks)
     }
 }
 
+/* 1 for each row whose name matches; NULL: out of memory. */
 static uint8_t *mark_matching_rows(call_selector *l)
 {
     uint8_t *marks = calloc((size_t)l->t->count + 1, 1);
@@ -119,6 +121,7 @@ static bool keep_marked_rows(call_selector *l, uint8_t *marks)
     return marks != NULL;
 }
 
+/* Rows on the same track by nesting, then the device work of their launches. */
 static bool keep_rows_under(call_selector *l)
 {
     uint8_t *marks = mark_matching_rows(l);
@@ -134,6 +137,7 @@ static bool keep_rows_under(call_selector *l)
     return keep_marked_rows(l, marks);
 }
 
+/* Launches of matching device work first, then the rows that enclose them. */
 static bool keep_rows_around(call_selector *l)
 {
     uint8_t *marks = mark_matching_rows(l);
@@ -144,7 +148,7 @@ static bool keep_rows_around(call_selector *l)
     return keep_marked_rows(l, marks);
 }
 
-/* ---- before, after ------------------------------------------------------------------------------- */
+/* ---- before, after --------------------------------------------------------------------------- */
 
 /* The matching range with the earliest start, the longest of equals. */
 static kineto_row first_matching_range(call_selector *l)
@@ -169,6 +173,7 @@ static kineto_row row_in_host_time(const call_selector *l, kineto_row row)
     return launch == KINETO_NO_ROW ? row : launch;
 }
 
+/* Rows that begin when the first matching range has ended. */
 static bool keep_rows_after(call_selector *l)
 {
     kineto_row first = first_matching_range(l);
@@ -178,6 +183,7 @@ static bool keep_rows_after(call_selector *l)
     return true;
 }
 
+/* Rows that have ended when the first matching range begins. */
 static bool keep_rows_before(call_selector *l)
 {
     kineto_row first = first_matching_range(l);
@@ -187,7 +193,7 @@ static bool keep_rows_before(call_selector *l)
     return true;
 }
 
-/* ---- all criteria --------------------------------------------------------------------------------- */
+/* ---- all criteria ---------------------------------------------------------------------------- */
 
 /* Compiles the pattern and runs one criterion; NULL: the selection does not have it. */
 static kineto_status apply_call_pattern(call_selector *l, const char *pattern,

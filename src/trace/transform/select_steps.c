@@ -48,7 +48,7 @@ static bool spans_contain(const kt_spans *spans, uint32_t process, int64_t at_ns
     return low && spans->data[low - 1].process == process && at_ns < spans->data[low - 1].end_ns;
 }
 
-/* ---- collecting steps --------------------------------------------------------------------------------- */
+/* ---- collecting steps ------------------------------------------------------------------------ */
 
 /* Counts a step of the trace, and adds its span if it is selected. False: out of memory. */
 static bool add_step_span(kt_step_filter *s, const kt_step_row *step)
@@ -101,7 +101,7 @@ void kt_step_filter_free(kt_step_filter *s)
     *s = (kt_step_filter){0};
 }
 
-/* ---- checking rows ---------------------------------------------------------------------------------- */
+/* ---- checking rows --------------------------------------------------------------------------- */
 
 static bool starts_in_steps(const kt_step_filter *s, const kineto_trace *t, kineto_row row)
 {
