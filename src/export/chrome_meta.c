@@ -342,7 +342,8 @@ static void write_chrome_ledger(ke_chrome *c, uint64_t replaced)
     kb_json_array_end(j);
 }
 
-/* The fit of the clocks and the snapshots it was computed from, so that tools can convert the times. */
+/* The fit of the clocks and the snapshots it was computed from, so that tools can convert the
+ * times. */
 static void write_chrome_clock(ke_chrome *c)
 {
     kb_json *j = &c->json;

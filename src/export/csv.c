@@ -1,7 +1,7 @@
 /* CSV as in RFC 4180: a head line, then a line for each activity, in the order of rows. Names keep
  * their bytes; a field is quoted only if it has to be. Texts that spreadsheets would evaluate as
  * formulas are marked with an apostrophe. */
-#include "export/rows.h"
+#include "export/export.h"
 
 /* The order of write_csv_row below. */
 static const char csv_head[] =
@@ -11,7 +11,8 @@ static const char csv_head[] =
 
 #define NUMBER_ROOM 512u /* bytes of all numbers of a line with their commas, at most */
 
-static bool needs_quotes(kineto_string s)
+/* Quotes, commas and line ends need it; so do spaces at the ends, which some readers trim. */
+static bool csv_needs_quotes(kineto_string s)
 {
     if (s.size && (s.data[0] == ' ' || s.data[s.size - 1] == ' '))
         return true;
@@ -48,7 +49,7 @@ static bool is_formula_like(kineto_string s)
 void ke_csv_text(kb_sink *sink, kineto_string s)
 {
     const char *mark = is_formula_like(s) ? "'" : "";
-    if (!needs_quotes(s)) {
+    if (!csv_needs_quotes(s)) {
         kb_sink_write(sink, mark, strlen(mark));
         kb_sink_write(sink, s.data, s.size);
         return;
@@ -96,6 +97,8 @@ static char *format_csv_row(char *out, kineto_row row)
     return out;
 }
 
+/* start, end, duration and self time in nanoseconds; the difference of two times may need all 64
+ * bits. */
 static void write_csv_times(kb_sink *sink, const kineto_trace *t, const kineto_activity *a)
 {
     char *out = kb_sink_reserve(sink, NUMBER_ROOM), *at = out;
@@ -138,6 +141,7 @@ static bool format_track_fields(ke_rows *rows, uint32_t track)
     return ok;
 }
 
+/* Lane, parent, launch and ids of a row. */
 static void write_csv_links(kb_sink *sink, const kineto_trace *t, const kineto_activity *a)
 {
     char *out = kb_sink_reserve(sink, NUMBER_ROOM), *at = out;
@@ -165,6 +169,7 @@ static void write_csv_flags(kb_sink *sink, uint32_t flags)
     kb_sink_write(sink, ",", 1);
 }
 
+/* The fields of csv_head in their order, then the end of the line as RFC 4180 wants it. */
 static void write_csv_row(kb_sink *sink, const ke_rows *rows)
 {
     const kineto_trace *t = rows->job->trace;
@@ -183,6 +188,7 @@ static void write_csv_row(kb_sink *sink, const ke_rows *rows)
     kb_sink_write(sink, "\r\n", 2);
 }
 
+/* Tables of the trace have no place in a table of activities. */
 static void account_csv(const ke_job *job, const ke_rows *rows)
 {
     const kineto_trace *t = job->trace;

@@ -45,7 +45,7 @@ kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
                                 const kineto_export_options *options, kineto_export_result *result,
                                 kineto_error *err);
 
-/* ---- result.c: the account ------------------------------------------------------------------- */
+/* ---- job.c: the account ---------------------------------------------------------------------- */
 /** Counts the activities and flows of a trace. */
 void ke_census_count(const kineto_trace *trace, ke_census *out);
 /** Records what the format cannot hold, unless count is 0. The texts must be static. */
@@ -100,6 +100,41 @@ void ke_put_ledger(kb_json *j, const kineto_trace *trace);
 kineto_string ke_compact_next(kineto_string *json);
 /** Appends JSON text without white space between tokens, and with invalid UTF-8 replaced. */
 bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced);
+
+/* ---- job.c: a walk over all rows ------------------------------------------------------------- */
+
+/* A walk over all rows, for writers with one record per activity (CSV, JSON lines): it loads each
+ * row with its args, and keeps the text of each track, which is formatted once. */
+/* A track and its process, as a writer needs them for every row. */
+typedef struct ke_place_view {
+    kineto_track track;
+    kineto_process process;
+    /* Instead of pid and id; data NULL: none. */
+    kineto_string process_text, track_text;
+    /* Formatted by the writer; freed with the walk. */
+    kineto_string text;
+} ke_place_view;
+
+typedef struct ke_rows {
+    const ke_job *job;
+    ke_place_view *places; /* by track */
+    uint32_t place_count;
+    ke_text args;
+    uint64_t replaced; /* invalid UTF-8 in arguments */
+
+    /* the current row */
+    kineto_activity activity;
+    const ke_place_view *place;
+} ke_rows;
+
+/** Starts a walk. False: out of memory; call ke_rows_end in any case. */
+bool ke_rows_begin(ke_rows *rows, const ke_job *job);
+/** Loads a row and its args. False: out of memory. */
+bool ke_rows_load(ke_rows *rows, kineto_row row);
+void ke_rows_end(ke_rows *rows);
+
+/* Words for the flags of an activity: bit i of the flags is word i. */
+extern const char *const ke_flag_names[4];
 
 /* ---- writers --------------------------------------------------------------------------------- */
 kineto_status ke_csv_write(ke_job *job, kineto_error *err);

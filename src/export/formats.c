@@ -91,6 +91,7 @@ static size_t matching_ending_size(const format *f, const char *path, size_t siz
     return best;
 }
 
+/* The format with the longest matching ending, with or without ".gz" and ".zst" counted. */
 static const format *find_format_by_ending(const char *path)
 {
     const format *best = NULL;
@@ -106,6 +107,7 @@ static const format *find_format_by_ending(const char *path)
     return best;
 }
 
+/* A compression may follow the name: "jsonl.gz". */
 static const format *find_format_by_name(const char *name)
 {
     size_t size = size_without_compression(name);
@@ -128,6 +130,7 @@ static bool is_special_file(const char *path)
            (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
 }
 
+/* Appends to a list in a message; cut if it does not fit. */
 static void append_to_list(char *to, size_t size, const char *separator, const char *text)
 {
     size_t used = strlen(to);
@@ -210,8 +213,8 @@ const char *ke_format_of_ending(const char *name, kb_compression *compression, b
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Builds the indices that the writer reads row by row: writers could not tell a lack of memory from
- * a row that has no parent. */
+/* Builds the indices that the writer reads row by row: writers could not distinguish a lack of
+ * memory from a row that has no parent. */
 static kineto_status begin_export(ke_job *job, const format *f, kineto_error *err)
 {
     job->trace_name = job->options->trace_name ? job->options->trace_name : job->path;
@@ -232,6 +235,7 @@ static kineto_status check_args_readable(const ke_job *job, kineto_error *err)
                 : KINETO_OK;
 }
 
+/* Writes into the job's sink, which stays open, and records the number of bytes. */
 static kineto_status write_to_job_sink(ke_job *job, const format *f, kineto_error *err)
 {
     uint64_t before = kb_sink_bytes(job->sink);
@@ -246,6 +250,7 @@ static kineto_status write_to_job_sink(ke_job *job, const format *f, kineto_erro
     return status;
 }
 
+/* Opens the file, writes, and closes it; the file appears only if everything succeeded. */
 static kineto_status write_to_path(ke_job *job, chosen_format c, kineto_error *err)
 {
     if (c.format->write_file) {
@@ -265,6 +270,7 @@ static kineto_status write_to_path(ke_job *job, chosen_format c, kineto_error *e
     return status;
 }
 
+/* Fills defaults for members that the caller's version does not have. */
 static kineto_status read_export_options(const kineto_export_options *from,
                                          kineto_export_options *to, kineto_error *err)
 {

@@ -2,7 +2,7 @@
  * come first, then the activities in the order of rows, then flows and the ledger. Times are whole
  * nanoseconds; readers that only have doubles should use "offset_ns", which is small enough to be
  * exact. */
-#include "export/rows.h"
+#include "export/export.h"
 
 #define FLAGS_WRITTEN 15u /* those with a name in ke_flag_names */
 

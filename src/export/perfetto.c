@@ -38,6 +38,7 @@ typedef struct event_marks {
     size_t packet, event;
 } event_marks;
 
+/* Starts a packet with an event at this time; end_event_packet closes both. */
 static event_marks begin_event_packet(ke_perfetto *w, int64_t ns, uint32_t type)
 {
     event_marks e = {.packet = ke_proto_begin(&w->packets, KE_PF_TRACE_PACKET)};
@@ -92,6 +93,7 @@ void ke_pf_intern_text(ke_perfetto *w, uint32_t field, uint32_t number, kineto_s
     ke_proto_end(&w->interned, mark);
 }
 
+/* Name and category as interned numbers; their texts are written at the first use. */
 static void put_event_names(ke_perfetto *w, const kt_block *b, uint32_t i)
 {
     bool fresh;
@@ -108,6 +110,7 @@ static void put_event_names(ke_perfetto *w, const kt_block *b, uint32_t i)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* The begin of a slice or an instant, on the fast path if possible. */
 static void write_event_packet(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row,
                                uint32_t type)
 {
@@ -331,6 +334,7 @@ static void write_perfetto_file(ke_perfetto *w, const char *trace_name)
     ke_proto_flush(&w->packets, w->sink);
 }
 
+/* Plans identities, keys and flows first, because events refer to them. */
 kineto_status ke_perfetto_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
                                 kineto_export_result *result, kineto_error *err)
 {

@@ -10,6 +10,7 @@ static const char *const column_keys[KE_PF_OWN_END] = {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* Whether a key may repeat an id or a flag of the row. */
 static uint32_t column_kind_of_key(kineto_string key)
 {
     for (uint32_t i = KE_PF_OWN_CORRELATION; i < KE_PF_OWN_ASYNC; i++)
@@ -56,6 +57,7 @@ static const ke_pf_key *lookup_raw_key(ke_perfetto *w, kineto_string raw, uint32
     return key;
 }
 
+/* Interns the keys of columns first, so that their ids are those of the enumeration. */
 bool ke_pf_plan_args(ke_perfetto *w)
 {
     uint32_t id;
@@ -94,6 +96,7 @@ static size_t begin_text_annotation(ke_perfetto *w, uint32_t id)
 const double ke_pf_powers[16] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
+/* For long numbers and exponents. */
 static double parse_double_by_library(kineto_string raw)
 {
     char text[400];
@@ -246,6 +249,8 @@ static void put_bool_column(ke_perfetto *w, uint32_t key, bool value)
     ke_proto_end(&w->packets, mark);
 }
 
+/* The order is that of the fast path, so that a trace does not depend on which path wrote an
+ * event. */
 void ke_pf_put_args(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row)
 {
     uint32_t flags = b->flags[i];

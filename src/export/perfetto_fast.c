@@ -112,6 +112,7 @@ static inline char *put_packed_value(char *out, const kt_arg *arg)
     }
 }
 
+/* `room`: bytes of shared texts that still fit, because args do not count them. */
 static char *put_packed_fast(const ke_perfetto *w, char *out, const kt_block *b, uint32_t i)
 {
     kt_args args = kt_args_of(w->trace, b, i);
@@ -226,6 +227,7 @@ static inline bool take_separator(json_cursor *p, char close, bool *ok)
     return c == ',';
 }
 
+/* Lists and objects item by item, up to MAX_DEPTH. */
 static char *put_items_fast(char *out, json_cursor *p, uint32_t depth)
 {
     const char *begin = p->at;
@@ -330,6 +332,7 @@ static inline char *put_member_fast(ke_perfetto *w, char *out, json_cursor *p, u
     return close_message(length, out);
 }
 
+/* The members of verbatim args. Escapes and unknown keys end the fast path. */
 static char *put_verbatim_fast(ke_perfetto *w, char *out, kineto_string text, uint32_t kind)
 {
     json_cursor p = {text.data, text.data + text.size};
@@ -347,6 +350,7 @@ static char *put_verbatim_fast(ke_perfetto *w, char *out, kineto_string text, ui
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+/* NULL if the column's key is not interned in this sequence yet. */
 static inline char *put_column_fast(const ke_perfetto *w, char *out, uint32_t key, uint64_t value)
 {
     char *length;
@@ -388,6 +392,7 @@ static inline char *put_flows_fast(const ke_perfetto *w, char *out, kineto_row r
     return out;
 }
 
+/* Nothing is committed before the end: w->packets.count moves only if everything succeeded. */
 bool ke_pf_put_fast(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row, uint32_t type)
 {
     uint32_t name = interned_number(w, &w->names, b->name[i]);

@@ -4,6 +4,7 @@
 
 /* ---- base64 ---------------------------------------------------------------------------------- */
 
+/* Groups of three bytes become four characters; the last group is padded. */
 static void write_base64(kb_sink *sink, const uint8_t *data, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -59,6 +60,7 @@ typedef struct report_writer {
     kineto_error *err;
 } report_writer;
 
+/* Findings, tables and health: what the page needs first. */
 static kineto_status write_summary_element(report_writer *r)
 {
     kb_sink *element = open_data_element(r->err);
@@ -83,6 +85,7 @@ static kineto_status write_timeline_element(report_writer *r)
     return status ? status : close_data_element(element, "timeline", r->page, r->err);
 }
 
+/* Args of KE_ARGS_ROWS activities; the page loads an element when it is needed. */
 static kineto_status write_args_element(report_writer *r, uint64_t first)
 {
     char id[40];
@@ -100,6 +103,7 @@ static kineto_status write_args_element(report_writer *r, uint64_t first)
     return close_data_element(element, id, r->page, r->err);
 }
 
+/* In the order in which the page needs them. */
 static kineto_status write_data_elements(report_writer *r)
 {
     kineto_status status = write_summary_element(r);

@@ -34,6 +34,7 @@ static bool put_id_column(const ke_sql *sql, sqlite3_context *out, kineto_row ro
     return id != 0;
 }
 
+/* arg(row, key): NULL for rows that do not exist and for keys that the row does not have. */
 static void run_arg_function(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     const ke_sql *sql = sqlite3_user_data(out);
@@ -52,6 +53,7 @@ static void run_arg_function(sqlite3_context *out, int argc, sqlite3_value **arg
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
+/* NULL stays NULL, and so does text. */
 static void put_quotient(sqlite3_context *out, sqlite3_value *ns, double by)
 {
     int type = sqlite3_value_numeric_type(ns);
@@ -99,6 +101,8 @@ static regex_t *compile_sql_regex(sqlite3_context *out, const char *pattern)
     return NULL;
 }
 
+/* SQLite calls it for "text REGEXP pattern", with the pattern first. The compiled pattern is kept
+ * with the statement while the pattern stays the same. */
 static void run_regexp_function(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     const char *pattern = (const char *)sqlite3_value_text(argv[0]);
@@ -130,6 +134,7 @@ typedef struct numbers {
     bool failed;
 } numbers;
 
+/* The percentage has to be the same in all rows. Values that are not numbers are skipped. */
 static void add_percentile_value(sqlite3_context *out, int argc, sqlite3_value **argv)
 {
     numbers *n = sqlite3_aggregate_context(out, sizeof *n);
@@ -169,6 +174,7 @@ static size_t nearest_rank_of(double percent, size_t count)
     return KB_MIN(rank ? rank - 1 : 0, count - 1);
 }
 
+/* Without values the result is NULL. */
 static void finish_percentile(sqlite3_context *out)
 {
     numbers *n = sqlite3_aggregate_context(out, 0);

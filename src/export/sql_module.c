@@ -29,6 +29,7 @@ static ke_sql_source *source_of_vtab(sqlite3_vtab *vtab) { return ((ke_sql_vtab 
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* SQLite checks the declaration when the table is connected, and copies it from there. */
 char *ke_sql_declaration(const ke_sql_table *table, const char *name, bool hidden)
 {
     sqlite3_str *text = sqlite3_str_new(NULL);
@@ -84,7 +85,7 @@ int ke_sql_disconnect(sqlite3_vtab *vtab)
  * through a list are scattered in memory, which costs more per row than a scan; opening a cursor
  * has a small fixed cost, so that a join prefers few large lookups to many empty ones. */
 #define ROWS_PER_RARE_VALUE   4.0
-#define COMMON_VALUE_SHARE    10.0 /* one row in so many has a given common value */
+#define COMMON_VALUE_SHARE    10.0 /* one row in this many has a given common value */
 #define CLOSED_RANGE_SHARE    50.0
 #define HALF_OPEN_RANGE_SHARE 4.0
 #define LISTED_ROW_COST       1.3 /* a row of a scan costs 1 */
@@ -175,6 +176,7 @@ static bool plan_order(plan *p, const ke_sql_table *table, sqlite3_index_info *i
     return true;
 }
 
+/* Makes a constraint the next argument of filter_rows. */
 static void use_constraint(sqlite3_index_info *info, int constraint, int *arguments)
 {
     if (constraint >= 0)
@@ -230,6 +232,7 @@ static int choose_row_plan(sqlite3_vtab *vtab, sqlite3_index_info *info)
 
 /* ---- rows of a plan -------------------------------------------------------------------------- */
 
+/* SQLite may open several cursors over a table, as in a join with itself. */
 static int open_row_cursor(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
     row_cursor *c = sqlite3_malloc64(sizeof *c);

@@ -5,7 +5,7 @@
 /* ---- frames and nodes ------------------------------------------------------------------------ */
 
 /* UINT32_MAX: out of memory, or too many frames. */
-static uint32_t append_frame(ke_stacks *s, kineto_string text, uint32_t kind)
+static uint32_t append_stack_frame(ke_stacks *s, kineto_string text, uint32_t kind)
 {
     ke_frame f = {text, kind};
     if (s->frames.count >= UINT32_MAX || !kb_vec_push(&s->frames, f))
@@ -21,7 +21,7 @@ uint32_t ke_stacks_frame(ke_stacks *s, const kineto_trace *trace, uint32_t name,
     if (!id)
         return UINT32_MAX;
     uint32_t frame = (uint32_t)*id;
-    return created ? append_frame(s, kineto_trace_string(trace, name), kind) : frame;
+    return created ? append_stack_frame(s, kineto_trace_string(trace, name), kind) : frame;
 }
 
 /* KE_NO_NODE: out of memory, or `frame` could not be made. */
@@ -35,6 +35,7 @@ static uint32_t append_node(ke_stacks *s, uint32_t parent, uint32_t frame, uint3
     return (uint32_t)s->nodes.count - 1;
 }
 
+/* The child of a node with this frame; KE_NO_NODE: out of memory. */
 static uint32_t find_or_add_child(ke_stacks *s, uint32_t parent, uint32_t frame, uint32_t track)
 {
     bool created;
@@ -55,7 +56,7 @@ static uint32_t add_root_node(ke_stacks *s, uint32_t parent, kineto_string text,
     if (!copy)
         return KE_NO_NODE;
     kineto_string kept = {copy, text.size};
-    return append_node(s, parent, append_frame(s, kept, KINETO_KIND_COUNT), track);
+    return append_node(s, parent, append_stack_frame(s, kept, KINETO_KIND_COUNT), track);
 }
 
 /* Roots for process and track. *ok false: out of memory. */
@@ -107,7 +108,7 @@ static uint32_t node_for_deeper(ke_stacks *s, uint32_t parent, uint32_t track)
     /* 0: not made yet; frame 0 is a root or a frame above. */
     if (!s->deeper_frame) {
         snprintf(s->deeper_text, sizeof s->deeper_text, "(deeper than %u frames)", s->max_depth);
-        s->deeper_frame = append_frame(s, kb_string(s->deeper_text), KINETO_KIND_COUNT);
+        s->deeper_frame = append_stack_frame(s, kb_string(s->deeper_text), KINETO_KIND_COUNT);
     }
     return find_or_add_child(s, parent, s->deeper_frame, track);
 }
@@ -158,6 +159,7 @@ static bool add_stack_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto_
     return true;
 }
 
+/* Adds the rows of a track; parents precede their children in its order. */
 static bool add_stack_track(ke_stacks *s, const ke_job *job, roots *r, uint32_t track,
                             uint32_t *node_of)
 {

@@ -99,6 +99,7 @@ static void report_world_size_value(reported *s, kineto_learned from, kineto_str
         report_number(s, from, number);
 }
 
+/* Values that are not JSON strings are ignored. */
 static void report_text_value(reported *s, kineto_learned from, kineto_string value)
 {
     if (kt_json_is_string(value))
@@ -120,6 +121,7 @@ static void read_members_of(identity_sources *l, kineto_string text, member_read
         take(l, key, value);
 }
 
+/* Members of PyTorch's "distributedInfo". */
 static void read_distributed_member(identity_sources *l, kineto_string key, kineto_string value)
 {
     if (key_is(key, "rank"))
@@ -146,6 +148,7 @@ static void read_environment_variable(identity_sources *l, kineto_string key, ki
         report_text_value(&l->host, KINETO_LEARNED_ENVIRONMENT, value);
 }
 
+/* Members of the header itself; some writers nest the environment. */
 static void read_header_member(identity_sources *l, kineto_string key, kineto_string value)
 {
     static const char *const hosts[] = {"host_name", "hostname", "host", NULL};
@@ -193,6 +196,7 @@ static bool is_host_process(const kineto_trace *t, uint32_t index)
     return !t->processes.data[index].is_device && !kt_process_text_of(t, index).data;
 }
 
+/* True if the trace has rows of a process with this number. */
 static bool has_host_process(const kineto_trace *t, int64_t pid)
 {
     for (uint32_t i = 0; i < t->processes.count; i++)
@@ -335,6 +339,7 @@ static bool is_same_host(kineto_string a, kineto_string b)
            (shorter.size == longer.size || longer.data[shorter.size] == '.');
 }
 
+/* As resolve_number, for texts; cut to the room of the identity. */
 static void resolve_text(identity_sources *l, const reported *s, const char *what, char *out,
                          size_t room, uint8_t *learned)
 {
@@ -357,6 +362,7 @@ static void resolve_text(identity_sources *l, const reported *s, const char *wha
     out[size] = '\0';
 }
 
+/* Fills the identity, and checks it against itself. */
 static void resolve_identity(identity_sources *l)
 {
     kineto_identity *out = l->out;

@@ -152,8 +152,8 @@ static void append_file_names(kineto_survey *s, const uint32_t *files, size_t co
     }
 }
 
-void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
-                     size_t count, const char *fmt, ...)
+void kt_survey_add_finding(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
+                           size_t count, const char *fmt, ...)
 {
     char text[1200];
     kt_survey_finding *f = calloc(1, sizeof *f);
@@ -197,9 +197,9 @@ static void report_repeated_files(kineto_survey *s, const kineto_files *files)
     const char *first = NULL;
     uint32_t repeated = files ? kt_files_repeated(files, &first) : 0;
     if (repeated)
-        kt_survey_state(s, KINETO_FILES_NAMED_TWICE, NULL, 0,
-                        "%u repeated %s, read once: %.1000s%s", repeated,
-                        repeated == 1 ? "file" : "files", first, repeated > 1 ? " …" : "");
+        kt_survey_add_finding(s, KINETO_FILES_NAMED_TWICE, NULL, 0,
+                              "%u repeated %s, read once: %.1000s%s", repeated,
+                              repeated == 1 ? "file" : "files", first, repeated > 1 ? " …" : "");
 }
 
 /* The sentences get their final addresses last: s->texts moves while it grows. */

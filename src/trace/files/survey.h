@@ -34,6 +34,6 @@ void kt_survey_run_rules(kineto_survey *s, bool whole);
 /* ---- survey.c -------------------------------------------------------------------------------- */
 /** Adds a finding about `count` rows. Its sentence is the formatted text and the names of the
  *  files, if `files` is not NULL. */
-void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
-                     size_t count, const char *fmt, ...) KINETO_PRINTF(5, 6);
+void kt_survey_add_finding(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
+                           size_t count, const char *fmt, ...) KINETO_PRINTF(5, 6);
 #endif

@@ -74,14 +74,15 @@ static void report_single_files(kineto_survey *s)
     for (uint32_t i = 0; i < s->rows.count; i++) {
         const kt_survey_row *row = survey_row(s, i);
         if (!is_readable_row(row))
-            kt_survey_state(s, KINETO_FILES_UNREADABLE, &i, 1, "%s", row->view.error);
+            kt_survey_add_finding(s, KINETO_FILES_UNREADABLE, &i, 1, "%s", row->view.error);
         if (row->identity.conflict[0])
-            kt_survey_state(s, KINETO_FILES_IDENTITY, &i, 1, "%s", row->identity.conflict);
+            kt_survey_add_finding(s, KINETO_FILES_IDENTITY, &i, 1, "%s", row->identity.conflict);
         if (row->identity.rank_count > 1 && s->rows.count > 1)
-            kt_survey_state(s, KINETO_FILES_SEVERAL_RANKS, &i, 1,
-                            "the file holds %u ranks; if it was merged from the others, they count "
-                            "twice",
-                            row->identity.rank_count);
+            kt_survey_add_finding(
+                s, KINETO_FILES_SEVERAL_RANKS, &i, 1,
+                "the file holds %u ranks; if it was merged from the others, they count "
+                "twice",
+                row->identity.rank_count);
     }
 }
 
@@ -152,11 +153,11 @@ static void report_repeated_rank(kineto_survey *s, const uint32_t *files, size_t
     if (have_same_content(s, files, count))
         return; /* reported by report_same_content */
     if (are_successive_windows(s, files, count))
-        kt_survey_state(s, KINETO_FILES_SEVERAL_WINDOWS, files, count,
-                        "rank %d has %zu windows, one after the other", rank, count);
+        kt_survey_add_finding(s, KINETO_FILES_SEVERAL_WINDOWS, files, count,
+                              "rank %d has %zu windows, one after the other", rank, count);
     else
-        kt_survey_state(s, KINETO_FILES_RANK_REPEATED, files, count, "%zu files claim rank %d",
-                        count, rank);
+        kt_survey_add_finding(s, KINETO_FILES_RANK_REPEATED, files, count,
+                              "%zu files claim rank %d", count, rank);
 }
 
 /* Only if other files state theirs; a merged trace has no rank of its own. */
@@ -172,8 +173,8 @@ static void report_unknown_ranks(kineto_survey *s)
             files[unknown++] = i;
     }
     if (known && unknown)
-        kt_survey_state(s, KINETO_FILES_RANK_UNKNOWN, files, unknown,
-                        "%zu of %zu files do not state their rank", unknown, known + unknown);
+        kt_survey_add_finding(s, KINETO_FILES_RANK_UNKNOWN, files, unknown,
+                              "%zu of %zu files do not state their rank", unknown, known + unknown);
     free(files);
 }
 
@@ -196,9 +197,9 @@ static int32_t agreed_world_size(kineto_survey *s)
         }
     }
     if (distinct == 2)
-        kt_survey_state(s, KINETO_FILES_WORLD_SIZE, pair, 2,
-                        "the world has %d ranks by one file and %d by another", size,
-                        survey_row(s, pair[1])->identity.world_size);
+        kt_survey_add_finding(s, KINETO_FILES_WORLD_SIZE, pair, 2,
+                              "the world has %d ranks by one file and %d by another", size,
+                              survey_row(s, pair[1])->identity.world_size);
     return distinct == 1 ? size : 0;
 }
 
@@ -248,12 +249,13 @@ static void report_missing_ranks(kineto_survey *s, int32_t world)
     if (!any || !g.count)
         return;
     if (world)
-        kt_survey_state(s, KINETO_FILES_RANK_MISSING, NULL, 0, "%lld of %d ranks are missing: %s",
-                        (long long)g.count, world, g.text);
+        kt_survey_add_finding(s, KINETO_FILES_RANK_MISSING, NULL, 0,
+                              "%lld of %d ranks are missing: %s", (long long)g.count, world,
+                              g.text);
     else
-        kt_survey_state(s, KINETO_FILES_RANK_MISSING, NULL, 0,
-                        "%s missing between the existing ones: %s",
-                        g.count == 1 ? "a rank is" : "ranks are", g.text);
+        kt_survey_add_finding(s, KINETO_FILES_RANK_MISSING, NULL, 0,
+                              "%s missing between the existing ones: %s",
+                              g.count == 1 ? "a rank is" : "ranks are", g.text);
 }
 
 /* ---- content --------------------------------------------------------------------------------- */
@@ -266,9 +268,9 @@ static bool key_by_content(const kt_survey_row *row, uint64_t *key)
 
 static void report_same_content(kineto_survey *s, const uint32_t *files, size_t count)
 {
-    kt_survey_state(s, KINETO_FILES_SAME_CONTENT, files, count,
-                    "%zu files have the same %llu activities", count,
-                    (unsigned long long)survey_row(s, files[0])->view.activities);
+    kt_survey_add_finding(s, KINETO_FILES_SAME_CONTENT, files, count,
+                          "%zu files have the same %llu activities", count,
+                          (unsigned long long)survey_row(s, files[0])->view.activities);
 }
 
 static bool key_by_pid(const kt_survey_row *row, uint64_t *key)
@@ -290,10 +292,10 @@ static void report_shared_pid(kineto_survey *s, const uint32_t *files, size_t co
         unknown |= !id->host[0];
     }
     if (hosts || ranks)
-        kt_survey_state(s, KINETO_FILES_PID_SHARED, files, count,
-                        "process %lld is in %zu files, as %s", (long long)first->pid, count,
-                        hosts && !unknown ? "different processes of different hosts"
-                                          : "different processes");
+        kt_survey_add_finding(s, KINETO_FILES_PID_SHARED, files, count,
+                              "process %lld is in %zu files, as %s", (long long)first->pid, count,
+                              hosts && !unknown ? "different processes of different hosts"
+                                                : "different processes");
 }
 
 /* The latest start against the earliest end: if the one is after the other, no time is common to
@@ -317,8 +319,8 @@ static void report_windows_apart(kineto_survey *s)
     int64_t gap = kb_length_ns(survey_row(s, first)->view.window_end_ns,
                                survey_row(s, last)->view.window_start_ns);
     if (gap >= 0)
-        kt_survey_state(s, KINETO_FILES_WINDOWS_APART, (uint32_t[]){first, last}, 2,
-                        "one window ends %s before another begins", kb_duration(gap).s);
+        kt_survey_add_finding(s, KINETO_FILES_WINDOWS_APART, (uint32_t[]){first, last}, 2,
+                              "one window ends %s before another begins", kb_duration(gap).s);
 }
 
 /* Windows are compared only if no rank was profiled several times: its windows are apart by

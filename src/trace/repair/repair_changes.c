@@ -84,6 +84,7 @@ bool kt_repairs_lose(const kt_repairs *r)
 
 /* ---- ledger lines ---------------------------------------------------------------------------- */
 
+/* One line of the ledger, as readers of the member "ckineto" expect it. */
 static void write_repair_line(kb_json *j, const char *reason, uint64_t count_repairs, bool loss,
                               const char *detail)
 {
@@ -182,6 +183,7 @@ static insertion find_insertion(kineto_string own)
     return (insertion){end, end, is_empty_json(ledger) ? "" : ",", ""};
 }
 
+/* False: out of memory. */
 static bool append_bytes(kt_bytes *out, const char *data, size_t size)
 {
     if (!kb_vec_reserve(out, out->count + size))

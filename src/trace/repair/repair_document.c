@@ -96,6 +96,7 @@ static kineto_string member_value(kineto_string member)
     return value;
 }
 
+/* Keeps a member for the end of the output.. */
 static kineto_status keep_late_member(document *d, kineto_string member)
 {
     if (!kb_vec_reserve(&d->late, d->late.count + member.size + 2))
@@ -161,6 +162,7 @@ static kineto_status write_late_members(document *d)
     return status;
 }
 
+/* Closes the array, writes the late members and closes the object. */
 static kineto_status write_document_end(document *d)
 {
     open_events_array(d);
@@ -366,6 +368,7 @@ static kineto_status read_nested_header(document *d)
     return status;
 }
 
+/* One member of the header. *end: the header has ended. */
 static kineto_status read_header_member(document *d, bool *end)
 {
     kineto_string key, member;
@@ -394,6 +397,7 @@ static kineto_status read_header_member(document *d, bool *end)
     return read_event_array(d);
 }
 
+/* d->at is at the opening brace; afterwards after the closing one, if there is one. */
 static kineto_status read_document_header(document *d)
 {
     bool end = false;
@@ -505,6 +509,7 @@ static kineto_status fail_with_nothing(const document *d)
     return kt_repair_nothing_left(d->repairs, d->err);
 }
 
+/* An empty list of events is a valid trace, unless events were lost. */
 kineto_status kt_repair_document(kineto_string text, const char *problem, bool utf8, kb_sink *out,
                                  kt_repairs *repairs, kt_repair_events *events, kineto_error *err)
 {

@@ -95,8 +95,8 @@ char kt_fix_phase(kineto_string value);
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value);
 /** True for a number where a text is required. */
 bool kt_fix_is_unquoted(kineto_string key, kineto_string value);
-/** Is it a number, of a process or thread, that is no whole one of 64 bits? *whole: its part that
- *  is one, if only zeros follow it; else empty. */
+/** True for the number of a process or thread that is not an integer of 64 bits. *whole: its part
+ *  that is one, if only zeros follow it; else empty. */
 bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *whole);
 
 /* ---- repair_peek.c: looks ahead, changes nothing but ran_out --------------------------------- */

@@ -61,7 +61,7 @@ uint32_t kt_copy_string(kt_copy *c, uint32_t id)
     return c->strings[id];
 }
 
-/* 0 is no text, and stays so. */
+/* 0 means no text, and stays 0. */
 static uint32_t map_text(kt_copy *c, kt_text_role role, uint32_t id)
 {
     if (!id)
@@ -109,7 +109,7 @@ static bool claim_process(kt_copy *c, uint32_t process)
 }
 
 /* Finds or makes a process of its own for each process of the source, also for those that a reader
- * could not tell apart by their numbers: `exec` is raised until the row is free. */
+ * could not distinguish by their numbers: `exec` is raised until the row is free. */
 static uint32_t process_by_number(kt_copy *c, const kt_process_row *p)
 {
     uint64_t exec = p->exec;

@@ -393,7 +393,7 @@ bool kt_known_namespace(kineto_string word, kineto_string rest)
         "hipcub|ck|miopen|vector_fft|regular_fft|cooperative_groups|fbgemm_gpu|pytorch_fmha|"
         "gemv2N|magma";
     static const char families[] = "cudnn|cublas|cutlass_|cask_|nccl|xmma_|cusparse|cufft|rocblas";
-    /* "internal" alone is no proof: only cuBLAS has internal::gemvx. */
+    /* "internal" alone is not sufficient: only cuBLAS has internal::gemvx. */
     return list_contains(word, exact) || starts_with_listed(word, families) ||
            kb_string_begins(rest, "internal::gemvx::");
 }
