@@ -404,7 +404,7 @@ class Mistakes(Convert):
         self.check(["convert", self.source, "-o", "x", "--to", "xml"], "unknown format 'xml'", "chrome", "csv")
         self.check(["convert", self.source, "-o", "x", "--to", "pprof.zst"], "leave .zst out")
         for ending in ("sqlite.gz", "db.zst", "pprof.zst"):
-            self.check(["convert", self.source, "-o", f"x.{ending}"], "not compressed like that")
+            self.check(["convert", self.source, "-o", f"x.{ending}"], "does not support this compression")
         self.check(["convert", self.source, "-o", "-"], "--to")
 
     def test_mistakes_are_explained(self):

@@ -3,7 +3,7 @@
  * program; a second thread wakes it when programs with sessions of their own change the buffer. */
 #include "cli/launch/record_on_demand.h"
 #include "cli/print.h"
-#include "ondemand/control.h"
+#include "ondemand/process/process.h"
 #include "ondemand/wire/control_wire.h"
 #include "ondemand/capture/recorder.h"
 

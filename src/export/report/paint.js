@@ -248,7 +248,7 @@ class Painter {
 
 /* Drops the result type of kernels' names, which rarely distinguishes them. */
 function labelOf(name) {
-  return (name.startsWith('void ') ? name.slice(5) : name).slice(0, LONGEST_LINE);
+  return (name.startsWith('void ') ? name.slice(5) : name).slice(0, MAX_LINE_LENGTH);
 }
 
 function isBytes(name) {
