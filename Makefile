@@ -163,7 +163,7 @@ bench: ## measure, one JSON line per result
 	@$(call build,release)
 	@tools/bench build/release/bin
 
-bench-report: ## measure ourselves beside our peers, which are fetched; writes docs/peers.md and docs/images/peers.svg
+bench-report: ## measure ourselves beside our peers, which are fetched; writes docs/project/peers.md and docs/images/peers.svg
 	@$(call packages,demo bench peers)
 	@$(call build,release)
 	@test '$(CKINETO_INSTALL)' = 0 || bench/peers/fetch.sh build/peers/readers || test $$? = 77

@@ -1,6 +1,6 @@
 # What makes faults harder to use: buffers that know their size, a canary behind arrays on the stack,
 # tables of the dynamic linker that nobody writes after the start, no stack that can be executed.
-# What it costs is in docs/packages.md. Debug builds and sanitizers have better than this.
+# What it costs is in docs/how-to/install.md. Debug builds and sanitizers have better than this.
 
 include(CheckCCompilerFlag)
 include(CheckLinkerFlag)

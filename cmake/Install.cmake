@@ -5,7 +5,7 @@
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ckineto)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# A wheel has no symbolic links, no archives and no pages, see docs/wheel.md.
+# A wheel has no symbolic links, no archives and no pages, see docs/how-to/install.md.
 set(installed_libraries ckineto-rt_shared ckineto_shared)
 set(namelink NAMELINK_COMPONENT development)
 set(man_dir ${CMAKE_INSTALL_MANDIR})

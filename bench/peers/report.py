@@ -1,4 +1,4 @@
-"""What run.py measured, as tables in docs/peers.md and as docs/images/peers.svg.
+"""What run.py measured, as tables in docs/project/peers.md and as docs/images/peers.svg.
 
     report.py RESULTS SOURCE-DIRECTORY              write them
     report.py RESULTS SOURCE-DIRECTORY --check      are they there?
@@ -130,7 +130,7 @@ def picture(results):
             ("A begin and an end, recorded", f"the dashed line is the floor: two reads of the clock and a store, "
              f"{floor:.0f} ns", recording, lambda v: f"{v:.0f} ns", floor),
             (f"{results['events'] / 1e6:g} M events read, times summed by name: processor time",
-             f"{results['bytes'] / 1e6:.0f} MB of JSON; all give the same answer, but for what docs/peers.md says",
+             f"{results['bytes'] / 1e6:.0f} MB of JSON; all give the same answer, but for what docs/project/peers.md says",
              [row[:3] for row in reading], lambda v: f"{v:.1f} s"),
             ("The same: memory at the peak", "resident, with what is mapped of the file", [(w, p / 1e6, o) for w, _, o, p in reading], lambda v: f"{v:.0f} MB")):
         parts, at = chart(at, *part)
@@ -149,7 +149,7 @@ def main(results_path, root, check=""):
     with open(results_path, encoding="utf-8") as file:
         results = json.load(file)
     stale = []
-    for name, make in (("docs/peers.md", lambda old: page_with(old, results)),
+    for name, make in (("docs/project/peers.md", lambda old: page_with(old, results)),
                        ("docs/images/peers.svg", lambda _: picture(results))):
         path, old = os.path.join(root, name), ""
         if os.path.exists(path):

@@ -1,6 +1,6 @@
 /** @file
- *  Judging a trace: is what it says possible, complete and consistent (docs/verify.md)? And measuring
- *  it: where did the time go (docs/analyze.md)? Pure functions of a trace.
+ *  Judging a trace: is what it says possible, complete and consistent (docs/reference/verify.md)? And measuring
+ *  it: where did the time go (docs/reference/analyze.md)? Pure functions of a trace.
  */
 #ifndef CKINETO_ANALYZE_H
 #define CKINETO_ANALYZE_H
@@ -93,7 +93,7 @@ KINETO_API uint32_t kineto_verify_report_severity_count(const kineto_verify_repo
  *                     .tables = "temporal_breakdown,kernels"}, &facts, &err);
  *
  *  What is found are tables of facts. Those of several ranks become one by kineto_analysis_add; a
- *  trace need not be there any more when its facts are. docs/analyze.md defines every number. */
+ *  trace need not be there any more when its facts are. docs/reference/analyze.md defines every number. */
 
 typedef struct kineto_analysis kineto_analysis;
 
@@ -101,7 +101,7 @@ typedef struct kineto_analysis kineto_analysis;
 typedef enum kineto_definitions {
     KINETO_DEFINITIONS_EXACT = 0, /**< nanoseconds, all of the trace, corrected definitions */
     /** as HolisticTraceAnalysis 0.6.1 counts, to compare with it: whole microseconds, without the
-     *  last step, its names for kernels. Mistakes that docs/analyze.md lists are left out */
+     *  last step, its names for kernels. Mistakes that docs/reference/analyze.md lists are left out */
     KINETO_DEFINITIONS_HTA = 1
 } kineto_definitions;
 
@@ -144,7 +144,7 @@ typedef struct kineto_analyze_options {
     const char *memory_timeline;
     /** names of ranges that are steps: alternatives with | between, a * stands for any text, anything may
      *  follow ("step[DECODE|train step "); NULL: ProfilerStep#N, and without any those that SGLang, vLLM
-     *  and ATOM mark. docs/analyze.md says how they are numbered */
+     *  and ATOM mark. docs/reference/analyze.md says how they are numbered */
     const char *step_pattern;
 } kineto_analyze_options;
 
@@ -231,7 +231,7 @@ KINETO_API kineto_status kineto_analyze_overlay(const kineto_trace *trace,
  *      kineto_what_if(path, &half, 1, &result, &err);
  *
  *  What a rank had to wait for: moments (a range or work begins or ends) are nodes of a graph, edges
- *  say that a moment comes at least so much later than another one. docs/critical-path.md has the
+ *  say that a moment comes at least so much later than another one. docs/reference/critical-path.md has the
  *  rules. */
 
 typedef struct kineto_critical_path kineto_critical_path;

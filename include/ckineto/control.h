@@ -1,6 +1,6 @@
 /** @file
  *  On demand: a running program is asked from outside for a trace of itself, by `ckineto trigger`,
- *  by Dynolog, by a signal or by a file. docs/on-demand.md says what a request may ask for and what
+ *  by Dynolog, by a signal or by a file. docs/how-to/on-demand.md says what a request may ask for and what
  *  then happens.
  *
  *  A program that is linked with this library needs no code for that: KINETO_USE_DAEMON and

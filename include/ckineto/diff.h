@@ -1,5 +1,5 @@
 /** @file
- *  What changed between two traces, how sure that is, and whether it may pass (docs/diff.md). Pure
+ *  What changed between two traces, how sure that is, and whether it may pass (docs/reference/diff.md). Pure
  *  functions of traces.
  *
  *      kineto_analysis *diff;

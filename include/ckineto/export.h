@@ -127,7 +127,7 @@ typedef struct kineto_report_options {
     const char *step_pattern; /**< as in kineto_analyze_options */
 } kineto_report_options;
 
-/** Write a trace and what was found in it as one HTML page that needs nothing else (docs/report.md).
+/** Write a trace and what was found in it as one HTML page that needs nothing else (docs/reference/report.md).
  *  @param trace  for the timeline and the account of what it has.
  *  @param path   "-": the standard output.
  *  @return KINETO_E_MEMORY, or what writing met. threads: any. */

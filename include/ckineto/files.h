@@ -1,6 +1,6 @@
 /** @file
  *  Traces of several processes: whose trace a file is, finding files, looking at all of them in the
- *  memory of one, making one trace of several. docs/several-traces.md says what is understood.
+ *  memory of one, making one trace of several. docs/how-to/several-traces.md says what is understood.
  */
 #ifndef CKINETO_FILES_H
 #define CKINETO_FILES_H

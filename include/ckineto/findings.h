@@ -1,5 +1,5 @@
 /** @file
- *  What is slow in a trace, what it costs, and what to do about it: findings (docs/findings.md has
+ *  What is slow in a trace, what it costs, and what to do about it: findings (docs/reference/findings.md has
  *  a page for each rule). A pure function of a trace.
  *
  *      kineto_findings *found;

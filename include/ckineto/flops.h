@@ -3,7 +3,7 @@
  *
  *  A table knows PyTorch's operators ("aten::mm") and can be extended. A multiplication and an
  *  addition count as two operations. What a call does inside its children belongs to its number:
- *  docs/flops.md says how numbers of nested operators add up, and has every formula.
+ *  docs/reference/summaries.md says how numbers of nested operators add up, and has every formula.
  */
 #ifndef CKINETO_FLOPS_H
 #define CKINETO_FLOPS_H

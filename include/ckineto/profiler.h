@@ -98,7 +98,7 @@ typedef struct kineto_experimental_config {
     bool verbose; /**< with_stack: native stacks also of operators that the program hands one in of
                    */
     /** Counters of the processor for each operator, up to 4: cycles, instructions, pagefaults,
-     *  backend-stall-cycles, frontend-stall-cycles and those of docs/stacks.md */
+     *  backend-stall-cycles, frontend-stall-cycles and those of docs/reference/stacks.md */
     const char *const *performance_events;
     size_t performance_event_count;
     bool enable_cuda_sync_events; /**< also waits for the device */

@@ -10,7 +10,7 @@
  *                           .sort_by = "self_cpu_time_total"}, "-", &err);
  *
  *  All of it is computed from a const trace, whoever recorded or wrote it, and changes nothing:
- *  asking twice gives the same. docs/summaries.md says what differs from PyTorch, and why.
+ *  asking twice gives the same. docs/reference/summaries.md says what differs from PyTorch, and why.
  *  Times are nanoseconds, sizes bytes; sums stop at what a number holds.
  */
 #ifndef CKINETO_SUMMARY_H

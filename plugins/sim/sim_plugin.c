@@ -1,4 +1,4 @@
-/* The plug-in of sim, to copy for another device: docs/writing-a-plugin.md walks through it. */
+/* The plug-in of sim, to copy for another device: docs/how-to/write-a-plugin.md walks through it. */
 #include "sim.h"
 #include <pthread.h>
 #include <stdio.h>

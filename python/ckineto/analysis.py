@@ -65,7 +65,7 @@ def _joined(values: Any) -> str:
 
 
 class Analysis(Handle, Mapping):
-    """Tables of facts by name: `analysis["kernels"]`. The C library computes them; docs/analyze.md
+    """Tables of facts by name: `analysis["kernels"]`. The C library computes them; docs/reference/analyze.md
     defines every number."""
 
     def __init__(self, handle: int) -> None:
@@ -238,7 +238,7 @@ class Diff(Analysis):
     """What changed between two traces, as tables of facts."""
 
     def gate(self, gate: str, without_noise: bool = False) -> Verdict:
-        """May this difference pass? "step>3%", "memory>100MB", "kernel:NAME>2ms" … (docs/diff.md)."""
+        """May this difference pass? "step>3%", "memory>100MB", "kernel:NAME>2ms" … (docs/reference/diff.md)."""
         lib, v = _functions.full(), S.DiffVerdict()
         _functions.call(lib.kineto_diff_gate, self._c, _functions.text_of(gate), without_noise,
                         C.byref(v))

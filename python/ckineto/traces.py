@@ -382,7 +382,7 @@ class Trace(Handle):
         return self.table(table).to_polars()
 
     def query(self, sql: str) -> QueryResult:
-        """Ask in SQL: see docs/query.md for tables and functions. Rows are dicts; the result converts
+        """Ask in SQL: see docs/reference/query.md for tables and functions. Rows are dicts; the result converts
         itself to pandas, polars and pyarrow. The bundled command answers: of a recorded trace, or one
         whose file has changed, it reads a copy, in which rows may be numbered in another order."""
         return run_query(self._queryable_path(), sql, self._memory_bytes)

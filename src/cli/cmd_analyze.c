@@ -43,7 +43,7 @@ static const kc_option option_list[] = {
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
      "exact (the default), or as HolisticTraceAnalysis counts, to compare"},
-    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
+    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"annotation", 0, KC_TEXT, &annotation, "TEXT",
      "the critical path of one range whose name contains TEXT, not of the\nwhole trace"},
     {"instance", 0, KC_NUMBER, &instance, "N", "which one, if several ranges match; counts from 0"},

@@ -32,7 +32,7 @@ static const kc_option option_list[] = {
     {"rank", 'r', KC_TEXT, &rank, "N", "of traces with several ranks, only this one"},
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
-    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
+    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"all", 'a', KC_FLAG, &every, NULL, "print every table"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (20); 0: all"},
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},

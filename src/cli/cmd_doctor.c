@@ -135,7 +135,7 @@ static void print_conclusion(bool works)
     else
         puts("\nOnly programs that are linked with ckineto can be recorded: its libraries and plug-ins were\n"
              "not found, neither in ../lib (from the directory of the command) nor in " CKINETO_LIBDIR ".\n"
-             "To install them: ckineto's package, its tarball or 'make install' (docs/packages.md).");
+             "To install them: ckineto's package, its tarball or 'make install' (docs/how-to/install.md).");
 }
 
 static void print_text(const kc_finding *findings, bool works)

@@ -392,7 +392,7 @@ static void tell_nothing(const kineto_trace *trace)
         reason = "--python needs ckineto's Python package: see the ledger above.";
     else if (python)
         reason = "--python records programs that import PyTorch, and none did.\n"
-                 "  Other programs import ckineto: see docs/python-functions.md.";
+                 "  Other programs import ckineto: see docs/reference/stacks.md.";
     fprintf(stderr, "\n  Nothing was recorded: %s\n", reason);
 }
 

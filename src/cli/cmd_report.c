@@ -18,7 +18,7 @@ static const kc_option option_list[] = {
     {"title", 0, KC_TEXT, &title, "TEXT", "the title of the page (the name of the trace)"},
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
-    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
+    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/reference/kernel-rules.md"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of each table (5000)"},
     {"activity-limit", 0, KC_NUMBER, &activity_limit, "N",
      "leave the timeline out if there are more activities (2000000)"},

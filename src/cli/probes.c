@@ -290,7 +290,7 @@ static void ask_rocm(kc_finding *f)
 
 static void ask_nvtx(kc_finding *f) { ask_plugin(f, "ckineto-nvtx.so"); }
 
-/* What operators can carry, see docs/stacks.md. */
+/* What operators can carry, see docs/reference/stacks.md. */
 static void ask_perf(kc_finding *f)
 {
     static const char *const names[] = {"cycles", "instructions", "task-clock", "page-faults"};

@@ -1,4 +1,4 @@
-/* The HTML report: what its files share. docs/report.md describes what is in the page. */
+/* The HTML report: what its files share. docs/reference/report.md describes what is in the page. */
 #ifndef KE_REPORT_H
 #define KE_REPORT_H
 

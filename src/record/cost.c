@@ -5,7 +5,7 @@
 #define ROUNDS 7u
 #define EACH   16u /* records of a round: all of it takes some microseconds */
 /* Between a program's own work, and into memory that the recorder had last, records take half as much
- * again as here: see docs/self-cost.md. */
+ * again as here: see docs/reference/self-cost.md. */
 #define COLD_PART 2u
 
 KINETO_SITE(plain_site, KINETO_KIND_CPU_OP, "");

@@ -112,7 +112,7 @@ void ks_account_read_timers(ks_account *a, const kf_control *control, ks_cost *o
 void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost *cost);
 
 /* ---- cost_limit.c: dropping events to stay within the limit -------------------------------------
- * Levels, each with what those before it leave out; see docs/self-cost.md. */
+ * Levels, each with what those before it leave out; see docs/reference/self-cost.md. */
 #define KS_LEVELS 6u /* 0: nothing is dropped */
 
 typedef struct ks_level {

@@ -75,7 +75,7 @@ class Book:
             part = re.sub(r"(?<!\w)\*(\w+)\*(?!\w)|([*|])", lambda m: m[0] if m[1] else "\\" + m[2], parts[i])
             part = re.sub(r"<ckineto/(\w+)\.h>", lambda m: f"[\\<ckineto/{m[1]}.h>]({m[1]}.md)", part)
             part = re.sub(r"(?<!\\)<(?=[A-Za-z/!])", r"\\<", part)
-            part = re.sub(r"docs/([\w.-]+\.md)", r"[\1](../\1)", part)
+            part = re.sub(r"docs/([\w./-]+\.md)", lambda m: f"[{os.path.basename(m[1])}](../{m[1]})", part)
             part = re.sub(r"\b(?:kineto|KINETO|Kineto)[A-Za-z]*_\w+…?", lambda m: self.link(m[0], page), part)
             parts[i] = part
         return "".join(parts)

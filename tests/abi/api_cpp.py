@@ -53,7 +53,7 @@ def page(text):
     prose, code = head.split("\n\n", 1)
     code, rest = code.rsplit("\n\n", 1)
     out = ["# \\<ckineto/ckineto.hpp>", "", "[All headers](README.md) · [the header](../../include/ckineto/"
-           "ckineto.hpp) · [with words](../cpp.md)", "", " ".join(prose.split()), "", "```cpp",
+           "ckineto.hpp) · [with words](../how-to/languages.md#from-c)", "", " ".join(prose.split()), "", "```cpp",
            textwrap.dedent(code), "```", "", " ".join(rest.split()), "",
            "Objects are moved or not copied where that makes sense, and end what they began. Threads: those of the calls "
            "in C behind them.", ""]

@@ -9,6 +9,10 @@ import re
 import sys
 
 
+# Folders of pages, each of which is in the index.
+PAGES = tuple(f"docs/{kind}" for kind in ("tutorial", "how-to", "reference", "explanation", "project"))
+
+
 def read(*parts):
     with open(os.path.join(*parts), encoding="utf-8") as file:
         return file.read()
@@ -16,7 +20,7 @@ def read(*parts):
 
 def documents(root):
     """Markdown files of the project."""
-    for folder in ("", "docs", "docs/api", "docs/findings", "examples", "examples/vendor-plugin", "tests", "tests/data"):
+    for folder in ("", "docs", *PAGES, "docs/api", "docs/findings", "examples", "examples/vendor-plugin", "tests", "tests/data"):
         if not os.path.isdir(os.path.join(root, folder)):
             continue  # not installed
         for name in sorted(os.listdir(os.path.join(root, folder))):
@@ -65,9 +69,11 @@ def links(root, faults):
 def pages(root, faults):
     """Every page is in docs/index.md."""
     index = read(root, "docs", "index.md")
-    for name in sorted(os.listdir(os.path.join(root, "docs"))):
-        if name.endswith(".md") and name != "index.md" and f"]({name}" not in index:
-            faults.append(f"docs/index.md: {name} is not named")
+    for folder in ("docs", *PAGES):
+        for name in sorted(os.listdir(os.path.join(root, folder))):
+            link = os.path.relpath(os.path.join(folder, name), "docs")
+            if name.endswith(".md") and name != "index.md" and f"]({link}" not in index:
+                faults.append(f"docs/index.md: {link} is not named")
 
 
 def images(root, faults):
@@ -147,8 +153,8 @@ def settings_table(root):
 
 
 def settings(root, faults):
-    if settings_table(root) not in read(root, "docs/settings.md"):
-        faults.append("docs/settings.md: must contain this table:\n" + settings_table(root))
+    if settings_table(root) not in read(root, "docs/reference/settings.md"):
+        faults.append("docs/reference/settings.md: must contain this table:\n" + settings_table(root))
 
 
 def versions(root, faults):

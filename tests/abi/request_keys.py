@@ -1,4 +1,4 @@
-"""docs/on-demand-config.md has every key of src/ondemand/request/request_keys.def, as it is there.
+"""docs/reference/requests.md has every key of src/ondemand/request/request_keys.def, as it is there.
 
     request_keys.py SOURCE-DIRECTORY            does it?
     request_keys.py SOURCE-DIRECTORY --write    make it so
@@ -38,7 +38,7 @@ def table(source):
 
 
 def main():
-    path = os.path.join(sys.argv[1], "docs/on-demand-config.md")
+    path = os.path.join(sys.argv[1], "docs/reference/requests.md")
     with open(path, encoding="utf-8") as file:
         page = file.read()
     begin = page.index(HEAD[0])
@@ -48,7 +48,7 @@ def main():
         with open(path, "w", encoding="utf-8") as file:
             file.write(made)
     elif page != made:
-        sys.exit("\n".join(["docs/on-demand-config.md is not what request_keys.def makes: request_keys.py . --write"] +
+        sys.exit("\n".join(["docs/reference/requests.md is not what request_keys.def makes: request_keys.py . --write"] +
                            list(difflib.unified_diff(page.splitlines(), made.splitlines(), lineterm=""))[:20]))
 
 

@@ -1,4 +1,4 @@
-"""Calls, sequences, counters, stragglers, execution traces and memory over time as docs/analyze-calls.md
+"""Calls, sequences, counters, stragglers, execution traces and memory over time as docs/reference/analyze.md
 defines them, computed anew and slowly, beside what the command says of real traces."""
 
 import collections

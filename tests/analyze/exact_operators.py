@@ -1,5 +1,5 @@
 """What ckineto says of steps, operators, devices, memory and ranks equals a slow computation from the
-definitions in docs/analyze-operators.md, on real traces and on small ones of the project."""
+definitions in docs/reference/analyze.md, on real traces and on small ones of the project."""
 
 import csv
 import gzip

@@ -234,8 +234,8 @@ class Command(unittest.TestCase):
 
     def test_the_document_has_the_rules_of_the_command(self):
         listed = re.findall(r"^(\S+) +(\S.*)$", command("--list-rules").stdout, flags=re.M)
-        with open(os.path.join(SOURCE, "docs", "conformance.md"), encoding="utf-8") as file:
-            document = re.findall(r"^\| `(\w+\.\S+)` \| (.*) \|$", file.read(), flags=re.M)
+        with open(os.path.join(SOURCE, "docs", "reference", "plugins.md"), encoding="utf-8") as file:
+            document = re.findall(r"^\| `([a-z_0-9]+\.[a-z_0-9-]+)` \| (.*) \|$", file.read(), flags=re.M)
         with open(os.path.join(SOURCE, "python", "ckineto_attach", "plugin_check.py"), encoding="utf-8") as file:
             in_torch = re.findall(r'^    \("(torch\.\w+)", "(.*)",$', file.read(), flags=re.M)
         self.assertEqual([rule for rule in document if not rule[0].startswith("torch.")], listed)

@@ -122,7 +122,7 @@ def unzigzag(n):
 
 
 class Timeline:
-    """docs/report.md in Python."""
+    """docs/reference/report.md in Python."""
 
     def __init__(self, page):
         data = page.element("timeline")

@@ -159,9 +159,14 @@ class Children(CommandTest):
             with open(program, encoding="utf-8") as f:
                 return f.read().split()
         first = of_recorder()
-        # The shell has ended, is no child any more, and left it to the recorder.
-        self.assertTrue(until(lambda: len(of_recorder()) == 1 and of_recorder() != first))
-        left, = of_recorder()
+        # The shell has ended, is no child any more, and left it to the recorder. One reading each time: between
+        # two of them both may be children.
+        seen = []
+        def only_the_other():
+            seen[:] = of_recorder()
+            return len(seen) == 1 and seen != first
+        self.assertTrue(until(only_the_other))
+        left, = seen
         process.terminate()
         self.assertEqual(process.wait(100), 6)
         os.kill(int(left), signal.SIGKILL)

@@ -286,7 +286,7 @@ class Doctor(CommandTest):
         for name in ("clock", "buffer", "opencl", "cuda", "rocm", "nvtx"):
             self.assertTrue(probes[name]["text"])
         self.assertIn(b"clock", self.run_command("doctor").out)
-        # Counters of operators (docs/stacks.md): tried, not only looked for.
+        # Counters of operators (docs/reference/stacks.md): tried, not only looked for.
         self.assertRegex(probes["perf events"]["text"], "cycles|task-clock|operators can have")
 
     def test_a_missing_plug_in_is_named(self):

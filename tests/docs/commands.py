@@ -57,7 +57,7 @@ def read(path):
 
 
 def documents():
-    folders = ("*.md", "docs/*.md", "docs/findings/*.md", "docs/man/*.1", "examples/*.md", "examples/vendor-plugin/*.md", "tests/*.md")
+    folders = ("*.md", "docs/*.md", "docs/*/*.md", "docs/man/*.1", "examples/*.md", "examples/vendor-plugin/*.md", "tests/*.md")
     for pattern in folders:
         for path in sorted(glob.glob(os.path.join(SOURCE, pattern))):
             yield os.path.relpath(path, SOURCE)

@@ -19,7 +19,7 @@ import tempfile
 
 SOURCE, BUILD = os.environ.get("CKINETO_SOURCE", ""), os.environ.get("CKINETO_BUILD", "")
 CC, CXX = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
-PAGES = ("*.md", "docs/*.md", "docs/api/*.md", "docs/findings/*.md", "examples/*.md", "examples/*/*.md", "plugins/*/*.md", "tests/*.md")
+PAGES = ("*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md", "plugins/*/*.md", "tests/*.md")
 SOURCES = ("plugins/*/*.[ch]", "examples/**/*.[ch]")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-unused-parameter", "-Wno-return-type",
             "-Wno-missing-field-initializers"]

@@ -1,4 +1,4 @@
-"""A program of docs/other-languages.md records itself, and stands on the page as it is in examples/.
+"""A program of docs/how-to/languages.md records itself, and stands on the page as it is in examples/.
 
     languages.py python|rust    CKINETO_SOURCE, CKINETO_BUILD
 """
@@ -39,8 +39,8 @@ def main():
         print("run by ctest: skipped")
         return 77
     language = sys.argv[1]
-    if read(FILES[language]) not in read("docs/other-languages.md"):
-        print(f"docs/other-languages.md does not show {FILES[language]} as it is")
+    if read(FILES[language]) not in read("docs/how-to/languages.md"):
+        print(f"docs/how-to/languages.md does not show {FILES[language]} as it is")
         return 1
     with tempfile.TemporaryDirectory(prefix="ckineto-docs-") as folder:
         environment = {**os.environ, "CKINETO_LIBRARY": f"{BUILD}/lib/libckineto.so.0"}

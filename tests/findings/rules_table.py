@@ -1,13 +1,13 @@
-"""The table of rules in docs/findings.md, made of the rules themselves.
+"""The table of rules in docs/reference/findings.md, made of the rules themselves.
 
-    rules_table.py --write    bring docs/findings.md up to date"""
+    rules_table.py --write    bring docs/reference/findings.md up to date"""
 
 import os
 import re
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-PAGE = os.path.join(ROOT, "docs", "findings.md")
+PAGE = os.path.join(ROOT, "docs", "reference", "findings.md")
 BEGIN, END = "<!-- rules: made by tests/findings/rules_table.py -->", "<!-- end of rules -->"
 
 
@@ -28,7 +28,7 @@ def rules():
 def table():
     lines = ["| rule | what it says | needs |", "|---|---|---|"]
     for name, title, needs, synthetic in rules():
-        lines.append(f"| [{name}](findings/{name}.md){' *' if synthetic else ''} | {title} | {needs} |")
+        lines.append(f"| [{name}](../findings/{name}.md){' *' if synthetic else ''} | {title} | {needs} |")
     return "\n".join(lines)
 
 

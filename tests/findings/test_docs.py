@@ -152,7 +152,7 @@ class Example(unittest.TestCase):
         trace = os.path.join(SHARED, "traces", "resnet50_num_workers_0.json.gz")
         if not SHARED or not os.path.exists(trace):
             self.skipTest("the trace is not here")
-        with open(os.path.join(DOCS, "findings.md"), encoding="utf-8") as f:
+        with open(os.path.join(DOCS, "reference", "findings.md"), encoding="utf-8") as f:
             example = re.search(r"(?:^    .*\n)+", f.read(), flags=re.M).group()
         self.assertIn(re.sub("^    ", "", example, flags=re.M), command(trace).stdout.decode())
 

@@ -85,7 +85,7 @@ tree_is_complete_and_moves)
 documents_lead_nowhere_else)
     python=$(sed -n 's/^Python3_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
     docs=$prefix/$(sed -n 's/^CMAKE_INSTALL_DATAROOTDIR:[A-Z]*=//p' "$build/CMakeCache.txt")/doc/ckineto
-    for page in README.md CHANGELOG.md LICENSE docs/third-party.md docs/api/README.md examples/self_record.c; do
+    for page in README.md CHANGELOG.md LICENSE docs/project/third-party.md docs/api/README.md examples/self_record.c; do
         [ -s "$docs/$page" ] || die "$page was not installed"
     done
     "$python" -B "$source/tests/abi/documents.py" --installed "$docs"
@@ -129,7 +129,7 @@ pkg_config_static)
     check_program "$program"
     ;;
 pkg_config_static_beside_shared)
-    # As docs/getting-started.md shows it: where both are, the archives are named in full.
+    # As docs/tutorial/getting-started.md shows it: where both are, the archives are named in full.
     # shellcheck disable=SC2046
     "$cc" "$consumer/consumer.c" -o "$mine/consumer" \
         $(pkg-config --cflags --libs --static ckineto | sed 's/-l\(ckineto[a-z-]*\)/-l:lib\1.a/g')

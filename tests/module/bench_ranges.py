@@ -2,7 +2,7 @@
 
     PYTHONPATH=python CKINETO_LIBDIR=LIB python3 tests/module/bench_ranges.py [torch]
 
-Prints ns of thread CPU time for each, less the loop around it: minima of interleaved rounds. docs/python.md
+Prints ns of thread CPU time for each, less the loop around it: minima of interleaved rounds. docs/how-to/python.md
 has the numbers of one machine.
 """
 import sys

@@ -1,4 +1,4 @@
-"""What docs/python.md and the notebook show runs, cell by cell, in one namespace."""
+"""What docs/how-to/python.md and the notebook show runs, cell by cell, in one namespace."""
 import ast
 import importlib.util
 import json
@@ -30,12 +30,12 @@ class Documents(support.TestCase):
         self.addCleanup(os.chdir, before)
 
     def test_the_page_runs(self):
-        with open(os.path.join(DOCS, "python.md"), encoding="utf-8") as file:
+        with open(os.path.join(DOCS, "how-to", "python.md"), encoding="utf-8") as file:
             blocks = re.findall(r"^```python\n(.*?)^```", file.read(), flags=re.S | re.M)
         self.assertGreaterEqual(len(blocks), 3)
         namespace = {}
         for block in blocks:
-            exec(compile(block, "docs/python.md", "exec"), namespace)
+            exec(compile(block, "docs/how-to/python.md", "exec"), namespace)
         for name in ("trace.json", "report.html", "trace.pftrace", "profile.json.gz"):
             self.assertTrue(os.path.exists(name), name)
         self.assertEqual(len(os.listdir("log")), 1)
@@ -43,7 +43,7 @@ class Documents(support.TestCase):
     def test_members_that_the_page_names_are_there(self):
         import ckineto
 
-        with open(os.path.join(DOCS, "python.md"), encoding="utf-8") as file:
+        with open(os.path.join(DOCS, "how-to", "python.md"), encoding="utf-8") as file:
             text = file.read()
         for name in set(re.findall(r"\bckineto\.([a-zA-Z_]+)", text)) - {"md"}:
             self.assertTrue(hasattr(ckineto, name), name)

@@ -3,7 +3,7 @@
 test_torch.py COMMAND ANSWERS [PYTHON]: ANSWERS holds NAME.json(.gz) and NAME.answers.json(.gz), as
 torch_facts.py writes them; with PYTHON, one that has PyTorch, they are made anew in a folder of their
 own. Compared are events() as a tree, key_averages() in all groupings, the text of tables line by line,
-exported stacks and memory. docs/summaries.md
+exported stacks and memory. docs/reference/summaries.md
 says what differs, and why; `known` and `is_async` are where that is left out here.
 """
 

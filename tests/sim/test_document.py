@@ -1,4 +1,4 @@
-"""The code that docs/writing-a-plugin.md shows is that of the template, line by line.
+"""The code that docs/how-to/write-a-plugin.md shows is that of the template, line by line.
 
 usage: test_document.py SOURCE-DIRECTORY
 """
@@ -19,7 +19,7 @@ def blocks(text, language):
 
 def main():
     root = sys.argv[1]
-    with open(os.path.join(root, "docs/writing-a-plugin.md"), encoding="utf-8") as file:
+    with open(os.path.join(root, "docs/how-to/write-a-plugin.md"), encoding="utf-8") as file:
         text = file.read()
     sources = {"c": "plugins/sim/sim_plugin.c", "cmake": "examples/vendor-plugin/CMakeLists.txt"}
     faults, seen = [], 0

@@ -468,13 +468,13 @@ static void expect_word(const char *page, const char *word)
     char quoted[60];
     snprintf(quoted, sizeof quoted, "`%s`", word);
     if (!strstr(page, quoted))
-        fail_msg("docs/kernel-rules.md does not have %s", quoted);
+        fail_msg("docs/reference/kernel-rules.md does not have %s", quoted);
 }
 
 static void the_page_about_rules_has_every_word(void **state)
 {
     static char page[65536];
-    assert_true(read_whole(CKINETO_SOURCE_DIR "/docs/kernel-rules.md", page, sizeof page) > 0);
+    assert_true(read_whole(CKINETO_SOURCE_DIR "/docs/reference/kernel-rules.md", page, sizeof page) > 0);
     for (uint32_t i = 0; i < KA_TYPE_COUNT; i++)
         expect_word(page, ka_type_name(i));
     for (uint32_t i = 0; i < KA_FAMILY_COUNT; i++)

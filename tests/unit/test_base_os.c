@@ -256,7 +256,7 @@ static void every_setting_is_documented(void **state)
     static char page[1 << 16];
     size_t count = 0;
     const kb_setting_row *rows = kb_settings(&count);
-    if (!read_whole(CKINETO_SOURCE_DIR "/docs/settings.md", page, sizeof(page)))
+    if (!read_whole(CKINETO_SOURCE_DIR "/docs/reference/settings.md", page, sizeof(page)))
         skip(); /* a source tree without documents */
     for (size_t i = 0; i < count; i++) {
         char line[512];

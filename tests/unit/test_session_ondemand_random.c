@@ -1,6 +1,6 @@
 /* On-demand tracing at random: called only when it asks to be, the machine does what it does when
  * called in every unit of time, and what a slow model says, which was written from the rules of
- * docs/on-demand.md and looks at every unit instead of computing deadlines. Then anything at all,
+ * docs/how-to/on-demand.md and looks at every unit instead of computing deadlines. Then anything at all,
  * with times from one end of the numbers to the other. */
 #include "ondemand/controller/state_machine.h"
 

@@ -1,4 +1,4 @@
-"""Every weakness has a row on docs/kineto-weaknesses.md, and every test that a row names is there.
+"""Every weakness has a row on docs/project/kineto-weaknesses.md, and every test that a row names is there.
 
 usage: test_page.py SOURCE-DIRECTORY
 
@@ -15,7 +15,7 @@ SKIPPED = 77
 
 def rows(root):
     """(number, what shows it)"""
-    with open(os.path.join(root, "docs/kineto-weaknesses.md"), encoding="utf-8") as file:
+    with open(os.path.join(root, "docs/project/kineto-weaknesses.md"), encoding="utf-8") as file:
         for line in file:
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
             if len(cells) == 6 and cells[1].isdigit():

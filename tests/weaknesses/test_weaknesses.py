@@ -1,5 +1,5 @@
 """What was found wrong with libkineto, asked of ours from outside: numbers are those of
-docs/kineto-weaknesses.md. Where a unit test says it already, the page names that one.
+docs/project/kineto-weaknesses.md. Where a unit test says it already, the page names that one.
 
 Run by ctest, which says where the programs are (WEAKNESSES_PROGRAM, CKINETO, SIM_TRAINING, SIM_PLUGIN).
 """

@@ -1,5 +1,5 @@
 /* What a kernel is for, told by its name: rules, built in (kernel_rules.def) and of the user.
- * docs/kernel-rules.md has the syntax. */
+ * docs/reference/kernel-rules.md has the syntax. */
 #ifndef KA_CLASSES_H
 #define KA_CLASSES_H
 

@@ -1,5 +1,5 @@
 /* Two traces side by side: what a step of each is made of, which things of one are which of the
- * other, and how sure a difference is. docs/diff.md has the definitions. */
+ * other, and how sure a difference is. docs/reference/diff.md has the definitions. */
 #ifndef KA_DIFF_INTERNAL_H
 #define KA_DIFF_INTERNAL_H
 

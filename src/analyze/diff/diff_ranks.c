@@ -1,5 +1,5 @@
 /* Are steps longer as a whole, whatever a few of them do to the mean? The rank test of Wilcoxon,
- * Mann and Whitney, exact, and the shift of Hodges and Lehmann. docs/diff.md says why. */
+ * Mann and Whitney, exact, and the shift of Hodges and Lehmann. docs/reference/diff.md says why. */
 #include "analyze/diff/diff.h"
 
 #define LEVEL 0.005 /* one-sided: 5 steps a side can prove something, 4 cannot */

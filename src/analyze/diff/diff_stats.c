@@ -1,5 +1,5 @@
 /* Is a difference more than noise? A bootstrap over steps: studentised and symmetric for means,
- * percentiles for medians. docs/diff.md says how that was chosen. */
+ * percentiles for medians. docs/reference/diff.md says how that was chosen. */
 #include "analyze/diff/diff.h"
 
 #include <float.h>

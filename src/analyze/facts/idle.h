@@ -1,4 +1,4 @@
-/* Why devices were idle: what the files of this analysis share. docs/analyze-idle.md defines it. */
+/* Why devices were idle: what the files of this analysis share. docs/reference/analyze.md defines it. */
 #ifndef KA_IDLE_H
 #define KA_IDLE_H
 

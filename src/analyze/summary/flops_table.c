@@ -1,5 +1,5 @@
 /* The table of operators whose FLOPs are known, and the formulas of products, sums and attention.
- * docs/flops.md has them in words. */
+ * docs/reference/summaries.md has them in words. */
 #include "analyze/summary/flops.h"
 
 /* ---- products -------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Rows of memory: what they say, and what a recorded block stands for where only a sample was
- * recorded. docs/memory.md has the formula. */
+ * recorded. docs/reference/memory.md has the formula. */
 #include "analyze/summary/summary.h"
 
 void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *out)

@@ -12,7 +12,7 @@ typedef enum ka_rule {
     KA_RULE_COUNT
 } ka_rule;
 
-/* Thresholds, all in one place. docs/verify.md says them in words. */
+/* Thresholds, all in one place. docs/reference/verify.md says them in words. */
 #define KA_ROUNDING_NS     1000 /* Kineto's clock before 2.2: whole us */
 #define KA_SECOND_NS       INT64_C(1000000000)
 #define KA_EARLIEST_NS     INT64_C(946684800000000000)  /* 2000: no Kineto trace is older */

@@ -1,6 +1,6 @@
 'use strict';
 /* Taking the data out of the page: blocks of base64 and gzip, and the columns of the timeline
- * (docs/report.md says what is in them). */
+ * (docs/reference/report.md says what is in them). */
 
 const ARGS_KEPT = 16; /* blocks of arguments that stay decoded */
 

@@ -1,11 +1,11 @@
-/* The state machine of on-demand tracing; docs/on-demand.md has the same as a table. Every call
- * first passes all transitions that are due by the clock, and then handles its event: a late call
- * gives the same windows as one in time. Pure: no clock, no allocation, no locks. */
+/* The state machine of on-demand tracing; docs/how-to/on-demand.md has the same as a table. Every
+ * call first passes all transitions that are due by the clock, and then handles its event: a late
+ * call gives the same windows as one in time. Pure: no clock, no allocation, no locks. */
 #include "ondemand/controller/state_machine.h"
 
 #include <inttypes.h>
 
-/* Defaults of keys that a request does not give (docs/on-demand-config.md). */
+/* Defaults of keys that a request does not give (docs/reference/requests.md). */
 #define USUAL_DURATION_NS INT64_C(500000000)
 #define USUAL_WARMUP_NS   INT64_C(5000000000)
 #define USUAL_SNAPSHOT_NS INT64_C(1000000000)

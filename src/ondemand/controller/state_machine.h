@@ -76,7 +76,7 @@ typedef struct ko_ondemand_answer {
 void ko_ondemand_init(ko_ondemand *m);
 /** @param now_ns   ns since 1970.
  *  @param request  with KO_EVENT_REQUEST, else NULL.
- *  Rules, where libkineto does otherwise (reference: docs/on-demand.md): a start time is met
+ *  Rules, where libkineto does otherwise (reference: docs/how-to/on-demand.md): a start time is met
  * exactly; a request that is too late to warm up warms up less and says so, it is not refused
  * unless its start is past; by iteration the duration is a second bound, so that a program that
  * stops stepping gets its trace; a request while another one is pending or under way is refused

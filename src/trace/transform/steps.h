@@ -8,7 +8,7 @@ typedef struct kt_step_row {
     kineto_row row;
     uint32_t process;
     int64_t start_ns, end_ns;
-    uint64_t number; /* of ProfilerStep#N its N; else see docs/analyze.md */
+    uint64_t number; /* of ProfilerStep#N its N; else see docs/reference/analyze.md */
 } kt_step_row;
 
 typedef struct kt_step_list {
