@@ -1,7 +1,8 @@
-/* The cost limit of a recording (option --budget, docs/reference/self-cost.md): a controller with levels,
- * each of which drops more events. The level goes up while the recording costs more than the limit,
- * and down when the remaining allowance covers the cost of trying the lower level. Pure functions
- * of their arguments; collector.c measures the cost and publishes the level to writers. */
+/* The cost limit of a recording (option --budget, docs/reference/self-cost.md): a controller with
+ * levels, each of which drops more events. The level goes up while the recording costs more than
+ * the limit, and down when the remaining allowance covers the cost of trying the lower level. Pure
+ * functions of their arguments; collector.c measures the cost and publishes the level to writers.
+ */
 #include "session/self_cost.h"
 
 #define MILLISECOND UINT64_C(1000000)

@@ -1,6 +1,6 @@
 /* The report of a recording's own cost, and of what the cost limit dropped: lines of the ledger,
- * and a JSON object in the header (key ckineto_self_cost). docs/reference/self-cost.md documents both; keys
- * and sources of lines are stable. */
+ * and a JSON object in the header (key ckineto_self_cost). docs/reference/self-cost.md documents
+ * both; keys and sources of lines are stable. */
 #include "session/self_cost.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* The state machine of on-demand tracing; docs/how-to/on-demand.md has the same as a table. Every call
- * first passes all transitions that are due by the clock, and then handles its event: a late call
- * gives the same windows as one in time. Pure: no clock, no allocation, no locks. */
+/* The state machine of on-demand tracing; docs/how-to/on-demand.md has the same as a table. Every
+ * call first passes all transitions that are due by the clock, and then handles its event: a late
+ * call gives the same windows as one in time. Pure: no clock, no allocation, no locks. */
 #include "ondemand/controller/state_machine.h"
 
 #include <inttypes.h>

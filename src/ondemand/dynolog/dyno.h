@@ -1,8 +1,8 @@
 /* Dynolog's protocol, both ends: datagrams over a local socket between traceable processes and the
- * daemon, and the JSON-RPC over TCP by which dyno asks the daemon for traces. docs/how-to/on-demand.md
- * describes the bytes. The daemon of `ckineto daemon` is made of these parts: dyno_daemon.c (its
- * loop) over dyno_connection.c (TCP connections), dyno_rpc.c (calls) and dyno_registry.c (known
- * processes and waiting requests). */
+ * daemon, and the JSON-RPC over TCP by which dyno asks the daemon for traces.
+ * docs/how-to/on-demand.md describes the bytes. The daemon of `ckineto daemon` is made of these
+ * parts: dyno_daemon.c (its loop) over dyno_connection.c (TCP connections), dyno_rpc.c (calls) and
+ * dyno_registry.c (known processes and waiting requests). */
 #ifndef KO_DYNO_H
 #define KO_DYNO_H
 

@@ -20,7 +20,7 @@ ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err);
 typedef uint32_t ko_list_pids(void *context, uint32_t *pids, uint32_t room);
 void ko_control_socket_set_pids(ko_listener *l, ko_list_pids *list, void *context);
 
-/* ---- trigger_signal.c: a signal requests a trace by the configuration file -------------------- */
+/* ---- trigger_signal.c: a signal requests a trace by the configuration file ------------------- */
 /** One per process. @param signal  SIGUSR1 … */
 ko_listener *ko_signal_listener_create(int signal, kineto_error *err);
 /** Parse "USR2", "SIGUSR2", "RTMIN+1" or "12". KINETO_E_ARGUMENT for unknown names, and for signals

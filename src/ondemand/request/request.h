@@ -1,8 +1,8 @@
 /* Requests for traces: the text that dyno, unitrace or `ckineto trigger` sends, and configuration
- * files. Both are parsed with one table of keys (request_keys.def), which docs/reference/requests.md
- * is generated from. Also the configuration file (config_file.c) and the paths that requests may
- * write to (output_path.c). Nothing here has global state; all functions may be called by any
- * thread. */
+ * files. Both are parsed with one table of keys (request_keys.def), which
+ * docs/reference/requests.md is generated from. Also the configuration file (config_file.c) and the
+ * paths that requests may write to (output_path.c). Nothing here has global state; all functions
+ * may be called by any thread. */
 #ifndef KO_REQUEST_H
 #define KO_REQUEST_H
 

@@ -1,8 +1,8 @@
 /* The protocol of control sockets, between a process and `ckineto trigger` or `ckineto ps`. The
  * socket is $XDG_RUNTIME_DIR/ckineto/PID.sock (or in /run/user/UID, or /tmp/ckineto-UID), of type
  * SOCK_SEQPACKET, in a directory with mode 0700; both sides accept peers of the same user or root
- * only (SO_PEERCRED). A message is one packet: a verb, and lines KEY=VALUE; docs/how-to/on-demand.md has
- * it line by line.
+ * only (SO_PEERCRED). A message is one packet: a verb, and lines KEY=VALUE;
+ * docs/how-to/on-demand.md has it line by line.
  *
  *   → status                       ← status: pid, host, state, iteration, ring, traces, name, pids
  *   → trace, the config text       ← accepted | refused, then the stages of this ticket
