@@ -6,6 +6,7 @@
 #include "cli/findings.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
+#include "export/export.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>
@@ -21,12 +22,13 @@ static uint64_t sequence_min, sequence_top;
 static const char *annotation;
 static kc_texts what_if;
 static uint64_t threads, row_limit = 10, instance;
-static char *tables; /* what --only names, or is usual, with what files were named for */
 
 static const kc_option option_list[] = {
     {"only", 0, KC_TEXT, &only, "NAME[,...]",
      "only these tables, or rules; --list has their names"},
-    {"list", 0, KC_FLAG, &list, NULL, "list the tables there are; with --findings the rules"},
+    {"list", 0, KC_FLAG, &list, NULL,
+     "list the tables, with --json FILE also what they are and their columns;\nwith --findings the "
+     "rules"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
      "say instead what is slow, what it costs and what to do about it"},
     {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
@@ -81,13 +83,6 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-/* What is printed when nothing else is asked for. */
-static const char summary[] =
-    "temporal_breakdown,kernel_types,overlap,gpu_summary,idle_named,idle_gaps,kernels,operators,"
-    "steps,"
-    "step_statistics,step_outliers,mfu,energy,memory,collective_groups,stragglers,"
-    "distributed_overlap,critical_path_summary";
-
 /* ---- what was asked for -------------------------------------------------------------------------------- */
 
 static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
@@ -113,24 +108,24 @@ static kineto_status parse_steps(kineto_analyze_options *o)
     return KINETO_OK;
 }
 
-/* Of the usual tables, or of those of --only, a file adds the one that it is for. */
-static kineto_status choose_tables(void)
+/* Tables besides those of --only: without any option those that say most, and those that are made of
+ * files that are named. 0: the library's choice. */
+static ka_table_set choose_tables(void)
 {
-    const char *names = only ? only : every || series || csv || json ? NULL : summary;
-    if (names && asprintf(&tables, "%s%s%s", execution_trace ? "execution_trace," : "",
-                          memory_timeline ? "memory_timeline," : "", names) < 0) {
-        tables = NULL;
-        return kc_usage_error("analyze", "no memory for the names of tables");
-    }
-    return KINETO_OK;
+    ka_table_set set = only ? 0 : ka_tables_with(KA_DEFAULT);
+    if (!only && (every || series || csv || json))
+        return 0;
+    if (execution_trace)
+        set |= KA_TABLE_BIT(KA_TABLE_execution_trace);
+    if (memory_timeline)
+        set |= KA_TABLE_BIT(KA_TABLE_memory_timeline);
+    return set;
 }
 
 static kineto_status parse(kineto_analyze_options *o)
 {
-    if (choose_tables())
-        return KINETO_E_MEMORY;
     *o = (kineto_analyze_options){.size = sizeof *o,
-                                  .tables = tables,
+                                  .tables = only,
                                   .series = series || csv || json,
                                   .streams = streams,
                                   .rules = rules,
@@ -154,6 +149,13 @@ static kineto_status parse(kineto_analyze_options *o)
 
 static int print_list(void)
 {
+    kineto_error err = {0};
+    if (json && ke_save_table_list(json, &err)) {
+        kc_complain_of("analyze", &err);
+        return KC_EXIT_FAILURE;
+    }
+    if (json)
+        return kc_finish_stdout("analyze", 0);
     for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
         printf("%s%s\n", kineto_fact_table_name(i),
                kineto_fact_table_is_series(i) ? " (a row for each event)" : "");
@@ -197,7 +199,8 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
 static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank, kineto_error *err)
 {
     kineto_analysis *facts;
-    kineto_status status = kineto_analyze(trace, &w->options, &facts, err);
+    kineto_status status =
+        ka_analyze_tables(trace, &w->options, choose_tables(), &facts, err);
     if (status)
         return status;
     kc_health_add(&w->health, trace, w->many ? rank : -1);
@@ -295,13 +298,14 @@ static kineto_status analyze_memory(work *w, kineto_error *err)
 {
     kt_builder *b = NULL;
     kineto_trace *none = NULL;
-    w->options.tables = "memory_timeline";
+    w->options.tables = NULL;
     kineto_status status = kt_builder_create(&b, err);
     if (!status)
         status = kt_builder_finish(b, &none, err);
     kt_builder_destroy(b);
     if (!status)
-        status = kineto_analyze(none, &w->options, &w->facts, err);
+        status = ka_analyze_tables(none, &w->options, KA_TABLE_BIT(KA_TABLE_memory_timeline),
+                                   &w->facts, err);
     kineto_trace_release(none);
     return status ? status : show(w, err);
 }
@@ -419,6 +423,5 @@ int kc_analyze(int argc, char **argv)
     kineto_analysis_release(w.facts);
     kineto_findings_release(w.found);
     kc_health_free(&w.health);
-    free(tables);
     return kc_finish_stdout("analyze", exit_status(&w, status, passed));
 }

@@ -1,5 +1,6 @@
 /* Facts for human eyes. */
 #include "cli/facts.h"
+#include "analyze/tables/table.h"
 #include "trace/trace.h"
 
 #include <ckineto/files.h>
@@ -171,7 +172,8 @@ static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit
 {
     kineto_fact_table info;
     kineto_analysis_table(a, table, &info);
-    const kc_weight *w = several ? kc_weight_of(info.name) : NULL;
+    const ka_table *t = ka_shown_table(a, table);
+    bool by_weight = several && ka_has_weight(t);
     uint64_t rows = limit ? KB_MIN(limit, info.row_count) : info.row_count;
     fprintf(out, "\n%s (%s)\n", info.title, info.name);
     if (info.note.size) {
@@ -179,7 +181,7 @@ static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit
         kc_put_name(out, info.note, 0);
         fputc('\n', out);
     }
-    uint64_t *order = w && rows < info.row_count ? kc_rows_by(a, table, w) : NULL;
+    uint64_t *order = by_weight && rows < info.row_count ? ka_rows_by_weight(t) : NULL;
     if (rows)
         print_rows(a, table, &info, order, rows, out);
     free(order);
@@ -217,4 +219,21 @@ void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE
         if (info.row_count)
             print_table(a, i, limit, several, out);
     print_empty(a, out);
+}
+
+uint32_t kc_fact_column_of(const kineto_analysis *a, uint32_t table, const char *name)
+{
+    kineto_fact_column column;
+    for (uint32_t c = 0; kineto_analysis_column(a, table, c, &column); c++)
+        if (kb_string_equal(column.name, kb_string(name)))
+            return c;
+    return UINT32_MAX;
+}
+
+double kc_fact_number_at(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column)
+{
+    kineto_fact f;
+    if (!kineto_analysis_fact(a, table, row, column, &f) || f.is_none)
+        return 0;
+    return f.type == KINETO_CELL_NUMBER ? f.d : (double)f.i;
 }

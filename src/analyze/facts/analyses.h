@@ -4,54 +4,23 @@
 
 #include "analyze/dataset/view.h"
 
-/* ---- analyses: each fills the tables of its name, those that are wanted ---- */
+/* ---- analyses and reductions, as tables.def declares them ---- */
+/** Fills the tables of its name that are wanted (ka_table_of) from one trace. Analyses run on
+ * several threads at once; each table belongs to one of them. */
 typedef kineto_status ka_analysis(const ka_dataset *s, kineto_analysis *a, kineto_error *err);
-/* The one that takes most memory comes first, when the others have made least of theirs. */
-#define KA_ANALYSES(X)                                                                             \
-    X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
-      KA_TABLE_critical_path_operators)                                                            \
-    X(steps, KA_TABLE_steps)                                                                       \
-    X(operators, KA_TABLE_operators)                                                               \
-    X(gpu_summary, KA_TABLE_gpu_summary, KA_TABLE_kernel_use, KA_TABLE_kernel_operators)           \
-    X(memory, KA_TABLE_memory, KA_TABLE_memory_operators, KA_TABLE_memory_leaks)                   \
-    X(modules, KA_TABLE_modules)                                                                   \
-    X(distributed, KA_TABLE_distributed_overlap, KA_TABLE_distributed_marks)                       \
-    X(calls, KA_TABLE_call_graph)                                                                  \
-    X(sequences, KA_TABLE_sequence_sums)                                                           \
-    X(counters_ops, KA_TABLE_counters)                                                             \
-    X(stragglers, KA_TABLE_straggler_marks)                                                        \
-    X(execution_trace, KA_TABLE_execution_trace)                                                   \
-    X(memory_categories, KA_TABLE_memory_timeline)                                                 \
-    X(kernels, KA_TABLE_kernels)                                                                   \
-    X(idle, KA_TABLE_idle_breakdown)                                                               \
-    X(queue, KA_TABLE_queue_length, KA_TABLE_queue_length_series)                                  \
-    X(bandwidth, KA_TABLE_memory_bandwidth, KA_TABLE_bandwidth_series)                             \
-    X(launches, KA_TABLE_launch_stats)                                                             \
-    X(op_launch, KA_TABLE_op_launch)                                                               \
-    X(annotations, KA_TABLE_annotations, KA_TABLE_kernels_annotated)                               \
-    X(temporal, KA_TABLE_temporal_breakdown, KA_TABLE_kernel_types, KA_TABLE_overlap)              \
-    X(idle_named, KA_TABLE_idle_named, KA_TABLE_idle_gaps, KA_TABLE_idle_operators)                \
-    X(collectives, KA_TABLE_collectives, KA_TABLE_collective_groups)                               \
-    X(step_statistics, KA_TABLE_step_statistics, KA_TABLE_step_outliers)                           \
-    X(energy, KA_TABLE_energy)                                                                     \
-    X(roofline, KA_TABLE_roofline, KA_TABLE_mfu)
-#define X(name, ...) ka_analysis ka_analyze_##name;
-KA_ANALYSES(X)
-#undef X
-
-/** What compares ranks, made of tables that have all of them; again after each addition. */
+/** Computes a table from another one that has the rows of all ranks; again after each addition. */
 typedef void ka_reduction(kineto_analysis *a);
-#define KA_REDUCTIONS(X)                                                                           \
-    X(distributed_wait, KA_TABLE_distributed_wait, KA_TABLE_distributed_marks)                     \
-    X(distributed_operators, KA_TABLE_distributed_operators, KA_TABLE_distributed_marks)           \
-    X(sequences, KA_TABLE_sequences, KA_TABLE_sequence_sums)                                       \
-    X(stragglers, KA_TABLE_stragglers, KA_TABLE_straggler_marks)
+#define ANALYSIS(name)          ka_analysis ka_analyze_##name;
+#define REDUCTION(name, source) ka_reduction ka_reduce_##name;
+#define DIFF
+#define TABLE(id, made_by, ...) made_by
+#include "analyze/tables/tables.def"
+#undef ANALYSIS
+#undef REDUCTION
+#undef DIFF
+
 /** ranks.c: note which ranks have no marks (rows with the rank in front), or several traces. */
 void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t);
-#define X(name, ...) ka_reduction ka_reduce_##name;
-KA_REDUCTIONS(X)
-#undef X
-
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */
 void ka_note_without_rank(kineto_analysis *a, uint64_t without);
 /* ---- analysis.c: facts of many traces ---- */
@@ -70,6 +39,13 @@ typedef struct ka_measured {
 /** @param m  to be freed with ka_measured_free, also on failure. */
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
                          ka_measured *m, kineto_error *err);
+/** The same with tables chosen by the caller, besides those of options->tables. Neither: all that
+ * are not per event. */
+kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+                                ka_table_set tables, ka_measured *m, kineto_error *err);
+/** kineto_analyze with such a choice. */
+kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+                                ka_table_set tables, kineto_analysis **out, kineto_error *err);
 void ka_measured_free(ka_measured *m);
 /** Options with all members of this version, NULL too; refused if a choice is none. */
 kineto_status ka_options_read(const kineto_analyze_options *options, kineto_analyze_options *out,

@@ -97,9 +97,10 @@ static bool put_annotations(const ka_dataset *s, ka_table *t)
 {
     bool ok = put_side(s, t, false) && put_side(s, t, true);
     if (s->hta)
-        ka_sort(t, (const int[]){-2, 3, 0});
+        KA_SORT(t, KA_DOWN(annotations, where), KA_UP(annotations, name));
     else
-        ka_sort(t, (const int[]){-2, -5, 3, 0});
+        KA_SORT(t, KA_DOWN(annotations, where), KA_DOWN(annotations, sum_us),
+                KA_UP(annotations, name));
     if (!ka_table_rows(t))
         ka_note(t, "the program marked no ranges (torch.profiler.record_function, NVTX ...)");
     return ok;

@@ -204,7 +204,7 @@ static void count(counting *c)
     }
     free(of);
     if (c->summary)
-        ka_sort(c->summary, (const int[]){2, 0});
+        KA_SORT(c->summary, KA_UP(memory_bandwidth, name));
 }
 
 static void note(const counting *c, ka_table *t)

@@ -405,7 +405,8 @@ static bool put_groups(const gathering *g, ka_table *t)
     }
     for (size_t i = 0; ok && i < all.count; i++)
         put_sums(g, t, &all.data[i]);
-    ka_sort(t, (const int[]){1, 2, -6, 3, 0});
+    KA_SORT(t, KA_UP(collective_groups, rank), KA_UP(collective_groups, group),
+            KA_DOWN(collective_groups, sum_us), KA_UP(collective_groups, name));
     kb_vec_free(&all);
     kb_map_free(&index);
     return ok;

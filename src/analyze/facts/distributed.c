@@ -82,7 +82,6 @@ kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, ki
 
 /* ---- all ranks ----------------------------------------------------------------------------------------- */
 
-enum { RANK, STEP, INDEX, PART, NAME, START, END, BYTES }; /* columns of marks */
 
 typedef struct mark {
     int64_t rank, step, name, part, start_ns, end_ns, bytes;
@@ -115,10 +114,11 @@ static int compare_marks(const void *left, const void *right)
 
 static uint64_t key_of(const kineto_analysis *a, const ka_table *t, uint64_t row)
 {
-    int64_t key[] = {ka_cell_at(t, row, INDEX).i, ka_cell_at(t, row, PART).i, 0, 0};
+    int64_t key[] = {ka_cell_at(t, row, KA_COL_distributed_marks_index).i,
+                     ka_cell_at(t, row, KA_COL_distributed_marks_part).i, 0, 0};
     if (a->definitions != KINETO_DEFINITIONS_HTA) {
-        key[2] = ka_cell_at(t, row, STEP).i;
-        key[3] = ka_cell_at(t, row, NAME).i;
+        key[2] = ka_cell_at(t, row, KA_COL_distributed_marks_step).i;
+        key[3] = ka_cell_at(t, row, KA_COL_distributed_marks_name).i;
     }
     return kb_hash(key, sizeof key);
 }
@@ -127,7 +127,8 @@ static uint64_t ranks_of(const ka_table *t)
 {
     kb_map ranks = {0};
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        (void)kb_map_insert(&ranks, (uint64_t)ka_cell_at(t, row, RANK).i, 1, NULL);
+        (void)kb_map_insert(
+            &ranks, (uint64_t)ka_cell_at(t, row, KA_COL_distributed_marks_rank).i, 1, NULL);
     uint64_t count = ranks.count;
     kb_map_free(&ranks);
     return count;
@@ -140,8 +141,9 @@ static same *match(const kineto_analysis *a, const ka_table *t, kb_map *numbers)
     same *of = calloc((size_t)rows + 1, sizeof *of);
     for (uint64_t row = 0; of && row < rows; row++) {
         uint64_t *at = kb_map_insert(numbers, key_of(a, t, row), numbers->count, NULL);
-        int64_t ns = kb_length_ns(ka_cell_at(t, row, START).i, ka_cell_at(t, row, END).i),
-                rank = ka_cell_at(t, row, RANK).i;
+        int64_t ns = kb_length_ns(ka_cell_at(t, row, KA_COL_distributed_marks_start_us).i,
+                                  ka_cell_at(t, row, KA_COL_distributed_marks_end_us).i),
+                rank = ka_cell_at(t, row, KA_COL_distributed_marks_rank).i;
         if (!at) {
             free(of);
             return NULL;
@@ -163,13 +165,13 @@ static bool marks_of(const kineto_analysis *a, marks *m)
     m->ranks = ranks_of(t);
     for (uint64_t row = 0; row < ka_table_rows(t) && ok; row++) {
         const same *s = &of[*kb_map_find(&numbers, key_of(a, t, row))];
-        mark one = {.rank = ka_cell_at(t, row, RANK).i,
-                    .step = ka_cell_at(t, row, STEP).i,
-                    .name = ka_cell_at(t, row, NAME).i,
-                    .part = ka_cell_at(t, row, PART).i,
-                    .start_ns = ka_cell_at(t, row, START).i,
-                    .end_ns = ka_cell_at(t, row, END).i,
-                    .bytes = ka_cell_at(t, row, BYTES).i,
+        mark one = {.rank = ka_cell_at(t, row, KA_COL_distributed_marks_rank).i,
+                    .step = ka_cell_at(t, row, KA_COL_distributed_marks_step).i,
+                    .name = ka_cell_at(t, row, KA_COL_distributed_marks_name).i,
+                    .part = ka_cell_at(t, row, KA_COL_distributed_marks_part).i,
+                    .start_ns = ka_cell_at(t, row, KA_COL_distributed_marks_start_us).i,
+                    .end_ns = ka_cell_at(t, row, KA_COL_distributed_marks_end_us).i,
+                    .bytes = ka_cell_at(t, row, KA_COL_distributed_marks_bytes).i,
                     .least_ns = s->least_ns,
                     .matched = s->ranks == m->ranks && m->ranks > 1};
         m->unmatched += !one.matched;
@@ -319,7 +321,7 @@ void ka_reduce_distributed_operators(kineto_analysis *a)
     else if (m.unmatched)
         ka_note(t, "transfer is only known of what the traces of all ranks have");
     ka_note_ranks(a, m.from, t);
-    ka_sort(t, (const int[]){1, 2, 0});
+    KA_SORT(t, KA_UP(distributed_operators, rank), KA_UP(distributed_operators, name));
     kb_map_free(&at);
     free_totals(&totals);
     kb_vec_free(&m.list);

@@ -23,6 +23,8 @@
 #define KA_X(name, ...) KA_IDLE_##name,
 typedef enum ka_idle { KA_IDLE_MAP(KA_X) KA_IDLE_COUNT } ka_idle;
 #undef KA_X
+/** Sets of reasons. */
+#define KA_IDLE_BIT(reason) (UINT32_C(1) << KA_IDLE_##reason)
 
 /** Beginning work that may begin takes a device this long at most. */
 #define KA_LATENCY_NS INT64_C(30000)
@@ -177,4 +179,6 @@ ka_idle ka_gap_reason(const ka_gap *gap);
 /** A sentence that says what was seen, into `text`. @return its size. */
 size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t room);
 const char *ka_idle_name(ka_idle reason);
+/** The reason with this name; KA_IDLE_UNKNOWN where no reason has it. */
+ka_idle ka_idle_of(kineto_string name);
 #endif

@@ -11,6 +11,14 @@ const char *ka_idle_name(ka_idle reason)
     return reason < KA_IDLE_COUNT ? names[reason] : "unknown";
 }
 
+ka_idle ka_idle_of(kineto_string name)
+{
+    for (uint32_t i = 0; i < KA_IDLE_COUNT; i++)
+        if (kb_string_equal(name, kb_string(ka_idle_name((ka_idle)i))))
+            return (ka_idle)i;
+    return KA_IDLE_UNKNOWN;
+}
+
 ka_idle ka_gap_reason(const ka_gap *gap)
 {
     uint32_t best = KA_IDLE_UNKNOWN;

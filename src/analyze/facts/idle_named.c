@@ -221,7 +221,8 @@ static void put_totals(const naming *n, ka_table *t)
         put_tally(t, s, n->idle.devices.data[d].id, -1, &n->tallies[s->stream_count + d]);
     for (uint32_t i = 0; i < s->stream_count; i++)
         put_tally(t, s, s->streams[i].device, s->streams[i].id, &n->tallies[i]);
-    ka_sort(t, (const int[]){1, 2, 3, -6, 4, 0});
+    KA_SORT(t, KA_UP(idle_named, rank), KA_UP(idle_named, device), KA_UP(idle_named, stream),
+            KA_DOWN(idle_named, idle_us), KA_UP(idle_named, reason));
     if (!n->idle.hosts.launches_known)
         ka_note(t, "the trace does not tell which calls launched its device work, so what the host "
                    "did meanwhile cannot be said: record the runtime too");
@@ -316,7 +317,8 @@ static void put_operators(naming *n, ka_table *t)
 {
     for (size_t i = 0; i < n->entries.count; i++)
         put_entry(n, t, &n->entries.data[i]);
-    ka_sort(t, (const int[]){-6, 2, 3, 4, 0});
+    KA_SORT(t, KA_DOWN(idle_operators, idle_us), KA_UP(idle_operators, operator),
+            KA_UP(idle_operators, stack), KA_UP(idle_operators, reason));
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

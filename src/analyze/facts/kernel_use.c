@@ -94,7 +94,7 @@ bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t)
         put_times(t, kernels, &g.list.data[i]);
     }
     groups_free(&g);
-    ka_sort(t, (const int[]){-5, 2, 0});
+    KA_SORT(t, KA_DOWN(kernel_use, sum_us), KA_UP(kernel_use, name));
     return ok;
 }
 
@@ -134,6 +134,8 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
         put_times(t, kernels, of);
     }
     groups_free(&g);
-    ka_sort(t, (const int[]){-11, 2, 3, 4, 5, 0});
+    KA_SORT(t, KA_DOWN(kernel_operators, sum_us), KA_UP(kernel_operators, name),
+               KA_UP(kernel_operators, operator), KA_UP(kernel_operators, grid),
+               KA_UP(kernel_operators, block));
     return ok;
 }

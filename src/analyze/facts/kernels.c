@@ -64,6 +64,9 @@ kineto_status ka_analyze_kernels(const ka_dataset *s, kineto_analysis *a, kineto
     if (!ok)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     /* HTA: by type and name; else what takes longest first */
-    ka_sort(t, s->hta ? (const int[]){2, 3, 0} : (const int[]){-5, 2, 3, 0});
+    if (s->hta)
+        KA_SORT(t, KA_UP(kernels, kernel_type), KA_UP(kernels, name));
+    else
+        KA_SORT(t, KA_DOWN(kernels, sum_us), KA_UP(kernels, kernel_type), KA_UP(kernels, name));
     return KINETO_OK;
 }

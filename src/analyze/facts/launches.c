@@ -291,7 +291,7 @@ static void put_sequences(const ka_dataset *s, ka_table *t, sequences *q)
     for (size_t i = 0; i < q->list.count && !q->no_memory; i++)
         put_sequence(s, t, q, &q->list.data[i], &names);
     kb_vec_free(&names);
-    ka_sort(t, (const int[]){-3, 1, 2, 0});
+    KA_SORT(t, KA_DOWN(op_launch, count), KA_UP(op_launch, op), KA_UP(op_launch, kernels));
 }
 
 kineto_status ka_analyze_op_launch(const ka_dataset *s, kineto_analysis *a, kineto_error *err)

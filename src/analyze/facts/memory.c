@@ -292,7 +292,7 @@ static void put_peaks(const memory *m, ka_table *t)
         ka_note(t,
                 "the trace does not tell how much was allocated before it: numbers are more than "
                 "at its beginning");
-    ka_sort(t, (const int[]){2, 0});
+    KA_SORT(t, KA_UP(memory, device));
 }
 
 /* ---- operators ------------------------------------------------------------------------------------------- */
@@ -421,7 +421,8 @@ static bool put_operators(const memory *m, ka_table *t)
         ok = put_device_operators(m, d, calls, t);
     }
     free(calls);
-    ka_sort(t, (const int[]){2, -9, 3, 0});
+    KA_SORT(t, KA_UP(memory_operators, device), KA_DOWN(memory_operators, allocation_bytes),
+            KA_UP(memory_operators, operator));
     return ok;
 }
 
@@ -483,7 +484,8 @@ static bool put_leaks(const memory *m, ka_table *t)
     }
     if (!m->any_address)
         ka_note(t, "memory events have no addresses: what was released is not known");
-    ka_sort(t, (const int[]){2, -5, 3, 0});
+    KA_SORT(t, KA_UP(memory_leaks, device), KA_DOWN(memory_leaks, bytes),
+            KA_UP(memory_leaks, operator));
     return ok;
 }
 

@@ -278,7 +278,7 @@ kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto
         put_module(&m, &m.list.data[i], t);
     if (!m.list.count)
         ka_note(t, "no modules in the trace (with_modules and with_stack=True record them)");
-    ka_sort(t, (const int[]){-7, 2, 3, 0});
+    KA_SORT(t, KA_DOWN(modules, host_total_us), KA_UP(modules, module), KA_UP(modules, id));
     kb_vec_free(&m.list);
     kb_vec_free(&m.calls);
     kb_vec_free(&m.operators);

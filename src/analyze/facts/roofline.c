@@ -310,7 +310,8 @@ kineto_status ka_analyze_roofline(const ka_dataset *s, kineto_analysis *a, kinet
     for (size_t i = 0; ok && operators && i < r.all.count; i++)
         put_operator(&r, peaks, &r.all.data[i], operators);
     if (operators)
-        ka_sort(operators, (const int[]){1, -4, 2, 0});
+        KA_SORT(operators, KA_UP(roofline, rank), KA_DOWN(roofline, device_us),
+                           KA_UP(roofline, operator));
     if (ok && mfu && r.any_flops)
         ok = put_steps(&r, peaks, devices, mfu);
     note(s, peaks, device, operators && ka_table_rows(operators), operators);

@@ -324,13 +324,16 @@ void ka_reduce_sequences(kineto_analysis *a)
     if (!to || !from)
         return;
     bool hta = a->definitions == KINETO_DEFINITIONS_HTA;
-    ka_sort(from, hta ? (const int[]){-2, 1, 0} : (const int[]){-3, 1, 0});
+    if (hta)
+        KA_SORT(from, KA_DOWN(sequence_sums, count), KA_UP(sequence_sums, pattern));
+    else
+        KA_SORT(from, KA_DOWN(sequence_sums, gpu_us), KA_UP(sequence_sums, pattern));
     to->cells.count = 0;
     for (uint64_t r = 0; r < ka_table_rows(from) && r < a->sequence_top; r++) {
-        ka_put_text(to, ka_text_at(from, r, 0));
-        ka_put_int(to, ka_cell_at(from, r, 1).i);
-        ka_put_ns(to, ka_cell_at(from, r, 2).i);
-        ka_put_ns(to, ka_cell_at(from, r, 3).i);
+        ka_put_text(to, ka_text_at(from, r, KA_COL_sequence_sums_pattern));
+        ka_put_int(to, ka_cell_at(from, r, KA_COL_sequence_sums_count).i);
+        ka_put_ns(to, ka_cell_at(from, r, KA_COL_sequence_sums_gpu_us).i);
+        ka_put_ns(to, ka_cell_at(from, r, KA_COL_sequence_sums_cpu_us).i);
     }
     if (!to->cells.count)
         ka_note(to, "%s", from->note);

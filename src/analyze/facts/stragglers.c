@@ -10,7 +10,6 @@
 
 #include <math.h>
 
-enum { RANK, STREAM, STEP, NAME, START, DUR, STEP_US };
 
 /* ---- one rank ------------------------------------------------------------------------------------------- */
 
@@ -101,17 +100,17 @@ static void collect(comparing *c, const ka_table *t)
 {
     double sum = 0;
     for (uint64_t r = 0; r < ka_table_rows(t) && !c->no_memory; r++) {
-        mark m = {.rank = ka_cell_at(t, r, RANK).i,
-                  .stream = ka_cell_at(t, r, STREAM).i,
-                  .step = ka_cell_at(t, r, STEP).i,
-                  .name = ka_cell_at(t, r, NAME).i,
-                  .start_ns = ka_cell_at(t, r, START).i,
-                  .dur_ns = ka_cell_at(t, r, DUR).i};
+        mark m = {.rank = ka_cell_at(t, r, KA_COL_straggler_marks_rank).i,
+                  .stream = ka_cell_at(t, r, KA_COL_straggler_marks_stream).i,
+                  .step = ka_cell_at(t, r, KA_COL_straggler_marks_step).i,
+                  .name = ka_cell_at(t, r, KA_COL_straggler_marks_name).i,
+                  .start_ns = ka_cell_at(t, r, KA_COL_straggler_marks_start_us).i,
+                  .dur_ns = ka_cell_at(t, r, KA_COL_straggler_marks_dur_us).i};
         c->no_memory |= !kb_vec_push(&c->marks, m);
-        if (r && m.rank == ka_cell_at(t, r - 1, RANK).i)
+        if (r && m.rank == ka_cell_at(t, r - 1, KA_COL_straggler_marks_rank).i)
             continue;
         c->no_memory |= !kb_vec_push(&c->ranks, ((rank_score){m.rank, 0}));
-        sum += ka_cell_at(t, r, STEP_US).d;
+        sum += ka_cell_at(t, r, KA_COL_straggler_marks_step_us).d;
     }
     c->mean_step_us = c->ranks.count ? sum / (double)c->ranks.count : 0;
     sort_ranks(c);

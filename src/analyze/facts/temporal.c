@@ -128,7 +128,7 @@ static kineto_status put_kinds(const ka_dataset *s, const busy *b, ka_table *t, 
     for (uint32_t types = 1; types < KB_COUNT(sums); types++)
         if (sums[types] || seen >> types & 1)
             put_kind(t, types, sums[types], all);
-    ka_sort(t, (const int[]){-2, 1, 0});
+    KA_SORT(t, KA_DOWN(kernel_types, sum_us), KA_UP(kernel_types, kernel_type));
     free(edges);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

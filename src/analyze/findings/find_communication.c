@@ -179,19 +179,18 @@ static const char *a_device(const ka_finder *f) { return f->device_count > 1 ? "
 static small_ones add_small(const ka_finder *f)
 {
     collective_rows all = all_collectives(f);
-    uint32_t bytes = ka_fact_column(all.t, "bytes"), dur = ka_fact_column(all.t, "dur_us"),
-             exposed = ka_fact_column(all.t, "exposed_us");
     int64_t devices = KB_MAX(f->device_count, 1u);
     double steps = KB_MAX(f->step_count, 1u);
     small_ones sum = {.count = 0};
     for (uint64_t row; next_collective(&all, &row);) {
-        int64_t size = ka_fact_int(all.t, row, bytes);
+        int64_t size = ka_fact_int(all.t, row, KA_COL_collectives_bytes);
         if (size == KA_NO_INT || size >= SMALL_BYTES)
             continue;
         sum.count++;
         sum.bytes = ka_add_ns(sum.bytes, size);
-        sum.ns = ka_add_ns(sum.ns, ka_fact_int(all.t, row, dur));
-        sum.exposed_ns = ka_add_ns(sum.exposed_ns, ka_fact_int(all.t, row, exposed));
+        sum.ns = ka_add_ns(sum.ns, ka_fact_int(all.t, row, KA_COL_collectives_dur_us));
+        sum.exposed_ns = ka_add_ns(sum.exposed_ns,
+                                   ka_fact_int(all.t, row, KA_COL_collectives_exposed_us));
     }
     sum.count = (sum.count + (uint64_t)devices - 1) / (uint64_t)devices;
     sum.bytes /= devices;
@@ -227,8 +226,8 @@ static void kinds_free(collective_kinds *kinds)
 
 static collective_kind *kind_of_row(collective_kinds *kinds, const ka_table *t, uint64_t row)
 {
-    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "name")),
-                  group = ka_text_at(t, row, ka_fact_column(t, "group"));
+    kineto_string name = ka_text_at(t, row, KA_COL_collectives_name),
+                  group = ka_text_at(t, row, KA_COL_collectives_group);
     uint64_t key = kb_hash_seeded(kb_hash(group.data, group.size), name.data, name.size);
     bool created;
     uint64_t *at = kb_map_insert(&kinds->at, key, kinds->list.count, &created);
@@ -241,18 +240,17 @@ static collective_kind *kind_of_row(collective_kinds *kinds, const ka_table *t, 
 static bool list_kinds(const ka_finder *f, collective_kinds *kinds)
 {
     collective_rows all = all_collectives(f);
-    uint32_t bytes = ka_fact_column(all.t, "bytes"), dur = ka_fact_column(all.t, "dur_us"),
-             exposed = ka_fact_column(all.t, "exposed_us");
     for (uint64_t row; next_collective(&all, &row);) {
         collective_kind *k = kind_of_row(kinds, all.t, row);
-        int64_t size = ka_fact_int(all.t, row, bytes);
+        int64_t size = ka_fact_int(all.t, row, KA_COL_collectives_bytes);
         if (!k)
             return false;
-        k->exposed_ns = ka_add_ns(k->exposed_ns, ka_fact_int(all.t, row, exposed));
+        k->exposed_ns =
+            ka_add_ns(k->exposed_ns, ka_fact_int(all.t, row, KA_COL_collectives_exposed_us));
         if (size == KA_NO_INT || size >= SMALL_BYTES)
             continue;
         k->small_count++;
-        k->small_ns = ka_add_ns(k->small_ns, ka_fact_int(all.t, row, dur));
+        k->small_ns = ka_add_ns(k->small_ns, ka_fact_int(all.t, row, KA_COL_collectives_dur_us));
     }
     return true;
 }
@@ -513,12 +511,12 @@ static rank_wait *rank_of(rank_waits *list, kb_map *at, int64_t rank)
 static bool add_waits(const ka_finder *f, rank_waits *list, kb_map *at)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_wait);
-    uint32_t rank = ka_fact_column(t, "rank"), waits = ka_fact_column(t, "synchronizing_us");
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, rank));
+        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, KA_COL_distributed_wait_rank));
         if (!r)
             return false;
-        r->waits_ns = ka_add_ns(r->waits_ns, ka_fact_int(t, row, waits));
+        r->waits_ns = ka_add_ns(
+            r->waits_ns, ka_fact_int(t, row, KA_COL_distributed_wait_synchronizing_us));
         r->steps++;
     }
     return true;
@@ -527,12 +525,12 @@ static bool add_waits(const ka_finder *f, rank_waits *list, kb_map *at)
 static bool add_exposed(const ka_finder *f, rank_waits *list, kb_map *at)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_overlap);
-    uint32_t rank = ka_fact_column(t, "rank"), exposed = ka_fact_column(t, "communication_us");
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, rank));
+        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, KA_COL_distributed_overlap_rank));
         if (!r)
             return false;
-        r->exposed_ns = ka_add_ns(r->exposed_ns, ka_fact_int(t, row, exposed));
+        r->exposed_ns = ka_add_ns(
+            r->exposed_ns, ka_fact_int(t, row, KA_COL_distributed_overlap_communication_us));
     }
     return true;
 }

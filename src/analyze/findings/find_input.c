@@ -201,7 +201,7 @@ void ka_look_data_loader(ka_finder *f)
 {
     waiting w = add_waits(f);
     if (w.count && share_of(&w, w.ns) >= MIN_PERCENT) {
-        int64_t idle_ns = ka_idle_ns(f, "data_loader");
+        int64_t idle_ns = ka_idle_ns(f, KA_IDLE_BIT(DATA_LOADER));
         idle_ns = KB_MIN(ka_add_ns(idle_ns, idle_at_first(f, &w, idle_ns)), w.ns);
         int64_t saved = saved_by_loading(f, &w, idle_ns);
         if (share_of(&w, saved) >= MIN_PERCENT)

@@ -532,7 +532,7 @@ static bool is_blocked(const blocked *b, const ka_slice *call)
 static void report_blocked(ka_finder *f, const blocked *b)
 {
     const ka_dataset *s = f->s;
-    int64_t idle = ka_idle_ns(f, "full_queue");
+    int64_t idle = ka_idle_ns(f, KA_IDLE_BIT(FULL_QUEUE));
     ka_found *x = ka_open_finding(f, idle, 0.8, kb_string(""));
     if (!x)
         return;

@@ -130,16 +130,16 @@ static int64_t whole_number(double v) { return v >= 0 && v < 9e18 ? (int64_t)v :
 static use use_at(const ka_finder *f, uint64_t row)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_memory);
-    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "device")), device = name;
+    kineto_string name = ka_text_at(t, row, KA_COL_memory_device), device = name;
     const char *of = memmem(name.data, name.size, KA_MEMORY_PROCESS, strlen(KA_MEMORY_PROCESS));
     device.size = of ? (size_t)(of - name.data) : name.size;
     use u = {.name = name,
              .type = type_in(device),
              .device = index_in(device),
              .pid = of ? index_in(name) : -1,
-             .peak = ka_fact_int(t, row, ka_fact_column(t, "peak_allocated_bytes")),
-             .reserved = ka_fact_int(t, row, ka_fact_column(t, "peak_reserved_bytes")),
-             .at_ns = ka_fact_int(t, row, ka_fact_column(t, "peak_at_us")),
+             .peak = ka_fact_int(t, row, KA_COL_memory_peak_allocated_bytes),
+             .reserved = ka_fact_int(t, row, KA_COL_memory_peak_reserved_bytes),
+             .at_ns = ka_fact_int(t, row, KA_COL_memory_peak_at_us),
              .limit = -1};
     if (u.device >= 0)
         u.limit = whole_number(ka_device_number(f->s->trace, u.device, "totalGlobalMem"));
@@ -436,17 +436,17 @@ static bool grows(const level *levels, uint32_t count, bool of_peaks, double *sl
 static kineto_string keeper_of(const ka_finder *f, const use *u, int64_t *bytes)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_memory_leaks);
-    uint32_t device = ka_fact_column(t, "device"), operator= ka_fact_column(t, "operator"),
-             left = ka_fact_column(t, "bytes"), count = ka_fact_column(t, "count");
     kineto_string best = {"", 0};
     *bytes = 0;
-    for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        if (kb_string_equal(ka_text_at(t, row, device), u->name) &&
-            ka_fact_int(t, row, count) >= (int64_t)f->step_count / 2 &&
-            ka_fact_int(t, row, left) > *bytes) {
-            *bytes = ka_fact_int(t, row, left);
-            best = ka_text_at(t, row, operator);
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        int64_t left = ka_fact_int(t, row, KA_COL_memory_leaks_bytes);
+        if (kb_string_equal(ka_text_at(t, row, KA_COL_memory_leaks_device), u->name) &&
+            ka_fact_int(t, row, KA_COL_memory_leaks_count) >= (int64_t)f->step_count / 2 &&
+            left > *bytes) {
+            *bytes = left;
+            best = ka_text_at(t, row, KA_COL_memory_leaks_operator);
         }
+    }
     return best;
 }
 

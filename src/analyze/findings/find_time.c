@@ -379,7 +379,9 @@ void ka_waits_free(ka_waits *waits) { kb_vec_free(&waits->list); }
 
 int64_t ka_host_idle_ns(const ka_finder *f)
 {
-    return ka_idle_ns(f, "synchronizing,in_operator,launching,between_operators,in_runtime");
+    return ka_idle_ns(f, KA_IDLE_BIT(SYNCHRONIZING) | KA_IDLE_BIT(IN_OPERATOR) |
+                             KA_IDLE_BIT(LAUNCHING) | KA_IDLE_BIT(BETWEEN_OPERATORS) |
+                             KA_IDLE_BIT(IN_RUNTIME));
 }
 
 kb_text ka_later_text(int64_t saved_ns, int64_t measured_ns)

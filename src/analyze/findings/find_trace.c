@@ -1,4 +1,5 @@
 /* Steps, and the trace itself. */
+#include "analyze/facts/idle.h"
 #include "analyze/findings/find_work.h"
 #include "trace/bytes/json_text.h"
 
@@ -20,20 +21,20 @@ typedef struct outliers {
 
 static bool same_step(const ka_table *t, uint64_t a, uint64_t b)
 {
-    uint32_t step = ka_fact_column(t, "step");
-    return kb_string_equal(ka_text_at(t, a, step), ka_text_at(t, b, step));
+    return kb_string_equal(ka_text_at(t, a, KA_COL_step_outliers_step),
+                           ka_text_at(t, b, KA_COL_step_outliers_step));
 }
 
 static int64_t over_median(const ka_table *t, uint64_t row)
 {
-    double median = 1000 * ka_fact_number(t, row, ka_fact_column(t, "median_us"));
-    int64_t ns = ka_fact_int(t, row, ka_fact_column(t, "dur_us"));
+    double median = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_median_us);
+    int64_t ns = ka_fact_int(t, row, KA_COL_step_outliers_dur_us);
     return median > 0 && median < 9e18 ? ns - (int64_t)median : 0;
 }
 
 static bool is_clear(const ka_finder *f, const ka_table *t, uint64_t row)
 {
-    double median = 1000 * ka_fact_number(t, row, ka_fact_column(t, "median_us"));
+    double median = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_median_us);
     return f->step_count >= FEW_STEPS ||
            ka_percent((double)over_median(t, row), median) >= FEW_PERCENT;
 }
@@ -42,7 +43,6 @@ static bool is_clear(const ka_finder *f, const ka_table *t, uint64_t row)
 static outliers outliers_of(const ka_finder *f, const ka_table *t)
 {
     outliers o = {0};
-    uint32_t delta = ka_fact_column(t, "delta_us");
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
         int64_t over = over_median(t, row);
         if ((row && same_step(t, row, row - 1)) || !is_clear(f, t, row))
@@ -52,7 +52,7 @@ static outliers outliers_of(const ka_finder *f, const ka_table *t)
         if (over > o.worst_ns) {
             o.worst_ns = over;
             o.worst = row;
-            o.explained_ns = 1000 * ka_fact_number(t, row, delta);
+            o.explained_ns = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_delta_us);
         }
     }
     return o;
@@ -71,19 +71,17 @@ static uint32_t slice_of_step(const ka_dataset *s, kineto_string text)
 
 static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
 {
-    uint32_t step = ka_fact_column(t, "step"), what = ka_fact_column(t, "what"),
-             delta = ka_fact_column(t, "delta_us");
     for (uint64_t row = 0, shown = 0; row < ka_table_rows(t) && shown < 1000; row++) {
         if ((row && same_step(t, row, row - 1)) || !is_clear(f, t, row))
             continue;
-        uint32_t slice = slice_of_step(f->s, ka_text_at(t, row, step));
-        double more = ka_fact_number(t, row, delta);
+        uint32_t slice = slice_of_step(f->s, ka_text_at(t, row, KA_COL_step_outliers_step));
+        double more = ka_fact_number(t, row, KA_COL_step_outliers_delta_us);
         if (slice == KA_NONE)
             continue;
         shown++;
         ka_show_row(f, x, f->s->slices[slice].row, over_median(t, row),
                     "%s over the median; %s%s%s", kb_duration(over_median(t, row)).s,
-                    ka_short_name(ka_text_at(t, row, what)).s,
+                    ka_short_name(ka_text_at(t, row, KA_COL_step_outliers_what)).s,
                     more > 0 && more < 9e12 ? " took longer by " : "",
                     more > 0 && more < 9e12 ? kb_duration((int64_t)(1000 * more)).s : "");
     }
@@ -116,11 +114,12 @@ static void advise_outliers(ka_finder *f, ka_found *x, const outliers *o, kineto
 
 static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
 {
-    kineto_string what = ka_text_at(t, o->worst, ka_fact_column(t, "what"));
+    kineto_string what = ka_text_at(t, o->worst, KA_COL_step_outliers_what);
     const ka_table *all = ka_fact_table(f, KA_TABLE_step_statistics);
-    int64_t warm_up = ka_table_rows(all) ? ka_fact_int(all, 0, ka_fact_column(all, "warm_up")) : 0;
-    kb_text step = ka_short_name(ka_text_at(t, o->worst, ka_fact_column(t, "step")));
-    double median = ka_fact_number(t, o->worst, ka_fact_column(t, "median_us"));
+    int64_t warm_up =
+        ka_table_rows(all) ? ka_fact_int(all, 0, KA_COL_step_statistics_warm_up) : 0;
+    kb_text step = ka_short_name(ka_text_at(t, o->worst, KA_COL_step_outliers_step));
+    double median = ka_fact_number(t, o->worst, KA_COL_step_outliers_median_us);
     ka_found *x = ka_open_finding(f, o->over_ns, 0.4, kb_string(""));
     char why[200];
     if (!x)
@@ -285,8 +284,8 @@ static void add_first_steps(const ka_finder *f, lazy *l)
     const ka_table *t = ka_fact_table(f, KA_TABLE_step_statistics);
     if (!ka_table_rows(t))
         return;
-    double median = 1000 * ka_fact_number(t, 0, ka_fact_column(t, "median_us"));
-    int64_t left = ka_fact_int(t, 0, ka_fact_column(t, "warm_up"));
+    double median = 1000 * ka_fact_number(t, 0, KA_COL_step_statistics_median_us);
+    int64_t left = ka_fact_int(t, 0, KA_COL_step_statistics_warm_up);
     l->warm_ns = s->steps[0].end_ns;
     for (uint32_t i = 0; i < s->step_count; i++) {
         const ka_step *step = &s->steps[i];
@@ -617,14 +616,13 @@ typedef struct unrecorded {
 static unrecorded find_unrecorded(const ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
-    uint32_t stream = ka_fact_column(t, "stream"), reason = ka_fact_column(t, "reason"),
-             idle = ka_fact_column(t, "idle_us"), device = ka_fact_column(t, "device");
     unrecorded most = {.percent = 0};
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        if (ka_fact_int(t, row, stream) != -1 ||
-            !kb_string_equal(ka_text_at(t, row, reason), kb_string("unrecorded_work")))
+        if (ka_fact_int(t, row, KA_COL_idle_named_stream) != -1 ||
+            ka_idle_of(ka_text_at(t, row, KA_COL_idle_named_reason)) != KA_IDLE_UNRECORDED_WORK)
             continue;
-        unrecorded u = {ka_fact_int(t, row, device), ka_fact_int(t, row, idle), 0};
+        unrecorded u = {ka_fact_int(t, row, KA_COL_idle_named_device),
+                        ka_fact_int(t, row, KA_COL_idle_named_idle_us), 0};
         u.percent = ka_percent((double)u.ns, (double)span_of_device(f->s, u.device));
         if (u.percent > most.percent)
             most = u;

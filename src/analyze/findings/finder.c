@@ -196,34 +196,14 @@ void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, i
 
 const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id) { return &f->facts->tables[id]; }
 
-uint32_t ka_fact_column(const ka_table *t, const char *name)
-{
-    uint32_t i = 0;
-    while (i < t->column_count && !kb_string_equal(t->columns[i].name, kb_string(name)))
-        i++;
-    return i;
-}
-
-static bool is_listed(kineto_string word, const char *list)
-{
-    for (const char *at = list; *at;) {
-        size_t size = strcspn(at, ",");
-        if (kb_string_equal(word, (kineto_string){at, size}))
-            return true;
-        at += size + (at[size] == ',');
-    }
-    return false;
-}
-
-int64_t ka_idle_ns(const ka_finder *f, const char *reasons)
+int64_t ka_idle_ns(const ka_finder *f, uint32_t reasons)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
-    uint32_t stream = ka_fact_column(t, "stream"), reason = ka_fact_column(t, "reason"),
-             idle = ka_fact_column(t, "idle_us");
     int64_t sum = 0;
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        if (ka_fact_int(t, row, stream) == -1 && is_listed(ka_text_at(t, row, reason), reasons))
-            sum = ka_add_ns(sum, ka_fact_int(t, row, idle));
+        if (ka_fact_int(t, row, KA_COL_idle_named_stream) == -1 &&
+            reasons >> ka_idle_of(ka_text_at(t, row, KA_COL_idle_named_reason)) & 1)
+            sum = ka_add_ns(sum, ka_fact_int(t, row, KA_COL_idle_named_idle_us));
     return sum / KB_MAX(f->device_count, 1u);
 }
 

@@ -9,6 +9,7 @@
 #define KA_FINDING_H
 
 #include "analyze/critical/critical.h"
+#include "analyze/facts/idle.h"
 
 #include <ckineto/findings.h>
 
@@ -112,10 +113,8 @@ void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, i
 /** The rule cannot judge this trace, though it has what the table says; why, and what to do. */
 void ka_cannot_judge(ka_finder *f, const char *fmt, ...) KINETO_PRINTF(2, 3);
 
-/** A table of the facts; never NULL (it may be empty), and a cell by column name. */
+/** A table of the facts; never NULL (it may be empty). Cells by KA_COL_<table>_<column>. */
 const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id);
-/** Index of a column; the name must exist. */
-uint32_t ka_fact_column(const ka_table *t, const char *name);
 static inline int64_t ka_fact_int(const ka_table *t, uint64_t row, uint32_t column)
 {
     return ka_cell_at(t, row, column).i;
@@ -133,9 +132,9 @@ static inline int64_t ka_lesser_saving(int64_t a, int64_t b)
 {
     return a == KA_NO_WORTH ? b : b == KA_NO_WORTH ? a : KB_MIN(a, b);
 }
-/** Time of the whole devices (stream -1 of idle_named) idle for these reasons, words with commas
- *  between: the mean of all devices. */
-int64_t ka_idle_ns(const ka_finder *f, const char *reasons);
+/** Time in which whole devices (stream -1 of idle_named) were idle for these reasons: the mean of
+ *  all devices. @param reasons  KA_IDLE_BITs. */
+int64_t ka_idle_ns(const ka_finder *f, uint32_t reasons);
 /** Percent of all that was looked at. */
 static inline double ka_share(const ka_finder *f, int64_t ns)
 {

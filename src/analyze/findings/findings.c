@@ -211,10 +211,9 @@ static uint32_t count_devices(ka_finder *f)
 static int64_t steps_with_work_ns(const ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_steps);
-    uint32_t dur = ka_fact_column(t, "dur_us");
     int64_t sum = 0;
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        sum = ka_add_ns(sum, ka_fact_int(t, row, dur));
+        sum = ka_add_ns(sum, ka_fact_int(t, row, KA_COL_steps_dur_us));
     return sum;
 }
 
@@ -432,10 +431,10 @@ static double quality_of(const kineto_trace *t)
 }
 
 /* What rules that compare ranks look at. */
-static const uint64_t across_tables =
-    UINT64_C(1) << KA_TABLE_steps | UINT64_C(1) << KA_TABLE_distributed_overlap |
-    UINT64_C(1) << KA_TABLE_distributed_wait | UINT64_C(1) << KA_TABLE_distributed_marks |
-    UINT64_C(1) << KA_TABLE_stragglers | UINT64_C(1) << KA_TABLE_straggler_marks;
+static const ka_table_set across_tables =
+    KA_TABLE_BIT(KA_TABLE_steps) | KA_TABLE_BIT(KA_TABLE_distributed_overlap) |
+    KA_TABLE_BIT(KA_TABLE_distributed_wait) | KA_TABLE_BIT(KA_TABLE_distributed_marks) |
+    KA_TABLE_BIT(KA_TABLE_stragglers) | KA_TABLE_BIT(KA_TABLE_straggler_marks);
 
 static kineto_status copy_across(const kineto_analysis *facts, kineto_analysis **out,
                                  kineto_error *err)
@@ -453,16 +452,13 @@ static kineto_status copy_across(const kineto_analysis *facts, kineto_analysis *
     return status;
 }
 
-/* All but those with a row for each event, and the critical path, which is made once, by the rule
- * that asks for it first. */
-static void list_tables(char *list, size_t size)
+/* All tables but those with a row for each event, and but the critical path: the first rule that
+ * needs it computes it (ka_saved_by). */
+static ka_table_set tables_of_rules(void)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < kineto_fact_table_count(); i++) {
-        const char *name = kineto_fact_table_name(i);
-        if (!kineto_fact_table_is_series(i) && strncmp(name, "critical_path", 13) != 0)
-            n += (size_t)snprintf(list + n, size - n, "%s%s", n ? "," : "", name);
-    }
+    return ~(ka_tables_with(KA_PER_EVENT | KA_HIDDEN | KA_DIFF) |
+             KA_TABLE_BIT(KA_TABLE_critical_path_summary) |
+             KA_TABLE_BIT(KA_TABLE_critical_path_operators));
 }
 
 static kineto_status find(kineto_findings *out, const kineto_trace *trace,
@@ -471,12 +467,10 @@ static kineto_status find(kineto_findings *out, const kineto_trace *trace,
 {
     kineto_analyze_options o = *asked;
     ka_measured m;
-    char list[4096];
-    list_tables(list, sizeof list);
-    o.tables = facts ? NULL : list;
+    o.tables = NULL;
     o.series = false;
     o.definitions = KINETO_DEFINITIONS_EXACT;
-    kineto_status status = ka_measure(trace, &o, &m, err);
+    kineto_status status = ka_measure_tables(trace, &o, facts ? 0 : tables_of_rules(), &m, err);
     ka_finder f = {
         .s = &m.dataset, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
     if (!status) {

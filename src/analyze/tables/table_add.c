@@ -95,7 +95,7 @@ static ka_cell merged(const ka_table *t, uint32_t c, const ka_cell *a, const ka_
 
 static void merge_row(const ka_table *t, ka_cell *a, const ka_cell *b)
 {
-    ka_cell fresh[KA_MOST_COLUMNS];
+    ka_cell fresh[KA_MAX_COLUMNS];
     for (uint32_t c = 0; c < t->column_count; c++)
         fresh[c] = merged(t, c, a, b);
     memcpy(a, fresh, t->column_count * sizeof *a);
@@ -140,7 +140,7 @@ static void recompute_percent(ka_table *t, uint32_t column)
 static void sum(ka_table *to, const ka_table *from)
 {
     kb_map rows = {0};
-    ka_cell row[KA_MOST_COLUMNS];
+    ka_cell row[KA_MAX_COLUMNS];
     for (uint64_t r = 0; r < ka_table_rows(to); r++)
         (void)find_or_claim(to, &rows, to->cells.data + r * to->column_count, r);
     for (uint64_t r = 0; r < ka_table_rows(from) && !to->no_memory; r++) {
