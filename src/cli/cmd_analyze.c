@@ -27,8 +27,8 @@ static const kc_option option_list[] = {
     {"only", 0, KC_TEXT, &only, "NAME[,...]",
      "only these tables, or rules; --list has their names"},
     {"list", 0, KC_FLAG, &list, NULL,
-     "list the tables, with --json FILE also what they are and their columns;\nwith --findings the "
-     "rules"},
+     "list the tables, with --findings the rules; with --json FILE also what\nthey are and their "
+     "columns"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
      "say instead what is slow, what it costs and what to do about it"},
     {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
@@ -147,18 +147,24 @@ static kineto_status parse(kineto_analyze_options *o)
     return parse_steps(o);
 }
 
-static int print_list(void)
+static int print_tables(void)
 {
-    kineto_error err = {0};
-    if (json && ke_save_table_list(json, &err)) {
-        kc_complain_of("analyze", &err);
-        return KC_EXIT_FAILURE;
-    }
-    if (json)
-        return kc_finish_stdout("analyze", 0);
     for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
         printf("%s%s\n", kineto_fact_table_name(i),
                kineto_fact_table_is_series(i) ? " (a row for each event)" : "");
+    return kc_finish_stdout("analyze", 0);
+}
+
+/* Tables, or rules of findings: their names, or as JSON all that is declared of them. */
+static int print_list(void)
+{
+    kineto_error err = {0};
+    if (!json)
+        return findings ? kc_finding_rules_print() : print_tables();
+    if (findings ? ke_save_rule_list(json, &err) : ke_save_table_list(json, &err)) {
+        kc_complain_of("analyze", &err);
+        return KC_EXIT_FAILURE;
+    }
     return kc_finish_stdout("analyze", 0);
 }
 
@@ -403,7 +409,7 @@ int kc_analyze(int argc, char **argv)
         return kc_finish_stdout("analyze", 0);
     findings |= gates.count > 0;
     if (status == KINETO_OK && list)
-        return findings ? kc_finding_rules_print() : print_list();
+        return print_list();
     if (status == KINETO_OK)
         status = check_findings();
     if (status == KINETO_OK)

@@ -211,8 +211,10 @@ kineto_status ke_save_table_list(const char *path, kineto_error *err)
     kb_json_key_z(&j, "tables");
     kb_json_array_begin(&j);
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        if (!(ka_table_flags((ka_table_id)i) & KA_HIDDEN))
+        if (!(ka_table_flags((ka_table_id)i) & KA_HIDDEN)) {
+            kb_json_newline(&j);
             put_table_spec(&j, ka_table_spec_of((ka_table_id)i));
+        }
     kb_json_array_end(&j);
     kb_json_object_end(&j);
     kb_json_newline(&j);

@@ -128,6 +128,12 @@ kb_text ka_memory_device(int64_t type, int64_t index);
 /** What follows that name, before the number of the process, where several have memory. */
 #define KA_MEMORY_PROCESS ", process "
 
+/* ---- roofline.c ---- */
+/** FLOPs of operators less those of operators inside them, by slice; `own` must be zeroed. Needs a
+ *  view with KA_VIEW_FLOPS. @param unusable  receives how many operators that have a formula lack
+ *  usable shapes. False: out of memory. */
+bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint64_t *unusable);
+
 /* ---- roofline_peaks.c: what devices can do at most, by name ---- */
 typedef struct ka_peaks {
     const char *words;                        /* NULL: the device is not in the table */

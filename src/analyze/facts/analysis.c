@@ -82,7 +82,8 @@ static kineto_status want_tables(kineto_analysis *a, const kineto_analyze_option
         set = default_tables(options);
     }
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
-        a->tables[i].wanted = a->tables[i].shown = set >> i & 1;
+        a->tables[i].wanted = set >> i & 1;
+        a->tables[i].shown = a->tables[i].wanted && is_public_table((ka_table_id)i);
         if (a->tables[i].shown)
             a->shown[a->shown_count++] = (uint8_t)i;
     }

@@ -27,27 +27,42 @@ typedef struct roofline {
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+static uint64_t add_saturated(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
-/* From behind, each slice comes after all inside it; `below` holds what was counted there. */
+bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint64_t *unusable)
+{
+    /* A slice is enclosed by slices with smaller indices: backward, all inside it come before it,
+     * and inside[i] is the sum of what was counted there. */
+    uint64_t *inside = kb_array_zeroed((size_t)s->slice_count + 1, sizeof *inside);
+    *unusable = 0;
+    for (uint32_t i = s->slice_count; inside && i-- > 0;) {
+        const ka_slice *slice = &s->slices[i];
+        bool is_op = slice->kind == KINETO_KIND_CPU_OP;
+        uint64_t all = is_op ? in->flops[slice->row] : 0;
+        *unusable += is_op && !inside[i] && in->unusable[slice->row / 64] >> slice->row % 64 & 1;
+        if (!all && !inside[i])
+            continue; /* pages of zeros that are not written take no memory */
+        if (all > inside[i])
+            own[i] = all - inside[i];
+        KB_ASSERT(slice->around == KA_NONE || slice->around < i);
+        if (slice->around != KA_NONE)
+            inside[slice->around] =
+                add_saturated(inside[slice->around], KB_MAX(all, inside[i]));
+    }
+    free(inside);
+    return inside != NULL;
+}
+
 static bool count_own_flops(roofline *r, const ka_inputs *in)
 {
-    uint64_t *below = kb_array_zeroed((size_t)r->s->slice_count + 1, sizeof *below);
-    for (uint32_t i = r->s->slice_count; below && i-- > 0;) {
-        const ka_slice *s = &r->s->slices[i];
-        bool is_op = s->kind == KINETO_KIND_CPU_OP;
-        uint64_t all = is_op ? in->flops[s->row] : 0, inside = below[i];
-        r->unusable += is_op && !inside && in->unusable[s->row / 64] >> s->row % 64 & 1;
-        if (!all && !inside)
-            continue; /* memory that is zero is not touched */
-        if (all > inside)
-            r->flops[i] = all - inside;
-        r->any_flops |= all > 0;
-        if (s->around != KA_NONE)
-            below[s->around] = plus(below[s->around], KB_MAX(all, inside));
-    }
-    free(below);
-    return below != NULL;
+    if (!ka_own_flops(r->s, in, r->flops, &r->unusable))
+        return false;
+    for (uint32_t i = 0; i < r->s->slice_count && !r->any_flops; i++)
+        r->any_flops = r->flops[i] > 0;
+    return true;
 }
 
 /* Operators inside one that is counted are how it does its work. */

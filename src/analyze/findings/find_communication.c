@@ -15,7 +15,7 @@ static bool is_between_devices(const ka_dataset *s, const ka_work *w)
 static int64_t saved_by_exchange(ka_finder *f)
 {
     ka_factors x;
-    int64_t saved = KA_NO_WORTH;
+    int64_t saved = KA_NO_SAVINGS;
     if (ka_factors_make(f, &x)) {
         for (uint32_t i = 0; i < f->s->work_count; i++)
             if (is_between_devices(f->s, &f->s->work[i]))
@@ -28,13 +28,13 @@ static int64_t saved_by_exchange(ka_finder *f)
 
 /* Replicas are copied, and gradients gathered, in every step. What their threads cost each other
  * nobody sees. */
-void ka_look_data_parallel(ka_finder *f)
+void ka_find_data_parallel(ka_finder *f)
 {
     uint32_t range = ka_find_range(f->s, "DataParallel.forward");
     if (range == KA_NONE || f->device_count < 2)
         return;
     int64_t saved = saved_by_exchange(f);
-    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_WORTH, 0.4, kb_string(""));
+    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_SAVINGS, 0.4, kb_string(""));
     if (!x)
         return;
     if (ka_share(f, saved) < 10)
@@ -65,9 +65,9 @@ static int pick_communication(const ka_finder *f, const ka_work *w, void *contex
 {
     (void)f;
     (void)context;
-    return w->type == KA_TYPE_COMMUNICATION ? KA_PICKED
-           : w->type == KA_TYPE_COMPUTATION ? KA_COVERS
-                                            : KA_NEITHER;
+    return w->type == KA_TYPE_COMMUNICATION ? KA_SELECTED
+           : w->type == KA_TYPE_COMPUTATION ? KA_HIDES
+                                            : KA_IGNORE;
 }
 
 static bool has_device_library(const ka_finder *f)
@@ -95,7 +95,7 @@ static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begi
     for (uint32_t i = 0; i < f->s->slice_count; i++) {
         const ka_slice *slice = &f->s->slices[i];
         if ((slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION) ||
-            !kb_string_begins(ka_name(f->s, slice->name), begins) || !ka_counts(f, slice->step))
+            !kb_string_begins(ka_name(f->s, slice->name), begins) || !ka_is_in_steps(f, slice->step))
             continue;
         ns = ka_add_ns(ns, ka_slice_ns(slice));
         ka_show_row(f, x, slice->row, ka_slice_ns(slice), NULL);
@@ -105,7 +105,7 @@ static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begi
 
 /* Collectives of the host often run on threads that nobody is seen to wait for: only a saving that
  * the path shows is one. */
-void ka_look_ddp_backend(ka_finder *f)
+void ka_find_ddp_backend(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_OPERATOR, "gloo:", 0},
                                                    {KINETO_WHAT_IF_OPERATOR, "mpi:", 0}};
@@ -118,8 +118,8 @@ void ka_look_ddp_backend(ka_finder *f)
         return;
     int64_t all =
         ka_add_ns(show_host_collectives(f, NULL, "gloo:"), show_host_collectives(f, NULL, "mpi:"));
-    int64_t saved = ka_lesser_saving(ka_saved_by(f, at_once, KB_COUNT(at_once)), all);
-    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_WORTH, 0.5, kb_string(""));
+    int64_t saved = ka_min_savings(ka_saved_by(f, at_once, KB_COUNT(at_once)), all);
+    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_SAVINGS, 0.5, kb_string(""));
     if (!x)
         return;
     if (ka_share(f, saved) < 10)
@@ -168,7 +168,7 @@ static bool next_collective(collective_rows *c, uint64_t *row)
         if (w->type != KA_TYPE_COMMUNICATION)
             continue;
         *row = c->row++;
-        if (ka_counts(c->f, w->step))
+        if (ka_is_in_steps(c->f, w->step))
             return true;
     }
     return false;
@@ -269,7 +269,7 @@ static void show_small(ka_finder *f, ka_found *x)
     kinds_free(&kinds);
 }
 
-void ka_look_communication_small(ka_finder *f)
+void ka_find_communication_small(ka_finder *f)
 {
     small_ones sum = add_small(f);
     if (!is_worth_joining(f, &sum))
@@ -345,17 +345,17 @@ static const char *how_to_hide(const ka_finder *f, const char *kind)
 
 /* All that is exposed is more than can be hidden: an upper bound. What joining small ones saves
  * counts there. */
-void ka_look_communication_exposed(ka_finder *f)
+void ka_find_communication_exposed(ka_finder *f)
 {
     static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "device_communication", 0};
     ka_exposure e;
     small_ones small = add_small(f);
-    if (!ka_expose(f, pick_communication, NULL, NULL, &e))
+    if (!ka_exposed_time(f, pick_communication, NULL, NULL, &e))
         return;
     int64_t joined = is_worth_joining(f, &small) ? small.saved_ns : 0;
     if (ka_share(f, e.exposed_ns - joined) < LEAST_PERCENT)
         return;
-    int64_t saved = ka_lesser_saving(e.exposed_ns - joined, ka_saved_by(f, &at_once, 1));
+    int64_t saved = ka_min_savings(e.exposed_ns - joined, ka_saved_by(f, &at_once, 1));
     if (ka_share(f, saved) < LEAST_PERCENT)
         return;
     int64_t worst;
@@ -370,16 +370,16 @@ void ka_look_communication_exposed(ka_finder *f)
            (unsigned long long)e.count, kb_duration(e.ns).s, a_device(f),
            kb_duration(e.exposed_ns).s, ka_share(f, e.exposed_ns), kind.s, kb_duration(worst).s);
     ka_advise(f, x, "%s", how_to_hide(f, kind.s));
-    ka_expose(f, pick_communication, show_collective, x, &e);
+    ka_exposed_time(f, pick_communication, show_collective, x, &e);
 }
 
 /* How much of it there is; communication.exposed says what it costs. */
-void ka_look_communication_share(ka_finder *f)
+void ka_find_communication_share(ka_finder *f)
 {
     ka_exposure e;
-    if (!ka_expose(f, pick_communication, NULL, NULL, &e) || ka_share(f, e.ns) < SHARE_PERCENT)
+    if (!ka_exposed_time(f, pick_communication, NULL, NULL, &e) || ka_share(f, e.ns) < SHARE_PERCENT)
         return;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = e.count;
@@ -390,7 +390,7 @@ void ka_look_communication_share(ka_finder *f)
            "%.1f %% of the time a device exchanges data with others, %.1f %% with nothing to "
            "compute meanwhile",
            ka_share(f, e.ns), ka_share(f, e.exposed_ns));
-    ka_expose(f, pick_communication, show_collective, x, &e);
+    ka_exposed_time(f, pick_communication, show_collective, x, &e);
 }
 
 /* ---- buffers of DistributedDataParallel ------------------------------------------------------- */
@@ -440,7 +440,7 @@ static void find_broadcasts(ka_finder *f, broadcasts *b)
     bool ok = ka_answers_make(f, &forwards) && ka_answers_make(f, &names);
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
         if (!ka_answer(s, &forwards, s->slices[i].name, is_parallel_forward) ||
-            !ka_counts(f, s->slices[i].step))
+            !ka_is_in_steps(f, s->slices[i].step))
             continue;
         uint32_t end = s->slices[i].next;
         for (i++; i < end;) {
@@ -477,14 +477,14 @@ static void say_broadcasts(ka_finder *f, const broadcasts *b, int64_t saved)
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
-void ka_look_buffer_broadcast(ka_finder *f)
+void ka_find_buffer_broadcast(ka_finder *f)
 {
     broadcasts b = {.chosen = calloc((size_t)f->s->slice_count + 1, 1)};
     f->no_memory |= !b.chosen;
     if (!f->no_memory && ka_factors_make(f, &b.x))
         find_broadcasts(f, &b);
     int64_t saved = b.count && !f->no_memory ? ka_saved_with(f, &b.x) : 0;
-    if (b.count && ka_is_worth(f, saved, BROADCAST_PERCENT))
+    if (b.count && ka_is_significant(f, saved, BROADCAST_PERCENT))
         say_broadcasts(f, &b, saved);
     ka_factors_free(&b.x);
     free(b.chosen);
@@ -586,7 +586,7 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
 
 /* Were all ranks as fast as the mean of them, a step would be shorter by what they wait on the
  * average. */
-void ka_look_communication_imbalance(ka_finder *f)
+void ka_find_communication_imbalance(ka_finder *f)
 {
     rank_waits list = {0};
     kb_map at = {0};
@@ -601,7 +601,7 @@ void ka_look_communication_imbalance(ka_finder *f)
         if (ka_share(f, ka_add_ns(mean, 0) * (int64_t)KB_MAX(f->step_count, 1u)) >= LEAST_PERCENT)
             report_imbalance(f, &list, mean);
     } else if (!f->no_memory && count < 2) {
-        ka_cannot_judge(f, "the ranks have no collectives of the same steps in common: they are "
+        ka_skip_rule(f, "the ranks have no collectives of the same steps in common: they are "
                            "not of one run, or their collectives were not recorded");
     }
     kb_map_free(&at);

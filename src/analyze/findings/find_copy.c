@@ -22,7 +22,7 @@ typedef struct waited {
     uint32_t site; /* of the longest */
 } waited;
 
-static waited add_waits(const ka_waits *waits, uint8_t kind, ka_without *without)
+static waited add_waits(const ka_waits *waits, uint8_t kind, ka_what_if_mask *without)
 {
     waited sum = {.site = KA_NONE};
     int64_t longest = -1;
@@ -33,7 +33,7 @@ static waited add_waits(const ka_waits *waits, uint8_t kind, ka_without *without
         sum.count++;
         sum.ns = ka_add_ns(sum.ns, w->ns);
         sum.idle_ns = ka_add_ns(sum.idle_ns, w->idle_ns);
-        without->slices[w->call] |= KA_NEED_NOT_WAIT;
+        without->slices[w->call] |= KA_NO_WAIT;
         if (w->ns > longest)
             sum.site = w->site;
         longest = KB_MAX(longest, w->ns);
@@ -41,14 +41,14 @@ static waited add_waits(const ka_waits *waits, uint8_t kind, ka_without *without
     return sum;
 }
 
-static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_without *without)
+static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_what_if_mask *without)
 {
     waited sum = add_waits(waits, KA_WAIT_COPY_CALL, without);
     if (!sum.count)
         return;
-    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), sum.ns);
-    saved = ka_lesser_saving(saved, ka_host_idle_ns(f));
-    if (saved == KA_NO_WORTH || ka_share(f, saved) < KA_LEAST_WORTH)
+    int64_t saved = ka_min_savings(ka_saved_by_mask(f, without), sum.ns);
+    saved = ka_min_savings(saved, ka_host_idle_ns(f));
+    if (saved == KA_NO_SAVINGS || ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
     if (!x)
@@ -68,13 +68,13 @@ static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_without *wi
     show_calls(f, x, waits, KA_WAIT_COPY_CALL);
 }
 
-void ka_look_copy_synchronous(ka_finder *f)
+void ka_find_copy_synchronous(ka_finder *f)
 {
     ka_waits waits = {0};
-    ka_without without = {0};
-    if (ka_waits_find(f, &waits) && ka_without_create(f, &without, false))
+    ka_what_if_mask without = {0};
+    if (ka_waits_find(f, &waits) && ka_what_if_mask_create(f, &without, false))
         judge_copy_calls(f, &waits, &without);
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     ka_waits_free(&waits);
 }
 
@@ -102,7 +102,7 @@ static bool bytes_of(const ka_finder *f, const ka_work *w, double *bytes)
 
 static bool is_pageable(const ka_finder *f, const ka_work *w)
 {
-    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_counts(f, w->step) &&
+    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_in_steps(f, w->step) &&
            kb_string_holds(ka_name(f->s, w->name), "Pageable");
 }
 
@@ -119,7 +119,7 @@ static double measured_gbps(const ka_finder *f)
     return KB_MAX(best, USUAL_GBPS);
 }
 
-static void add_copy(ka_finder *f, uint32_t work, pageable *sum, ka_without *without)
+static void add_copy(ka_finder *f, uint32_t work, pageable *sum, ka_what_if_mask *without)
 {
     const ka_work *w = &f->s->work[work];
     double bytes = 0;
@@ -135,7 +135,7 @@ static void add_copy(ka_finder *f, uint32_t work, pageable *sum, ka_without *wit
     sum->excess_ns = ka_add_ns(sum->excess_ns, without->work_ns[work]);
 }
 
-static pageable add_copies(ka_finder *f, ka_without *without)
+static pageable add_copies(ka_finder *f, ka_what_if_mask *without)
 {
     pageable sum = {.gbps = measured_gbps(f)};
     for (uint32_t i = 0; i < f->s->work_count; i++)
@@ -184,15 +184,15 @@ static void advise_upload(ka_finder *f, ka_found *x, uint32_t site)
                   ka_short_name(name).s);
 }
 
-static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_without *without)
+static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_what_if_mask *without)
 {
     pageable sum = add_copies(f, without);
     if (!sum.count)
         return;
     waited upload = add_waits(waits, KA_WAIT_UPLOAD, without);
     int64_t most = ka_add_ns(sum.excess_ns, KB_MIN(upload.ns, ka_host_idle_ns(f)));
-    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), most);
-    if (ka_share(f, saved) < KA_LEAST_WORTH)
+    int64_t saved = ka_min_savings(ka_saved_by_mask(f, without), most);
+    if (ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
     if (!x)
@@ -215,13 +215,13 @@ static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_without *with
 
 /* Pinned memory is faster, and the host need not wait for what it sends. Waiting for what it
  * receives is the matter of sync.stall. */
-void ka_look_copy_pageable(ka_finder *f)
+void ka_find_copy_pageable(ka_finder *f)
 {
     ka_waits waits = {0};
-    ka_without without = {0};
-    if (ka_waits_find(f, &waits) && ka_without_create(f, &without, true))
+    ka_what_if_mask without = {0};
+    if (ka_waits_find(f, &waits) && ka_what_if_mask_create(f, &without, true))
         judge_pageable(f, &waits, &without);
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     ka_waits_free(&waits);
 }
 
@@ -230,8 +230,8 @@ void ka_look_copy_pageable(ka_finder *f)
 static int pick_upload(const ka_finder *f, const ka_work *w, void *context)
 {
     (void)context;
-    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_upload(ka_name(f->s, w->name)) ? KA_PICKED
-                                                                                     : KA_COVERS;
+    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_upload(ka_name(f->s, w->name)) ? KA_SELECTED
+                                                                                     : KA_HIDES;
 }
 
 static void show_exposed(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
@@ -242,7 +242,7 @@ static void show_exposed(ka_finder *f, uint32_t work, int64_t exposed_ns, void *
 
 /* What pinned memory alone would save of the uploads that nothing hides. */
 typedef struct slower {
-    const ka_without *without;
+    const ka_what_if_mask *without;
     int64_t ns;
 } slower;
 
@@ -256,19 +256,19 @@ static void add_slower(ka_finder *f, uint32_t work, int64_t exposed_ns, void *co
 /* That is the matter of copy.pageable. False: out of memory. */
 static bool expose_uploads(ka_finder *f, ka_exposure *e, int64_t *slower_ns)
 {
-    ka_without without = {0};
+    ka_what_if_mask without = {0};
     slower sum = {&without, 0};
-    bool ok = ka_without_create(f, &without, true);
+    bool ok = ka_what_if_mask_create(f, &without, true);
     if (ok) {
         (void)add_copies(f, &without);
-        ok = ka_expose(f, pick_upload, add_slower, &sum, e);
+        ok = ka_exposed_time(f, pick_upload, add_slower, &sum, e);
     }
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     *slower_ns = sum.ns / (int64_t)KB_MAX(f->device_count, 1u);
     return ok;
 }
 
-void ka_look_copy_exposed(ka_finder *f)
+void ka_find_copy_exposed(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_COPY, "HtoD", 0},
                                                    {KINETO_WHAT_IF_COPY, "HostToDevice", 0},
@@ -277,11 +277,11 @@ void ka_look_copy_exposed(ka_finder *f)
     ka_exposure e;
     int64_t slower_ns;
     if (!expose_uploads(f, &e, &slower_ns) ||
-        ka_share(f, e.exposed_ns - slower_ns) < KA_LEAST_WORTH)
+        ka_share(f, e.exposed_ns - slower_ns) < KA_MIN_SAVINGS_PCT)
         return;
     int64_t saved =
-        ka_lesser_saving(e.exposed_ns - slower_ns, ka_saved_by(f, at_once, KB_COUNT(at_once)));
-    if (ka_share(f, saved) < KA_LEAST_WORTH)
+        ka_min_savings(e.exposed_ns - slower_ns, ka_saved_by(f, at_once, KB_COUNT(at_once)));
+    if (ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
     if (!x)
@@ -296,7 +296,7 @@ void ka_look_copy_exposed(ka_finder *f)
               "Copy the next batch while this one is computed: with torch.cuda.stream(copies): "
               "batch = batch.to(device, non_blocking=True), from pinned memory, and "
               "current_stream().wait_stream(copies) before it is used");
-    ka_expose(f, pick_upload, show_exposed, x, &e);
+    ka_exposed_time(f, pick_upload, show_exposed, x, &e);
 }
 
 /* ---- tensors made on the host only to be copied --------------------------------------------- */
@@ -394,7 +394,7 @@ static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
 {
     const ka_dataset *s = f->s;
     const ka_work *w = &s->work[work];
-    if (w->kind != KINETO_KIND_GPU_MEMCPY || w->call == KA_NONE || !ka_counts(f, w->step) ||
+    if (w->kind != KINETO_KIND_GPU_MEMCPY || w->call == KA_NONE || !ka_is_in_steps(f, w->step) ||
         !ka_is_upload(ka_name(s, w->name)))
         return false;
     uint32_t copy = ka_operator_around(s, w->call);
@@ -438,19 +438,19 @@ static void advise_extra(ka_finder *f, ka_found *x, const extra *e)
                   fill.s);
 }
 
-static void judge_extra(ka_finder *f, const extras *all, ka_without *without)
+static void judge_extra(ka_finder *f, const extras *all, ka_what_if_mask *without)
 {
     int64_t host = 0;
     for (size_t i = 0; i < all->count; i++) {
         const extra *e = &all->data[i];
-        without->slices[e->fill] |= KA_TAKES_NO_TIME;
-        without->slices[e->to] |= KA_TAKES_NO_TIME | KA_NEED_NOT_WAIT;
+        without->slices[e->fill] |= KA_ZERO_COST;
+        without->slices[e->to] |= KA_ZERO_COST | KA_NO_WAIT;
         without->work_ns[e->work] = INT64_MAX;
         host = ka_add_ns(host, ka_add_ns(ka_slice_ns(&f->s->slices[e->fill]),
                                          ka_slice_ns(&f->s->slices[e->to])));
     }
-    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), host);
-    if (ka_share(f, saved) < KA_LEAST_WORTH)
+    int64_t saved = ka_min_savings(ka_saved_by_mask(f, without), host);
+    if (ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     const ka_slice *fill = &f->s->slices[all->data[0].fill];
     ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
@@ -471,17 +471,17 @@ static void judge_extra(ka_finder *f, const extras *all, ka_without *without)
     }
 }
 
-void ka_look_copy_extra(ka_finder *f)
+void ka_find_copy_extra(ka_finder *f)
 {
     extras all = {0};
-    ka_without without = {0};
+    ka_what_if_mask without = {0};
     extra e;
     for (uint32_t i = 0; i < f->s->work_count && all.count < MOST_EXTRA && !f->no_memory; i++)
         if (is_extra(f, i, &e))
             f->no_memory |= !kb_vec_push(&all, e);
-    if (all.count && !f->no_memory && ka_without_create(f, &without, true))
+    if (all.count && !f->no_memory && ka_what_if_mask_create(f, &without, true))
         judge_extra(f, &all, &without);
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     kb_vec_free(&all);
 }
 
@@ -499,7 +499,7 @@ static bool moves_only(const ka_finder *f, const ka_work *w)
 static int pick_moves(const ka_finder *f, const ka_work *w, void *context)
 {
     (void)context;
-    return moves_only(f, w) ? KA_PICKED : KA_COVERS;
+    return moves_only(f, w) ? KA_SELECTED : KA_HIDES;
 }
 
 /* Which operators do it. */
@@ -529,12 +529,12 @@ static void add_mover(ka_finder *f, kb_map *at, movers *all, const ka_work *w)
     all->data[*index].ns = ka_add_ns(all->data[*index].ns, ka_work_ns(w));
 }
 
-static void list_movers(ka_finder *f, ka_without *without, movers *all)
+static void list_movers(ka_finder *f, ka_what_if_mask *without, movers *all)
 {
     kb_map at = {0};
     for (uint32_t i = 0; i < f->s->work_count && !f->no_memory; i++) {
         const ka_work *w = &f->s->work[i];
-        if (!moves_only(f, w) || !ka_counts(f, w->step))
+        if (!moves_only(f, w) || !ka_is_in_steps(f, w->step))
             continue;
         without->work_ns[i] = INT64_MAX;
         add_mover(f, &at, all, w);
@@ -548,7 +548,7 @@ static void show_copying(ka_finder *f, ka_found *x)
 {
     for (uint32_t i = 0; i < f->s->work_count; i++) {
         const ka_work *w = &f->s->work[i];
-        if (moves_only(f, w) && ka_counts(f, w->step))
+        if (moves_only(f, w) && ka_is_in_steps(f, w->step))
             ka_show_row(f, x, w->row, ka_work_ns(w), "%s",
                         ka_short_name(ka_place_of(f->s, w->call)).s);
     }
@@ -581,20 +581,20 @@ static void report_moves(ka_finder *f, const ka_exposure *e, int64_t saved, cons
 #define LEAST_MOVES 5.0 /* percent of the time */
 
 /* All of it is more than can be saved: an upper bound. */
-void ka_look_copy_device(ka_finder *f)
+void ka_find_copy_device(ka_finder *f)
 {
     ka_exposure e;
-    ka_without without = {0};
+    ka_what_if_mask without = {0};
     movers all = {0};
-    if (!ka_expose(f, pick_moves, NULL, NULL, &e) || ka_share(f, e.ns) < LEAST_MOVES ||
-        !ka_without_create(f, &without, true))
+    if (!ka_exposed_time(f, pick_moves, NULL, NULL, &e) || ka_share(f, e.ns) < LEAST_MOVES ||
+        !ka_what_if_mask_create(f, &without, true))
         return;
     list_movers(f, &without, &all);
     if (!f->no_memory && all.count) {
-        int64_t saved = ka_lesser_saving(e.exposed_ns, ka_saved_without(f, &without));
+        int64_t saved = ka_min_savings(e.exposed_ns, ka_saved_by_mask(f, &without));
         if (ka_share(f, saved) >= 1)
             report_moves(f, &e, saved, &all);
     }
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     kb_vec_free(&all);
 }

@@ -69,7 +69,7 @@ static void fill_host_operators(ka_finder *f, host_operators *o, ka_answers *nam
         uint32_t around = ka_operator_around(s, i);
         if (around != KA_NONE)
             o->self_ns[around] = KB_MAX(o->self_ns[around] - ka_slice_ns(slice), 0);
-        if (ka_counts(f, slice->step) && !ka_is_dataloader(ka_name(s, slice->name))) {
+        if (ka_is_in_steps(f, slice->step) && !ka_is_dataloader(ka_name(s, slice->name))) {
             o->self_ns[i] = KB_MAX(ka_slice_ns(slice), 0);
             o->kind[i] = ka_answer(s, names, slice->name, kind_of_operator);
         }
@@ -97,7 +97,7 @@ static bool host_operators_make(ka_finder *f, host_operators *o)
 static int64_t saved_on_host(ka_finder *f, const host_operators *o, int64_t most_ns)
 {
     int64_t saved = ka_saved_with(f, &o->x);
-    return saved == KA_NO_WORTH ? most_ns : KB_MIN(saved, most_ns);
+    return saved == KA_NO_SAVINGS ? most_ns : KB_MIN(saved, most_ns);
 }
 
 /* Evidence: of each name the longest, weighed with all of the name. `chosen` is by slice. */
@@ -167,26 +167,26 @@ static bool find_products(ka_finder *f, host_operators *o, products *p)
     ka_view view;
     kineto_error err = {0};
     const ka_inputs *in = NULL;
-    uint64_t *below = calloc((size_t)s->slice_count + 1, sizeof *below);
+    uint64_t unusable, *own = kb_array_zeroed((size_t)s->slice_count + 1, sizeof *own);
     p->chosen = calloc((size_t)s->slice_count + 1, 1);
-    f->no_memory |= !below || !p->chosen;
+    f->no_memory |= !own || !p->chosen;
     if (!f->no_memory && ka_view_get(s, KA_VIEW_FLOPS, &view, &err) == KINETO_OK)
         in = ka_inputs_of(&view);
-    for (uint32_t i = s->slice_count; in && in->flops && i-- > 0;) {
+    if (in && in->flops)
+        f->no_memory |= !ka_own_flops(s, in, own, &unusable);
+    for (uint32_t i = s->slice_count; in && in->flops && !f->no_memory && i-- > 0;) {
         const ka_slice *slice = &s->slices[i];
-        uint64_t all = slice->kind == KINETO_KIND_CPU_OP ? in->flops[slice->row] : 0;
-        if (slice->around != KA_NONE)
-            below[slice->around] += KB_MAX(all, below[i]);
-        if (all <= below[i] || (double)all < MIN_FLOPS || !o->self_ns[i])
+        double flops = own[i] ? (double)in->flops[slice->row] : 0;
+        if (flops < MIN_FLOPS || !o->self_ns[i])
             continue;
         p->chosen[i] = 1;
-        p->flops += (double)all;
+        p->flops += flops;
         ka_amount_add(&p->all, ka_slice_ns(slice));
         o->x.slices[i] = 1 / MORE_CORES;
         if (!p->slowest || ka_slice_ns(slice) > ka_slice_ns(&s->slices[p->slowest]))
             p->slowest = i;
     }
-    free(below);
+    free(own);
     return !f->no_memory;
 }
 
@@ -214,7 +214,7 @@ static void say_cores(ka_finder *f, const host_operators *o, const products *p, 
     show_operators(f, x, o, p->chosen);
 }
 
-void ka_look_cpu_threads(ka_finder *f)
+void ka_find_cpu_threads(ka_finder *f)
 {
     host_operators o;
     products p = {0};
@@ -234,7 +234,7 @@ void ka_look_cpu_threads(ka_finder *f)
 #define BYTES_OF_FLOAT 4u
 
 /* How much faster they would be depends on what the processor has, which a trace does not say. */
-void ka_look_cpu_float32(ka_finder *f)
+void ka_find_cpu_float32(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
@@ -249,7 +249,7 @@ void ka_look_cpu_float32(ka_finder *f)
                 ka_amount_add(&all, o.self_ns[i]);
         }
         ka_found *x = ka_share(f, all.ns) >= FLOAT_PERCENT
-                          ? ka_open_finding(f, KA_NO_WORTH, 0.4, kb_string(""))
+                          ? ka_open_finding(f, KA_NO_SAVINGS, 0.4, kb_string(""))
                           : NULL;
         if (x) {
             x->count = all.count;
@@ -270,7 +270,7 @@ void ka_look_cpu_float32(ka_finder *f)
 
 #define COPY_LEFT 0.25 /* of their time: some are needed */
 
-void ka_look_cpu_copies(ka_finder *f)
+void ka_find_cpu_copies(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
@@ -284,7 +284,7 @@ void ka_look_cpu_copies(ka_finder *f)
         }
         int64_t most = (int64_t)((double)all.ns * (1 - COPY_LEFT));
         int64_t saved = ka_share(f, all.ns) >= MIN_PERCENT ? saved_on_host(f, &o, most) : 0;
-        ka_found *x = ka_share(f, saved) >= KA_LEAST_WORTH
+        ka_found *x = ka_share(f, saved) >= KA_MIN_SAVINGS_PCT
                           ? ka_open_finding(f, saved, 0.4, kb_string(""))
                           : NULL;
         if (x) {
@@ -333,7 +333,7 @@ static void say_bound(ka_finder *f, const host_operators *o, const ka_amount *al
     show_operators(f, x, o, o->kind);
 }
 
-void ka_look_cpu_memory_bound(ka_finder *f)
+void ka_find_cpu_memory_bound(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
@@ -364,7 +364,7 @@ void ka_look_cpu_memory_bound(ka_finder *f)
 #define MIN_TINY         100u /* of a step */
 #define TINY_LEFT        0.5
 
-void ka_look_cpu_tiny(ka_finder *f)
+void ka_find_cpu_tiny(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
@@ -458,7 +458,7 @@ static void show_between(ka_finder *f, ka_found *x, const ka_spans *between)
         }
 }
 
-void ka_look_cpu_between(ka_finder *f)
+void ka_find_cpu_between(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},
                                                    {KINETO_WHAT_IF_CLASS, "host_python", 0}};
@@ -466,7 +466,7 @@ void ka_look_cpu_between(ka_finder *f)
     if (f->host_only && find_between(f, &between)) {
         int64_t ns = ka_spans_ns(&between);
         int64_t saved = ka_share(f, ns) >= BETWEEN_PERCENT
-                            ? ka_lesser_saving(ns, ka_saved_by(f, at_once, KB_COUNT(at_once)))
+                            ? ka_min_savings(ns, ka_saved_by(f, at_once, KB_COUNT(at_once)))
                             : 0;
         ka_found *x = ka_share(f, saved) >= MIN_PERCENT
                           ? ka_open_finding(f, saved, 0.4, kb_string(""))

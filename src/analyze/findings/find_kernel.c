@@ -69,7 +69,7 @@ static void take(ka_finder *f, products *p, ka_answers *operators, ka_answers *k
         const ka_work *w = &s->work[i];
         const ka_class *c = &s->class_of[w->name];
         if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || w->type == KA_TYPE_COMMUNICATION ||
-            !ka_counts(f, w->step))
+            !ka_is_in_steps(f, w->step))
             continue;
         int64_t ns = ka_work_ns(w);
         uint32_t op = ka_operator_of(s, w->call);
@@ -117,7 +117,7 @@ static bool knows_device(ka_finder *f)
     if (ka_device_number(f->s->trace, device, "computeMajor") >= 0 ||
         kb_string_holds(name, "Intel"))
         return true;
-    ka_cannot_judge(f, "the trace does not say which units device %lld (%s) has", (long long)device,
+    ka_skip_rule(f, "the trace does not say which units device %lld (%s) has", (long long)device,
                     name.size ? ka_short_name(name).s : "no name");
     return false;
 }
@@ -154,7 +154,7 @@ static double from_16_bit(double times) { return KB_MIN(times, MOST_FROM_16); }
 static int64_t saved_by(ka_finder *f, const products *p, double tf32, double others)
 {
     ka_factors x;
-    int64_t saved = KA_NO_WORTH;
+    int64_t saved = KA_NO_SAVINGS;
     bool ok = ka_factors_make(f, &x);
     for (uint32_t i = 0; ok && i < f->s->work_count; i++)
         if (p->is[i] == TF32_COULD)
@@ -204,7 +204,7 @@ static void advise_16_bit(ka_finder *f, ka_found *x, const products *p)
 static int64_t saved_by_16_bit(ka_finder *f, const products *p, double narrow, double rounded)
 {
     int64_t saved = saved_by(f, p, rounded, narrow);
-    if (p->tf32_could.count && saved != KA_NO_WORTH)
+    if (p->tf32_could.count && saved != KA_NO_SAVINGS)
         saved -= KB_MAX(saved_by(f, p, faster_tf32(p), 1), 0);
     return saved;
 }
@@ -245,14 +245,14 @@ static void tensor_cores(ka_finder *f, products *p)
            ka_percent((double)p->eligible_ns, (double)p->device_ns), ka_matrix_unit_name(p->unit),
            ka_percent((double)ka_add_ns(p->could.ns, p->tf32_could.ns), (double)p->device_ns),
            most_times(p, narrow, rounded),
-           saved != KA_NO_WORTH && (double)saved < most / 4
+           saved != KA_NO_SAVINGS && (double)saved < most / 4
                ? ", which would shorten steps little: they wait for other things first"
                : "");
     advise_16_bit(f, x, p);
     ka_show_work(f, x, p->is, p->could.ns >= p->tf32_could.ns ? COULD : TF32_COULD);
 }
 
-void ka_look_tensor_cores(ka_finder *f)
+void ka_find_tensor_cores(ka_finder *f)
 {
     products p;
     if (!knows_device(f))
@@ -268,7 +268,7 @@ static void fp32_matmul(ka_finder *f, products *p)
 {
     double times = faster_tf32(p);
     int64_t saved = saved_by(f, p, times, 1);
-    if (!ka_is_worth(f, saved, LEAST_PERCENT))
+    if (!ka_is_significant(f, saved, LEAST_PERCENT))
         return;
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
     if (!x)
@@ -287,7 +287,7 @@ static void fp32_matmul(ka_finder *f, products *p)
     ka_show_work(f, x, p->is, TF32_COULD);
 }
 
-void ka_look_fp32_matmul(ka_finder *f)
+void ka_find_fp32_matmul(ka_finder *f)
 {
     products p;
     if (!knows_device(f))
@@ -317,7 +317,7 @@ static void fp32_partly(ka_finder *f, products *p)
 {
     leave_narrow_products(f->s, p);
     int64_t saved = saved_by(f, p, 1, faster_16_bit(p));
-    if (!ka_is_worth(f, saved, LEAST_PERCENT))
+    if (!ka_is_significant(f, saved, LEAST_PERCENT))
         return;
     ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
     if (!x)
@@ -341,7 +341,7 @@ static void fp32_partly(ka_finder *f, products *p)
     ka_show_work(f, x, p->is, COULD);
 }
 
-void ka_look_fp32_partly(ka_finder *f)
+void ka_find_fp32_partly(ka_finder *f)
 {
     products p;
     if (!knows_device(f))

@@ -42,7 +42,7 @@ static bool add_gap(void *context, const ka_gap *gap)
     gaps *g = context;
     int64_t wanted = 0;
     if (!gap->whole || gap->ns[KA_IDLE_SYNCHRONIZING] || gap->ns[KA_IDLE_DATA_LOADER] ||
-        !ka_counts(g->f, g->f->s->work[gap->after].step))
+        !ka_is_in_steps(g->f, g->f->s->work[gap->after].step))
         return true;
     for (uint32_t i = 0; i < KA_IDLE_COUNT; i++) {
         g->ns[i] = ka_add_ns(g->ns[i], gap->ns[i]);
@@ -259,7 +259,7 @@ static void report_low(ka_finder *f, const use *u, uint64_t low)
     ka_idle reason = most_idle(u, &gaps_ns);
     about most = what_about(reason);
     kineto_string name = ka_device_text(f->s->trace, u->device, "name");
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = low;
@@ -281,7 +281,7 @@ static void report_low(ka_finder *f, const use *u, uint64_t low)
                  kb_duration(u->idle_ns).s);
 }
 
-void ka_look_low_utilization(ka_finder *f)
+void ka_find_low_utilization(ka_finder *f)
 {
     uses all;
     if (uses_make(f, &all)) {
@@ -306,7 +306,7 @@ static ka_found *open_host_bound(ka_finder *f, gaps *g, const kineto_what_if_sca
     int64_t idle = find_gaps(f, g);
     if (idle < 0 || ka_share(f, idle) < LEAST_PERCENT)
         return NULL;
-    int64_t saved = ka_lesser_saving(idle, ka_saved_by(f, at_once, scale_count));
+    int64_t saved = ka_min_savings(idle, ka_saved_by(f, at_once, scale_count));
     if (ka_share(f, saved) < LEAST_PERCENT)
         return NULL;
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
@@ -329,7 +329,7 @@ static bool has_compiled(const ka_dataset *s)
 }
 
 /* With calls and operators that took no time the device would not wait for them. */
-void ka_look_launch_bound(ka_finder *f)
+void ka_find_launch_bound(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_operator", 0},
                                                    {KINETO_WHAT_IF_LAUNCH, "", 0}};
@@ -352,7 +352,7 @@ void ka_look_launch_bound(ka_finder *f)
 
 /* ---- between operators ---------------------------------------------------------------------- */
 
-void ka_look_host_gaps(ka_finder *f)
+void ka_find_host_gaps(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},
                                                    {KINETO_WHAT_IF_CLASS, "host_python", 0}};
@@ -395,7 +395,7 @@ typedef struct runs {
 static bool is_tiny(const ka_finder *f, const ka_work *w)
 {
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION &&
-           ka_counts(f, w->step) && ka_work_ns(w) < TINY_NS;
+           ka_is_in_steps(f, w->step) && ka_work_ns(w) < TINY_NS;
 }
 
 /* Launched before the one before ended: the device waited for nobody but itself. */
@@ -433,7 +433,7 @@ static void count_kernels(runs *r)
     r->least_ns = INT64_MAX;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
-        if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !ka_counts(r->f, w->step))
+        if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !ka_is_in_steps(r->f, w->step))
             continue;
         r->kernels++;
         r->tiny += is_tiny(r->f, w);
@@ -494,12 +494,12 @@ static void look_at_runs(ka_finder *f, runs *r)
     if (ka_share(f, saved) < LEAST_PERCENT)
         return;
     r->x.gaps = 0;
-    saved = ka_lesser_saving(saved, ka_saved_with(f, &r->x));
+    saved = ka_min_savings(saved, ka_saved_with(f, &r->x));
     if (!f->no_memory && ka_share(f, saved) >= LEAST_PERCENT)
         report_tiny(f, r, saved);
 }
 
-void ka_look_launch_tiny(ka_finder *f)
+void ka_find_launch_tiny(ka_finder *f)
 {
     runs r = {.f = f};
     count_kernels(&r);
@@ -547,17 +547,17 @@ static void report_blocked(ka_finder *f, const blocked *b)
                   "Nothing for the device's sake: it is busy. What else the host has to do "
                   "(input, logging) should not be on the thread that launches");
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (is_blocked(b, &s->slices[i]) && ka_counts(f, s->slices[i].step))
+        if (is_blocked(b, &s->slices[i]) && ka_is_in_steps(f, s->slices[i].step))
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
-void ka_look_launch_full_queue(ka_finder *f)
+void ka_find_launch_full_queue(ka_finder *f)
 {
     const ka_dataset *s = f->s;
     blocked b = {.count = 0};
     f->no_memory |= !ka_hosts_make(&b.hosts, s);
     for (uint32_t i = 0; i < s->slice_count && !f->no_memory; i++)
-        if (is_blocked(&b, &s->slices[i]) && ka_counts(f, s->slices[i].step)) {
+        if (is_blocked(&b, &s->slices[i]) && ka_is_in_steps(f, s->slices[i].step)) {
             b.count++;
             b.ns = ka_add_ns(b.ns, ka_slice_ns(&s->slices[i]));
         }

@@ -173,14 +173,14 @@ static kb_text amount_text(double bytes)
 #define LIMIT_PERCENT   90.0
 #define SERIOUS_PERCENT 97.0
 
-void ka_look_memory_limit(ka_finder *f)
+void ka_find_memory_limit(ka_finder *f)
 {
     for (uint64_t row = 0; row < use_count(f); row++) {
         use u = use_at(f, row);
         double part = ka_percent((double)u.peak, (double)u.limit);
         if (u.limit <= 0 || part <= LIMIT_PERCENT)
             continue;
-        ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, u.name);
+        ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, u.name);
         if (!x)
             return;
         ka_set_extent(x, part);
@@ -258,7 +258,7 @@ static bool is_retry(const ka_finder *f, uint32_t slice)
     static const char *const calls[] = {"cudaFree", "hipFree", "cuMemFree", "cuMemUnmap", "hipMemUnmap"};
     const ka_slice *s = &f->s->slices[slice];
     kineto_string name = ka_name(f->s, s->name);
-    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from(f) || !ka_counts(f, s->step) ||
+    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from(f) || !ka_is_in_steps(f, s->step) ||
         kb_string_holds(name, "Async") || kb_string_holds(name, "Host") ||
         ka_operator_of(f->s, slice) == KA_NONE)
         return false;
@@ -303,7 +303,7 @@ static void say_fragmented(ka_finder *f, const use *u, const curve *c, const mom
 {
     int64_t unused = unused_at(m);
     bool tight = ka_percent((double)m->reserved, (double)u->limit) >= TIGHT_PERCENT;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.7, u->name);
     char what[120];
     if (!x)
         return;
@@ -329,7 +329,7 @@ static void say_fragmented(ka_finder *f, const use *u, const curve *c, const mom
     show_proofs(f, x, c);
 }
 
-void ka_look_memory_fragmentation(ka_finder *f)
+void ka_find_memory_fragmentation(ka_finder *f)
 {
     bool any_reserved = false;
     for (uint64_t row = 0; row < use_count(f); row++) {
@@ -347,7 +347,7 @@ void ka_look_memory_fragmentation(ka_finder *f)
         kb_vec_free(&c.list);
     }
     if (!any_reserved)
-        ka_cannot_judge(f, "memory events do not say what the allocator reserved");
+        ka_skip_rule(f, "memory events do not say what the allocator reserved");
 }
 
 /* ---- growth --------------------------------------------------------------------------------- */
@@ -471,7 +471,7 @@ static void say_growth(ka_finder *f, const use *u, const level *levels, uint32_t
 {
     double last = of_peaks ? levels[count - 1].peak : levels[count - 1].end,
            left = ((double)u->limit - last) / slope;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.7, u->name);
     char full[80] = "";
     if (!x)
         return;
@@ -507,10 +507,10 @@ static void look_at_growth(ka_finder *f, const use *u)
     free(levels);
 }
 
-void ka_look_memory_growth(ka_finder *f)
+void ka_find_memory_growth(ka_finder *f)
 {
     if (f->step_count < LEAST_STEPS + 1) {
-        ka_cannot_judge(f, "%u steps are too few to tell growth from warming up: record %u or more",
+        ka_skip_rule(f, "%u steps are too few to tell growth from warming up: record %u or more",
                         f->step_count, LEAST_STEPS + 1);
         return;
     }
@@ -555,7 +555,7 @@ typedef struct churn {
 static bool churns(const ka_finder *f, churn *c, uint32_t i)
 {
     const ka_slice *s = &f->s->slices[i];
-    return kt_kind_is_launch(s->kind) && s->start_ns >= c->from_ns && ka_counts(f, s->step) &&
+    return kt_kind_is_launch(s->kind) && s->start_ns >= c->from_ns && ka_is_in_steps(f, s->step) &&
            ka_answer(f->s, &c->names, s->name, takes_memory);
 }
 
@@ -614,7 +614,7 @@ static void say_churn(ka_finder *f, churn *c, int64_t saved)
     show_churn(f, x, c);
 }
 
-void ka_look_allocator_churn(ka_finder *f)
+void ka_find_allocator_churn(ka_finder *f)
 {
     const ka_dataset *s = f->s;
     churn c = {.from_ns = warm_from(f)};
@@ -626,9 +626,9 @@ void ka_look_allocator_churn(ka_finder *f)
             c.x.slices[i] = 0;
         }
     int64_t saved = ok && c.all.count >= LEAST_CALLS ? ka_saved_with(f, &c.x) : 0;
-    if (ok && saved == KA_NO_WORTH)
+    if (ok && saved == KA_NO_SAVINGS)
         saved = c.all.ns;
-    if (ok && ka_is_worth(f, saved, CHURN_PERCENT))
+    if (ok && ka_is_significant(f, saved, CHURN_PERCENT))
         say_churn(f, &c, saved);
     ka_answers_free(&c.names);
     ka_factors_free(&c.x);

@@ -155,7 +155,7 @@ static double resident(const launch *l, const limits *of)
 static bool is_candidate(const ka_finder *f, const ka_work *w)
 {
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type == KA_TYPE_COMPUTATION &&
-           ka_counts(f, w->step);
+           ka_is_in_steps(f, w->step);
 }
 
 /* Names whose kernels are long enough and take enough of all. */
@@ -231,7 +231,7 @@ static bool is_told(ka_finder *f, const kernels *k)
 {
     if (k->told || !k->looked_at)
         return true;
-    ka_cannot_judge(f, "kernels do not say how many blocks they have, or the device how many "
+    ka_skip_rule(f, "kernels do not say how many blocks they have, or the device how many "
                        "multiprocessors");
     return false;
 }
@@ -243,7 +243,7 @@ static void look_for(ka_finder *f, judge *factor_of,
     if (kernels_make(f, &k)) {
         look_at(f, &k, factor_of);
         int64_t saved = is_told(f, &k) && k.found.count ? ka_saved_with(f, &k.x) : 0;
-        if (ka_is_worth(f, saved, LEAST_PERCENT))
+        if (ka_is_significant(f, saved, LEAST_PERCENT))
             say(f, &k, saved);
     }
     kernels_free(&k);
@@ -319,7 +319,7 @@ static void say_low(ka_finder *f, const kernels *k, int64_t saved)
     ka_show_work(f, x, k->chosen, 1);
 }
 
-void ka_look_low_occupancy(ka_finder *f) { look_for(f, fills, say_low); }
+void ka_find_low_occupancy(ka_finder *f) { look_for(f, fills, say_low); }
 
 /* ---- the last wave -------------------------------------------------------------------------- */
 
@@ -360,4 +360,4 @@ static void say_tail(ka_finder *f, const kernels *k, int64_t saved)
     ka_show_work(f, x, k->chosen, 1);
 }
 
-void ka_look_tail_wave(ka_finder *f) { look_for(f, tail, say_tail); }
+void ka_find_tail_wave(ka_finder *f) { look_for(f, tail, say_tail); }

@@ -55,7 +55,7 @@ static bool calls_make(ka_finder *f, calls *c, ka_question *ask)
     bool ok = ka_answers_make(f, &names) && ka_factors_make(f, &c->x);
     for (uint32_t i = 0; ok && i < s->slice_count;) {
         const ka_slice *slice = &s->slices[i];
-        if (!ka_counts(f, slice->step) || !ka_answer(s, &names, slice->name, ask)) {
+        if (!ka_is_in_steps(f, slice->step) || !ka_answer(s, &names, slice->name, ask)) {
             i++;
             continue;
         }
@@ -163,12 +163,12 @@ static void say_single(ka_finder *f, const calls *c, int64_t saved)
     show_calls(f, x, c);
 }
 
-void ka_look_optimizer_single(ka_finder *f)
+void ka_find_optimizer_single(ka_finder *f)
 {
     calls c;
     if (calls_make(f, &c, is_single) && c.kernels.count) {
         int64_t saved = ka_saved_with(f, &c.x);
-        if (ka_is_worth(f, saved, LEAST_PERCENT))
+        if (ka_is_significant(f, saved, LEAST_PERCENT))
             say_single(f, &c, saved);
     }
     calls_free(&c);
@@ -219,14 +219,14 @@ static void say_unfused(ka_finder *f, const calls *c, int64_t saved)
 }
 
 /* What a loop over parameters costs is said by optimizer.single_tensor, where stacks show it. */
-void ka_look_optimizer_unfused(ka_finder *f)
+void ka_find_optimizer_unfused(ka_finder *f)
 {
     calls c;
-    bool is_said = f->out->verdicts[KA_LOOK_optimizer_single].judgement == KINETO_JUDGED_FOUND;
+    bool is_said = f->out->verdicts[KA_FIND_optimizer_single].judgement == KINETO_JUDGED_FOUND;
     if (!is_said && calls_make(f, &c, is_step)) {
         bool many = c.list.count && c.small.count / c.list.count >= LEAST_KERNELS;
         int64_t saved = many ? ka_saved_with(f, &c.x) : 0;
-        if (ka_is_worth(f, saved, LEAST_PERCENT))
+        if (ka_is_significant(f, saved, LEAST_PERCENT))
             say_unfused(f, &c, saved);
         calls_free(&c);
     } else if (!is_said) {
@@ -303,13 +303,13 @@ static void say_zeroes(ka_finder *f, const calls *c, uint64_t count, int64_t sav
     show_calls(f, x, c);
 }
 
-void ka_look_zero_grad(ka_finder *f)
+void ka_find_zero_grad(ka_finder *f)
 {
     calls c;
     bool ok = calls_make(f, &c, is_zero_grad);
     uint64_t count = ok && c.list.count ? leave_out_zeroes(f, &c) : 0;
     int64_t saved = count ? ka_saved_with(f, &c.x) : 0;
-    if (count && ka_is_worth(f, saved, ZERO_PERCENT))
+    if (count && ka_is_significant(f, saved, ZERO_PERCENT))
         say_zeroes(f, &c, count, saved);
     calls_free(&c);
 }

@@ -118,7 +118,7 @@ static void walk_siblings(ka_finder *f, const siblings *x, loops *l, uint32_t fi
     const ka_dataset *s = f->s;
     for (uint32_t i = first; i != KA_NONE;) {
         bool is_one = ka_answer(s, &l->selects, s->slices[i].name, is_select) &&
-                      ka_counts(f, s->slices[i].step);
+                      ka_is_in_steps(f, s->slices[i].step);
         loop found = is_one ? loop_at(s, x, l, i) : (loop){i, i, 0, 0};
         if (found.repeats >= LEAST_REPEATS)
             take(f, l, &found);
@@ -171,7 +171,7 @@ static void say_loops(ka_finder *f, const siblings *x, loops *l, int64_t saved)
     walk(f, x, l, show_loop);
 }
 
-void ka_look_loop_indexing(ka_finder *f)
+void ka_find_loop_indexing(ka_finder *f)
 {
     siblings x = {0};
     loops l = {0};
@@ -179,7 +179,7 @@ void ka_look_loop_indexing(ka_finder *f)
     if (ok)
         walk(f, &x, &l, take_loop);
     int64_t saved = ok && l.all.count ? ka_saved_with(f, &l.x) : 0;
-    if (ok && ka_is_worth(f, saved, LOOP_PERCENT))
+    if (ok && ka_is_significant(f, saved, LOOP_PERCENT))
         say_loops(f, &x, &l, saved);
     ka_answers_free(&l.selects);
     ka_factors_free(&l.x);
@@ -273,7 +273,7 @@ static void find_biases(ka_finder *f, biases *b)
             continue;
         uint32_t before = b->last[around];
         b->last[around] = i;
-        if (is != NORM_MODULE || before == KA_NONE || !ka_counts(f, slice->step) ||
+        if (is != NORM_MODULE || before == KA_NONE || !ka_is_in_steps(f, slice->step) ||
             ka_answer(s, &b->modules, s->slices[before].name, module_of) != CONV_MODULE)
             continue;
         uint32_t conv = biased_in(f, b, before);
@@ -309,7 +309,7 @@ static void say_biases(ka_finder *f, biases *b, int64_t saved)
     }
 }
 
-void ka_look_conv_bias(ka_finder *f)
+void ka_find_conv_bias(ka_finder *f)
 {
     size_t slices = (size_t)f->s->slice_count + 1;
     biases b = {.module = malloc(slices * sizeof *b.module),
@@ -318,9 +318,9 @@ void ka_look_conv_bias(ka_finder *f)
     if (!f->no_memory && ka_answers_make(f, &b.modules) && ka_answers_make(f, &b.convolutions) &&
         ka_factors_make(f, &b.x))
         find_biases(f, &b);
-    int64_t saved = b.any_work && !f->no_memory ? ka_saved_with(f, &b.x) : KA_NO_WORTH;
+    int64_t saved = b.any_work && !f->no_memory ? ka_saved_with(f, &b.x) : KA_NO_SAVINGS;
     if (!f->no_memory && b.found.count &&
-        (saved == KA_NO_WORTH || ka_is_worth(f, saved, BIAS_PERCENT)))
+        (saved == KA_NO_SAVINGS || ka_is_significant(f, saved, BIAS_PERCENT)))
         say_biases(f, &b, saved);
     kb_vec_free(&b.found);
     ka_answers_free(&b.modules);

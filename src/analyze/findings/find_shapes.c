@@ -149,7 +149,7 @@ static void take(ka_finder *f, shapes *all, uint8_t wanted, ka_factors *x)
     for (uint32_t i = 0; i < s->work_count && !f->no_memory; i++) {
         const ka_work *w = &s->work[i];
         uint32_t op =
-            ka_counts(f, w->step) && multiplies(s, w) ? ka_operator_of(s, w->call) : KA_NONE;
+            ka_is_in_steps(f, w->step) && multiplies(s, w) ? ka_operator_of(s, w->call) : KA_NONE;
         shape *of = op == KA_NONE ? NULL : shape_at(f, all, op);
         if (!of || of->is != wanted)
             continue;
@@ -233,7 +233,7 @@ static void look(ka_finder *f, uint8_t wanted, const char *what)
     if (!f->no_memory && ka_answers_make(f, &all.ops) && ka_factors_make(f, &x))
         take(f, &all, wanted, &x);
     int64_t saved = f->no_memory || !all.list.count ? 0 : ka_saved_with(f, &x);
-    if (!f->no_memory && ka_is_worth(f, saved, LEAST_PERCENT))
+    if (!f->no_memory && ka_is_significant(f, saved, LEAST_PERCENT))
         say(f, &all, what, saved);
     ka_factors_free(&x);
     ka_answers_free(&all.ops);
@@ -242,9 +242,9 @@ static void look(ka_finder *f, uint8_t wanted, const char *what)
     free(all.of);
 }
 
-void ka_look_unaligned_matmul(ka_finder *f) { look(f, MATMUL_16, "products of 16-bit matrices"); }
+void ka_find_unaligned_matmul(ka_finder *f) { look(f, MATMUL_16, "products of 16-bit matrices"); }
 
-void ka_look_unaligned_shapes(ka_finder *f)
+void ka_find_unaligned_shapes(ka_finder *f)
 {
     look(f, SHAPES, "convolutions and products of 32-bit matrices");
 }

@@ -118,15 +118,15 @@ static void gather(sites *all)
 /* Without the waits of one site; KA_NONE: of all. */
 static int64_t saved_by_site(sites *all, uint32_t which)
 {
-    ka_without without = {0};
-    int64_t saved = KA_NO_WORTH;
-    if (ka_without_create(all->f, &without, false)) {
+    ka_what_if_mask without = {0};
+    int64_t saved = KA_NO_SAVINGS;
+    if (ka_what_if_mask_create(all->f, &without, false)) {
         for (size_t i = 0; i < all->waits.list.count; i++)
             if (all->site_of[i] != KA_NONE && (which == KA_NONE || all->site_of[i] == which))
-                without.slices[all->waits.list.data[i].call] |= KA_NEED_NOT_WAIT;
-        saved = ka_saved_without(all->f, &without);
+                without.slices[all->waits.list.data[i].call] |= KA_NO_WAIT;
+        saved = ka_saved_by_mask(all->f, &without);
     }
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     return saved;
 }
 
@@ -279,19 +279,19 @@ static void report(sites *all, uint32_t which)
 }
 
 /* What waiting costs is bounded by what devices were idle because of the host. */
-void ka_look_sync_stall(ka_finder *f)
+void ka_find_sync_stall(ka_finder *f)
 {
     sites all = {.f = f};
     if (ka_waits_find(f, &all.waits))
         gather(&all);
-    int64_t total = KA_NO_WORTH;
+    int64_t total = KA_NO_SAVINGS;
     if (!f->no_memory && all.list.count)
-        total = ka_lesser_saving(saved_by_site(&all, KA_NONE), ka_host_idle_ns(f));
-    if (!f->no_memory && total != KA_NO_WORTH && ka_share(f, total) >= KA_LEAST_WORTH) {
+        total = ka_min_savings(saved_by_site(&all, KA_NONE), ka_host_idle_ns(f));
+    if (!f->no_memory && total != KA_NO_SAVINGS && ka_share(f, total) >= KA_MIN_SAVINGS_PCT) {
         give_worths(&all, total);
         for (uint32_t i = 0; i < all.list.count && !f->no_memory; i++) {
             all.list.data[i].saved_ns = KB_MIN(all.list.data[i].saved_ns, total);
-            if (ka_share(f, all.list.data[i].saved_ns) >= KA_LEAST_WORTH)
+            if (ka_share(f, all.list.data[i].saved_ns) >= KA_MIN_SAVINGS_PCT)
                 report(&all, i);
         }
     }

@@ -75,7 +75,7 @@ typedef struct device_spans {
 
 typedef struct exposing {
     ka_finder *f;
-    ka_pick *pick;
+    ka_select *pick;
     ka_each *each;
     void *context;
     kb_map at; /* of a device → index of devices */
@@ -97,10 +97,10 @@ static bool add_work(exposing *x, device_spans *to, uint32_t work, ka_exposure *
     const ka_work *w = &x->f->s->work[work];
     int which = x->pick(x->f, w, x->context);
     ka_span span = {w->start_ns, w->end_ns};
-    if (which == KA_NEITHER || w->end_ns <= w->start_ns ||
-        (which == KA_PICKED && !ka_counts(x->f, w->step)))
+    if (which == KA_IGNORE || w->end_ns <= w->start_ns ||
+        (which == KA_SELECTED && !ka_is_in_steps(x->f, w->step)))
         return true;
-    if (which == KA_COVERS)
+    if (which == KA_HIDES)
         return kb_vec_push(&to->covers, span);
     out->count++;
     return kb_vec_push(&to->picked, span) && (!x->each || kb_vec_push(&to->work, work));
@@ -143,7 +143,7 @@ static bool add_exposed(const exposing *x, device_spans *d, ka_exposure *out)
     return ok;
 }
 
-bool ka_expose(ka_finder *f, ka_pick *pick, ka_each *each, void *context, ka_exposure *out)
+bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context, ka_exposure *out)
 {
     exposing x = {.f = f, .pick = pick, .each = each, .context = context};
     bool ok = true;
@@ -169,7 +169,7 @@ bool ka_expose(ka_finder *f, ka_pick *pick, ka_each *each, void *context, ka_exp
 
 /* ---- the critical path without something ---------------------------------------------------- */
 
-bool ka_without_create(ka_finder *f, ka_without *w, bool with_work)
+bool ka_what_if_mask_create(ka_finder *f, ka_what_if_mask *w, bool with_work)
 {
     w->slices = calloc((size_t)f->s->slice_count + 1, 1);
     w->work_ns = with_work ? calloc((size_t)f->s->work_count + 1, sizeof *w->work_ns) : NULL;
@@ -177,14 +177,14 @@ bool ka_without_create(ka_finder *f, ka_without *w, bool with_work)
     return !f->no_memory;
 }
 
-void ka_without_free(ka_without *w)
+void ka_what_if_mask_free(ka_what_if_mask *w)
 {
     free(w->slices);
     free(w->work_ns);
-    *w = (ka_without){0};
+    *w = (ka_what_if_mask){0};
 }
 
-static void inherit(const ka_dataset *s, ka_without *w)
+static void inherit(const ka_dataset *s, ka_what_if_mask *w)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].parent != KA_NONE)
@@ -198,11 +198,11 @@ static bool is_wait(const ka_path *p, const ka_edge *e)
            node->of == KA_OF_SLICE && node->is_end;
 }
 
-static int64_t weight_without(const ka_path *p, const ka_without *w, const ka_edge *e)
+static int64_t weight_without(const ka_path *p, const ka_what_if_mask *w, const ka_edge *e)
 {
-    if (is_wait(p, e) && w->slices[p->nodes.data[e->dst].index] & KA_NEED_NOT_WAIT)
+    if (is_wait(p, e) && w->slices[p->nodes.data[e->dst].index] & KA_NO_WAIT)
         return INT64_MIN / 2; /* as if the edge were not there */
-    if (e->of == KA_OF_SLICE && w->slices[e->owner] & KA_TAKES_NO_TIME)
+    if (e->of == KA_OF_SLICE && w->slices[e->owner] & KA_ZERO_COST)
         return 0;
     if (e->of == KA_OF_WORK && w->work_ns)
         return KB_MAX(e->ns - w->work_ns[e->owner], 0);
@@ -212,14 +212,14 @@ static int64_t weight_without(const ka_path *p, const ka_without *w, const ka_ed
 /* The path is made when it is first asked for. */
 static const ka_path *path_of(ka_finder *f)
 {
-    return ka_saved_by(f, NULL, 0) == KA_NO_WORTH ? NULL : f->path;
+    return ka_saved_by(f, NULL, 0) == KA_NO_SAVINGS ? NULL : f->path;
 }
 
-int64_t ka_saved_without(ka_finder *f, ka_without *w)
+int64_t ka_saved_by_mask(ka_finder *f, ka_what_if_mask *w)
 {
     const ka_path *p = path_of(f);
     if (!p)
-        return KA_NO_WORTH;
+        return KA_NO_SAVINGS;
     inherit(f->s, w);
     int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
             *times = malloc((p->nodes.count + 1) * sizeof *times), latest = 0;
@@ -233,7 +233,7 @@ int64_t ka_saved_without(ka_finder *f, ka_without *w)
     }
     free(weights);
     free(times);
-    return f->no_memory ? KA_NO_WORTH : p->length_ns - latest;
+    return f->no_memory ? KA_NO_SAVINGS : p->length_ns - latest;
 }
 
 /* ---- calls in which the host waited --------------------------------------------------------- */
@@ -346,7 +346,7 @@ static void collect(ka_finder *f, const ka_path *p, uint8_t *seen, ka_waits *out
         if (!is_wait(p, e))
             continue;
         uint32_t call = p->nodes.data[e->dst].index;
-        if (seen[call] & 1 || !ka_counts(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
+        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
             manages_memory(ka_name(f->s, f->s->slices[call].name)))
             continue;
         seen[call] |= 1;

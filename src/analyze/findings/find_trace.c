@@ -141,16 +141,16 @@ static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
     show_outliers(f, x, t);
 }
 
-void ka_look_slow_steps(ka_finder *f)
+void ka_find_slow_steps(ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_step_outliers);
     outliers o = outliers_of(f, t);
     if (f->step_count < MIN_STEPS) {
-        ka_cannot_judge(f, "%u steps are too few to tell which took long: record %u or more",
+        ka_skip_rule(f, "%u steps are too few to tell which took long: record %u or more",
                         f->step_count, MIN_STEPS);
         return;
     }
-    if (!o.count || !ka_is_worth(f, o.over_ns, OUTLIER_PERCENT))
+    if (!o.count || !ka_is_significant(f, o.over_ns, OUTLIER_PERCENT))
         return;
     say_outliers(f, t, &o);
 }
@@ -268,7 +268,7 @@ static int64_t add_lazy(ka_finder *f, lazy *l)
     ka_spans spans = {0};
     ka_amount *of[] = {NULL, &l->loads, &l->takes, &l->chooses, &l->launches};
     for (uint32_t i = 0; i < s->slice_count; i++) {
-        uint8_t is = ka_counts(f, s->slices[i].step) ? lazy_at(f, l, i) : NOT_LAZY;
+        uint8_t is = ka_is_in_steps(f, s->slices[i].step) ? lazy_at(f, l, i) : NOT_LAZY;
         if (is == NOT_LAZY)
             continue;
         ka_amount_add(of[is], ka_slice_ns(&s->slices[i]));
@@ -312,7 +312,7 @@ static void show_lazy(ka_finder *f, ka_found *x, lazy *l)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (ka_counts(f, s->slices[i].step) && lazy_at(f, l, i) != NOT_LAZY)
+        if (ka_is_in_steps(f, s->slices[i].step) && lazy_at(f, l, i) != NOT_LAZY)
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
     for (uint32_t i = 0, shown = 0; i < s->step_count && shown < l->first_count; i++)
         if (s->steps[i].slice != KA_NONE && ++shown)
@@ -325,7 +325,7 @@ static void say_lazy(ka_finder *f, lazy *l, int64_t ns)
     const ka_dataset *s = f->s;
     char text[400] = "";
     size_t n = 0, room = sizeof text;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.7, kb_string(""));
     if (!x)
         return;
     ka_set_extent(x, ka_share(f, ns));
@@ -349,7 +349,7 @@ static void say_lazy(ka_finder *f, lazy *l, int64_t ns)
     show_lazy(f, x, l);
 }
 
-void ka_look_lazy_start(ka_finder *f)
+void ka_find_lazy_start(ka_finder *f)
 {
     lazy l = {.warm_ns = f->s->start_ns + kb_length_ns(f->s->start_ns, f->s->end_ns) / 3};
     if (!ka_answers_make(f, &l.names))
@@ -429,7 +429,7 @@ static void say_overhead(ka_finder *f, const overhead *o)
 {
     const kineto_trace *t = f->s->trace;
     kineto_activity a;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     kineto_trace_get(t, o->longest, &a);
@@ -456,7 +456,7 @@ static void say_overhead(ka_finder *f, const overhead *o)
     }
 }
 
-void ka_look_profiler_overhead(ka_finder *f)
+void ka_find_profiler_overhead(ka_finder *f)
 {
     overhead o = {0};
     find_overhead(f, &o);
@@ -569,7 +569,7 @@ static void say_unfit(ka_finder *f, const doubts *d)
     double all = (double)d->unrecorded + (double)d->unread + (double)there;
     char text[500] = "";
     size_t n = 0;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 1, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 1, kb_string(""));
     if (!x)
         return;
     ka_set_severity(x, KINETO_FINDING_HIGH);
@@ -632,7 +632,7 @@ static unrecorded find_unrecorded(const ka_finder *f)
 
 static void say_unrecorded(ka_finder *f, const unrecorded *u)
 {
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string("graphs"));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string("graphs"));
     if (!x)
         return;
     x->comes_first = true;
@@ -648,7 +648,7 @@ static void say_unrecorded(ka_finder *f, const unrecorded *u)
     ka_show_span(f, x, f->s->start_ns, f->s->end_ns, u->ns, "%s unrecorded", kb_duration(u->ns).s);
 }
 
-void ka_look_unfit(ka_finder *f)
+void ka_find_unfit(ka_finder *f)
 {
     unrecorded graphs = find_unrecorded(f);
     if (graphs.percent >= UNRECORDED_PERCENT)

@@ -41,13 +41,13 @@ static double at_most(ka_finder *f, const ka_factors *x)
     if (!inside)
         return 0;
     for (uint32_t i = 0; i < s->work_count; i++)
-        if (x->work[i] < 1 && ka_counts(f, s->work[i].step))
+        if (x->work[i] < 1 && ka_is_in_steps(f, s->work[i].step))
             sum += (1 - x->work[i]) * (double)ka_work_ns(&s->work[i]);
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].parent != KA_NONE)
             inside[s->slices[i].parent] += (double)ka_slice_ns(&s->slices[i]);
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (x->slices[i] < 1 && ka_counts(f, s->slices[i].step))
+        if (x->slices[i] < 1 && ka_is_in_steps(f, s->slices[i].step))
             sum += (1 - x->slices[i]) * KB_MAX(own_ns(s, i, inside), 0);
     free(inside);
     return sum;
@@ -56,9 +56,9 @@ static double at_most(ka_finder *f, const ka_factors *x)
 static int64_t scaled(const ka_finder *f, const ka_factors *x, const ka_edge *e)
 {
     double factor = 1;
-    if (e->of == KA_OF_WORK && ka_counts(f, f->s->work[e->owner].step))
+    if (e->of == KA_OF_WORK && ka_is_in_steps(f, f->s->work[e->owner].step))
         factor = x->work[e->owner];
-    else if (e->of == KA_OF_SLICE && ka_counts(f, f->s->slices[e->owner].step))
+    else if (e->of == KA_OF_SLICE && ka_is_in_steps(f, f->s->slices[e->owner].step))
         factor = x->slices[e->owner];
     if (e->class == KA_PATH_GAP)
         factor = x->gaps;
@@ -89,8 +89,8 @@ int64_t ka_saved_with(ka_finder *f, const ka_factors *x)
     int64_t limit = most >= 9.2e18 || x->gaps < 1 ? INT64_MAX : (int64_t)most;
     if (limit <= f->whole_ns / 1000) /* too little for anyone to ask where it would come from */
         return limit;
-    if (ka_saved_by(f, NULL, 0) == KA_NO_WORTH || !f->path) /* makes the path */
-        return KA_NO_WORTH;
+    if (ka_saved_by(f, NULL, 0) == KA_NO_SAVINGS || !f->path) /* makes the path */
+        return KA_NO_SAVINGS;
     return KB_MIN(limit, saved_on(f, x));
 }
 
@@ -139,7 +139,7 @@ void ka_show_work(ka_finder *f, ka_found *x, const uint8_t *chosen, uint8_t whic
     }
     for (uint32_t i = 0; i < s->work_count; i++) {
         by_name *n = &names[s->work[i].name];
-        if (chosen[i] != which || !ka_counts(f, s->work[i].step))
+        if (chosen[i] != which || !ka_is_in_steps(f, s->work[i].step))
             continue;
         if (!n->count++ || ka_work_ns(&s->work[i]) > ka_work_ns(&s->work[n->longest]))
             n->longest = i;
@@ -169,7 +169,7 @@ static void read_dims(kineto_string list, ka_shape *out)
     uint32_t rank = 0;
     while (kt_items_next(&items, &item)) {
         int64_t size;
-        if (rank == KA_MOST_DIMS || !kt_value_whole(item, &size) || size < 0)
+        if (rank == KA_MAX_DIMS || !kt_value_whole(item, &size) || size < 0)
             return;
         out->dims[rank++] = size;
     }
@@ -196,7 +196,7 @@ static uint32_t read_items(kineto_string json, ka_shapes *out, bool types)
     kt_items items = kt_items_of(json);
     kineto_string item;
     uint32_t n = 0;
-    while (n < KA_MOST_INPUTS && kt_items_next(&items, &item)) {
+    while (n < KA_MAX_INPUTS && kt_items_next(&items, &item)) {
         if (types)
             out->of[n].bytes = float_bytes(item);
         else

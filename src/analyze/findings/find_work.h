@@ -19,14 +19,14 @@ void ka_factors_free(ka_factors *x);
 int64_t ka_saved_with(ka_finder *f, const ka_factors *x);
 
 /** Does it count: is it in a step, or has the trace none? */
-static inline bool ka_counts(const ka_finder *f, int32_t step)
+static inline bool ka_is_in_steps(const ka_finder *f, int32_t step)
 {
     return !f->step_count || step >= 0;
 }
 /** What a saving says of the whole, where it is known. */
-static inline bool ka_is_worth(const ka_finder *f, int64_t saved_ns, double least_percent)
+static inline bool ka_is_significant(const ka_finder *f, int64_t saved_ns, double least_percent)
 {
-    return saved_ns != KA_NO_WORTH && ka_share(f, saved_ns) >= least_percent;
+    return saved_ns != KA_NO_SAVINGS && ka_share(f, saved_ns) >= least_percent;
 }
 
 /** Show work of which chosen[index] is `which`: of each name the longest, weighed with all of the
@@ -52,15 +52,15 @@ static inline uint32_t ka_operator_of(const ka_dataset *s, uint32_t slice)
     return is_one ? slice : ka_operator_around(s, slice);
 }
 
-#define KA_MOST_INPUTS 3u
-#define KA_MOST_DIMS   6u
+#define KA_MAX_INPUTS 3u
+#define KA_MAX_DIMS   6u
 typedef struct ka_shape {
-    int64_t dims[KA_MOST_DIMS];
+    int64_t dims[KA_MAX_DIMS];
     uint32_t rank;  /* 0: no tensor, or one of too many dimensions */
     uint32_t bytes; /* of an element of a floating type; 0: it is of none */
 } ka_shape;
 typedef struct ka_shapes {
-    ka_shape of[KA_MOST_INPUTS]; /* the first ones */
+    ka_shape of[KA_MAX_INPUTS]; /* the first ones */
     uint32_t count;              /* of these */
 } ka_shapes;
 /** "Input Dims" and "Input type" of an operator's call; false: it does not say. */

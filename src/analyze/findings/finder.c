@@ -57,7 +57,7 @@ kb_text ka_short_name(kineto_string name)
 ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kineto_string subject)
 {
     ka_found fresh = {.rule = f->rule,
-                      .saved_ns = saved_ns == KA_NO_WORTH ? saved_ns : KB_MAX(saved_ns, 0),
+                      .saved_ns = saved_ns == KA_NO_SAVINGS ? saved_ns : KB_MAX(saved_ns, 0),
                       .confidence = confidence < 0   ? 0
                                     : confidence > 1 ? 1
                                                      : confidence,
@@ -99,7 +99,7 @@ void ka_set_severity(ka_found *x, kineto_finding_severity severity)
     x->severity_is_set = true;
 }
 
-void ka_cannot_judge(ka_finder *f, const char *fmt, ...)
+void ka_skip_rule(ka_finder *f, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -194,7 +194,12 @@ void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, i
 
 /* ---- facts ---------------------------------------------------------------------------------- */
 
-const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id) { return &f->facts->tables[id]; }
+const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id)
+{
+    KB_ASSERT(ka_finding_spec_of(f->rule)->reads & KA_TABLE_BIT(id));
+    KB_ASSERT(f->facts->tables[id].wanted);
+    return &f->facts->tables[id];
+}
 
 int64_t ka_idle_ns(const ka_finder *f, uint32_t reasons)
 {
@@ -230,7 +235,7 @@ int64_t ka_saved_by(ka_finder *f, const kineto_what_if_scale *scales, size_t cou
     kineto_what_if_result r = {.size = sizeof r};
     kineto_error err = {0};
     if (!f->s || !has_path(f) || ka_what_if(f->path, scales, count, &r, &err))
-        return KA_NO_WORTH;
+        return KA_NO_SAVINGS;
     return r.before_ns - r.after_ns;
 }
 

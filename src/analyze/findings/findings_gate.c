@@ -17,12 +17,12 @@ bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto
         return false;
     const ka_found *x = &findings->found.data[index];
     *out = (kineto_finding){.rule = x->rule,
-                            .id = ka_look_id(x->rule),
+                            .id = ka_finding_rule_id(x->rule),
                             .severity = x->severity,
-                            .has_worth = x->saved_ns != KA_NO_WORTH,
-                            .worth_ns = x->worth_ns,
+                            .has_worth = x->saved_ns != KA_NO_SAVINGS,
+                            .worth_ns = x->step_savings_ns,
                             .of_ns = x->of_ns,
-                            .worth_pct = x->worth_pct,
+                            .worth_pct = x->step_savings_pct,
                             .confidence = x->confidence,
                             .rank = x->rank,
                             .rank_count = x->rank_count,
@@ -55,7 +55,7 @@ bool kineto_findings_evidence(const kineto_findings *findings, uint32_t finding,
 kineto_judgement kineto_findings_judgement(const kineto_findings *findings, uint32_t rule,
                                            kineto_string *because)
 {
-    bool is_rule = findings && rule < KA_LOOK_COUNT;
+    bool is_rule = findings && rule < KA_FIND_COUNT;
     if (because)
         *because = is_rule ? findings->verdicts[rule].because : (kineto_string){"", 0};
     return is_rule ? (kineto_judgement)findings->verdicts[rule].judgement : KINETO_NOT_ASKED;
@@ -104,8 +104,8 @@ static bool parse_limit(const char *text, gate *g)
 static void find_rules(gate *g)
 {
     bool all = g->size == 3 && memcmp(g->word, "all", 3) == 0;
-    for (uint32_t i = 0; i < KA_LOOK_COUNT; i++) {
-        if (!all && !ka_look_is_meant((ka_look)i, g->word, g->size))
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
+        if (!all && !ka_finding_rule_matches((ka_finding_rule)i, g->word, g->size))
             continue;
         g->rules |= UINT64_C(1) << i;
         g->count++;
@@ -133,9 +133,9 @@ static bool stops(const gate *g, const ka_found *x)
 {
     if (!(g->rules >> x->rule & 1))
         return false;
-    if (!g->has_limit || x->saved_ns == KA_NO_WORTH)
+    if (!g->has_limit || x->saved_ns == KA_NO_SAVINGS)
         return true;
-    return (g->is_percent ? x->worth_pct : (double)x->worth_ns) > g->limit;
+    return (g->is_percent ? x->step_savings_pct : (double)x->step_savings_ns) > g->limit;
 }
 
 /* A sentence behind what `because` begins with, not cut inside a character. */
@@ -155,18 +155,18 @@ static void explain(const kineto_findings *all, const ka_found *x, char *because
     char of[60] = "";
     if (x->of_ns != all->step_ns)
         snprintf(of, sizeof of, " of rank %d's %s", x->rank, all->step_count ? "step" : "time");
-    if (x->saved_ns == KA_NO_WORTH)
-        snprintf(because, bytes, "%s: ", ka_look_id(x->rule));
+    if (x->saved_ns == KA_NO_SAVINGS)
+        snprintf(because, bytes, "%s: ", ka_finding_rule_id(x->rule));
     else
-        kb_snprintf(because, bytes, "%s: worth %s (%.1f %%%s): ", ka_look_id(x->rule),
-                    kb_duration(x->worth_ns).s, x->worth_pct, of);
+        kb_snprintf(because, bytes, "%s: worth %s (%.1f %%%s): ", ka_finding_rule_id(x->rule),
+                    kb_duration(x->step_savings_ns).s, x->step_savings_pct, of);
     add_sentence(because, bytes, x->sentence);
 }
 
-static void explain_silence(ka_look rule, const ka_verdict *verdict, char *because, size_t bytes)
+static void explain_silence(ka_finding_rule rule, const ka_verdict *verdict, char *because, size_t bytes)
 {
     bool was_asked = verdict->judgement != KINETO_NOT_ASKED;
-    snprintf(because, bytes, "%s %s: ", ka_look_id(rule),
+    snprintf(because, bytes, "%s %s: ", ka_finding_rule_id(rule),
              was_asked ? "could not be judged" : "was not asked for");
     add_sentence(because, bytes,
                  was_asked ? verdict->because : kb_string("it is not among the rules looked by"));
@@ -194,7 +194,7 @@ kineto_status kineto_findings_gate(const kineto_findings *findings, const char *
         }
     uint32_t only = g.count == 1 ? (uint32_t)__builtin_ctzll(g.rules) : 0;
     if (g.count == 1 && findings->verdicts[only].judgement >= KINETO_NOT_JUDGED) {
-        explain_silence((ka_look)only, &findings->verdicts[only], because, because_bytes);
+        explain_silence((ka_finding_rule)only, &findings->verdicts[only], because, because_bytes);
         return KINETO_OK;
     }
     *passed = true;

@@ -169,9 +169,9 @@ static int64_t saved_by_loading(ka_finder *f, const waiting *w, int64_t idle_ns)
 {
     static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "data_loading", 0};
     int64_t saved = ka_saved_by(f, &at_once, 1);
-    if (!f->device_count || saved == KA_NO_WORTH) /* without a device the host is all there is */
+    if (!f->device_count || saved == KA_NO_SAVINGS) /* without a device the host is all there is */
         return w->ns;
-    return ka_lesser_saving(saved, idle_ns);
+    return ka_min_savings(saved, idle_ns);
 }
 
 static void say_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t saved)
@@ -197,7 +197,7 @@ static void say_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t s
     show_waits(f, w, x);
 }
 
-void ka_look_data_loader(ka_finder *f)
+void ka_find_data_loader(ka_finder *f)
 {
     waiting w = add_waits(f);
     if (w.count && share_of(&w, w.ns) >= MIN_PERCENT) {
@@ -236,7 +236,7 @@ static bool makes_single_loader(const ka_dataset *s, uint32_t slice)
 }
 
 /* Where waits were recorded, input.data_loader says what they cost, and gives the same advice. */
-void ka_look_synchronized_loader(ka_finder *f)
+void ka_find_synchronized_loader(ka_finder *f)
 {
     const ka_dataset *s = f->s;
     waiting w = add_waits(f);
@@ -246,7 +246,7 @@ void ka_look_synchronized_loader(ka_finder *f)
         count += makes_single_loader(s, i);
     if (!count || w.count)
         return;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = count;
