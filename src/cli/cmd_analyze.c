@@ -30,17 +30,16 @@ static const kc_option option_list[] = {
      "list the tables, with --findings the rules; with --json FILE also what\nthey are and their "
      "columns"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
-     "say instead what is slow, what it costs and what to do about it"},
+     "report findings instead of tables: bottlenecks, estimated savings and advice"},
     {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
-     "exit with 1 if this is found, or is worth more than LIMIT (5%, 2ms) of\na step; 'copy' "
+     "exit with 1 if this is found, or saves more than LIMIT (5%, 2ms) of\na step; 'copy' "
      "stands "
      "for all 'copy.…', 'all' for every rule"},
     {"evidence", 0, KC_NUMBER, &evidence, "N", "show N places for each finding (5)"},
-    {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only those that say most"},
+    {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only the most useful ones"},
     {"series", 0, KC_FLAG, &series, NULL, "also tables with a row for each event"},
     {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
-     "what to look at: everything (the default), everything before\nthe last step, or steps N to "
-     "M"},
+     "steps to analyze: all (the default), all before the last one, or\nsteps N to M"},
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
@@ -50,7 +49,7 @@ static const kc_option option_list[] = {
      "the critical path of one range whose name contains TEXT, not of the\nwhole trace"},
     {"instance", 0, KC_NUMBER, &instance, "N", "which one, if several ranges match; counts from 0"},
     {"what-if", 0, KC_TEXTS, &what_if, "SCALE",
-     "say instead how long it would have taken with parts scaled:\nkernel:, copy:, op:, class: or "
+     "estimate instead the time with parts scaled:\nkernel:, copy:, op:, class: or "
      "launch: with a pattern and =FACTOR\n(kernel:gemm=0.5); may be repeated"},
     {"operator", 0, KC_TEXT, &sequence_operator, "TEXT",
      "sequences of kernels under ranges whose name contains this (the\noutermost operators)"},
@@ -77,13 +76,13 @@ static const kc_option option_list[] = {
 static const kc_options options = {
     "analyze",
     "[options] TRACE...",
-    "Say where the time went, on one rank or on many. Several files, or those in a directory,\n"
+    "Report where the time went, on one rank or on many. Several files, or those in a directory,\n"
     "are read one after the other; each is a rank. What to change: --findings.",
     option_list,
     KB_COUNT(option_list),
     false};
 
-/* ---- what was asked for -------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
 {
@@ -122,7 +121,7 @@ static ka_table_set choose_tables(void)
     return set;
 }
 
-static kineto_status parse(kineto_analyze_options *o)
+static kineto_status parse_analyze_options(kineto_analyze_options *o)
 {
     *o = (kineto_analyze_options){.size = sizeof *o,
                                   .tables = only,
@@ -168,7 +167,7 @@ static int print_list(void)
     return kc_finish_stdout("analyze", 0);
 }
 
-/* ---- one rank after the other ---------------------------------------------------------------------------- */
+/* ---- one rank after the other ---------------------------------------------------------------- */
 
 typedef struct work {
     kineto_analyze_options options;
@@ -279,7 +278,7 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status show(const work *w, kineto_error *err)
+static kineto_status show_results(const work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (what_if.count)
@@ -313,10 +312,10 @@ static kineto_status analyze_memory(work *w, kineto_error *err)
         status = ka_analyze_tables(none, &w->options, KA_TABLE_BIT(KA_TABLE_memory_timeline),
                                    &w->facts, err);
     kineto_trace_release(none);
-    return status ? status : show(w, err);
+    return status ? status : show_results(w, err);
 }
 
-static kineto_status analyze(work *w, char *const *paths, int count, kineto_error *err)
+static kineto_status analyze_files(work *w, char *const *paths, int count, kineto_error *err)
 {
     kineto_files *files;
     kineto_status status =
@@ -332,7 +331,7 @@ static kineto_status analyze(work *w, char *const *paths, int count, kineto_erro
     if (!status)
         status = add_files(w, files, err);
     kineto_files_release(files);
-    return status ? status : show(w, err);
+    return status ? status : show_results(w, err);
 }
 
 static int exit_status(const work *w, kineto_status status, bool passed)
@@ -342,7 +341,7 @@ static int exit_status(const work *w, kineto_status status, bool passed)
     return kc_exit_of(status, w->is_read && status != KINETO_E_ARGUMENT);
 }
 
-/* What findings have no use for would be ignored. */
+/* Options that --findings would ignore are refused. */
 static kineto_status check_findings(void)
 {
     const struct {
@@ -371,7 +370,7 @@ static kineto_status check_findings(void)
     return KINETO_OK;
 }
 
-static kineto_status check_together(void)
+static kineto_status check_exclusive_options(void)
 {
     if (what_if.count && (json || csv || series || every || (only && !overlay)))
         return kc_usage_error("analyze",
@@ -384,16 +383,16 @@ static kineto_status check_together(void)
     return KINETO_OK;
 }
 
-/* What is written replaces neither what is read nor one another. */
+/* Outputs overwrite neither an input nor another output. */
 static kineto_status check_outputs(char *const *paths, int count)
 {
     const char *const written[] = {json, overlay};
-    const char *const beside[] = {execution_trace, memory_timeline, rules};
+    const char *const inputs[] = {execution_trace, memory_timeline, rules};
     kineto_status status = kc_check_outputs("analyze", paths, count, written, 2, true);
     if (!status)
         status = kc_check_outputs("analyze", paths, count, &json, 1, false);
     for (size_t i = 0; i < 6 && !status; i++)
-        if (written[i % 2] && beside[i / 2] && kc_is_same_file(written[i % 2], beside[i / 2]))
+        if (written[i % 2] && inputs[i / 2] && kc_is_same_file(written[i % 2], inputs[i / 2]))
             status =
                 kc_usage_error("analyze", "%s would overwrite a file that is read", written[i % 2]);
     return status;
@@ -413,16 +412,16 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK)
         status = check_findings();
     if (status == KINETO_OK)
-        status = check_together();
+        status = check_exclusive_options();
     if (status == KINETO_OK)
         status = kc_gates_check(&gates);
     if (status == KINETO_OK)
         status = check_outputs(argv + 1, operands);
     if (status == KINETO_OK && !operands && (!memory_timeline || overlay || execution_trace))
         status = kc_usage_error("analyze", "name the trace to analyze");
-    if (status || parse(&w.options))
+    if (status || parse_analyze_options(&w.options))
         return KC_EXIT_USAGE;
-    status = operands ? analyze(&w, argv + 1, operands, &err) : analyze_memory(&w, &err);
+    status = operands ? analyze_files(&w, argv + 1, operands, &err) : analyze_memory(&w, &err);
     bool passed = status || kc_gates_pass(w.found, &gates, &status, &err);
     if (status)
         kc_complain_of("analyze", &err);

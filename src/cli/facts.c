@@ -7,13 +7,13 @@
 
 #include <math.h>
 
-/* ---- health --------------------------------------------------------------------------------------------- */
+/* ---- health ---------------------------------------------------------------------------------- */
 
-#define MOST_LINES 12u
+#define MAX_LINES 12u
 
-static void add_line(kc_health *h, const char *text, size_t size)
+static void add_health_line(kc_health *h, const char *text, size_t size)
 {
-    if (h->line_count == MOST_LINES || !kb_vec_reserve(&h->lines, h->lines.count + size)) {
+    if (h->line_count == MAX_LINES || !kb_vec_reserve(&h->lines, h->lines.count + size)) {
         h->lines_left_out++;
         return;
     }
@@ -38,7 +38,7 @@ static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t ra
     kc_put_name(out, f->sentence, 0);
     fputc('\n', out);
     if (fclose(out) == 0)
-        add_line(h, text, size);
+        add_health_line(h, text, size);
     free(text);
 }
 
@@ -79,7 +79,7 @@ void kc_health_print(const kc_health *h, FILE *out)
 
 void kc_health_free(kc_health *h) { kb_vec_free(&h->lines); }
 
-/* ---- tables --------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 #define WIDEST_TEXT 60u
 
@@ -113,7 +113,7 @@ static void print_name(cell_text *c, kineto_string s)
     fclose(out);
 }
 
-static cell_text cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column)
+static cell_text format_cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column)
 {
     kineto_fact f;
     cell_text c = {.s = "-", .columns = 1};
@@ -131,7 +131,7 @@ static cell_text cell(const kineto_analysis *a, uint32_t table, uint64_t row, ui
     return c;
 }
 
-static void put_cell(FILE *out, const cell_text *c, size_t width, bool left, bool last)
+static void print_cell(FILE *out, const cell_text *c, size_t width, bool left, bool last)
 {
     if (!left)
         fprintf(out, "%*s", (int)(width - KB_MIN(c->columns, width)), "");
@@ -151,7 +151,7 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
         kineto_analysis_column(a, table, c, &column);
         widths[c] = column.name.size;
         for (uint64_t r = 0; r < rows; r++)
-            widths[c] = KB_MAX(widths[c], cell(a, table, order ? order[r] : r, c).columns);
+            widths[c] = KB_MAX(widths[c], format_cell(a, table, order ? order[r] : r, c).columns);
     }
     for (uint64_t r = 0; r <= rows; r++) {
         fputs("  ", out);
@@ -159,15 +159,15 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
             kineto_analysis_column(a, table, c, &column);
             cell_text text = {.columns = column.name.size};
             if (r)
-                text = cell(a, table, order ? order[r - 1] : r - 1, c);
+                text = format_cell(a, table, order ? order[r - 1] : r - 1, c);
             else
                 memcpy(text.s, column.name.data, column.name.size);
-            put_cell(out, &text, widths[c], column.type == KINETO_CELL_TEXT, c + 1 == columns);
+            print_cell(out, &text, widths[c], column.type == KINETO_CELL_TEXT, c + 1 == columns);
         }
     }
 }
 
-static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
+static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
                         FILE *out)
 {
     kineto_fact_table info;
@@ -195,18 +195,18 @@ static void print_empty(const kineto_analysis *a, FILE *out)
 {
     kineto_fact_table info, other;
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
-        bool told = info.row_count != 0;
-        for (uint32_t j = 0; j < i && !told; j++)
-            told = kineto_analysis_table(a, j, &other) && !other.row_count &&
+        bool is_printed = info.row_count != 0;
+        for (uint32_t j = 0; j < i && !is_printed; j++)
+            is_printed = kineto_analysis_table(a, j, &other) && !other.row_count &&
                    kb_string_equal(other.note, info.note);
-        if (told)
+        if (is_printed)
             continue;
         fputs("\nNo ", out);
         for (uint32_t j = i, n = 0; kineto_analysis_table(a, j, &other); j++)
             if (!other.row_count && kb_string_equal(other.note, info.note))
                 fprintf(out, "%s%s", n++ ? ", " : "", other.name);
         fputs(":\n  ", out);
-        kc_put_name(out, info.note.size ? info.note : kb_string("there is nothing of that kind"),
+        kc_put_name(out, info.note.size ? info.note : kb_string("none in this trace"),
                     0);
         fputc('\n', out);
     }
@@ -217,7 +217,7 @@ void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE
     kineto_fact_table info;
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
         if (info.row_count)
-            print_table(a, i, limit, several, out);
+            print_fact_table(a, i, limit, several, out);
     print_empty(a, out);
 }
 

@@ -190,7 +190,7 @@ class Sentences(FindingsTest):
         return of_rule(self.look(make), rule)[0]["sentence"]
 
     def test_products_of_16_bits_become_twice_as_fast_at_most(self):
-        self.assertIn("taken to be 2.0 times as fast", self.sentence(cases_3.halves, "precision.tensor_cores"))
+        self.assertIn("assumed to be 2.0 times as fast", self.sentence(cases_3.halves, "precision.tensor_cores"))
 
     def test_a_kernel_of_few_threads_does_not_fill_the_device(self):
         said = self.sentence(cases_3.few_threads, "kernel.low_occupancy")
@@ -261,7 +261,7 @@ class Exchanges(FindingsTest):
     def test_times_of_several_devices_are_those_of_one(self):
         part = importlib.import_module("cases_1")
         sentence = self.one(lambda: part.messages(1, 1 << 28, 1000, devices=4), "communication.exposed")["sentence"]
-        self.assertIn("16 collectives run for 4.000 ms a device", sentence)
+        self.assertIn("16 collectives take 4.000 ms a device", sentence)
         self.assertIn("is exposed most, for 4.000 ms", sentence)
         small = self.one(lambda: part.messages(20, 256, 15, devices=2), "communication.small_messages")
         self.assertIn("80 collectives a device carry", small["sentence"])
@@ -456,8 +456,8 @@ class Ranks(FindingsTest):
         paths = self.save([loader(300), loader(1500)])
         shown = command("--gate", "input.data_loader=1%", "--only", "input.data_loader", *paths)
         text = " ".join(shown.stdout.decode().split())
-        self.assertIn("; worth is of rank 1's step, ", text)
-        self.assertRegex(shown.stderr.decode(), r"worth [^ ]+ [mu]s \([0-9.]+ % of rank 1's step\)")
+        self.assertIn("; savings are of rank 1's step, ", text)
+        self.assertRegex(shown.stderr.decode(), r"saves [^ ]+ [mu]s \([0-9.]+ % of rank 1's step\)")
         alone = command("--findings", "--only", "input.data_loader", paths[1]).stdout.decode()
         self.assertNotIn("'s step", alone)
 

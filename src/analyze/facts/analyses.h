@@ -4,7 +4,7 @@
 
 #include "analyze/dataset/view.h"
 
-/* ---- analyses and reductions, as tables.def declares them ---- */
+/* ---- analyses and reductions, as tables.def declares them ------------------------------------ */
 /** Fills the tables of its name that are wanted (ka_table_of) from one trace. Analyses run on
  * several threads at once; each table belongs to one of them. */
 typedef kineto_status ka_analysis(const ka_dataset *s, kineto_analysis *a, kineto_error *err);
@@ -23,13 +23,13 @@ typedef void ka_reduction(kineto_analysis *a);
 void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t);
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */
 void ka_note_without_rank(kineto_analysis *a, uint64_t without);
-/* ---- analysis.c: facts of many traces ---- */
+/* ---- analysis.c: facts of many traces -------------------------------------------------------- */
 /** From now on kineto_analysis_add leaves out the tables that are made of those of all ranks: made again for
  *  each of N ranks they would take N times as long. They are there after ka_facts_complete. */
 void ka_facts_defer(kineto_analysis *a);
 kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 
-/* ---- analysis.c: a dataset with its facts, for those that look at both ---- */
+/* ---- analysis.c: a dataset with its facts, for those that look at both ----------------------- */
 typedef struct ka_measured {
     ka_rules *rules;
     kineto_analyze_options options;
@@ -54,7 +54,7 @@ kineto_status ka_options_read(const kineto_analyze_options *options, kineto_anal
 kineto_status ka_options_complete(const kineto_analyze_options *options,
                                   kineto_analyze_options *out, kineto_error *err);
 
-/* ---- calls.c: the tree of calls of a dataset ---- */
+/* ---- calls.c: the tree of calls of a dataset ------------------------------------------------- */
 /** Exact: what encloses a range (nesting.c). HTA's: on its thread, in whole microseconds; and
  * ranges of the thread that computes backward belong to the range of the main thread that waits for
  * it. Arrays are by index of slices. */
@@ -76,7 +76,7 @@ static inline bool ka_calls_have(const ka_dataset *s, const ka_work *w)
     return w->call != KA_NONE && (!s->hta || s->streams[w->stream].id > 0);
 }
 
-/* ---- sequences.c: where sequences of kernels that come back are ---- */
+/* ---- sequences.c: where sequences of kernels that come back are ------------------------------ */
 /** One time that an operator launched a sequence. */
 typedef struct ka_occurrence {
     uint32_t slice;    /* the operator */
@@ -88,13 +88,13 @@ typedef KB_VEC(ka_occurrence) ka_occurrence_list;
 /** Those of the sequences that the table shows. False: out of memory. */
 bool ka_sequences_find(const ka_dataset *s, ka_occurrence_list *out);
 
-/* ---- queue.c ---- */
+/* ---- queue.c --------------------------------------------------------------------------------- */
 /** How much work waits in a stream from a moment on. */
 typedef void ka_queue_point(void *context, const ka_stream *stream, int64_t ns, int64_t length);
 /** By exact definitions, one stream after the other. False: out of memory. */
 bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context);
 
-/* ---- step_statistics.c ---- */
+/* ---- step_statistics.c ----------------------------------------------------------------------- */
 typedef struct ka_durations {
     double *us;     /* of the steps that are looked at */
     uint32_t *step; /* index of steps of each … */
@@ -107,7 +107,7 @@ typedef struct ka_durations {
 bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process);
 void ka_durations_free(ka_durations *d);
 
-/* ---- kernels (gpu_summary.c, kernel_use.c) ---- */
+/* ---- kernels (gpu_summary.c, kernel_use.c) --------------------------------------------------- */
 #define KA_NOT_TOLD (-1.0)
 typedef struct ka_kernel {
     const ka_done *done;
@@ -122,19 +122,19 @@ typedef struct ka_kernels {
 bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t);
 bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t);
 
-/* ---- memory.c ---- */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 /** "GPU0", "CPU": a device as memory events number it. */
 kb_text ka_memory_device(int64_t type, int64_t index);
 /** What follows that name, before the number of the process, where several have memory. */
 #define KA_MEMORY_PROCESS ", process "
 
-/* ---- roofline.c ---- */
+/* ---- roofline.c ------------------------------------------------------------------------------ */
 /** FLOPs of operators less those of operators inside them, by slice; `own` must be zeroed. Needs a
  *  view with KA_VIEW_FLOPS. @param unusable  receives how many operators that have a formula lack
  *  usable shapes. False: out of memory. */
 bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint64_t *unusable);
 
-/* ---- roofline_peaks.c: what devices can do at most, by name ---- */
+/* ---- roofline_peaks.c: what devices can do at most, by name ---------------------------------- */
 typedef struct ka_peaks {
     const char *words;                        /* NULL: the device is not in the table */
     double fp64, fp32, tf32, fp16, bf16, fp8; /* TFLOPS */

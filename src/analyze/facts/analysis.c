@@ -21,7 +21,7 @@ static const table_maker makers[KA_TABLE_COUNT] = {
 #undef DIFF
 };
 
-/* ---- wanted tables -------------------------------------------------------------------------- */
+/* ---- wanted tables --------------------------------------------------------------------------- */
 
 static bool is_public_table(ka_table_id id)
 {
@@ -48,7 +48,7 @@ static kineto_status parse_tables(const char *list, ka_table_set *set, kineto_er
         ka_table_id id;
         if (!find_table(at, size, &id))
             return kb_fail(err, KINETO_E_ARGUMENT,
-                           "there is no table '%.*s'; 'ckineto analyze --list' has their names",
+                           "unknown table '%.*s'; 'ckineto analyze --list' lists the tables",
                            (int)KB_MIN(size, (size_t)80), at);
         *set |= KA_TABLE_BIT(id);
         at += size + (at[size] == ',');
@@ -108,7 +108,7 @@ static void want_sources(kineto_analysis *a)
         a->tables[i].wanted |= sources >> i & 1;
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 typedef struct analysis_run {
     const ka_dataset *dataset;
@@ -208,7 +208,7 @@ static kineto_status fill_tables(kineto_analysis *a, const ka_dataset *dataset, 
     return check_memory(a, err);
 }
 
-/* ---- public --------------------------------------------------------------------------------------------------- */
+/* ---- public ---------------------------------------------------------------------------------- */
 
 static kineto_status check_streams(const char *at, kineto_error *err)
 {
@@ -217,7 +217,7 @@ static kineto_status check_streams(const char *at, kineto_error *err)
         (void)strtoll(at, &end, 10);
         if (end == at || (*end && *end != ','))
             return kb_fail(err, KINETO_E_ARGUMENT,
-                           "streams are numbers with commas between, as in 7,20; not '%s'", list);
+                           "streams: a list of numbers is expected, as in 7,20; not '%s'", list);
         at = *end ? end + 1 : end;
     }
     return KINETO_OK;
@@ -233,7 +233,7 @@ kineto_status ka_options_read(const kineto_analyze_options *options, kineto_anal
         return status;
     if (out->definitions > KINETO_DEFINITIONS_HTA || out->steps > KINETO_STEPS_RANGE)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_analyze_options: definitions %u or steps %u are no choice",
+                       "kineto_analyze_options: definitions %u or steps %u is out of range",
                        out->definitions, out->steps);
     return KINETO_OK;
 }
@@ -263,7 +263,7 @@ kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_
 {
     *m = (ka_measured){0};
     if (!trace)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze: trace must not be NULL");
     kineto_status status = ka_options_complete(options, &m->options, err);
     if (!status)
         status = ka_facts_create(&m->facts, err);
@@ -386,7 +386,7 @@ kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analyze_
 {
     kineto_analyze_options o;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the facts of a trace is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze: out must not be NULL");
     *out = NULL;
     kineto_status status = ka_options_read(options, &o, err);
     if (status)

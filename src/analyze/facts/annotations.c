@@ -1,7 +1,7 @@
 /* Ranges that the user named, on the host and on devices, and the work that belongs to them. */
 #include "analyze/facts/analyses.h"
 
-/* ---- annotations: how often, how long ---------------------------------------------------------------------- */
+/* ---- annotations: how often, how long -------------------------------------------------------- */
 
 typedef struct of_name {
     uint32_t name;
@@ -13,7 +13,7 @@ typedef struct tallies {
     uint32_t *place; /* by string id: 0 not met, else where it is + 1 */
 } tallies;
 
-static bool add(tallies *t, uint32_t name, int64_t ns)
+static bool add_annotation(tallies *t, uint32_t name, int64_t ns)
 {
     if (!t->place[name]) {
         if (!kb_vec_push(&t->list, ((of_name){.name = name})))
@@ -29,7 +29,7 @@ static bool add_slices(const ka_dataset *s, uint8_t kind, tallies *t)
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++)
         if (s->slices[i].kind == kind)
-            ok = add(t, s->slices[i].name, ka_slice_ns(&s->slices[i]));
+            ok = add_annotation(t, s->slices[i].name, ka_slice_ns(&s->slices[i]));
     return ok;
 }
 
@@ -58,7 +58,7 @@ static bool add_of_stream(const ka_dataset *s, const ka_stream *stream, tallies 
         uint32_t at = rows[i] % KT_BLOCK_ROWS;
         if (b->kind[at] == KINETO_KIND_GPU_USER_ANNOTATION && b->form[at] == KINETO_FORM_SLICE &&
             has_work(s, stream, b->start_ns[at], b->end_ns[at]))
-            ok = add(t, b->name[at], kb_length_ns(b->start_ns[at], b->end_ns[at]));
+            ok = add_annotation(t, b->name[at], kb_length_ns(b->start_ns[at], b->end_ns[at]));
     }
     return ok;
 }
@@ -81,7 +81,7 @@ static void put_tally(const ka_dataset *s, ka_table *t, const char *where, const
     ka_put_tally(t, &n->tally);
 }
 
-static bool put_side(const ka_dataset *s, ka_table *t, bool device)
+static bool put_annotations_of(const ka_dataset *s, ka_table *t, bool device)
 {
     tallies sums = {.place = calloc((size_t)s->name_count + 1, sizeof *sums.place)};
     bool ok = sums.place &&
@@ -95,7 +95,7 @@ static bool put_side(const ka_dataset *s, ka_table *t, bool device)
 
 static bool put_annotations(const ka_dataset *s, ka_table *t)
 {
-    bool ok = put_side(s, t, false) && put_side(s, t, true);
+    bool ok = put_annotations_of(s, t, false) && put_annotations_of(s, t, true);
     if (s->hta)
         KA_SORT(t, KA_DOWN(annotations, where), KA_UP(annotations, name));
     else
@@ -106,12 +106,12 @@ static bool put_annotations(const ka_dataset *s, ka_table *t)
     return ok;
 }
 
-/* ---- kernels_annotated: exact ------------------------------------------------------------------------------ */
+/* ---- kernels_annotated: exact ---------------------------------------------------------------- */
 
 typedef KB_VEC(uint32_t) indexes;
 
 /* Annotations of a thread, and what launched work. */
-static bool gather(const ka_dataset *s, const ka_thread *thread, indexes *list)
+static bool gather_annotations(const ka_dataset *s, const ka_thread *thread, indexes *list)
 {
     bool ok = true;
     list->count = 0;
@@ -122,7 +122,7 @@ static bool gather(const ka_dataset *s, const ka_thread *thread, indexes *list)
 }
 
 /* Walk in the order of starts: on top of the stack is what began last and goes on. */
-static bool mark(const ka_dataset *s, const indexes *list, indexes *open, uint32_t *range_of)
+static bool mark_free(const ka_dataset *s, const indexes *list, indexes *open, uint32_t *range_of)
 {
     bool ok = true;
     open->count = 0;
@@ -144,13 +144,13 @@ static bool mark_exact(const ka_dataset *s, uint32_t *range_of)
     indexes list = {0}, open = {0};
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->thread_count; i++)
-        ok = gather(s, &s->threads[i], &list) && mark(s, &list, &open, range_of);
+        ok = gather_annotations(s, &s->threads[i], &list) && mark_free(s, &list, &open, range_of);
     kb_vec_free(&list);
     kb_vec_free(&open);
     return ok;
 }
 
-/* ---- kernels_annotated: as HTA, by the device's own ranges --------------------------------------------------- */
+/* ---- kernels_annotated: as HTA, by the device's own ranges ----------------------------------- */
 
 typedef struct claiming {
     const ka_dataset *s;
@@ -188,7 +188,7 @@ static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
 #define MOST_IN_VAIN 4096u
 
 /* What overlaps the range and is free becomes its own: the shortest range comes first. */
-static void claim(claiming *c, uint32_t range)
+static void claim_range(claiming *c, uint32_t range)
 {
     const ka_slice *r = &c->s->slices[range];
     uint32_t in_vain = 0, begins = first_behind(c, r->start_ns, false);
@@ -217,7 +217,7 @@ static int compare_lengths(const void *left, const void *right, void *context)
     return a->row > b->row ? -1 : a->row < b->row;
 }
 
-static void load(claiming *c, uint32_t track)
+static void load_annotations(claiming *c, uint32_t track)
 {
     c->count = 0;
     for (uint32_t i = 0; i < c->s->work_count; i++) {
@@ -243,10 +243,10 @@ static bool claim_track(claiming *c, const ka_thread *thread)
     if (list.count) {
         qsort_r(list.data, list.count, sizeof *list.data, compare_lengths,
                 (void *)(uintptr_t)c->s->slices);
-        load(c, thread->track);
+        load_annotations(c, thread->track);
     }
     for (size_t i = 0; ok && i < list.count; i++)
-        claim(c, list.data[i]);
+        claim_range(c, list.data[i]);
     kb_vec_free(&list);
     return ok;
 }
@@ -268,7 +268,7 @@ static bool mark_hta(const ka_dataset *s, uint32_t *range_of)
     return ok;
 }
 
-/* ---- kernels_annotated: table ---------------------------------------------------------------------------------- */
+/* ---- kernels_annotated: table ---------------------------------------------------------------- */
 
 static bool any_range(const ka_dataset *s)
 {

@@ -22,7 +22,7 @@ typedef struct counting {
     bool no_memory;
 } counting;
 
-/* ---- what a copy is called, and how fast it was ---------------------------------------------------------- */
+/* ---- what a copy is called, and how fast it was ---------------------------------------------- */
 
 /* HTA cuts where "Memcpy HtoD" ends. */
 static kineto_string label_hta(kineto_string name)
@@ -51,7 +51,7 @@ static uint32_t label_of(counting *c, uint32_t name)
     return c->label_of[name] - 1;
 }
 
-static double number_of(const kineto_arg *arg)
+static double parse_bandwidth(const kineto_arg *arg)
 {
     double value;
     return kt_arg_number(arg, &value) && isfinite(value) ? value : 0;
@@ -66,18 +66,18 @@ static double bandwidth_of(const ka_dataset *s, const ka_work *w)
     kineto_args_begin(s->trace, w->row, &it);
     while (kineto_args_next(&it, &arg)) {
         if (kb_string_equal(arg.key, kb_string("memory bandwidth (GB/s)")))
-            return number_of(&arg);
+            return parse_bandwidth(&arg);
         if (kb_string_equal(arg.key, kb_string("bytes")))
-            bytes = number_of(&arg);
+            bytes = parse_bandwidth(&arg);
     }
     int64_t ns = ka_work_ns(w);
     return s->hta || ns <= 0 ? 0 : bytes / (double)ns;
 }
 
-/* ---- changes ------------------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 /* What took no time takes the least there is. */
-static int64_t end_of(const ka_dataset *s, const ka_work *w)
+static int64_t copy_end_ns(const ka_dataset *s, const ka_work *w)
 {
     if (w->end_ns != w->start_ns)
         return w->end_ns;
@@ -85,14 +85,14 @@ static int64_t end_of(const ka_dataset *s, const ka_work *w)
     return w->end_ns > INT64_MAX - least_ns ? w->end_ns : w->end_ns + least_ns;
 }
 
-static void add(counting *c, const ka_work *w)
+static void add_change(counting *c, const ka_work *w)
 {
     double by = bandwidth_of(c->s, w);
     if (!(by > 0 && by < 1e12) && !c->s->hta)
         return;
     uint32_t label = label_of(c, w->name);
     c->no_memory |= !kb_vec_push(&c->list, ((change){w->start_ns, by, label, true, w->row})) ||
-                    !kb_vec_push(&c->list, ((change){end_of(c->s, w), -by, label, false, w->row}));
+                    !kb_vec_push(&c->list, ((change){copy_end_ns(c->s, w), -by, label, false, w->row}));
 }
 
 /* HTA: as in the file, begins first. */
@@ -135,11 +135,11 @@ static void order_hta(counting *c)
     free(sorted);
 }
 
-static void collect(counting *c)
+static void collect_changes(counting *c)
 {
     for (uint32_t i = 0; i < c->s->work_count && !c->no_memory; i++)
         if (c->s->work[i].type == KA_TYPE_MEMORY)
-            add(c, &c->s->work[i]);
+            add_change(c, &c->s->work[i]);
     if (c->no_memory || !c->list.count)
         return;
     qsort(c->list.data, c->list.count, sizeof *c->list.data,
@@ -148,7 +148,7 @@ static void collect(counting *c)
         order_hta(c);
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 typedef struct running {
     double sum;
@@ -165,7 +165,7 @@ static void put_point(counting *c, const change *at, double sum)
 }
 
 /* When nothing runs the sum is nothing, without what rounding left of it. */
-static void step(counting *c, running *r, const change *at)
+static void apply_bandwidth_change(counting *c, running *r, const change *at)
 {
     r->sum += at->by;
     r->now += at->begins ? 1 : UINT32_MAX;
@@ -177,7 +177,7 @@ static void step(counting *c, running *r, const change *at)
         put_point(c, at, r->sum);
 }
 
-static void put_summary(counting *c, uint32_t label, running *r)
+static void put_bandwidth_summary(counting *c, uint32_t label, running *r)
 {
     ka_describe d = ka_describe_values(r->values.data, r->values.count);
     const double numbers[] = {d.mean, d.std, d.min, d.p25, d.p50, d.p75, d.max};
@@ -190,16 +190,16 @@ static void put_summary(counting *c, uint32_t label, running *r)
         ka_put_number(c->summary, numbers[i]);
 }
 
-static void count(counting *c)
+static void count_bandwidth(counting *c)
 {
     size_t labels = c->labels.strings.count;
     running *of = calloc(labels + 1, sizeof *of);
     c->no_memory |= !of;
     for (size_t i = 0; !c->no_memory && i < c->list.count; i++)
-        step(c, &of[c->list.data[i].label], &c->list.data[i]);
+        apply_bandwidth_change(c, &of[c->list.data[i].label], &c->list.data[i]);
     for (uint32_t i = 0; of && i < labels; i++) {
         if (c->summary && !c->no_memory)
-            put_summary(c, i, &of[i]);
+            put_bandwidth_summary(c, i, &of[i]);
         kb_vec_free(&of[i].values);
     }
     free(of);
@@ -207,7 +207,7 @@ static void count(counting *c)
         KA_SORT(c->summary, KA_UP(memory_bandwidth, name));
 }
 
-static void note(const counting *c, ka_table *t)
+static void note_no_bandwidth(const counting *c, ka_table *t)
 {
     if (!c->s->work_count)
         ka_note_no_device(t);
@@ -223,11 +223,11 @@ kineto_status ka_analyze_bandwidth(const ka_dataset *s, kineto_analysis *a, kine
                   .label_of = calloc((size_t)s->name_count + 1, sizeof *c.label_of)};
     c.no_memory = !c.label_of;
     if (!c.no_memory)
-        collect(&c);
+        collect_changes(&c);
     if (!c.no_memory)
-        count(&c);
-    note(&c, c.summary);
-    note(&c, c.series);
+        count_bandwidth(&c);
+    note_no_bandwidth(&c, c.summary);
+    note_no_bandwidth(&c, c.series);
     kb_vec_free(&c.list);
     kb_intern_free(&c.labels);
     free(c.label_of);

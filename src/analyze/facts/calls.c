@@ -14,7 +14,7 @@ void ka_calls_free(ka_calls *c)
     *c = (ka_calls){0};
 }
 
-static bool make_room(ka_calls *c, size_t slices)
+static bool alloc_calls(ka_calls *c, size_t slices)
 {
     c->order = malloc((slices + 1) * sizeof *c->order);
     c->behind = malloc((slices + 1) * sizeof *c->behind);
@@ -38,7 +38,7 @@ static void fill_exact(const ka_dataset *s, ka_calls *c)
     c->count = s->slice_count;
 }
 
-/* ---- as HTA nests ------------------------------------------------------------------------------------ */
+/* ---- as HTA nests ---------------------------------------------------------------------------- */
 
 /* A start or an end. */
 typedef struct moment {
@@ -64,7 +64,7 @@ typedef struct nesting {
 
 enum { NAME_UNKNOWN, NAME_OTHER, NAME_AUTOGRAD, NAME_BACKWARD, NAME_STEP };
 
-static uint8_t name_of(const nesting *n, uint32_t name)
+static uint8_t call_name(const nesting *n, uint32_t name)
 {
     if (n->names[name] == NAME_UNKNOWN) {
         kineto_string text = ka_name(n->s, name);
@@ -76,7 +76,7 @@ static uint8_t name_of(const nesting *n, uint32_t name)
     return n->names[name];
 }
 
-static bool is_host(uint32_t kind)
+static bool is_host_slice(uint32_t kind)
 {
     return kind != KINETO_KIND_GPU_USER_ANNOTATION && kind != KINETO_KIND_CUDA_PROFILER_RANGE &&
            kind != KINETO_KIND_CUDA_SYNC;
@@ -87,7 +87,7 @@ static bool computes_backward(const nesting *n, const ka_thread *thread)
 {
     bool any = false;
     for (uint32_t i = thread->first; i < thread->first + thread->count; i++) {
-        uint8_t name = name_of(n, n->s->slices[i].name);
+        uint8_t name = call_name(n, n->s->slices[i].name);
         if (name == NAME_BACKWARD || name == NAME_STEP)
             return false;
         any |= name == NAME_AUTOGRAD;
@@ -95,7 +95,7 @@ static bool computes_backward(const nesting *n, const ka_thread *thread)
     return any;
 }
 
-static int compare_rows(const void *left, const void *right, void *context)
+static int compare_call_rows(const void *left, const void *right, void *context)
 {
     const ka_slice *slices = context;
     kineto_row a = slices[*(const uint32_t *)left].row, b = slices[*(const uint32_t *)right].row;
@@ -103,19 +103,19 @@ static int compare_rows(const void *left, const void *right, void *context)
 }
 
 /* The thread's ranges, by row. */
-static void gather(nesting *n, const ka_thread *thread)
+static void gather_calls(nesting *n, const ka_thread *thread)
 {
     const ka_dataset *s = n->s;
     n->ranges.count = 0;
     for (uint32_t i = thread->first; i < thread->first + thread->count; i++)
-        if (is_host(s->slices[i].kind))
+        if (is_host_slice(s->slices[i].kind))
             n->no_memory |= !kb_vec_push(&n->ranges, i);
     if (n->ranges.count)
-        qsort_r(n->ranges.data, n->ranges.count, sizeof *n->ranges.data, compare_rows,
+        qsort_r(n->ranges.data, n->ranges.count, sizeof *n->ranges.data, compare_call_rows,
                 (void *)(uintptr_t)s->slices);
 }
 
-static int64_t difference(int64_t a, int64_t b)
+static int64_t clock_difference(int64_t a, int64_t b)
 {
     int64_t ns;
     return __builtin_sub_overflow(a, b, &ns) ? (a > b ? INT64_MAX : INT64_MIN) : ns;
@@ -124,7 +124,7 @@ static int64_t difference(int64_t a, int64_t b)
 static moment moment_of(const nesting *n, uint32_t range, bool is_start)
 {
     const ka_slice *slice = &n->s->slices[n->ranges.data[range]];
-    int64_t ns = difference(slice->end_ns, slice->start_ns);
+    int64_t ns = clock_difference(slice->end_ns, slice->start_ns);
     if (n->no_lengths_below_zero)
         ns = KB_MAX(ns, 0);
     int64_t at = is_start ? slice->start_ns : ka_add_ns(slice->start_ns, ns);
@@ -198,7 +198,7 @@ static void open_and_close(nesting *n)
 }
 
 /* What comes of goes_first depends on which moments meet, hence on both ways to sort. */
-static void nest(nesting *n)
+static void nest_calls(nesting *n)
 {
     if (n->no_memory || !note_moments(n)) {
         n->no_memory = true;
@@ -211,7 +211,7 @@ static void nest(nesting *n)
 }
 
 /* Places behind, from `parent`: the last ones of a range are those of its last child. */
-static void close_all(ka_calls *c, uint32_t *place)
+static void close_calls(ka_calls *c, uint32_t *place)
 {
     for (uint32_t at = 0; at < c->count; at++) {
         place[c->order[at]] = at;
@@ -228,7 +228,7 @@ static void note_hosts(nesting *n, uint32_t first, uint8_t wanted)
 {
     for (uint32_t at = first; at < n->c->count; at++) {
         uint32_t i = n->c->order[at];
-        if (name_of(n, n->s->slices[i].name) == wanted)
+        if (call_name(n, n->s->slices[i].name) == wanted)
             n->no_memory |= !kb_vec_push(&n->hosts, i);
     }
 }
@@ -248,8 +248,8 @@ static void nest_threads(nesting *n, bool backward)
         uint32_t first = n->c->count;
         if (computes_backward(n, thread) != backward)
             continue;
-        gather(n, thread);
-        nest(n);
+        gather_calls(n, thread);
+        nest_calls(n);
         if (backward)
             note_outermost(n, first);
         else
@@ -264,7 +264,7 @@ static void take_steps(nesting *n)
             n->no_memory |= !kb_vec_push(&n->hosts, n->s->steps[i].slice);
 }
 
-static uint32_t host_of(const nesting *n, const ka_slice *slice)
+static uint32_t call_host(const nesting *n, const ka_slice *slice)
 {
     size_t low = 0, high = n->hosts.count;
     while (low < high) {
@@ -287,7 +287,7 @@ static void hang_backward(nesting *n)
                 (void *)(uintptr_t)n->s->slices);
     for (size_t i = 0; i < n->outermost.count; i++) {
         uint32_t slice = n->outermost.data[i];
-        n->c->parent[slice] = host_of(n, &n->s->slices[slice]);
+        n->c->parent[slice] = call_host(n, &n->s->slices[slice]);
     }
     for (uint32_t at = 0; n->outermost.count && at < n->c->count; at++) {
         uint32_t slice = n->c->order[at], parent = n->c->parent[slice];
@@ -325,7 +325,7 @@ static bool fill_hta(const ka_dataset *s, ka_calls *c)
         n.no_lengths_below_zero = n.hta_fails;
         if (n.hta_fails)
             nest_all(&n);
-        close_all(c, place);
+        close_calls(c, place);
         hang_backward(&n);
     }
     free_nesting(&n);
@@ -333,7 +333,7 @@ static bool fill_hta(const ka_dataset *s, ka_calls *c)
     return !n.no_memory;
 }
 
-/* ---- sums from the innermost ones out -------------------------------------------------------------------- */
+/* ---- sums from the innermost ones out -------------------------------------------------------- */
 
 static void add_own(const ka_dataset *s, ka_calls *c)
 {
@@ -346,7 +346,7 @@ static void add_own(const ka_dataset *s, ka_calls *c)
     }
 }
 
-static void add_up(ka_calls *c)
+static void sum_calls(ka_calls *c)
 {
     for (uint32_t at = c->count; at-- > 0;) {
         uint32_t i = c->order[at], parent = c->parent[i];
@@ -362,18 +362,18 @@ static void add_up(ka_calls *c)
 bool ka_calls_create(const ka_dataset *s, ka_calls *c)
 {
     *c = (ka_calls){0};
-    if (!make_room(c, s->slice_count))
+    if (!alloc_calls(c, s->slice_count))
         return false;
     if (!s->hta)
         fill_exact(s, c);
     else if (!fill_hta(s, c))
         return false;
     add_own(s, c);
-    add_up(c);
+    sum_calls(c);
     return true;
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void put_call(ka_table *t, const ka_dataset *s, const ka_calls *c, uint32_t i)
 {
@@ -388,7 +388,7 @@ static void put_call(ka_table *t, const ka_dataset *s, const ka_calls *c, uint32
     ka_put_ns(t, c->kernel_ns[i]);
 }
 
-static void put_work(ka_table *t, const ka_dataset *s, const ka_calls *c, const ka_work *w)
+static void put_call_work(ka_table *t, const ka_dataset *s, const ka_calls *c, const ka_work *w)
 {
     ka_put_int(t, s->rank);
     ka_put_int(t, s->streams[w->stream].id);
@@ -400,7 +400,7 @@ static void put_work(ka_table *t, const ka_dataset *s, const ka_calls *c, const 
     ka_put_ns(t, ka_work_ns(w));
 }
 
-static void put_all(ka_table *t, const ka_dataset *s, const ka_calls *c)
+static void put_calls(ka_table *t, const ka_dataset *s, const ka_calls *c)
 {
     uint32_t shown = 0;
     t->no_memory |=
@@ -412,7 +412,7 @@ static void put_all(ka_table *t, const ka_dataset *s, const ka_calls *c)
             const ka_work *w = &s->work[s->launched[slice->first_work + k]];
             if (!ka_calls_have(s, w))
                 continue;
-            put_work(t, s, c, w);
+            put_call_work(t, s, c, w);
             shown++;
         }
     }
@@ -429,7 +429,7 @@ kineto_status ka_analyze_calls(const ka_dataset *s, kineto_analysis *a, kineto_e
     ka_calls c;
     bool ok = ka_calls_create(s, &c);
     if (ok)
-        put_all(t, s, &c);
+        put_calls(t, s, &c);
     ka_calls_free(&c);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

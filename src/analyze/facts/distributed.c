@@ -5,7 +5,7 @@
  * than the rank needed that came last: what others needed more, they waited. */
 #include "analyze/facts/analyses.h"
 
-/* ---- one rank ---------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static kineto_status put_overlap(const ka_view *v, size_t team, ka_table *t, kineto_error *err)
 {
@@ -80,7 +80,7 @@ kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, ki
     return status;
 }
 
-/* ---- all ranks ----------------------------------------------------------------------------------------- */
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
 
 typedef struct mark {
@@ -112,7 +112,7 @@ static int compare_marks(const void *left, const void *right)
     return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
-static uint64_t key_of(const kineto_analysis *a, const ka_table *t, uint64_t row)
+static uint64_t mark_key(const kineto_analysis *a, const ka_table *t, uint64_t row)
 {
     int64_t key[] = {ka_cell_at(t, row, KA_COL_distributed_marks_index).i,
                      ka_cell_at(t, row, KA_COL_distributed_marks_part).i, 0, 0};
@@ -135,12 +135,12 @@ static uint64_t ranks_of(const ka_table *t)
 }
 
 /* What the ranks have of each collective; `of` is by its number, which the map has. */
-static same *match(const kineto_analysis *a, const ka_table *t, kb_map *numbers)
+static same *match_marks(const kineto_analysis *a, const ka_table *t, kb_map *numbers)
 {
     uint64_t rows = ka_table_rows(t);
     same *of = calloc((size_t)rows + 1, sizeof *of);
     for (uint64_t row = 0; of && row < rows; row++) {
-        uint64_t *at = kb_map_insert(numbers, key_of(a, t, row), numbers->count, NULL);
+        uint64_t *at = kb_map_insert(numbers, mark_key(a, t, row), numbers->count, NULL);
         int64_t ns = kb_length_ns(ka_cell_at(t, row, KA_COL_distributed_marks_start_us).i,
                                   ka_cell_at(t, row, KA_COL_distributed_marks_end_us).i),
                 rank = ka_cell_at(t, row, KA_COL_distributed_marks_rank).i;
@@ -160,11 +160,11 @@ static bool marks_of(const kineto_analysis *a, marks *m)
 {
     const ka_table *t = m->from = &a->tables[KA_TABLE_distributed_marks];
     kb_map numbers = {0};
-    same *of = match(a, t, &numbers);
+    same *of = match_marks(a, t, &numbers);
     bool ok = of != NULL;
     m->ranks = ranks_of(t);
     for (uint64_t row = 0; row < ka_table_rows(t) && ok; row++) {
-        const same *s = &of[*kb_map_find(&numbers, key_of(a, t, row))];
+        const same *s = &of[*kb_map_find(&numbers, mark_key(a, t, row))];
         mark one = {.rank = ka_cell_at(t, row, KA_COL_distributed_marks_rank).i,
                     .step = ka_cell_at(t, row, KA_COL_distributed_marks_step).i,
                     .name = ka_cell_at(t, row, KA_COL_distributed_marks_name).i,
@@ -184,7 +184,7 @@ static bool marks_of(const kineto_analysis *a, marks *m)
     return ok;
 }
 
-static void say(const marks *m, ka_table *t)
+static void note_lost_marks(const marks *m, ka_table *t)
 {
     if (!m->list.count)
         ka_note(t, "no communication in the traces");
@@ -216,7 +216,7 @@ void ka_reduce_distributed_wait(kineto_analysis *a)
     t->cells.count = 0;
     t->note[0] = '\0';
     t->no_memory |= !marks_of(a, &m);
-    say(&m, t);
+    note_lost_marks(&m, t);
     ka_note_ranks(a, m.from, t);
     for (size_t i = 0; i < m.list.count; i++) {
         const mark *k = &m.list.data[i];
@@ -236,7 +236,7 @@ void ka_reduce_distributed_wait(kineto_analysis *a)
     kb_vec_free(&m.list);
 }
 
-/* ---- operators of all ranks ------------------------------------------------------------------------------ */
+/* ---- operators of all ranks ------------------------------------------------------------------ */
 
 typedef struct total {
     int64_t rank, name, calls, bytes, latency_ns, transfer_ns;

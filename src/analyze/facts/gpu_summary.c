@@ -2,7 +2,7 @@
  * multiprocessors had blocks, how full these were, and how much of it tensor cores did. */
 #include "analyze/facts/analyses.h"
 
-/* ---- what kernels say of themselves ---------------------------------------------------------------- */
+/* ---- what kernels say of themselves ---------------------------------------------------------- */
 
 static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row row)
 {
@@ -62,7 +62,7 @@ static bool read_kernels(const ka_view *v, ka_kernels *kernels, bool launches)
     return ok;
 }
 
-/* ---- one device -------------------------------------------------------------------------------------- */
+/* ---- one device ------------------------------------------------------------------------------ */
 
 typedef struct edge {
     int64_t ns;
@@ -134,7 +134,7 @@ static bool merge_edges(use *u)
 }
 
 /* Nanoseconds in which all multiprocessors had a block; fractions where only a part had. */
-static double covered(use *u)
+static double covered_ns(use *u)
 {
     double sum = 0, now = 0;
     uint64_t open = 0;
@@ -188,7 +188,7 @@ static void put_device(const ka_view *v, const ka_kernels *kernels, const kb_map
     ka_put_int(t, device);
     ka_put_text(t, device_name(v->dataset->trace, names, device));
     ka_put_number(t, ka_percent((double)ka_spans_ns(&u->busy), span));
-    put_or_none(t, kernels->any_blocks, ka_percent(covered(u), span));
+    put_or_none(t, kernels->any_blocks, ka_percent(covered_ns(u), span));
     put_or_none(t, u->occupancy_ns > 0, u->occupancy / u->occupancy_ns);
     put_or_none(t, u->attached_ns > 0, ka_percent((double)u->tensor_ns, (double)u->attached_ns));
 }

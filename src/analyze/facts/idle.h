@@ -31,7 +31,7 @@ typedef enum ka_idle { KA_IDLE_MAP(KA_X) KA_IDLE_COUNT } ka_idle;
 /** A stream takes no more launches than 1024; two are under way. */
 #define KA_FULL_QUEUE 1022u
 
-/* ---- idle_host.c: what threads of the host did ---------------------------------------------- */
+/* ---- idle_host.c: what threads of the host did ----------------------------------------------- */
 
 /** Until the next piece begins. */
 typedef struct ka_piece {
@@ -97,7 +97,7 @@ static inline int64_t ka_piece_end(const ka_host *host, size_t i)
 /** Adds what [start, end) consists of. */
 void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums);
 
-/* ---- idle_launches.c: how work came to its device ------------------------------------------- */
+/* ---- idle_launches.c: how work came to its device -------------------------------------------- */
 
 /** Fills what of `h` is about launches. */
 bool ka_launches_find(ka_hosts *h);
@@ -107,7 +107,7 @@ bool ka_hosts_fill_queue(const ka_hosts *h, uint32_t stream, int64_t ns);
 /** Does the call wait until what it launched is done? */
 bool ka_call_blocks(const ka_dataset *s, uint32_t slice);
 
-/* ---- idle_gaps.c: gaps, and what they consist of -------------------------------------------- */
+/* ---- idle_gaps.c: gaps, and what they consist of --------------------------------------------- */
 
 typedef struct ka_gap {
     int64_t start_ns, end_ns;
@@ -174,7 +174,7 @@ uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from
 /** The work of a graph in front of which most of the gap's unrecorded time was; KA_NONE. */
 uint32_t ka_gap_graph(const ka_idleness *idle, const ka_gap *gap);
 
-/* ---- idle_evidence.c ------------------------------------------------------------------------ */
+/* ---- idle_evidence.c ------------------------------------------------------------------------- */
 ka_idle ka_gap_reason(const ka_gap *gap);
 /** A sentence that says what was seen, into `text`. @return its size. */
 size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t room);

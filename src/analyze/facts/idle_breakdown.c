@@ -13,14 +13,14 @@ typedef struct idle {
 } idle;
 
 /* The host launched it after the gap had begun: nothing was there to run. */
-static reason reason_of(const ka_slice *call, int64_t from_ns, int64_t gap_ns)
+static reason gap_category(const ka_slice *call, int64_t from_ns, int64_t gap_ns)
 {
     if (call && call->start_ns > from_ns)
         return HOST_WAIT;
     return gap_ns < KERNEL_WAIT_NS ? KERNEL_WAIT : OTHER;
 }
 
-static void add(idle *sum, reason why, int64_t ns)
+static void add_idle_reason(idle *sum, reason why, int64_t ns)
 {
     sum->ns[why] = ka_add_ns(sum->ns[why], ns);
     sum->all_ns = ka_add_ns(sum->all_ns, ns);
@@ -36,14 +36,14 @@ static idle idle_of(const ka_dataset *s, const ka_stream *stream)
         if (end_ns < w->start_ns) {
             int64_t gap_ns = kb_length_ns(end_ns, w->start_ns);
             const ka_slice *call = w->call == KA_NONE ? NULL : &s->slices[w->call];
-            add(&sum, reason_of(call, end_ns, gap_ns), gap_ns);
+            add_idle_reason(&sum, gap_category(call, end_ns, gap_ns), gap_ns);
         }
         end_ns = end_ns == INT64_MAX ? w->end_ns : KB_MAX(end_ns, w->end_ns);
     }
     return sum;
 }
 
-/* ---- as HTA ------------------------------------------------------------------------------------------- */
+/* ---- as HTA ---------------------------------------------------------------------------------- */
 
 static bool is_hta_kind(const ka_dataset *s, const ka_work *w)
 {
@@ -74,7 +74,7 @@ static const ka_slice *first_of_file(const ka_dataset *s)
 
 typedef KB_VEC(const ka_work *) works;
 
-static int compare_rows(const void *left, const void *right)
+static int compare_work_rows(const void *left, const void *right)
 {
     const ka_work *a = *(const ka_work *const *)left, *b = *(const ka_work *const *)right;
     if (a->start_ns != b->start_ns)
@@ -93,19 +93,19 @@ static bool idle_of_hta(const ka_dataset *s, const ka_stream *stream, const ka_s
         if (is_hta_kind(s, &s->work[i]))
             ok = kb_vec_push(&list, &s->work[i]);
     if (list.count)
-        qsort(list.data, list.count, sizeof *list.data, compare_rows);
+        qsort(list.data, list.count, sizeof *list.data, compare_work_rows);
     for (size_t i = 0; i < list.count; i++) {
         int64_t end_ns = i ? list.data[i - 1]->end_ns : INT64_MAX;
         int64_t gap_ns = i ? kb_length_ns(end_ns, list.data[i]->start_ns) : 0;
-        add(sum, i ? reason_of(call_hta(s, list.data[i], first), end_ns, gap_ns) : OTHER, gap_ns);
+        add_idle_reason(sum, i ? gap_category(call_hta(s, list.data[i], first), end_ns, gap_ns) : OTHER, gap_ns);
     }
     kb_vec_free(&list);
     return ok;
 }
 
-/* ---- table --------------------------------------------------------------------------------------------- */
+/* ---- table ----------------------------------------------------------------------------------- */
 
-static void put(const ka_dataset *s, ka_table *t, const ka_stream *stream, const idle *sum)
+static void put_idle_categories(const ka_dataset *s, ka_table *t, const ka_stream *stream, const idle *sum)
 {
     for (int why = 0; why < REASON_COUNT; why++) {
         if (!sum->any[why])
@@ -133,7 +133,7 @@ kineto_status ka_analyze_idle(const ka_dataset *s, kineto_analysis *a, kineto_er
             sum = idle_of(s, &s->streams[i]);
         else if (!idle_of_hta(s, &s->streams[i], first, &sum))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-        put(s, t, &s->streams[i], &sum);
+        put_idle_categories(s, t, &s->streams[i], &sum);
     }
     if (s->work_count && !ka_table_rows(t))
         ka_note(t, "no stream was idle between its first and its last activity");

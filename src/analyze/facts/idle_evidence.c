@@ -58,7 +58,7 @@ static void say_work(sentence *to, const ka_dataset *s, uint32_t work)
     say(to, " on stream %lld", (long long)s->streams[s->work[work].stream].id);
 }
 
-/* ---- what the host did ---------------------------------------------------------------------- */
+/* ---- what the host did ----------------------------------------------------------------------- */
 
 typedef struct longest {
     ka_idle reason;
@@ -102,7 +102,7 @@ static void say_host(sentence *to, const ka_dataset *s, const ka_gap *gap, const
     say(to, " for %s of it", kb_duration(l->ns).s);
 }
 
-/* ---- what the device did -------------------------------------------------------------------- */
+/* ---- what the device did --------------------------------------------------------------------- */
 
 /* Without its call the work was launched no later than what follows it in its stream. */
 static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)

@@ -11,7 +11,7 @@ bool ka_call_blocks(const ka_dataset *s, uint32_t slice)
            w->start_ns >= call->start_ns && !ka_never_waits(s, slice);
 }
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* When a call had handed its work over. One that waits for it did so early on. */
 static int64_t handed_over_ns(const ka_dataset *s, uint32_t call)
@@ -57,7 +57,7 @@ static void find_calls(ka_hosts *h, const ka_stream *stream)
     }
 }
 
-/* ---- graphs --------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static uint64_t launch_id(const ka_dataset *s, uint32_t work)
 {
@@ -88,7 +88,7 @@ static void find_graphs(ka_hosts *h, const ka_stream *stream)
             h->launches[i].run = h->launches[i - 1].run;
 }
 
-/* ---- what waits ----------------------------------------------------------------------------- */
+/* ---- what waits ------------------------------------------------------------------------------ */
 
 /* What a graph consists of is one launch: its first work stands for it. */
 static void list_launches(ka_hosts *h, uint32_t stream)

@@ -46,7 +46,7 @@ typedef struct naming {
 
 static int64_t gap_ns(const ka_gap *gap) { return kb_length_ns(gap->start_ns, gap->end_ns); }
 
-/* ---- adding up ------------------------------------------------------------------------------ */
+/* ---- adding up ------------------------------------------------------------------------------- */
 
 static void tally_add(tally *t, const ka_gap *gap)
 {
@@ -74,9 +74,9 @@ static void keep_worst(worst *w, const ka_gap *gap)
             w->shortest = i;
 }
 
-/* ---- operators ------------------------------------------------------------------------------ */
+/* ---- operators ------------------------------------------------------------------------------- */
 
-static bool is_step(const ka_dataset *s, uint32_t slice)
+static bool is_step_name(const ka_dataset *s, uint32_t slice)
 {
     return s->slices[slice].kind == KINETO_KIND_USER_ANNOTATION && ka_is_step(s, slice);
 }
@@ -134,7 +134,7 @@ static uint32_t path_of(naming *n, uint32_t slice)
         around = n->path_of[at] - 1;
     while (depth-- > 0) {
         at = chain[depth];
-        if (!is_step(n->idle.s, at))
+        if (!is_step_name(n->idle.s, at))
             around = path_inside(n, around, slices[at].name);
         n->path_of[at] = around + 1;
     }
@@ -184,7 +184,7 @@ static void add_part(void *context, uint32_t slice, ka_idle reason, int64_t ns)
     e->ns = ka_add_ns(e->ns, ns);
 }
 
-static bool add_gap(void *context, const ka_gap *gap)
+static bool add_named_gap(void *context, const ka_gap *gap)
 {
     naming *n = context;
     const ka_dataset *s = n->idle.s;
@@ -195,7 +195,7 @@ static bool add_gap(void *context, const ka_gap *gap)
     return !n->no_memory;
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void put_tally(ka_table *t, const ka_dataset *s, int64_t device, int64_t stream,
                       const tally *sums)
@@ -313,7 +313,7 @@ static void put_entry(naming *n, ka_table *t, const entry *e)
     ka_put_ns(t, e->ns);
 }
 
-static void put_operators(naming *n, ka_table *t)
+static void put_idle_operators(naming *n, ka_table *t)
 {
     for (size_t i = 0; i < n->entries.count; i++)
         put_entry(n, t, &n->entries.data[i]);
@@ -321,7 +321,7 @@ static void put_operators(naming *n, ka_table *t)
             KA_UP(idle_operators, stack), KA_UP(idle_operators, reason));
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static kineto_status name_all(naming *n, const ka_dataset *s, kineto_error *err)
 {
@@ -333,7 +333,7 @@ static kineto_status name_all(naming *n, const ka_dataset *s, kineto_error *err)
         n->want_operators ? kb_array_zeroed((size_t)s->slice_count + 1, sizeof *n->path_of) : NULL;
     bool ok = n->tallies && (n->path_of || !n->want_operators) &&
               kb_vec_push(&n->paths, (path){0, 0, 0}) &&
-              ka_idleness_walk(&n->idle, add_gap, n->want_operators ? add_part : NULL, n);
+              ka_idleness_walk(&n->idle, add_named_gap, n->want_operators ? add_part : NULL, n);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
@@ -372,7 +372,7 @@ kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kin
         put_worst(n, gaps, &n->of_streams);
     }
     if (!status && operators)
-        put_operators(n, operators);
+        put_idle_operators(n, operators);
     naming_free(n);
     free(n);
     return status;

@@ -16,7 +16,7 @@ typedef struct groups {
     kb_map by_key;
 } groups;
 
-static group *find(groups *g, uint32_t name, uint32_t op, uint32_t launch)
+static group *find_kernel_group(groups *g, uint32_t name, uint32_t op, uint32_t launch)
 {
     uint32_t key[] = {name, op, launch};
     for (uint64_t hash = kb_hash(key, sizeof key);; hash++) {
@@ -31,7 +31,7 @@ static group *find(groups *g, uint32_t name, uint32_t op, uint32_t launch)
     }
 }
 
-static void add(group *g, const ka_kernel *k)
+static void add_kernel_to_group(group *g, const ka_kernel *k)
 {
     int64_t ns = kb_length_ns(k->done->start_ns, k->done->end_ns);
     g->count++;
@@ -43,18 +43,18 @@ static void add(group *g, const ka_kernel *k)
     g->tensor = k->done->tensor;
 }
 
-static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operator, groups *g)
+static bool collect_kernel_uses(const ka_view *v, const ka_kernels *kernels, bool by_operator, groups *g)
 {
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];
         uint32_t op = k->done->op == KA_NONE ? KA_NONE : v->ops.data[k->done->op].name;
         if (by_operator && v->dataset->hta && op == KA_NONE && !k->done->at_root)
             continue; /* the plug-in does not have these */
-        group *to = by_operator ? find(g, k->done->name, op, k->launch)
-                                : find(g, k->done->name, KA_NONE, 0);
+        group *to = by_operator ? find_kernel_group(g, k->done->name, op, k->launch)
+                                : find_kernel_group(g, k->done->name, KA_NONE, 0);
         if (!to)
             return false;
-        add(to, k);
+        add_kernel_to_group(to, k);
     }
     return true;
 }
@@ -65,7 +65,7 @@ static void groups_free(groups *g)
     kb_map_free(&g->by_key);
 }
 
-static void put_times(ka_table *t, const ka_kernels *kernels, const group *g)
+static void put_kernel_times(ka_table *t, const ka_kernels *kernels, const group *g)
 {
     double ns = (double)g->sum_ns;
     ka_put_int(t, (int64_t)g->count);
@@ -86,12 +86,12 @@ static void put_times(ka_table *t, const ka_kernels *kernels, const group *g)
 bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t)
 {
     groups g = {0};
-    bool ok = collect(v, kernels, false, &g);
+    bool ok = collect_kernel_uses(v, kernels, false, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
         ka_put_int(t, v->dataset->rank);
         ka_put_text(t, ka_name(v->dataset, g.list.data[i].name));
         ka_put_int(t, g.list.data[i].tensor);
-        put_times(t, kernels, &g.list.data[i]);
+        put_kernel_times(t, kernels, &g.list.data[i]);
     }
     groups_free(&g);
     KA_SORT(t, KA_DOWN(kernel_use, sum_us), KA_UP(kernel_use, name));
@@ -119,7 +119,7 @@ static void put_launch(ka_table *t, kineto_string text)
 bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t)
 {
     groups g = {0};
-    bool ok = collect(v, kernels, true, &g);
+    bool ok = collect_kernel_uses(v, kernels, true, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
         const group *of = &g.list.data[i];
         kineto_string op = kb_string(v->dataset->hta ? "CallTreeRoot" : "");
@@ -131,7 +131,7 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
         put_launch(t, kb_intern_get(&kernels->launches, of->launch));
         ka_put_int(t, of->tensor);
         ka_put_int(t, v->dataset->hta ? ka_plugin_eligible(op) : ka_is_eligible(op));
-        put_times(t, kernels, of);
+        put_kernel_times(t, kernels, of);
     }
     groups_free(&g);
     KA_SORT(t, KA_DOWN(kernel_operators, sum_us), KA_UP(kernel_operators, name),

@@ -2,7 +2,7 @@
  */
 #include "analyze/facts/analyses.h"
 
-/* ---- launch_stats --------------------------------------------------------------------------------------- */
+/* ---- launch_stats ---------------------------------------------------------------------------- */
 
 static bool is_counted(const ka_dataset *s, const ka_slice *call)
 {
@@ -40,11 +40,11 @@ kineto_status ka_analyze_launches(const ka_dataset *s, kineto_analysis *a, kinet
     if (!s->work_count)
         ka_note_no_device(t);
     else if (!ka_table_rows(t))
-        ka_note(t, "no call of the host launched the work on devices, as far as the trace tells");
+        ka_note(t, "the trace does not record which host calls launched the work of devices");
     return KINETO_OK;
 }
 
-/* ---- op_launch: launches and their operators --------------------------------------------------------------- */
+/* ---- op_launch: launches and their operators ------------------------------------------------- */
 
 typedef struct launch {
     uint32_t op, call; /* indexes of slices */
@@ -63,7 +63,7 @@ static bool find_exact(const ka_dataset *s, launches *list)
     return ok;
 }
 
-/* ---- as HTA: the aten operator of any thread that began last of those around the call ------------------------ */
+/* ---- as HTA: the aten operator of any thread that began last of those around the call -------- */
 
 typedef struct indexes {
     KB_VEC(uint32_t) list;
@@ -83,7 +83,7 @@ static void sort_by_start(const ka_dataset *s, indexes *x)
                 (void *)(uintptr_t)s->slices);
 }
 
-static bool gather(const ka_dataset *s, indexes *ops, indexes *calls)
+static bool gather_operators_and_calls(const ka_dataset *s, indexes *ops, indexes *calls)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
@@ -122,7 +122,7 @@ static uint32_t last_around(const ka_dataset *s, indexes *open, const ka_slice *
 static bool find_hta(const ka_dataset *s, launches *list)
 {
     indexes ops = {0}, calls = {0}, open = {0};
-    bool ok = gather(s, &ops, &calls);
+    bool ok = gather_operators_and_calls(s, &ops, &calls);
     for (size_t i = 0, next = 0; ok && i < calls.list.count; i++) {
         const ka_slice *call = &s->slices[calls.list.data[i]];
         for (; ok && next < ops.list.count &&
@@ -139,7 +139,7 @@ static bool find_hta(const ka_dataset *s, launches *list)
     return ok;
 }
 
-/* ---- op_launch: sequences ---------------------------------------------------------------------------------- */
+/* ---- op_launch: sequences -------------------------------------------------------------------- */
 
 /* Operators with the same name that launched the same kernels. */
 typedef struct sequence {
@@ -172,7 +172,7 @@ static uint32_t *slot_of(const sequences *q, const sequence *key)
 }
 
 /* Launches of one operator lie side by side; the delays are those of the first. */
-static void add_operator(const ka_dataset *s, sequences *q, const launch *l, size_t count)
+static void add_launch_operator(const ka_dataset *s, sequences *q, const launch *l, size_t count)
 {
     sequence key = {.name = s->slices[l->op].name, .first = (uint32_t)q->names.count};
     for (size_t i = 0; i < count; i++) {
@@ -241,15 +241,15 @@ static void add_operators(const ka_dataset *s, sequences *q, launches *list)
     for (size_t i = 0, end; i < list->count && !q->no_memory; i = end) {
         for (end = i + 1; end < list->count && list->data[end].op == list->data[i].op; end++)
             ;
-        add_operator(s, q, list->data + i, end - i);
+        add_launch_operator(s, q, list->data + i, end - i);
     }
 }
 
-/* ---- op_launch: table ---------------------------------------------------------------------------------------- */
+/* ---- op_launch: table ------------------------------------------------------------------------ */
 
 typedef KB_VEC(char) text;
 
-static bool append(text *t, kineto_string s)
+static bool append_kernel_name(text *t, kineto_string s)
 {
     if (!kb_vec_reserve(t, t->count + s.size + 1))
         return false;
@@ -267,10 +267,10 @@ static void join_names(const ka_dataset *s, sequences *q, const sequence *at, te
     for (uint32_t i = 0; i < at->count && !q->no_memory; i++) {
         kineto_string name = ka_name(s, q->names.data[at->first + i]);
         if (names->count + (i ? strlen(" -> ") : 0) + name.size > MOST_TEXT) {
-            q->no_memory |= !append(names, kb_string(i ? " -> ..." : "..."));
+            q->no_memory |= !append_kernel_name(names, kb_string(i ? " -> ..." : "..."));
             return;
         }
-        q->no_memory |= (i && !append(names, kb_string(" -> "))) || !append(names, name);
+        q->no_memory |= (i && !append_kernel_name(names, kb_string(" -> "))) || !append_kernel_name(names, name);
     }
 }
 

@@ -25,9 +25,9 @@ typedef struct memory {
     bool no_memory;
 } memory;
 
-/* ---- records -------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
-static uint32_t device_of(memory *m, int64_t type, int64_t index, uint32_t process)
+static uint32_t memory_device_of(memory *m, int64_t type, int64_t index, uint32_t process)
 {
     for (uint32_t i = 0; i < m->devices.count; i++) {
         const device *d = &m->devices.data[i];
@@ -41,7 +41,7 @@ static uint32_t device_of(memory *m, int64_t type, int64_t index, uint32_t proce
     return (uint32_t)m->devices.count - 1;
 }
 
-static uint32_t process_of(const memory *m, uint32_t track)
+static uint32_t memory_process_of(const memory *m, uint32_t track)
 {
     kineto_track t;
     kineto_trace_track(m->v->dataset->trace, track, &t);
@@ -69,8 +69,8 @@ static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row 
                 .row = row,
                 .track = block->track[i],
                 .device =
-                    device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX],
-                              process_of(m, block->track[i])),
+                    memory_device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX],
+                              memory_process_of(m, block->track[i])),
                 .op = KA_NONE};
     m->any_address |= r.address != 0;
     m->no_memory |= !kb_vec_push(&m->records, r);
@@ -108,13 +108,13 @@ static int compare_by_time(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void sort(memory *m, int (*compare)(const void *, const void *))
+static void sort_records(memory *m, int (*compare)(const void *, const void *))
 {
     if (m->records.count)
         qsort(m->records.data, m->records.count, sizeof *m->records.data, compare);
 }
 
-static bool collect(memory *m)
+static bool collect_records(memory *m)
 {
     const kineto_trace *t = m->v->dataset->trace;
     uint64_t sampling = kp_memory_sampling(t);
@@ -133,7 +133,7 @@ static bool collect(memory *m)
     return !m->no_memory;
 }
 
-/* ---- which operator ---------------------------------------------------------------------------------- */
+/* ---- which operator -------------------------------------------------------------------------- */
 
 /* Operators of one thread, [first, end). */
 typedef struct lane {
@@ -199,7 +199,7 @@ static bool give_operators(memory *m)
     lane_list lanes = {0};
     const ka_op *ops = m->v->ops.data;
     bool ok = lanes_of(m->v, &lanes);
-    sort(m, compare_by_track);
+    sort_records(m, compare_by_track);
     for (size_t l = 0; l < lanes.count && ok; l++) {
         size_t low = 0, high = m->records.count;
         while (low < high) {
@@ -222,7 +222,7 @@ static bool give_operators(memory *m)
     return ok;
 }
 
-/* ---- peaks ---------------------------------------------------------------------------------------------- */
+/* ---- peaks ----------------------------------------------------------------------------------- */
 
 kb_text ka_memory_device(int64_t type, int64_t index)
 {
@@ -253,7 +253,7 @@ typedef struct peak {
     bool any;
 } peak;
 
-static void see(peak *p, const record *r)
+static void update_peak(peak *p, const record *r)
 {
     p->now = r->total >= 0 ? r->total : ka_add_ns(p->now, r->bytes);
     if (!p->any || p->now > p->allocated) {
@@ -273,7 +273,7 @@ static void put_peaks(const memory *m, ka_table *t)
         peak p = {0};
         for (size_t i = 0; i < m->records.count; i++) {
             if (m->records.data[i].device == d)
-                see(&p, &m->records.data[i]);
+                update_peak(&p, &m->records.data[i]);
             told |= m->records.data[i].total >= 0;
         }
         ka_put_int(t, m->v->dataset->rank);
@@ -295,7 +295,7 @@ static void put_peaks(const memory *m, ka_table *t)
     KA_SORT(t, KA_UP(memory, device));
 }
 
-/* ---- operators ------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 typedef struct amount {
     int64_t increase, count, bytes;
@@ -363,7 +363,7 @@ static void sum_by_name(const memory *m, amounts *of)
         }
 }
 
-static void put_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
+static void put_memory_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
                          const by_name *n, ka_table *t)
 {
     ka_put_int(t, m->v->dataset->rank);
@@ -392,7 +392,7 @@ static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *ca
     for (uint32_t i = 0; i < names && ok; i++) {
         const by_name *n = &of.names[i];
         if (n->all.count || n->all.increase || n->self.increase)
-            put_operator(m, d, i, calls[i], n, t);
+            put_memory_operator(m, d, i, calls[i], n, t);
     }
     free(of.of_op);
     free(of.has_some);
@@ -406,12 +406,12 @@ static void count_calls(const memory *m, uint32_t process, uint64_t *calls)
     memset(calls, 0, ((size_t)m->v->dataset->name_count + 1) * sizeof *calls);
     for (size_t i = 0; i < m->v->ops.count; i++) {
         const ka_op *op = &m->v->ops.data[i];
-        if (op->shown && (!m->several_processes || process_of(m, op->track) == process))
+        if (op->shown && (!m->several_processes || memory_process_of(m, op->track) == process))
             calls[op->name]++;
     }
 }
 
-static bool put_operators(const memory *m, ka_table *t)
+static bool put_memory_operators(const memory *m, ka_table *t)
 {
     uint64_t *calls = calloc((size_t)m->v->dataset->name_count + 1, sizeof *calls);
     bool ok = calls != NULL;
@@ -426,7 +426,7 @@ static bool put_operators(const memory *m, ka_table *t)
     return ok;
 }
 
-/* ---- what was not released ------------------------------------------------------------------------------- */
+/* ---- what was not released ------------------------------------------------------------------- */
 
 typedef struct leak {
     uint64_t count;
@@ -505,7 +505,7 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
     ka_view v = {.dataset = s};
     memory m = {.v = &v};
     kineto_status status = has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
-    bool ok = !status && collect(&m);
+    bool ok = !status && collect_records(&m);
     if (ok && !m.records.count) {
         const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "
                           "--memory, records them)";
@@ -514,10 +514,10 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
             ka_note(tables[i], "%s", why);
     } else if (ok) {
         ok = give_operators(&m);
-        sort(&m, compare_by_time);
+        sort_records(&m, compare_by_time);
         if (ok && peaks)
             put_peaks(&m, peaks);
-        ok = ok && (!operators || put_operators(&m, operators)) && (!leaks || put_leaks(&m, leaks));
+        ok = ok && (!operators || put_memory_operators(&m, operators)) && (!leaks || put_leaks(&m, leaks));
     }
     kb_vec_free(&m.records);
     kb_vec_free(&m.devices);

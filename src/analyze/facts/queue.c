@@ -11,7 +11,7 @@ typedef KB_VEC(change) changes;
 
 #define FULL_LENGTH 1024 /* what a stream of CUDA takes before launches wait */
 
-/* ---- changes, exact ------------------------------------------------------------------------------------- */
+/* ---- changes, exact -------------------------------------------------------------------------- */
 
 typedef KB_VEC(int64_t) moments;
 
@@ -26,7 +26,7 @@ static void sort_moments(moments *m)
 }
 
 /* What clocks put in front of its launch has not waited. */
-static bool collect(const ka_dataset *s, const ka_stream *stream, moments *in, moments *out)
+static bool collect_moments(const ka_dataset *s, const ka_stream *stream, moments *in, moments *out)
 {
     if (!kb_vec_reserve(in, stream->count) || !kb_vec_reserve(out, stream->count))
         return false;
@@ -43,7 +43,7 @@ static bool collect(const ka_dataset *s, const ka_stream *stream, moments *in, m
     return true;
 }
 
-static bool merge(const moments *in, const moments *out, changes *list)
+static bool merge_moments(const moments *in, const moments *out, changes *list)
 {
     size_t i = 0, j = 0;
     if (!kb_vec_reserve(list, in->count + out->count))
@@ -57,7 +57,7 @@ static bool merge(const moments *in, const moments *out, changes *list)
     return true;
 }
 
-/* ---- points --------------------------------------------------------------------------------------------- */
+/* ---- points ---------------------------------------------------------------------------------- */
 
 typedef struct counting {
     const ka_dataset *s;
@@ -69,7 +69,7 @@ typedef struct counting {
     bool no_memory;
 } counting;
 
-static void put_summary(counting *c, const ka_stream *stream, int64_t full_ns)
+static void put_queue_summary(counting *c, const ka_stream *stream, int64_t full_ns)
 {
     ka_describe d = ka_describe_values(c->lengths.data, c->lengths.count);
     const double numbers[] = {d.mean, d.std, d.min, d.p25, d.p50, d.p75, d.max};
@@ -126,7 +126,7 @@ static void put_stream(counting *c, const ka_stream *stream, const change *list,
     if (!negative && !c->no_memory)
         sort_lengths(c);
     if (c->summary && !c->no_memory)
-        put_summary(c, stream, full_ns);
+        put_queue_summary(c, stream, full_ns);
 }
 
 static void count_exact(counting *c)
@@ -135,7 +135,7 @@ static void count_exact(counting *c)
     changes list = {0};
     for (uint32_t i = 0; i < c->s->stream_count && !c->no_memory; i++) {
         in.count = out.count = list.count = 0;
-        c->no_memory |= !collect(c->s, &c->s->streams[i], &in, &out) || !merge(&in, &out, &list);
+        c->no_memory |= !collect_moments(c->s, &c->s->streams[i], &in, &out) || !merge_moments(&in, &out, &list);
         if (list.count && !c->no_memory)
             put_stream(c, &c->s->streams[i], list.data, list.count);
     }
@@ -153,7 +153,7 @@ bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context)
     return !c.no_memory;
 }
 
-/* ---- as HTA ----------------------------------------------------------------------------------------------- */
+/* ---- as HTA ---------------------------------------------------------------------------------- */
 
 static bool collect_hta(const ka_dataset *s, ka_queue_changes *list)
 {
@@ -205,8 +205,8 @@ kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_e
         count_hta(&c);
     else
         count_exact(&c);
-    static const char none[] = "no call of the host launched the work on devices, as far as the "
-                               "trace tells";
+    static const char none[] = "the trace does not record which host calls launched the work of "
+                               "devices";
     if (c.summary && !ka_table_rows(c.summary))
         ka_note(c.summary, "%s", none);
     if (c.series && !ka_table_rows(c.series))

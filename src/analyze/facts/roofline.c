@@ -25,7 +25,7 @@ typedef struct roofline {
     bool any_flops, no_memory;
 } roofline;
 
-/* ---- operations ----------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static uint64_t add_saturated(uint64_t a, uint64_t b)
 {
@@ -66,7 +66,7 @@ static bool count_own_flops(roofline *r, const ka_inputs *in)
 }
 
 /* Operators inside one that is counted are how it does its work. */
-static void find_owners(roofline *r)
+static void find_flop_owners(roofline *r)
 {
     for (uint32_t i = 0; i < r->s->slice_count; i++) {
         const ka_slice *s = &r->s->slices[i];
@@ -77,7 +77,7 @@ static void find_owners(roofline *r)
     }
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precision)
 {
@@ -103,15 +103,15 @@ static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
     return bytes_of(texts[0], texts[1], precision);
 }
 
-/* ---- device time ---------------------------------------------------------------------------- */
+/* ---- device time ----------------------------------------------------------------------------- */
 
-static bool multiplies(const ka_class *c)
+static bool multiplies_matrices(const ka_class *c)
 {
     return c->family == KA_FAMILY_GEMM || c->family == KA_FAMILY_CONVOLUTION ||
            c->family == KA_FAMILY_ATTENTION;
 }
 
-static void take_work(roofline *r)
+static void add_device_time(roofline *r)
 {
     const ka_dataset *s = r->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
@@ -123,12 +123,12 @@ static void take_work(roofline *r)
             continue;
         r->device_ns[owner] = ka_add_ns(r->device_ns[owner], ka_work_ns(w));
         if (c->precision != KA_PRECISION_UNKNOWN &&
-            (multiplies(c) || r->precision[owner] == KA_PRECISION_UNKNOWN))
+            (multiplies_matrices(c) || r->precision[owner] == KA_PRECISION_UNKNOWN))
             r->precision[owner] = c->precision;
     }
 }
 
-static void add_operator(roofline *r, uint32_t slice, bool want_bytes)
+static void add_roofline_operator(roofline *r, uint32_t slice, bool want_bytes)
 {
     uint32_t name = r->s->slices[slice].name;
     if (!r->place[name]) {
@@ -151,9 +151,9 @@ static void add_operator(roofline *r, uint32_t slice, bool want_bytes)
     *ns = ka_add_ns(*ns, r->device_ns[slice]);
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-static uint32_t longest(const int64_t *ns)
+static uint32_t longest_precision(const int64_t *ns)
 {
     uint32_t best = KA_PRECISION_UNKNOWN;
     for (uint32_t p = 0; p < KA_PRECISION_COUNT; p++)
@@ -178,9 +178,9 @@ static const char *bound_by(double flops_pct, double bytes_pct, bool is_known)
                                                                                 : "memory";
 }
 
-static void put_operator(const roofline *r, const ka_peaks *peaks, const sums *o, ka_table *t)
+static void put_roofline_operator(const roofline *r, const ka_peaks *peaks, const sums *o, ka_table *t)
 {
-    double ns = (double)o->device_ns, peak = ka_peak_tflops(peaks, longest(o->ns_of));
+    double ns = (double)o->device_ns, peak = ka_peak_tflops(peaks, longest_precision(o->ns_of));
     double tflops = ns > 0 ? o->flops / ns / 1000 : 0, gbps = ns > 0 ? o->bytes / ns : 0;
     double flops_pct = ka_percent(tflops, peak), bytes_pct = ka_percent(gbps, peaks->memory_gbps);
     if (!(o->flops > 0) && !(o->bytes > 0))
@@ -213,7 +213,7 @@ static uint32_t most_used(const step_sums *step)
     return best;
 }
 
-static void put_step(const roofline *r, const ka_peaks *peaks, uint32_t devices, uint32_t index,
+static void put_mfu_step(const roofline *r, const ka_peaks *peaks, uint32_t devices, uint32_t index,
                      const step_sums *sum, ka_table *t)
 {
     const ka_step *step = &r->s->steps[index];
@@ -240,7 +240,7 @@ static bool several_processes(const ka_dataset *s)
     return i < s->step_count;
 }
 
-static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
+static bool put_mfu_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
 {
     const ka_dataset *s = r->s;
     step_sums *sum = calloc((size_t)s->step_count + 1, sizeof *sum);
@@ -255,15 +255,15 @@ static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices
          ok = sum && own && (!merged || ka_devices_by_process(s, own));
     for (uint32_t i = 0; ok && i < s->step_count; i++)
         if (s->steps[i].slice != KA_NONE)
-            put_step(r, peaks, merged ? own[s->steps[i].process] : devices, i, &sum[i], t);
+            put_mfu_step(r, peaks, merged ? own[s->steps[i].process] : devices, i, &sum[i], t);
     free(sum);
     free(own);
     return ok;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool measure(roofline *r, const ka_inputs *in, bool want_bytes)
+static bool measure_roofline(roofline *r, const ka_inputs *in, bool want_bytes)
 {
     size_t slices = (size_t)r->s->slice_count + 1;
     r->flops = kb_array_zeroed(slices, sizeof *r->flops);
@@ -274,11 +274,11 @@ static bool measure(roofline *r, const ka_inputs *in, bool want_bytes)
     if (!in || !r->flops || !r->owner || !r->precision || !r->device_ns || !r->place ||
         !count_own_flops(r, in))
         return false;
-    find_owners(r);
-    take_work(r);
+    find_flop_owners(r);
+    add_device_time(r);
     for (uint32_t i = 0; i < r->s->slice_count && !r->no_memory; i++)
         if (r->owner[i] == i && r->device_ns[i] > 0 && (want_bytes || r->flops[i]))
-            add_operator(r, i, want_bytes);
+            add_roofline_operator(r, i, want_bytes);
     return !r->no_memory;
 }
 
@@ -292,7 +292,7 @@ static void roofline_free(roofline *r)
     kb_vec_free(&r->all);
 }
 
-static void note(const ka_dataset *s, const ka_peaks *peaks, kineto_string device, bool any,
+static void note_roofline(const ka_dataset *s, const ka_peaks *peaks, kineto_string device, bool any,
                  ka_table *t)
 {
     if (!t)
@@ -320,19 +320,19 @@ kineto_status ka_analyze_roofline(const ka_dataset *s, kineto_analysis *a, kinet
     if (s->work_count) {
         if (ka_view_get(s, KA_VIEW_FLOPS, &v, err))
             return KINETO_E_MEMORY;
-        ok = measure(&r, ka_inputs_of(&v), operators != NULL);
+        ok = measure_roofline(&r, ka_inputs_of(&v), operators != NULL);
     }
     for (size_t i = 0; ok && operators && i < r.all.count; i++)
-        put_operator(&r, peaks, &r.all.data[i], operators);
+        put_roofline_operator(&r, peaks, &r.all.data[i], operators);
     if (operators)
         KA_SORT(operators, KA_UP(roofline, rank), KA_DOWN(roofline, device_us),
                            KA_UP(roofline, operator));
     if (ok && mfu && r.any_flops)
-        ok = put_steps(&r, peaks, devices, mfu);
-    note(s, peaks, device, operators && ka_table_rows(operators), operators);
+        ok = put_mfu_steps(&r, peaks, devices, mfu);
+    note_roofline(s, peaks, device, operators && ka_table_rows(operators), operators);
     if (mfu && r.any_flops && !ka_table_rows(mfu))
         ka_note(mfu, "the trace has no steps: mark them with ranges named ProfilerStep#N");
-    note(s, peaks, device, mfu && ka_table_rows(mfu), mfu);
+    note_roofline(s, peaks, device, mfu && ka_table_rows(mfu), mfu);
     if (r.unusable)
         ka_note(mfu, "too little: the inputs of %llu calls do not say how much they compute",
                 (unsigned long long)r.unusable);

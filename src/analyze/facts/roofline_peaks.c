@@ -101,7 +101,7 @@ double ka_peak_tflops(const ka_peaks *p, uint32_t precision)
     }
 }
 
-/* ---- properties ----------------------------------------------------------------------------- */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 /* -1: it is not there. */
 static int64_t whole_member(kineto_string json, const char *key, const char *old_key)

@@ -11,7 +11,7 @@
 #include <math.h>
 
 
-/* ---- one rank ------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static bool is_marked(const ka_dataset *s, const ka_work *w)
 {
@@ -50,7 +50,7 @@ kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kin
     return KINETO_OK;
 }
 
-/* ---- all ranks ------------------------------------------------------------------------------------------ */
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
 /* A mark, and which of its kind it is on its rank. */
 typedef struct mark {
@@ -71,7 +71,7 @@ typedef struct comparing {
 
 static int compare_numbers(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
-static int compare_ranks(const void *left, const void *right)
+static int compare_rank_marks(const void *left, const void *right)
 {
     return compare_numbers(((const rank_score *)left)->rank, ((const rank_score *)right)->rank);
 }
@@ -79,7 +79,7 @@ static int compare_ranks(const void *left, const void *right)
 static rank_score *rank_at(comparing *c, int64_t rank)
 {
     rank_score key = {.rank = rank};
-    return bsearch(&key, c->ranks.data, c->ranks.count, sizeof key, compare_ranks);
+    return bsearch(&key, c->ranks.data, c->ranks.count, sizeof key, compare_rank_marks);
 }
 
 /* A rank once, whose traces came apart, too. */
@@ -88,7 +88,7 @@ static void sort_ranks(comparing *c)
     size_t kept = 0;
     rank_score *r = c->ranks.data;
     if (c->ranks.count)
-        qsort(r, c->ranks.count, sizeof *r, compare_ranks);
+        qsort(r, c->ranks.count, sizeof *r, compare_rank_marks);
     for (size_t i = 0; i < c->ranks.count; i++)
         if (!kept || r[kept - 1].rank != r[i].rank)
             r[kept++] = r[i];
@@ -96,7 +96,7 @@ static void sort_ranks(comparing *c)
 }
 
 /* Rows are in the order of traces' addition, so those of a trace are together. */
-static void collect(comparing *c, const ka_table *t)
+static void collect_marks(comparing *c, const ka_table *t)
 {
     double sum = 0;
     for (uint64_t r = 0; r < ka_table_rows(t) && !c->no_memory; r++) {
@@ -116,7 +116,7 @@ static void collect(comparing *c, const ka_table *t)
     sort_ranks(c);
 }
 
-/* ---- exact ----------------------------------------------------------------------------------------------- */
+/* ---- exact ----------------------------------------------------------------------------------- */
 
 static int compare_kinds(const mark *a, const mark *b)
 {
@@ -153,7 +153,7 @@ static void number_them(comparing *c)
 }
 
 /* The n-th ones of a step on all ranks; a rank has at most one of them. */
-static double waited(comparing *c, const mark *m, size_t count)
+static double waited_for_ns(comparing *c, const mark *m, size_t count)
 {
     const mark *last = m;
     double sum = 0;
@@ -197,7 +197,7 @@ static double score_exact(comparing *c)
         for (size_t i = first, next; i < end; i = next) {
             for (next = i; next < end && c->marks.data[next].nth == c->marks.data[i].nth; next++)
                 ;
-            all += waited(c, &c->marks.data[i], next - i);
+            all += waited_for_ns(c, &c->marks.data[i], next - i);
         }
     }
     for (size_t i = 0; i < c->ranks.count; i++)
@@ -205,7 +205,7 @@ static double score_exact(comparing *c)
     return all;
 }
 
-/* ---- HTA's ------------------------------------------------------------------------------------------------ */
+/* ---- HTA's ----------------------------------------------------------------------------------- */
 
 static int compare_chosen(const mark *a, const mark *b)
 {
@@ -256,7 +256,7 @@ static size_t end_of_step(const comparing *c, size_t first)
     return end;
 }
 
-static double deviation(const mark *m, size_t count, double step_us)
+static double end_deviation(const mark *m, size_t count, double step_us)
 {
     double mean = 0, sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -279,7 +279,7 @@ static void most_different(const comparing *c, size_t *first, size_t *behind)
              end < c->marks.count && !compare_chosen(&c->marks.data[i], &c->marks.data[end]);
              steps++) {
             size_t next = end_of_step(c, end);
-            sum += deviation(&c->marks.data[end], next - end, c->mean_step_us);
+            sum += end_deviation(&c->marks.data[end], next - end, c->mean_step_us);
             end = next;
         }
         if (sum / (double)steps > most) {
@@ -312,7 +312,7 @@ static void score_hta(comparing *c)
     }
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static int compare_scores(const void *left, const void *right)
 {
@@ -344,7 +344,7 @@ void ka_reduce_stragglers(kineto_analysis *a)
         return;
     t->cells.count = 0;
     t->note[0] = 0;
-    collect(&c, marks);
+    collect_marks(&c, marks);
     if (!marks->cells.count)
         ka_note(t, "no kernels that communicate in the trace");
     else if (c.ranks.count < 2)

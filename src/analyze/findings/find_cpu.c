@@ -8,11 +8,11 @@
 
 #define MIN_PERCENT 5.0
 
-/* ---- operators by what they do -------------------------------------------------------------- */
+/* ---- operators by what they do --------------------------------------------------------------- */
 
 enum { OP_OTHER, OP_PRODUCT, OP_COPY, OP_ELEMENTWISE };
 
-static bool is_one_of(kineto_string name, const char *const *list, size_t count)
+static bool is_name_in_list(kineto_string name, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (kb_string_equal(name, kb_string(list[i])))
@@ -20,7 +20,7 @@ static bool is_one_of(kineto_string name, const char *const *list, size_t count)
     return false;
 }
 
-static uint8_t kind_of_operator(kineto_string name)
+static uint8_t classify_host_operator(kineto_string name)
 {
     static const char *const copies[] = {"copy_", "clone", "contiguous", "cat", "stack", "_to_copy",
                                          "to", "repeat", "constant_pad_nd"};
@@ -39,8 +39,8 @@ static uint8_t kind_of_operator(kineto_string name)
     if (ka_is_eligible(name))
         return OP_PRODUCT;
     name = (kineto_string){name.data + 6, name.size - 6};
-    return is_one_of(name, copies, KB_COUNT(copies))             ? OP_COPY
-           : is_one_of(name, elementwise, KB_COUNT(elementwise)) ? OP_ELEMENTWISE
+    return is_name_in_list(name, copies, KB_COUNT(copies))             ? OP_COPY
+           : is_name_in_list(name, elementwise, KB_COUNT(elementwise)) ? OP_ELEMENTWISE
                                                                  : OP_OTHER;
 }
 
@@ -52,7 +52,7 @@ typedef struct host_operators {
     ka_factors x;
 } host_operators;
 
-static void host_operators_free(host_operators *o)
+static void free_host_operators(host_operators *o)
 {
     free(o->self_ns);
     free(o->kind);
@@ -71,14 +71,14 @@ static void fill_host_operators(ka_finder *f, host_operators *o, ka_answers *nam
             o->self_ns[around] = KB_MAX(o->self_ns[around] - ka_slice_ns(slice), 0);
         if (ka_is_in_steps(f, slice->step) && !ka_is_dataloader(ka_name(s, slice->name))) {
             o->self_ns[i] = KB_MAX(ka_slice_ns(slice), 0);
-            o->kind[i] = ka_answer(s, names, slice->name, kind_of_operator);
+            o->kind[i] = ka_answer(s, names, slice->name, classify_host_operator);
         }
     }
 }
 
-/* False: there is nothing to look at, since the trace has devices, or there is no memory. Free it in
- * any case. */
-static bool host_operators_make(ka_finder *f, host_operators *o)
+/* Operators of a trace without devices. False: the trace has devices, or allocation failed. To be
+ * freed in any case. */
+static bool list_host_operators(ka_finder *f, host_operators *o)
 {
     ka_answers names = {0};
     *o = (host_operators){0};
@@ -94,7 +94,7 @@ static bool host_operators_make(ka_finder *f, host_operators *o)
 }
 
 /* What all would be shorter by; where the critical path cannot say, what the operators would. */
-static int64_t saved_on_host(ka_finder *f, const host_operators *o, int64_t most_ns)
+static int64_t estimate_host_savings(ka_finder *f, const host_operators *o, int64_t most_ns)
 {
     int64_t saved = ka_saved_with(f, &o->x);
     return saved == KA_NO_SAVINGS ? most_ns : KB_MIN(saved, most_ns);
@@ -107,7 +107,7 @@ typedef struct of_name {
     uint32_t longest; /* slice */
 } of_name;
 
-static int compare_names(const void *left, const void *right)
+static int compare_host_names(const void *left, const void *right)
 {
     const of_name *a = left, *b = right;
     if (a->ns != b->ns)
@@ -130,14 +130,14 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
         n->ns = ka_add_ns(n->ns, o->self_ns[i]);
     }
     if (names)
-        qsort(names, count, sizeof *names, compare_names);
+        qsort(names, count, sizeof *names, compare_host_names);
     for (uint32_t i = 0; names && i < KB_MIN(count, (size_t)f->evidence_limit) && names[i].count; i++) {
         ka_shapes in = {0};
         (void)ka_shapes_of(s->trace, s->slices[names[i].longest].row, &in);
         kineto_string stack = ka_stack_of(f, names[i].longest);
         kb_text shapes = ka_shapes_text(&in);
         ka_show_row(f, x, s->slices[names[i].longest].row, names[i].ns,
-                    "%llu of this name take %s themselves%s%s%s%.*s",
+                    "%llu calls of this name take %s of self time%s%s%s%.*s",
                     (unsigned long long)names[i].count, kb_duration(names[i].ns).s,
                     shapes.s[0] ? "; of " : "", shapes.s, stack.size ? ", called by " : "",
                     (int)stack.size, stack.data);
@@ -145,11 +145,11 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
     free(names);
 }
 
-/* ---- cores that products of matrices use ------------------------------------------------------ */
+/* ---- cores that products of matrices use ----------------------------------------------------- */
 
-#define MIN_FLOPS        1e6   /* of an operator: smaller ones are not worth several threads */
+#define MIN_FLOPS        1e6   /* of an operator: smaller ones gain nothing from several threads */
 #define ONE_CORE_GFLOPS  100.0 /* in 32 bits: what one core does, at most, as libraries use it */
-#define SLOW_CORE_GFLOPS 8.0   /* less than that is no use of a core */
+#define SLOW_CORE_GFLOPS 8.0   /* slower than one core at work */
 #define PRODUCTS_PERCENT 10.0
 #define MORE_CORES       2.0 /* what more threads are taken to make of it */
 
@@ -190,10 +190,10 @@ static bool find_products(ka_finder *f, host_operators *o, products *p)
     return !f->no_memory;
 }
 
-static void say_cores(ka_finder *f, const host_operators *o, const products *p, double gflops)
+static void report_cores(ka_finder *f, const host_operators *o, const products *p, double gflops)
 {
     int64_t most = (int64_t)((double)p->all.ns * (1 - 1 / MORE_CORES));
-    ka_found *x = ka_open_finding(f, saved_on_host(f, o, most), 0.3, kb_string(""));
+    ka_found *x = ka_open_finding(f, estimate_host_savings(f, o, most), 0.3, kb_string(""));
     bool slow = gflops < SLOW_CORE_GFLOPS;
     if (!x)
         return;
@@ -203,7 +203,7 @@ static void say_cores(ka_finder *f, const host_operators *o, const products *p, 
            "GFLOP/s: %s",
            (unsigned long long)p->all.count, ka_share(f, p->all.ns), gflops,
            slow ? "one core alone does more"
-                : "about what one core does, so more cores are not used or not there");
+                : "about what one core does; other cores are unused or missing");
     ka_advise(f, x, "%s",
               slow ? "Threads may wait for one another: set as many as there are cores for this "
                      "process (torch.set_num_threads(N) or OMP_NUM_THREADS=N, where N is what nproc "
@@ -218,16 +218,16 @@ void ka_find_cpu_threads(ka_finder *f)
 {
     host_operators o;
     products p = {0};
-    if (host_operators_make(f, &o) && find_products(f, &o, &p) && p.all.ns > 0) {
+    if (list_host_operators(f, &o) && find_products(f, &o, &p) && p.all.ns > 0) {
         double gflops = p.flops / (double)p.all.ns;
         if (gflops < ONE_CORE_GFLOPS && ka_share(f, p.all.ns) >= PRODUCTS_PERCENT)
-            say_cores(f, &o, &p, gflops);
+            report_cores(f, &o, &p, gflops);
     }
     free(p.chosen);
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- products in 32 bits ---------------------------------------------------------------------- */
+/* ---- products in 32 bits --------------------------------------------------------------------- */
 
 #define FLOAT_PERCENT  30.0
 #define FLOAT_MEDIUM   50.0
@@ -238,7 +238,7 @@ void ka_find_cpu_float32(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             ka_shapes in;
             bool is = o.kind[i] == OP_PRODUCT && o.self_ns[i] > 0 &&
@@ -263,10 +263,10 @@ void ka_find_cpu_float32(ka_finder *f)
             show_operators(f, x, &o, o.kind);
         }
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- copies ----------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 #define COPY_LEFT 0.25 /* of their time: some are needed */
 
@@ -274,7 +274,7 @@ void ka_find_cpu_copies(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             o.kind[i] = o.kind[i] == OP_COPY && o.self_ns[i] > 0;
             if (!o.kind[i])
@@ -283,7 +283,7 @@ void ka_find_cpu_copies(ka_finder *f)
             o.x.slices[i] = COPY_LEFT;
         }
         int64_t most = (int64_t)((double)all.ns * (1 - COPY_LEFT));
-        int64_t saved = ka_share(f, all.ns) >= MIN_PERCENT ? saved_on_host(f, &o, most) : 0;
+        int64_t saved = ka_share(f, all.ns) >= MIN_PERCENT ? estimate_host_savings(f, &o, most) : 0;
         ka_found *x = ka_share(f, saved) >= KA_MIN_SAVINGS_PCT
                           ? ka_open_finding(f, saved, 0.4, kb_string(""))
                           : NULL;
@@ -296,10 +296,10 @@ void ka_find_cpu_copies(ka_finder *f)
             show_operators(f, x, &o, o.kind);
         }
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- operators bound by memory ------------------------------------------------------------------ */
+/* ---- operators bound by memory --------------------------------------------------------------- */
 
 #define MIN_BYTES     (1.0 * (1 << 20)) /* moved by an operator: less may stay in caches */
 #define BOUND_PERCENT 15.0
@@ -319,10 +319,10 @@ static double bytes_moved(const ka_shapes *in)
     return sum + most;
 }
 
-static void say_bound(ka_finder *f, const host_operators *o, const ka_amount *all, double bytes)
+static void report_memory_bound(ka_finder *f, const host_operators *o, const ka_amount *all, double bytes)
 {
     int64_t most = (int64_t)((double)all->ns * (1 - FUSED_LEFT));
-    ka_found *x = ka_open_finding(f, saved_on_host(f, o, most), 0.3, kb_string(""));
+    ka_found *x = ka_open_finding(f, estimate_host_savings(f, o, most), 0.3, kb_string(""));
     if (!x)
         return;
     x->count = all->count;
@@ -338,7 +338,7 @@ void ka_find_cpu_memory_bound(ka_finder *f)
     host_operators o;
     ka_amount all = {0};
     double bytes = 0;
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             ka_shapes in;
             bool is = o.kind[i] == OP_ELEMENTWISE && o.self_ns[i] > 0 &&
@@ -352,12 +352,12 @@ void ka_find_cpu_memory_bound(ka_finder *f)
             o.x.slices[i] = FUSED_LEFT;
         }
         if (ka_share(f, all.ns) >= BOUND_PERCENT)
-            say_bound(f, &o, &all, bytes);
+            report_memory_bound(f, &o, &all, bytes);
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- many tiny operators ------------------------------------------------------------------------ */
+/* ---- many tiny operators --------------------------------------------------------------------- */
 
 #define TINY_OPERATOR_NS INT64_C(10000)
 #define TINY_PERCENT     10.0
@@ -368,7 +368,7 @@ void ka_find_cpu_tiny(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             o.kind[i] = o.self_ns[i] > 0 && o.self_ns[i] < TINY_OPERATOR_NS;
             if (!o.kind[i])
@@ -379,7 +379,7 @@ void ka_find_cpu_tiny(ka_finder *f)
         uint64_t each = all.count / KB_MAX(f->step_count, 1u);
         int64_t most = (int64_t)((double)all.ns * (1 - TINY_LEFT));
         ka_found *x = each >= MIN_TINY && ka_share(f, all.ns) >= TINY_PERCENT
-                          ? ka_open_finding(f, saved_on_host(f, &o, most), 0.4, kb_string(""))
+                          ? ka_open_finding(f, estimate_host_savings(f, &o, most), 0.4, kb_string(""))
                           : NULL;
         if (x) {
             x->count = all.count;
@@ -391,10 +391,10 @@ void ka_find_cpu_tiny(ka_finder *f)
             show_operators(f, x, &o, o.kind);
         }
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- between operators -------------------------------------------------------------------------- */
+/* ---- between operators ----------------------------------------------------------------------- */
 
 #define BETWEEN_PERCENT 20.0
 
@@ -412,7 +412,7 @@ static bool is_recorded_work(const ka_dataset *s, const ka_slice *slice)
 }
 
 /* When no thread is in a recorded operator; false: out of memory. */
-static bool find_between(ka_finder *f, ka_spans *between)
+static bool find_time_between_operators(ka_finder *f, ka_spans *between)
 {
     const ka_dataset *s = f->s;
     ka_spans whole = {0}, busy = {0};
@@ -433,7 +433,7 @@ static bool find_between(ka_finder *f, ka_spans *between)
 }
 
 /* The operator that begins where a gap ends. */
-static void show_between(ka_finder *f, ka_found *x, const ka_spans *between)
+static void show_time_between_operators(ka_finder *f, ka_found *x, const ka_spans *between)
 {
     const ka_dataset *s = f->s;
     for (size_t i = 0; i < between->count; i++) {
@@ -447,7 +447,7 @@ static void show_between(ka_finder *f, ka_found *x, const ka_spans *between)
                 continue;
             kineto_string stack = ka_stack_of(f, i);
             char text[400];
-            int n = kb_snprintf(text, sizeof text, "in front of %s%s%.*s",
+            int n = kb_snprintf(text, sizeof text, "before %s%s%.*s",
                                 ka_short_name(ka_name(s, s->slices[i].name)).s,
                                 stack.size ? ", called by " : "", (int)KB_MIN(stack.size, (size_t)200),
                                 stack.data);
@@ -463,7 +463,7 @@ void ka_find_cpu_between(ka_finder *f)
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},
                                                    {KINETO_WHAT_IF_CLASS, "host_python", 0}};
     ka_spans between = {0};
-    if (f->host_only && find_between(f, &between)) {
+    if (f->host_only && find_time_between_operators(f, &between)) {
         int64_t ns = ka_spans_ns(&between);
         int64_t saved = ka_share(f, ns) >= BETWEEN_PERCENT
                             ? ka_min_savings(ns, ka_saved_by(f, at_once, KB_COUNT(at_once)))
@@ -474,14 +474,14 @@ void ka_find_cpu_between(ka_finder *f)
         if (x) {
             x->count = between.count;
             ka_say(f, x,
-                   "for %.1f %% of the time no thread is in an operator: the program runs Python, or "
-                   "waits for something that was not recorded",
+                   "no operator runs in %.1f %% of the time: the program runs Python, or waits "
+                   "for something that was not recorded",
                    ka_share(f, ns));
             if (!(f->has & KA_NEEDS_STACKS))
                 ka_advise(f, x,
                           "Record once with profile(with_stack=True) to see which Python it is; "
                           "torch.compile(model) leaves the interpreter out");
-            show_between(f, x, &between);
+            show_time_between_operators(f, x, &between);
         }
     }
     kb_vec_free(&between);

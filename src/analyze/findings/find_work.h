@@ -5,7 +5,7 @@
 
 #include "analyze/findings/finding.h"
 
-/* ---- other times ---- */
+/* ---- other times ----------------------------------------------------------------------------- */
 /** Factors of times: 1 as recorded, 0 as if it were not there. */
 typedef struct ka_factors {
     double *work, *slices; /* by index of the dataset's work and slices */
@@ -43,7 +43,7 @@ static inline void ka_amount_add(ka_amount *a, int64_t ns)
     a->count++;
 }
 
-/* ---- operators ---- */
+/* ---- operators ------------------------------------------------------------------------------- */
 /** The innermost operator that a range is, or is in; KA_NONE: none, or it is very far out (traces
  * may nest as deep as they are long). */
 static inline uint32_t ka_operator_of(const ka_dataset *s, uint32_t slice)
@@ -72,7 +72,7 @@ static inline int64_t ka_round_up(int64_t n, int64_t to)
     return n > INT64_MAX - to ? n : (n + to - 1) / to * to;
 }
 
-/* ---- names ---- */
+/* ---- names ----------------------------------------------------------------------------------- */
 /** Answers of a question about names, asked once for each: 0 not asked, else the answer + 1. */
 typedef struct ka_answers {
     uint8_t *of; /* by string id */
@@ -87,8 +87,8 @@ static inline uint8_t ka_answer(const ka_dataset *s, ka_answers *a, uint32_t nam
     return (uint8_t)(a->of[name] - 1);
 }
 
-/* ---- devices ---- */
-/** What multiplies matrices beside the ordinary units. */
+/* ---- devices --------------------------------------------------------------------------------- */
+/** Units that multiply matrices besides the ordinary ones. */
 typedef enum ka_matrix_unit {
     KA_MATRIX_NONE,
     KA_MATRIX_TENSOR, /* NVIDIA since Volta */
@@ -99,6 +99,6 @@ ka_matrix_unit ka_matrix_unit_of(const kineto_trace *t, int64_t device);
 const char *ka_matrix_unit_name(ka_matrix_unit unit);
 /** Devices that round 32-bit inputs for them: NVIDIA since Ampere. */
 bool ka_has_tf32(const kineto_trace *t, int64_t device);
-/** Device of most of the work; -1: nobody knows. */
+/** Device of most of the work; -1: not known. */
 int64_t ka_busiest_device(const ka_dataset *s);
 #endif

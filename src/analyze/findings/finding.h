@@ -1,10 +1,9 @@
-/* Findings: rules, what they look at, and what they say.
+/* Findings: the data of rules, and the functions that rules use.
  *
- * A rule is a function that looks at the facts of one trace and opens findings; the engine
- * (findings.c) turns the time they would save into a worth per step, sorts them and keeps them
- * without the trace. How a rule is added: a line in finding_rules.def, `void ka_find_NAME(ka_finder
- * *f)` in one of the find_*.c, a page docs/findings/ID.md, a case in tests/findings where it fires
- * and one where it does not. */
+ * A rule (finding_rules.def) is a function that reads the facts and the dataset of one trace and
+ * opens findings. The engine (findings.c) turns the time that they would save into savings per step,
+ * sorts them, and keeps them after the trace is released. docs/contributing.md adds a rule step by
+ * step. Everything of one kineto_find runs on one thread. */
 #ifndef KA_FINDING_H
 #define KA_FINDING_H
 
@@ -13,7 +12,7 @@
 
 #include <ckineto/findings.h>
 
-/** What a trace must have, or a rule cannot judge it. */
+/** What a trace must have; where it lacks one, the rule is skipped. */
 enum {
     KA_NEEDS_DEVICE = 1,    /* work of devices */
     KA_NEEDS_OPERATORS = 2, /* rows cpu_op */
@@ -60,7 +59,7 @@ typedef struct ka_found {
     uint8_t severity;
     bool severity_is_set;
     bool overlaps;    /* engine: another finding saves some of the same time */
-    bool comes_first; /* in front of findings of any worth: it says that these are doubtful */
+    bool comes_first; /* before all others: it makes these doubtful */
     int64_t saved_ns; /* of all steps together; KA_NO_SAVINGS */
     int64_t whole_ns; /* what saved_ns is a part of, where that is not the finder's; 0 */
     double extent;    /* how bad it is, where no time says so: in any unit of its rule */
@@ -76,7 +75,7 @@ typedef struct ka_found {
     double step_savings_pct; /* of it */
 } ka_found;
 
-/** What rules look at. */
+/** The input of rules. */
 typedef struct ka_finder {
     const ka_dataset *s;      /* NULL for rules that compare ranks */
     kineto_analysis *facts; /* all tables but series and the critical path */
@@ -105,10 +104,10 @@ typedef struct ka_finding_spec {
     bool only_synthetic;
 } ka_finding_spec;
 
-/* ---- for rules (finder.c) ---- */
+/* ---- for rules (finder.c) -------------------------------------------------------------------- */
 /** Open a finding of the rule under way; NULL when out of memory (stop looking then).
  *  @param saved_ns  what all that was looked at would be shorter by, of all steps together;
- *                   KA_NO_SAVINGS: nobody can say. Negative and 0 too are worth nothing.
+ *                   KA_NO_SAVINGS: not known. Negative savings count as 0.
  *  @param confidence 0 … 1: 0.9 measured waiting; 0.7 an estimate; 0.4 an upper bound.
  *  @param subject   which one, where a rule can find several: part of the finding's identity across
  *                   ranks and in diffs; "" otherwise. */
@@ -117,7 +116,7 @@ ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kin
 void ka_say(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
 void ka_advise(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
 void ka_set_severity(ka_found *x, kineto_finding_severity severity);
-/** Which rank has most of what has no worth. */
+/** How bad a finding without savings is: decides which rank is the worst. */
 static inline void ka_set_extent(ka_found *x, double extent) { x->extent = extent; }
 
 /** Evidence; the heaviest ones are kept. `fmt` may be NULL. */
@@ -125,7 +124,7 @@ void ka_show_row(ka_finder *f, ka_found *x, kineto_row row, int64_t weight_ns, c
     KINETO_PRINTF(5, 6);
 void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, int64_t weight_ns,
                   const char *fmt, ...) KINETO_PRINTF(6, 7);
-/** The rule cannot judge this trace, though it has what the table says; why, and what to do. */
+/** Skip the rule although the trace meets its needs; why, and what to do. */
 void ka_skip_rule(ka_finder *f, const char *fmt, ...) KINETO_PRINTF(2, 3);
 
 /** A table of the facts that the rule declares in `reads`; never NULL, but it may be empty. Cells by
@@ -140,8 +139,8 @@ static inline double ka_fact_number(const ka_table *t, uint64_t row, uint32_t co
     return ka_cell_at(t, row, column).d;
 }
 
-/** How much shorter all would be on the critical path with these scaled; KA_NO_SAVINGS if nobody can
- *  say. Costs a critical path the first time. */
+/** How much shorter all would be on the critical path with these scaled; KA_NO_SAVINGS if that
+ *  is not known. Costs a critical path the first time. */
 int64_t ka_saved_by(ka_finder *f, const kineto_what_if_scale *scales, size_t count);
 /** The lesser of two savings, where both are known: each bounds the other. */
 static inline int64_t ka_min_savings(int64_t a, int64_t b)
@@ -163,13 +162,13 @@ kineto_string ka_stack_of(ka_finder *f, uint32_t slice);
  * "name" …); -1, or empty: it does not say. `device` is an id as in ka_stream; -1: the first
  * device. */
 double ka_device_number(const kineto_trace *t, int64_t device, const char *key);
-/** The same of properties at hand: for those who ask of each device, who may be very many. */
+/** The same of properties at hand: for callers that read many devices. */
 double ka_property_number(kineto_string properties, const char *key);
 kineto_string ka_device_text(const kineto_trace *t, int64_t device, const char *key);
 /** The front of long names, for sentences; kernels' names can be 2000 long. */
 kb_text ka_short_name(kineto_string name);
 
-/* ---- findings.c ---- */
+/* ---- findings.c ------------------------------------------------------------------------------ */
 typedef struct ka_verdict {
     uint8_t judgement; /* kineto_judgement */
     kineto_string because;
@@ -180,7 +179,7 @@ struct kineto_findings {
     ka_verdict verdicts[KA_FIND_COUNT];
     kineto_analysis *across; /* small tables that compare ranks; NULL: none of them is there */
     ka_rule_set chosen;
-    int64_t whole_ns; /* of all steps of all ranks; where none has any: of all traces, so many */
+    int64_t whole_ns; /* of all steps of all ranks; without steps: of all traces */
     uint32_t whole_count;
     int64_t step_ns; /* the mean of these */
     uint32_t step_count;
@@ -189,7 +188,7 @@ struct kineto_findings {
     bool deferred;  /* see ka_findings_defer */
 };
 
-/* ---- rules.c ---- */
+/* ---- rules.c --------------------------------------------------------------------------------- */
 const ka_finding_spec *ka_finding_spec_of(ka_finding_rule rule);
 const char *ka_finding_rule_id(ka_finding_rule rule);
 /** Does the word name the rule? "copy" names "copy.pageable". */
@@ -204,7 +203,7 @@ bool ka_is_host_only(const ka_dataset *s);
 /** Run the chosen rules that need all of `needed`, and record for each whether it could run. */
 void ka_run_rules(ka_finder *f, uint32_t needed);
 
-/* ---- findings.c ---- */
+/* ---- findings.c ------------------------------------------------------------------------------ */
 /** Sentence, advice, confidence and savings per step of the findings from index `from` on. */
 void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from);
 uint8_t ka_severity_of(const ka_found *x);

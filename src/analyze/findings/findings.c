@@ -9,7 +9,7 @@ typedef struct device {
     int64_t id;
 } device;
 
-static int compare_devices(const void *left, const void *right)
+static int compare_device_ids(const void *left, const void *right)
 {
     const device *a = left, *b = right;
     if (a->process != b->process)
@@ -17,7 +17,7 @@ static int compare_devices(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static uint32_t count_devices(ka_finder *f)
+static uint32_t count_used_devices(ka_finder *f)
 {
     const ka_dataset *s = f->s;
     KB_VEC(device) all = {0};
@@ -27,16 +27,16 @@ static uint32_t count_devices(ka_finder *f)
             f->no_memory |=
                 !kb_vec_push(&all, (device){s->streams[i].process, s->streams[i].device});
     if (all.count)
-        qsort(all.data, all.count, sizeof *all.data, compare_devices);
+        qsort(all.data, all.count, sizeof *all.data, compare_device_ids);
     for (size_t i = 0; i < all.count; i++)
-        count += i == 0 || compare_devices(&all.data[i - 1], &all.data[i]) != 0;
+        count += i == 0 || compare_device_ids(&all.data[i - 1], &all.data[i]) != 0;
     kb_vec_free(&all);
     return count;
 }
 
 /* With the work of a step that ends after the host is done with it: a host that never waits is soon
  * through. */
-static int64_t steps_with_work_ns(const ka_finder *f)
+static int64_t sum_step_ns(const ka_finder *f)
 {
     const ka_table *t = &f->facts->tables[KA_TABLE_steps];
     int64_t sum = 0;
@@ -56,13 +56,13 @@ static void measure_steps(ka_finder *f)
                 ka_add_ns(f->whole_ns, kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns));
         }
     if (f->step_count)
-        f->whole_ns = KB_MAX(f->whole_ns, steps_with_work_ns(f));
+        f->whole_ns = KB_MAX(f->whole_ns, sum_step_ns(f));
     if (!f->step_count || f->whole_ns <= 0)
         f->whole_ns = kb_length_ns(s->start_ns, s->end_ns);
     f->whole_ns = KB_MAX(f->whole_ns, 1);
 }
 
-/* ---- worth ---------------------------------------------------------------------------------- */
+/* ---- savings --------------------------------------------------------------------------------- */
 
 uint8_t ka_severity_of(const ka_found *x)
 {
@@ -101,7 +101,7 @@ static int compare_evidence(const void *left, const void *right)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
-/* ---- do savings add up? ---- */
+/* ---- do savings add up? ---------------------------------------------------------------------- */
 
 /* Another finding saves some of the same time: the savings of both together may be less than their
  * sum. */
@@ -143,7 +143,7 @@ static const struct {
                 {"inference_mode", "inference_mode", "torch >= 1.9"}};
 
 /* The advice, with what it needs after it. */
-static kineto_string with_needs(kineto_findings *out, kineto_string advice)
+static kineto_string append_requirements(kineto_findings *out, kineto_string advice)
 {
     char text[2600];
     size_t n = 0, size = KB_MIN(advice.size, (size_t)2000);
@@ -174,7 +174,7 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
             x->sentence = kb_string(ka_finding_spec_of(x->rule)->title);
         if (!x->advice.size)
             x->advice = kb_string(ka_finding_spec_of(x->rule)->remedy);
-        x->advice = with_needs(out, x->advice);
+        x->advice = append_requirements(out, x->advice);
         if (x->saved_ns == KA_NO_SAVINGS)
             continue;
         int64_t whole_ns = x->whole_ns ? x->whole_ns : f->whole_ns;
@@ -184,10 +184,10 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
     }
 }
 
-/* ---- one trace ------------------------------------------------------------------------------ */
+/* ---- one trace ------------------------------------------------------------------------------- */
 
 /* How much of what was to be recorded is there. */
-static double quality_of(const kineto_trace *t)
+static double recording_quality(const kineto_trace *t)
 {
     double there = (double)kineto_trace_count(t), lost = (double)kineto_trace_lost(t);
     return there + lost > 0 ? there / (there + lost) : 1;
@@ -199,7 +199,7 @@ static const ka_table_set across_tables =
     KA_TABLE_BIT(KA_TABLE_distributed_wait) | KA_TABLE_BIT(KA_TABLE_distributed_marks) |
     KA_TABLE_BIT(KA_TABLE_stragglers) | KA_TABLE_BIT(KA_TABLE_straggler_marks);
 
-static kineto_status copy_across(const kineto_analysis *facts, kineto_analysis **out,
+static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_analysis **out,
                                  kineto_error *err)
 {
     kineto_status status = ka_facts_create(out, err);
@@ -223,7 +223,7 @@ static ka_table_set tables_to_compute(const kineto_findings *out)
            KA_TABLE_BIT(KA_TABLE_memory);
 }
 
-static kineto_status find(kineto_findings *out, const kineto_trace *trace,
+static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *trace,
                           const kineto_analyze_options *options, kineto_analysis **facts,
                           kineto_error *err)
 {
@@ -237,17 +237,17 @@ static kineto_status find(kineto_findings *out, const kineto_trace *trace,
         .s = &m.dataset, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
     if (!status) {
         measure_steps(&f);
-        f.device_count = count_devices(&f);
+        f.device_count = count_used_devices(&f);
         f.host_only = ka_is_host_only(f.s);
         f.has = ka_detect_capabilities(&f);
-        out->quality = quality_of(trace);
+        out->quality = recording_quality(trace);
         out->whole_ns = f.whole_ns;
         out->whole_count = KB_MAX(f.step_count, 1u);
         out->step_count = f.step_count;
         out->step_ns = f.whole_ns / out->whole_count;
         ka_run_rules(&f, 0);
         ka_set_savings(out, &f, 0);
-        status = copy_across(m.facts, &out->across, err);
+        status = copy_across_tables(m.facts, &out->across, err);
     }
     if (!status && facts) {
         *facts = m.facts;
@@ -276,7 +276,7 @@ kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_find_optio
     found->evidence_limit = o->evidence ? KB_MIN(o->evidence, 1000u) : 5;
     kineto_status status = ka_parse_rules(o->rules, &found->chosen, err);
     if (!status)
-        status = find(found, trace, how, facts, err);
+        status = find_in_trace(found, trace, how, facts, err);
     if (!status) {
         ka_findings_sort(found);
         *out = found;
@@ -302,7 +302,7 @@ void kineto_findings_release(kineto_findings *findings)
     free(findings);
 }
 
-static void note_origin(kineto_findings *found, const kineto_trace *trace)
+static void set_origins(kineto_findings *found, const kineto_trace *trace)
 {
     int64_t start_ns, end_ns;
     kineto_trace_window(trace, &start_ns, &end_ns);
@@ -323,7 +323,7 @@ kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *
     if (out)
         *out = NULL;
     if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to find what is slow in it");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_find: trace and out must not be NULL");
     kineto_status status = kb_options_read(&o, sizeof o, options, "kineto_find_options", err);
     if (!status)
         status = ka_options_read(o.analyze, &how, err);
@@ -334,6 +334,6 @@ kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *
     status = ka_has_ranks(trace) ? ka_find_in_ranks(trace, &o, &how, out, err)
                                  : ka_find_in_rank(trace, &o, &how, o.facts, out, err);
     if (!status)
-        note_origin(*out, trace);
+        set_origins(*out, trace);
     return status;
 }

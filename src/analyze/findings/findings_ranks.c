@@ -3,9 +3,9 @@
 #include "analyze/findings/finding.h"
 #include "analyze/dataset/each_rank.h"
 
-/* ---- several ranks -------------------------------------------------------------------------- */
+/* ---- several ranks --------------------------------------------------------------------------- */
 
-static bool copy_text(kb_arena *arena, kineto_string *text)
+static bool copy_text_to_arena(kb_arena *arena, kineto_string *text)
 {
     if (!text->size)
         return true;
@@ -18,20 +18,20 @@ static bool copy_found(kineto_findings *to, const ka_found *from, ka_found *copy
 {
     *copy = *from;
     memset(&copy->evidence, 0, sizeof copy->evidence);
-    bool ok = copy_text(&to->arena, &copy->subject) && copy_text(&to->arena, &copy->sentence) &&
-              copy_text(&to->arena, &copy->advice);
+    bool ok = copy_text_to_arena(&to->arena, &copy->subject) && copy_text_to_arena(&to->arena, &copy->sentence) &&
+              copy_text_to_arena(&to->arena, &copy->advice);
     for (size_t i = 0; ok && i < from->evidence.count; i++) {
         ka_evidence e = from->evidence.data[i];
         e.room = NULL; /* of the other's arena */
-        ok = copy_text(&to->arena, &e.name) && copy_text(&to->arena, &e.where) &&
-             copy_text(&to->arena, &e.text) && kb_vec_push(&copy->evidence, e);
+        ok = copy_text_to_arena(&to->arena, &e.name) && copy_text_to_arena(&to->arena, &e.where) &&
+             copy_text_to_arena(&to->arena, &e.text) && kb_vec_push(&copy->evidence, e);
     }
     if (!ok)
         kb_vec_free(&copy->evidence);
     return ok;
 }
 
-static ka_found *same_as(kineto_findings *to, const ka_found *x)
+static ka_found *find_same_finding(kineto_findings *to, const ka_found *x)
 {
     for (size_t i = 0; i < to->found.count; i++)
         if (to->found.data[i].rule == x->rule &&
@@ -40,9 +40,9 @@ static ka_found *same_as(kineto_findings *to, const ka_found *x)
     return NULL;
 }
 
-/* What has no worth is worst where it is most severe, and of equal ones where there is most of
- * it. */
-static bool is_worse(const ka_found *x, const ka_found *than)
+/* Of findings without savings the most severe is the worst, of equal ones that with the largest
+ * extent. */
+static bool is_worse_finding(const ka_found *x, const ka_found *than)
 {
     if (x->saved_ns != KA_NO_SAVINGS)
         return than->saved_ns == KA_NO_SAVINGS || x->step_savings_ns > than->step_savings_ns;
@@ -53,11 +53,11 @@ static bool is_worse(const ka_found *x, const ka_found *than)
     return x->extent > than->extent;
 }
 
-/* The step of all ranks is as long as that of the worst: what is found on several is worth there
- * what it is on that one. */
-static bool add_found(kineto_findings *to, const ka_found *x)
+/* A step of all ranks is as long as that of the slowest: a finding of several ranks has the savings
+ * of the rank where they are largest. */
+static bool merge_finding(kineto_findings *to, const ka_found *x)
 {
-    ka_found *same = same_as(to, x), copy;
+    ka_found *same = find_same_finding(to, x), copy;
     if (!copy_found(to, x, &copy))
         return false;
     if (!same) {
@@ -67,7 +67,7 @@ static bool add_found(kineto_findings *to, const ka_found *x)
         return false;
     }
     copy.rank_count = same->rank_count + x->rank_count;
-    bool worse = is_worse(&copy, same);
+    bool worse = is_worse_finding(&copy, same);
     same->rank_count = copy.rank_count;
     ka_found *dropped = worse ? same : &copy;
     kb_vec_free(&dropped->evidence);
@@ -76,7 +76,7 @@ static bool add_found(kineto_findings *to, const ka_found *x)
     return true;
 }
 
-static void add_verdicts(kineto_findings *to, const kineto_findings *from)
+static void merge_verdicts(kineto_findings *to, const kineto_findings *from)
 {
     for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
         ka_verdict *a = &to->verdicts[i];
@@ -88,7 +88,7 @@ static void add_verdicts(kineto_findings *to, const kineto_findings *from)
     }
 }
 
-static void forget_across(kineto_findings *to)
+static void drop_rank_findings(kineto_findings *to)
 {
     size_t kept = 0;
     for (size_t i = 0; i < to->found.count; i++)
@@ -99,8 +99,8 @@ static void forget_across(kineto_findings *to)
     to->found.count = kept;
 }
 
-/* What ranks without steps took says nothing of a step. */
-static void add_steps(kineto_findings *to, const kineto_findings *from)
+/* Ranks without steps do not count for the mean step. */
+static void merge_steps(kineto_findings *to, const kineto_findings *from)
 {
     if (to->step_count && !from->step_count)
         return;
@@ -112,8 +112,8 @@ static void add_steps(kineto_findings *to, const kineto_findings *from)
     to->step_ns = to->whole_ns / to->whole_count;
 }
 
-/* Who compares ranks finds what is worth so much of the mean step of all of them. */
-static kineto_status look_across(kineto_findings *to, kineto_error *err)
+/* Rules that compare ranks report savings of the mean step of all ranks. */
+static kineto_status compare_ranks(kineto_findings *to, kineto_error *err)
 {
     ka_finder f = {.facts = to->across,
                    .whole_ns = KB_MAX(to->step_ns, 1) * KB_MAX(to->step_count, 1u),
@@ -127,9 +127,9 @@ static kineto_status look_across(kineto_findings *to, kineto_error *err)
     return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
 }
 
-static kineto_status settle_across(kineto_findings *to, kineto_error *err)
+static kineto_status compare_and_sort(kineto_findings *to, kineto_error *err)
 {
-    kineto_status status = look_across(to, err);
+    kineto_status status = compare_ranks(to, err);
     ka_findings_sort(to);
     return status;
 }
@@ -141,16 +141,16 @@ kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *fr
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "findings can only be added to findings of the same rules");
     if (!to->deferred)
-        forget_across(to);
+        drop_rank_findings(to);
     for (size_t i = 0; i < from->found.count; i++)
         if (!(ka_finding_spec_of(from->found.data[i].rule)->needs & KA_NEEDS_RANKS) &&
-            !add_found(to, &from->found.data[i]))
+            !merge_finding(to, &from->found.data[i]))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    add_verdicts(to, from);
-    add_steps(to, from);
+    merge_verdicts(to, from);
+    merge_steps(to, from);
     to->quality = KB_MIN(to->quality, from->quality);
     kineto_status status = kineto_analysis_add(to->across, from->across, err);
-    return status || to->deferred ? status : settle_across(to, err);
+    return status || to->deferred ? status : compare_and_sort(to, err);
 }
 
 void ka_findings_defer(kineto_findings *f)
@@ -165,12 +165,12 @@ kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err)
     if (!f->deferred)
         return KINETO_OK;
     f->deferred = false;
-    forget_across(f);
+    drop_rank_findings(f);
     kineto_status status = ka_facts_complete(f->across, err);
-    return status ? status : settle_across(f, err);
+    return status ? status : compare_and_sort(f, err);
 }
 
-/* ---- a trace of several ranks --------------------------------------------------------------- */
+/* ---- a trace of several ranks ---------------------------------------------------------------- */
 
 typedef struct finding_ranks {
     const kineto_find_options *options;
@@ -180,7 +180,7 @@ typedef struct finding_ranks {
 } finding_ranks;
 
 /* Rows of a part become those of the whole trace. */
-static void name_rows(kineto_findings *found, const kineto_row *rows)
+static void map_evidence_rows(kineto_findings *found, const kineto_row *rows)
 {
     for (size_t i = 0; i < found->found.count; i++)
         for (size_t k = 0; k < found->found.data[i].evidence.count; k++) {
@@ -189,7 +189,7 @@ static void name_rows(kineto_findings *found, const kineto_row *rows)
         }
 }
 
-static kineto_status add_part(finding_ranks *f, kineto_findings *found, kineto_analysis *facts,
+static kineto_status merge_rank(finding_ranks *f, kineto_findings *found, kineto_analysis *facts,
                               kineto_error *err)
 {
     if (!f->found) {
@@ -205,7 +205,7 @@ static kineto_status add_part(finding_ranks *f, kineto_findings *found, kineto_a
     return status;
 }
 
-static kineto_status find_rank(void *context, const kineto_trace *part, int32_t rank,
+static kineto_status find_in_part(void *context, const kineto_trace *part, int32_t rank,
                                const kineto_row *rows, kineto_error *err)
 {
     finding_ranks *f = context;
@@ -217,8 +217,8 @@ static kineto_status find_rank(void *context, const kineto_trace *part, int32_t 
     f->how.rank = NULL;
     if (status)
         return status;
-    name_rows(found, rows);
-    return add_part(f, found, facts, err);
+    map_evidence_rows(found, rows);
+    return merge_rank(f, found, facts, err);
 }
 
 kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_find_options *o,
@@ -227,7 +227,7 @@ kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_find_opti
 {
     finding_ranks f = {.options = o, .how = *how};
     uint64_t without;
-    kineto_status status = ka_visit_ranks(trace, find_rank, &f, &without, err);
+    kineto_status status = ka_visit_ranks(trace, find_in_part, &f, &without, err);
     if (!status && !f.found) /* no rank has an activity */
         return ka_find_in_rank(trace, o, how, o->facts, out, err);
     if (status) {

@@ -76,7 +76,7 @@ const char *kineto_finding_severity_name(uint32_t severity)
     return names[KB_MIN(severity, (uint32_t)KINETO_FINDING_HIGH)];
 }
 
-/* ---- the choice of rules ---------------------------------------------------------------------- */
+/* ---- the choice of rules --------------------------------------------------------------------- */
 
 bool ka_finding_rule_matches(ka_finding_rule rule, const char *word, size_t size)
 {
@@ -94,7 +94,8 @@ kineto_status ka_parse_rules(const char *list, ka_rule_set *set, kineto_error *e
             named |= (ka_rule_set)ka_finding_rule_matches((ka_finding_rule)i, at, size) << i;
         if (!named)
             return kb_fail(err, KINETO_E_ARGUMENT,
-                           "there is no rule '%.*s'; 'ckineto analyze --findings --list' has them",
+                           "unknown rule '%.*s'; 'ckineto analyze --findings --list' lists the "
+                           "rules",
                            (int)KB_MIN(size, (size_t)80), at);
         *set |= named;
         at += size + (at[size] == ',');
@@ -110,7 +111,7 @@ ka_table_set ka_tables_of_rules(ka_rule_set chosen)
     return set;
 }
 
-/* ---- capabilities of a trace ------------------------------------------------------------------ */
+/* ---- capabilities of a trace ----------------------------------------------------------------- */
 
 /* Operators whose arguments are checked: in a trace with shapes or stacks nearly all have them. */
 #define MAX_CHECKED_OPERATORS 1000u
@@ -187,7 +188,7 @@ uint32_t ka_detect_capabilities(const ka_finder *f)
     return has;
 }
 
-/* ---- running rules ---------------------------------------------------------------------------- */
+/* ---- running rules --------------------------------------------------------------------------- */
 
 /* Why a trace with `has` lacks one of `needed`; NULL: it lacks none. */
 static const char *first_unmet_need(uint32_t needed, uint32_t has)

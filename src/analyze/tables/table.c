@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* ---- descriptors --------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 #define TEXT         .type = KINETO_CELL_TEXT, .unit = KA_UNIT_TEXT
 #define INT          .type = KINETO_CELL_INT, .unit = KA_UNIT_NONE
@@ -136,7 +136,7 @@ ka_table *ka_table_of(kineto_analysis *a, ka_table_id id)
 
 uint64_t ka_table_rows(const ka_table *t) { return t->cells.count / t->column_count; }
 
-/* ---- cells ---------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static void append_cell(ka_table *t, ka_cell cell)
 {
@@ -212,8 +212,8 @@ void ka_note_no_device(ka_table *t)
 {
     if (t && t->no_streams[0])
         ka_note(t, "%s", t->no_streams);
-    ka_note(t, "no device activity in the trace: nothing ran on a device, or no source recorded it "
-               "('ckineto doctor' tells which there are)");
+    ka_note(t, "no device activity in the trace: nothing ran on a device, or no source recorded "
+               "it ('ckineto doctor' lists the sources)");
 }
 
 /* ---- public access --------------------------------------------------------------------------- */

@@ -129,7 +129,7 @@ struct kineto_analysis {
     ka_table tables[KA_TABLE_COUNT];
 };
 
-/* ---- table.c ---- */
+/* ---- table.c --------------------------------------------------------------------------------- */
 kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err);
 /** The table, if it is to be filled, else NULL. */
 ka_table *ka_table_of(kineto_analysis *a, ka_table_id id);
@@ -173,7 +173,7 @@ static inline kineto_string ka_text_at(const ka_table *t, uint64_t row, uint32_t
 /** Note "no device activity ..." and what to do. NULL is fine. */
 void ka_note_no_device(ka_table *t);
 
-/* ---- table_sort.c ---- */
+/* ---- table_sort.c ---------------------------------------------------------------------------- */
 /** Orders of ka_sort: KA_UP(kernels, name) ascending, KA_DOWN(kernels, sum_us) descending. */
 #define KA_UP(table, column)   ((int)KA_COL_##table##_##column + 1)
 #define KA_DOWN(table, column) (-((int)KA_COL_##table##_##column + 1))
@@ -182,7 +182,7 @@ void ka_note_no_device(ka_table *t);
 /** @param by  1-based columns, positive ascending, negative descending; 0 ends the list. */
 void ka_sort(ka_table *t, const int *by);
 
-/* ---- table_weight.c ---- */
+/* ---- table_weight.c -------------------------------------------------------------------------- */
 /** Has the table a WEIGHT? Without, the order of its rows says more. */
 bool ka_has_weight(const ka_table *t);
 /** Row numbers, the largest weight first, to free; NULL: out of memory. */
@@ -190,7 +190,7 @@ uint64_t *ka_rows_by_weight(const ka_table *t);
 /** The same by one column; UINT32_MAX: in the order of the table. */
 uint64_t *ka_rows_by_column(const ka_table *t, uint32_t column);
 
-/* ---- table_add.c ---- */
+/* ---- table_add.c ----------------------------------------------------------------------------- */
 /** Append the rows of another rank, or merge them (KA_SUMMED). to->no_memory stays set once it is.
  */
 void ka_table_add(ka_table *to, const ka_table *from);
