@@ -113,7 +113,8 @@ static void print_name(cell_text *c, kineto_string s)
     fclose(out);
 }
 
-static cell_text format_cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column)
+static cell_text format_cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column
+                             )
 {
     kineto_fact f;
     cell_text c = {.s = "-", .columns = 1};
@@ -168,7 +169,7 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
 }
 
 static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
-                        FILE *out)
+                             FILE *out)
 {
     kineto_fact_table info;
     kineto_analysis_table(a, table, &info);

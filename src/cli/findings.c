@@ -140,7 +140,7 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
 }
 
 static void print_finding(const kineto_findings *found, uint32_t index, const kineto_finding *f,
-                        const page *p)
+                          const page *p)
 {
     kineto_finding_evidence e;
     fputc('\n', p->out);

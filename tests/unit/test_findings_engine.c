@@ -529,7 +529,7 @@ static void rules_are_named_by_id_or_by_what_stands_before_the_point(void **stat
         kineto_error err = {.message = ""};
         if (kineto_find(t, &o, &found, &err) != KINETO_E_ARGUMENT)
             fail_msg("'%s' was taken for rules", bad[i]);
-        assert_non_null(strstr(err.message, "there is no rule"));
+        assert_non_null(strstr(err.message, "unknown rule"));
     }
     kineto_trace_release(t);
 }
@@ -601,7 +601,7 @@ static void a_gate_says_why_it_does_not_pass(void **state)
     char because[600], little[10];
     bool passed;
     kineto_findings_gate(found, "copy", &passed, because, sizeof because, NULL);
-    assert_string_equal(because, "copy.pageable: worth 50.000 us (5.0 %): seen on rank 0");
+    assert_string_equal(because, "copy.pageable: saves 50.000 us (5.0 %): seen on rank 0");
     kineto_findings_gate(found, "sync.stall", &passed, because, sizeof because, NULL);
     assert_string_equal(because, "sync.stall was skipped: of this trace");
     kineto_findings_gate(found, "kernel.tail_wave", &passed, because, sizeof because, NULL);

@@ -24,12 +24,12 @@ void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t)
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */
 void ka_note_without_rank(kineto_analysis *a, uint64_t without);
 /* ---- analysis.c: facts of many traces -------------------------------------------------------- */
-/** From now on kineto_analysis_add leaves out the tables that are made of those of all ranks: made again for
- *  each of N ranks they would take N times as long. They are there after ka_facts_complete. */
+/** From now on kineto_analysis_add does not run reductions: run again for each of N ranks they would
+ *  take N times as long. ka_facts_complete runs them once. */
 void ka_facts_defer(kineto_analysis *a);
 kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 
-/* ---- analysis.c: a dataset with its facts, for those that look at both ----------------------- */
+/* ---- analysis.c: a dataset with its facts, for callers that need both ----------------------- */
 typedef struct ka_measured {
     ka_rules *rules;
     kineto_analyze_options options;
@@ -61,7 +61,7 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
 typedef struct ka_calls {
     uint32_t count;   /* of `order` */
     uint32_t *order;  /* slices; what encloses another one on its thread comes before it */
-    uint32_t *behind; /* by place in `order`: first place behind what it encloses on its thread */
+    uint32_t *end_of; /* by place in `order`: first place after what it encloses on its thread */
     uint32_t *parent; /* slice; KA_NONE */
     uint32_t *depth, *height, *kernels;
     int64_t *kernel_ns;
@@ -100,7 +100,7 @@ typedef struct ka_durations {
     uint32_t *step; /* index of steps of each … */
     int32_t *place; /* … and by that index: which it is; -1: left out */
     uint32_t count, warm_up;
-    double median, mad; /* of those behind the warm-up */
+    double median, mad; /* of those after the warm-up */
 } ka_durations;
 /** @param d        to be freed, also on failure (no memory).
  *  @param process  only its steps; KA_NONE: of all processes */
@@ -108,10 +108,10 @@ bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process);
 void ka_durations_free(ka_durations *d);
 
 /* ---- kernels (gpu_summary.c, kernel_use.c) --------------------------------------------------- */
-#define KA_NOT_TOLD (-1.0)
+#define KA_NOT_RECORDED (-1.0)
 typedef struct ka_kernel {
     const ka_done *done;
-    double blocks, occupancy; /* KA_NOT_TOLD */
+    double blocks, occupancy; /* KA_NOT_RECORDED */
     uint32_t launch;          /* id in `launches` */
 } ka_kernel;
 typedef struct ka_kernels {

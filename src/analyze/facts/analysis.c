@@ -11,10 +11,11 @@ typedef struct table_maker {
 } table_maker;
 
 static const table_maker makers[KA_TABLE_COUNT] = {
-#define ANALYSIS(name)               {.analyze = ka_analyze_##name}
-#define REDUCTION(name, from)        {.reduce = ka_reduce_##name, .source = KA_TABLE_BIT(KA_TABLE_##from)}
-#define DIFF                         {0}
-#define TABLE(id, made_by, ...)      [KA_TABLE_##id] = made_by,
+#define ANALYSIS(name)          {.analyze = ka_analyze_##name}
+#define REDUCTION(name, from)                                                                      \
+    {.reduce = ka_reduce_##name, .source = KA_TABLE_BIT(KA_TABLE_##from)}
+#define DIFF                    {0}
+#define TABLE(id, made_by, ...) [KA_TABLE_##id] = made_by,
 #include "analyze/tables/tables.def"
 #undef ANALYSIS
 #undef REDUCTION
@@ -116,7 +117,7 @@ typedef struct analysis_run {
     ka_analysis *list[KA_TABLE_COUNT]; /* each analysis once */
     uint32_t count;
     uint32_t next; /* index in `list`, claimed by threads with an atomic addition */
-    kineto_status status; /* of the first failure; with `lock` */
+    kineto_status status; /* of the first failure; written with `lock` */
     kineto_error err;
     pthread_mutex_t lock;
 } analysis_run;
@@ -126,6 +127,7 @@ static void list_analysis(analysis_run *r, ka_analysis *analyze)
     for (uint32_t i = 0; i < r->count; i++)
         if (r->list[i] == analyze)
             return;
+    KB_ASSERT(r->count < KA_TABLE_COUNT);
     r->list[r->count++] = analyze;
 }
 
@@ -180,8 +182,10 @@ static void run_on_threads(analysis_run *r, uint32_t requested)
 static void reduce_ranks(kineto_analysis *a)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        if (makers[i].reduce && a->tables[i].wanted)
+        if (makers[i].reduce && a->tables[i].wanted) {
+            KB_ASSERT((makers[i].source & ~wanted_tables(a)) == 0);
             makers[i].reduce(a);
+        }
 }
 
 static kineto_status check_memory(const kineto_analysis *a, kineto_error *err)
@@ -200,6 +204,8 @@ static kineto_status fill_tables(kineto_analysis *a, const ka_dataset *dataset, 
     pthread_mutex_init(&r.lock, NULL);
     run_on_threads(&r, threads);
     pthread_mutex_destroy(&r.lock);
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) /* analyses write complete rows */
+        KB_ASSERT(r.status || a->tables[i].no_memory || a->tables[i].at == 0);
     if (r.status && err)
         *err = r.err;
     if (r.status)
@@ -325,7 +331,7 @@ typedef struct rank_sum {
 } rank_sum;
 
 static kineto_status add_rank_facts(void *context, const kineto_trace *part, int32_t rank,
-                              const kineto_row *rows, kineto_error *err)
+                                    const kineto_row *rows, kineto_error *err)
 {
     rank_sum *a = context;
     kineto_analysis *facts;
@@ -356,9 +362,8 @@ void ka_note_without_rank(kineto_analysis *a, uint64_t without)
                          (unsigned long long)without);
 }
 
-static kineto_status analyze_ranks(const kineto_trace *trace,
-                                   const kineto_analyze_options *options, ka_table_set tables,
-                                   kineto_analysis **out, kineto_error *err)
+static kineto_status analyze_ranks(const kineto_trace *trace, const kineto_analyze_options *options,
+                                   ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
     rank_sum a = {.options = *options, .tables = tables};
     uint64_t without;

@@ -1,4 +1,6 @@
-/* Ranges that the user named, on the host and on devices, and the work that belongs to them. */
+/* The tables annotations and kernels_annotated: user annotations on the host and on devices
+ * (record_function, NVTX, gpu_user_annotation), and the innermost annotation around the launch
+ * of each piece of work. */
 #include "analyze/facts/analyses.h"
 
 /* ---- annotations: how often, how long -------------------------------------------------------- */
@@ -20,6 +22,7 @@ static bool add_annotation(tallies *t, uint32_t name, int64_t ns)
             return false;
         t->place[name] = (uint32_t)t->list.count;
     }
+    KB_ASSERT(t->place[name] <= t->list.count);
     ka_tally_ns_add(&t->list.data[t->place[name] - 1].tally, ns);
     return true;
 }
@@ -185,7 +188,7 @@ static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
 }
 
 /* Work looked at in vain for one range, at most; then only what begins in it is. */
-#define MOST_IN_VAIN 4096u
+#define MAX_IN_VAIN 4096u
 
 /* What overlaps the range and is free becomes its own: the shortest range comes first. */
 static void claim_range(claiming *c, uint32_t range)
@@ -193,7 +196,7 @@ static void claim_range(claiming *c, uint32_t range)
     const ka_slice *r = &c->s->slices[range];
     uint32_t in_vain = 0, begins = first_behind(c, r->start_ns, false);
     uint32_t i = next_free(c, first_behind(c, r->start_ns, true));
-    while (i < c->count && in_vain < 2 * MOST_IN_VAIN) {
+    while (i < c->count && in_vain < 2 * MAX_IN_VAIN) {
         const ka_work *w = &c->s->work[c->works[i]];
         if (w->start_ns >= r->end_ns)
             break;
@@ -203,7 +206,7 @@ static void claim_range(claiming *c, uint32_t range)
         } else {
             in_vain++;
         }
-        i = next_free(c, in_vain == MOST_IN_VAIN ? KB_MAX(i + 1, begins) : i + 1);
+        i = next_free(c, in_vain == MAX_IN_VAIN ? KB_MAX(i + 1, begins) : i + 1);
     }
 }
 

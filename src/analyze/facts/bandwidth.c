@@ -1,4 +1,9 @@
-/* How fast copies and fills moved bytes: the sum of what ran at once, by kind of copy. */
+/* The tables memory_bandwidth and bandwidth_series: the bandwidth of copies and memsets by kind
+ * of copy.
+ *
+ * Each copy adds its bandwidth at its start and subtracts it at its end; the values between two
+ * changes are those of the table, not weighted with time, as in HolisticTraceAnalysis. The
+ * bandwidth is the argument "memory bandwidth (GB/s)", else bytes / duration. */
 #include "analyze/facts/analyses.h"
 #include "analyze/dataset/order.h"
 
@@ -104,7 +109,7 @@ static int compare_hta(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Ends first: copies one right behind the other do not add up. */
+/* Ends first: copies one right after the other do not add up. */
 static int compare_exact(const void *left, const void *right)
 {
     const change *a = left, *b = right;
@@ -212,7 +217,7 @@ static void note_no_bandwidth(const counting *c, ka_table *t)
     if (!c->s->work_count)
         ka_note_no_device(t);
     else if (t && !ka_table_rows(t))
-        ka_note(t, "no copy or fill of a device tells its bytes or its bandwidth");
+        ka_note(t, "no copy or fill of a device has its bytes or its bandwidth recorded");
 }
 
 kineto_status ka_analyze_bandwidth(const ka_dataset *s, kineto_analysis *a, kineto_error *err)

@@ -1,11 +1,12 @@
-/* Calls: which range encloses which, and the device's work under each. */
+/* The table call_graph, and the tree of calls that other analyses use (ka_calls_create): which
+ * range encloses which on its thread, its depth and height, and the device work under each. */
 #include "analyze/facts/analyses.h"
 #include "analyze/dataset/order.h"
 
 void ka_calls_free(ka_calls *c)
 {
     free(c->order);
-    free(c->behind);
+    free(c->end_of);
     free(c->parent);
     free(c->depth);
     free(c->height);
@@ -17,13 +18,13 @@ void ka_calls_free(ka_calls *c)
 static bool alloc_calls(ka_calls *c, size_t slices)
 {
     c->order = malloc((slices + 1) * sizeof *c->order);
-    c->behind = malloc((slices + 1) * sizeof *c->behind);
+    c->end_of = malloc((slices + 1) * sizeof *c->end_of);
     c->parent = malloc((slices + 1) * sizeof *c->parent);
     c->depth = calloc(slices + 1, sizeof *c->depth);
     c->height = calloc(slices + 1, sizeof *c->height);
     c->kernels = calloc(slices + 1, sizeof *c->kernels);
     c->kernel_ns = calloc(slices + 1, sizeof *c->kernel_ns);
-    return c->order && c->behind && c->parent && c->depth && c->height && c->kernels &&
+    return c->order && c->end_of && c->parent && c->depth && c->height && c->kernels &&
            c->kernel_ns;
 }
 
@@ -31,7 +32,7 @@ static void fill_exact(const ka_dataset *s, ka_calls *c)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         c->order[i] = i;
-        c->behind[i] = s->slices[i].next;
+        c->end_of[i] = s->slices[i].next;
         c->parent[i] = s->slices[i].parent;
         c->depth[i] = s->slices[i].depth;
     }
@@ -210,17 +211,18 @@ static void nest_calls(nesting *n)
         open_and_close(n);
 }
 
-/* Places behind, from `parent`: the last ones of a range are those of its last child. */
+/* Ends of ranges, from `parent`: a range ends where its last child does. */
 static void close_calls(ka_calls *c, uint32_t *place)
 {
     for (uint32_t at = 0; at < c->count; at++) {
         place[c->order[at]] = at;
-        c->behind[at] = at + 1;
+        c->end_of[at] = at + 1;
     }
     for (uint32_t at = c->count; at-- > 0;) {
         uint32_t parent = c->parent[c->order[at]];
+        KB_ASSERT(parent == KA_NONE || place[parent] < c->count);
         if (parent != KA_NONE)
-            c->behind[place[parent]] = KB_MAX(c->behind[place[parent]], c->behind[at]);
+            c->end_of[place[parent]] = KB_MAX(c->end_of[place[parent]], c->end_of[at]);
     }
 }
 

@@ -1,5 +1,9 @@
-/* Collectives: what each moved, among how many, how fast, and how much of it computation did not
- * hide. */
+/* The tables collectives and collective_groups: size, bandwidth and exposed time of each
+ * collective.
+ *
+ * Bytes, type and group come from the arguments of the kernel or, in traces before these had
+ * them, of the operator that launched it (record_param_comms). algbw = bytes / duration; busbw
+ * = algbw times the factor of the collective and the number of ranks, as nccl-tests define it. */
 #include "analyze/facts/analyses.h"
 #include "analyze/dataset/sums.h"
 
@@ -63,7 +67,7 @@ static double bus_factor(scheme how, int64_t ranks)
     return how == ALL_REDUCE ? 2 * (n - 1) / n : (n - 1) / n;
 }
 
-/* ---- what is said of one --------------------------------------------------------------------- */
+/* ---- arguments of one --------------------------------------------------------------------- */
 
 #define NOT_SAID INT64_MIN
 typedef struct collective {
@@ -228,7 +232,7 @@ static void conclude_collective(gathering *g, collective *c)
         c->name = keep_collective(g, which < KB_COUNT(schemes) ? kb_string(schemes[which].name) : kernel);
     int64_t elements = KB_MAX(c->in, c->out),
             size = ka_dtype_of(kb_intern_get(&g->texts, c->dtype)).bytes;
-    /* Before arguments had names only what goes in was told. */
+    /* Before arguments had names only the size of the input was recorded. */
     if (c->scheme == ALL_GATHER && c->out == NOT_SAID && c->in != NOT_SAID)
         elements = c->ranks > 0 ? multiply_sizes(c->in, c->ranks) : NOT_SAID;
     c->bytes = elements != NOT_SAID && size ? multiply_sizes(elements, size) : NOT_SAID;

@@ -106,7 +106,7 @@ static int flops_each(kineto_string counter)
                                          : 0;
 }
 
-#define MOST_NAME 256u
+#define MAX_NAME 256u
 
 static int compare_texts(kineto_string a, kineto_string b)
 {
@@ -153,7 +153,7 @@ static bool next_counter(const ka_dataset *s, kineto_row row, kineto_string afte
     double number;
     bool any = false;
     for (kineto_args_begin(s->trace, row, &it); kineto_args_next(&it, &arg);) {
-        if (!read_counter(&arg, &number) || arg.key.size >= MOST_NAME ||
+        if (!read_counter(&arg, &number) || arg.key.size >= MAX_NAME ||
             compare_texts(arg.key, after) <= 0 || (any && compare_texts(arg.key, *found) >= 0))
             continue;
         memcpy(name, arg.key.data, arg.key.size);
@@ -166,7 +166,7 @@ static bool next_counter(const ka_dataset *s, kineto_row row, kineto_string afte
 
 static void put_range(const ka_dataset *s, ka_table *t, kineto_row row, around ops)
 {
-    char names[2][MOST_NAME];
+    char names[2][MAX_NAME];
     kineto_string last = {"", 0}, next = {"", 0};
     kineto_activity range;
     double value;
@@ -178,7 +178,7 @@ static void put_range(const ka_dataset *s, ka_table *t, kineto_row row, around o
 }
 
 static void put_counters(const ka_dataset *s, ka_table *t, const row_list *ranges,
-                    const index_list *launched)
+                         const index_list *launched)
 {
     bool fit = ranges->count == launched->count;
     for (size_t i = 0; i < ranges->count; i++) {

@@ -1,5 +1,5 @@
-/* Communication of ranks with one another: how much of it was behind computation, and how much of
- * it was waiting for others.
+/* The tables distributed_*: communication of ranks, how much of it overlaps with computation, and how
+ * much of it is waiting for other ranks.
  *
  * The n-th collective of a name in a step is the same one on all ranks. It cannot transfer longer
  * than the rank needed that came last: what others needed more, they waited. */

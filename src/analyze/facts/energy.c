@@ -1,5 +1,6 @@
-/* What steps cost in energy: from counters of devices whose series are called "energy [J]" (a sum
- * that grows) or, where there is none, "power [W]". */
+/* The table energy: joules of steps, from counters of devices. A counter "energy [J]" grows,
+ * its difference is the energy; else the area below "power [W]" is. Between two samples both
+ * are interpolated linearly. */
 #include "analyze/facts/analyses.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ static void sort_samples(samples *all)
 }
 
 /* A counter that falls began anew: it goes on from where it was. What was used between these two
- * samples, nobody knows. */
+ * samples, is not known. */
 static void join_samples(meter *m)
 {
     double lost = 0, before = -INFINITY;
@@ -108,7 +109,7 @@ static bool collect_samples(const ka_dataset *s, meters *all)
 
 /* ---- between samples ------------------------------------------------------------------------- */
 
-/* First sample at or behind `ns`. */
+/* First sample at or after `ns`. */
 static size_t first_sample_from(const samples *all, int64_t ns)
 {
     size_t low = 0, high = all->count;
@@ -136,6 +137,7 @@ static double value_at(const samples *all, int64_t ns)
 /* Below the line through the samples. */
 static double area_below_power(const samples *all, int64_t start_ns, int64_t end_ns)
 {
+    KB_ASSERT(start_ns <= end_ns && all->count > 0);
     double sum = 0, before = value_at(all, start_ns);
     int64_t at = start_ns;
     for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++) {
@@ -154,7 +156,7 @@ static double highest_power(const samples *all, int64_t start_ns, int64_t end_ns
     return most;
 }
 
-/* Are there samples from before its middle to behind it? Else nothing is known of it. */
+/* Are there samples from before its middle to after it? Else nothing is known of it. */
 static bool has_samples_around(const samples *all, int64_t start_ns, int64_t end_ns)
 {
     int64_t middle = start_ns + kb_length_ns(start_ns, end_ns) / 2;
@@ -164,7 +166,7 @@ static bool has_samples_around(const samples *all, int64_t start_ns, int64_t end
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void put_energy(const ka_dataset *s, ka_table *t, const meter *m, kineto_string step,
-                int64_t start_ns, int64_t end_ns)
+                       int64_t start_ns, int64_t end_ns)
 {
     kineto_process device;
     double seconds = (double)kb_length_ns(start_ns, end_ns) / 1e9;

@@ -84,7 +84,7 @@ static void take_attribute(node *n, uint64_t *rf_id, kineto_string key, kineto_s
 static void read_attribute(node *n, uint64_t *rf_id, kineto_string raw)
 {
     kt_scan scan = kt_scan_of(raw);
-    kineto_string key, value, name = {0}, said = {0};
+    kineto_string key, value, name = {0}, attribute = {0};
     bool first = true;
     if (!kt_scan_open(&scan, '{'))
         return;
@@ -93,10 +93,10 @@ static void read_attribute(node *n, uint64_t *rf_id, kineto_string raw)
         if (is_key(key, "name") && kt_json_is_string(value))
             name = kt_json_inside(value);
         else if (is_key(key, "value"))
-            said = value;
+            attribute = value;
     }
-    if (said.size && (is_key(name, "rf_id") || is_key(name, "op_schema")))
-        take_attribute(n, rf_id, name, said);
+    if (attribute.size && (is_key(name, "rf_id") || is_key(name, "op_schema")))
+        take_attribute(n, rf_id, name, attribute);
 }
 
 static void read_attributes(node *n, uint64_t *rf_id, kineto_string raw)
@@ -143,7 +143,8 @@ static void read_nodes(joining *j, kt_scan *scan)
         read_node(j, value);
 }
 
-static kineto_status read_node_list(joining *j, kineto_string text, const char *path, kineto_error *err)
+static kineto_status read_node_list(joining *j, kineto_string text, const char *path,
+                                    kineto_error *err)
 {
     kt_scan scan = kt_scan_of(text);
     kineto_string key, value;
@@ -164,7 +165,7 @@ static kineto_status read_node_list(joining *j, kineto_string text, const char *
                        (size_t)(scan.at - scan.begin));
     return found ? KINETO_OK
                  : kb_fail(err, KINETO_E_FORMAT,
-                           "%s is no execution trace of PyTorch: it has no list of nodes", path);
+                           "%s is not an execution trace of PyTorch: it has no list of nodes", path);
 }
 
 static kineto_status open_node_file(joining *j, const char *path, kineto_error *err)
@@ -222,7 +223,7 @@ static const node *node_of(joining *j, const ka_slice *slice)
     return at ? &j->nodes.data[*at] : NULL;
 }
 
-/* The trace's name may have the overload behind it: "aten::add.Tensor". */
+/* The trace's name may have the overload after it: "aten::add.Tensor". */
 static bool has_same_name(joining *j, const ka_slice *slice, const node *n)
 {
     kineto_string raw = n->texts[NAME], name = ka_name(j->s, slice->name);

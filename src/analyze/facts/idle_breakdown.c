@@ -1,4 +1,5 @@
-/* Why streams were idle: before each activity, since all earlier ones of its stream had ended. */
+/* The table idle_breakdown: gaps of a stream by whether the work after them had been launched
+ * when they began (kernel_wait) or not (host_wait), as HolisticTraceAnalysis defines it. */
 #include "analyze/facts/analyses.h"
 
 typedef enum reason { HOST_WAIT, KERNEL_WAIT, OTHER, REASON_COUNT } reason;
@@ -105,7 +106,8 @@ static bool idle_of_hta(const ka_dataset *s, const ka_stream *stream, const ka_s
 
 /* ---- table ----------------------------------------------------------------------------------- */
 
-static void put_idle_categories(const ka_dataset *s, ka_table *t, const ka_stream *stream, const idle *sum)
+static void put_idle_categories(const ka_dataset *s, ka_table *t, const ka_stream *stream,
+                                const idle *sum)
 {
     for (int why = 0; why < REASON_COUNT; why++) {
         if (!sum->any[why])

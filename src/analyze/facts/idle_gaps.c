@@ -1,4 +1,8 @@
-/* Gaps of streams and devices, and what each consists of. */
+/* Gaps of streams and of whole devices, and their parts by reason.
+ *
+ * A gap is cut at the launch of the work after it. Before the launch, the pieces of the
+ * launching thread give the reasons (idle_host.c); after it, the work waited for another
+ * stream, another rank, or the device itself. All parts add up to the gap. */
 #include "analyze/facts/idle.h"
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -80,13 +84,13 @@ size_t ka_ends_until(const ka_device *d, int64_t ns)
     return low;
 }
 
-#define MOST_NEIGHBOURS 16u
+#define MAX_NEIGHBOURS 16u
 uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns, int64_t ns)
 {
     const ka_device *d = &idle->devices.data[gap->device];
     uint32_t stream = idle->s->work[gap->after].stream;
     size_t end = ka_ends_until(d, ns);
-    for (size_t i = end; i-- > 0 && end - i <= MOST_NEIGHBOURS && d->ends.data[i].ns >= from_ns;)
+    for (size_t i = end; i-- > 0 && end - i <= MAX_NEIGHBOURS && d->ends.data[i].ns >= from_ns;)
         if (idle->s->work[d->ends.data[i].work].stream != stream)
             return d->ends.data[i].work;
     return KA_NONE;
@@ -101,7 +105,7 @@ static bool is_crowded_out(const ka_idleness *idle, const ka_gap *gap)
     int64_t earliest_end = ka_add_ns(gap->end_ns, -KA_LATENCY_NS);
     size_t end = ka_ends_until(d, ka_add_ns(gap->end_ns, KA_LATENCY_NS));
     for (size_t i = end;
-         i-- > 0 && end - i <= MOST_NEIGHBOURS && d->ends.data[i].ns >= earliest_end;) {
+         i-- > 0 && end - i <= MAX_NEIGHBOURS && d->ends.data[i].ns >= earliest_end;) {
         const ka_work *w = &idle->s->work[d->ends.data[i].work];
         if (w->stream != stream && w->start_ns <= latest_start)
             return true;
@@ -200,8 +204,8 @@ static int64_t clamp_to_gap(int64_t ns, int64_t low, int64_t high)
     return ns < low ? low : ns > high ? high : ns;
 }
 
-static phases phases_of(const ka_idleness *idle, const ka_gap *gap, int64_t start_ns,
-                        int64_t end_ns)
+static phases phases_of(const ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns
+                        )
 {
     const ka_launch *l = &idle->hosts.launches[gap->after];
     phases p = {.start_ns = start_ns, .end_ns = end_ns, .launch = l};
@@ -210,7 +214,7 @@ static phases phases_of(const ka_idleness *idle, const ka_gap *gap, int64_t star
     return p;
 }
 
-/* Without knowing the launch: by what the main thread did, nothing can be said. */
+/* The launch is not known: activity of the main thread proves nothing. */
 static ka_idle launch_reason(const ka_idleness *idle, const ka_gap *gap, ka_host *host,
                              const phases *p)
 {
@@ -222,7 +226,7 @@ static ka_idle launch_reason(const ka_idleness *idle, const ka_gap *gap, ka_host
                : KA_IDLE_LAUNCHING;
 }
 
-/* The host by which the stretch begins; false: there is no memory for it. */
+/* The host by which the stretch begins; false: out of memory. */
 static bool find_host_of_gap(ka_idleness *idle, const phases *p, ka_host **host)
 {
     *host = NULL;
@@ -241,7 +245,7 @@ static void add_launch_and_queue(const ka_idleness *idle, const ka_gap *gap, ka_
 }
 
 static bool classify_stretch(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
-                     int64_t *sums)
+                             int64_t *sums)
 {
     phases p = phases_of(idle, gap, start_ns, end_ns);
     ka_host *host;
@@ -343,7 +347,7 @@ uint32_t ka_gap_graph(const ka_idleness *idle, const ka_gap *gap)
     }
     uint32_t best = KA_NONE;
     int64_t most = 0;
-    for (size_t i = low; i-- > 0 && low - i < MOST_NEIGHBOURS;) {
+    for (size_t i = low; i-- > 0 && low - i < MAX_NEIGHBOURS;) {
         const ka_unrecorded *u = &d->graphs.data[i];
         int64_t ns =
             kb_length_ns(KB_MAX(u->start_ns, gap->start_ns), KB_MIN(u->end_ns, gap->end_ns));
@@ -381,7 +385,7 @@ static bool find_unrecorded(ka_idleness *idle)
 
 typedef struct walk {
     ka_gap_use *use;
-    ka_part_use *part; /* NULL: nobody looks at parts */
+    ka_part_use *part; /* NULL: not needed */
     void *context;
 } walk;
 
@@ -499,6 +503,8 @@ static bool use_device_gap(ka_idleness *idle, ka_gap *gap, const walk *w)
 {
     int64_t unrecorded_ns =
         ka_sums_within(&idle->devices.data[gap->device].unrecorded, gap->start_ns, gap->end_ns);
+    KB_ASSERT(gap->whole && gap->start_ns < gap->end_ns);
+    KB_ASSERT(unrecorded_ns >= 0 && unrecorded_ns <= kb_length_ns(gap->start_ns, gap->end_ns));
     bool ok = w->part ? use_parts(idle, gap, unrecorded_ns, w)
                       : each_open_part(idle, gap, classify_part, gap->ns);
     add_idle_ns(gap->ns, KA_IDLE_UNRECORDED_WORK, unrecorded_ns);
@@ -516,6 +522,7 @@ static bool each_device_gap(ka_idleness *idle, const walk *w)
     for (uint32_t i = 0; ok && i < s->work_count; i++) {
         uint32_t at = s->by_time[i], d = idle->device_of[s->work[at].stream], before = last[d];
         if (before != KA_NONE && s->work[at].start_ns > s->work[before].end_ns) {
+            KB_ASSERT(d < idle->devices.count);
             ka_gap gap = {s->work[before].end_ns, s->work[at].start_ns, before, at, d, true, {0}};
             ok = use_device_gap(idle, &gap, w);
         }

@@ -1,4 +1,9 @@
-/* What threads of the host did, cut into pieces: the reasons why devices get nothing to do. */
+/* Activity of host threads, cut into pieces: the reasons why devices are idle while no work is
+ * launched.
+ *
+ * A name is classified once (WAITS, LOADS_DATA, ...); the innermost range that has a reason
+ * gives it to its piece. Pieces of a thread cover all of time, the first begins at INT64_MIN.
+ * Sums of every KA_HOST_BLOCK-th piece make ka_host_add fast for long gaps. */
 #include "analyze/facts/idle.h"
 
 /* What a name says of its range, whatever it is inside of. */
@@ -35,7 +40,7 @@ static uint8_t classify_overhead_name(kineto_string name)
 
 static uint8_t classify_name(ka_hosts *h, const ka_slice *s)
 {
-    uint8_t *known = &h->said[s->name];
+    uint8_t *known = &h->classes[s->name];
     if (*known == UNSEEN) {
         kineto_string name = ka_name(h->s, s->name);
         *known = kt_kind_is_launch(s->kind)        ? classify_call_name(name)
@@ -112,6 +117,7 @@ static void push_piece(cutting *c, ka_piece p)
     size_t count = host->pieces.count;
     if (count > 1) {
         const ka_piece *last = &host->pieces.data[count - 1];
+        KB_ASSERT(last->reason < KA_IDLE_COUNT && last->start_ns <= p.start_ns);
         c->sums[last->reason] =
             ka_add_ns(c->sums[last->reason], kb_length_ns(last->start_ns, p.start_ns));
     }
@@ -250,6 +256,7 @@ size_t ka_host_at(ka_host *host, int64_t ns)
 {
     const ka_piece *pieces = host->pieces.data;
     size_t low = host->near, high = low + 1, count = host->pieces.count;
+    KB_ASSERT(low < count && pieces[0].start_ns == INT64_MIN);
     if (pieces[low].start_ns > ns) {
         high = low;
         low = 0;
@@ -287,6 +294,7 @@ void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums)
         return;
     size_t from = ka_host_at(host, start_ns), to = ka_host_at(host, end_ns) + 1;
     size_t first = from / KA_HOST_BLOCK + 1, last = (to - 1) / KA_HOST_BLOCK;
+    KB_ASSERT(from < to && to <= host->pieces.count);
     if (first >= last) {
         add_pieces(host, from, to, start_ns, end_ns, sums);
         return;
@@ -349,8 +357,8 @@ bool ka_hosts_make(ka_hosts *h, const ka_dataset *s)
     *h = (ka_hosts){.s = s, .budget = 4 * (size_t)s->slice_count + (1u << 20)};
     h->of = calloc(threads, sizeof *h->of);
     h->fallback = calloc(threads, sizeof *h->fallback);
-    h->said = calloc((size_t)s->name_count + 1, 1);
-    return h->of && h->fallback && h->said && ka_launches_find(h) && find_fallbacks(h) &&
+    h->classes = calloc((size_t)s->name_count + 1, 1);
+    return h->of && h->fallback && h->classes && ka_launches_find(h) && find_fallbacks(h) &&
            find_overhead(h);
 }
 
@@ -362,7 +370,7 @@ void ka_hosts_free(ka_hosts *h)
     }
     free(h->of);
     free(h->fallback);
-    free(h->said);
+    free(h->classes);
     free(h->launches);
     free(h->launched_ns);
     free(h->started_ns);

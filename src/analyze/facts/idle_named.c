@@ -1,8 +1,9 @@
-/* Idle time of devices by what it was waited for: totals, the longest gaps, operators. */
+/* The tables idle_named, idle_gaps and idle_operators: idle time of devices by reason, the
+ * longest gaps with their evidence, and the operators that the launching threads were in. */
 #include "analyze/facts/idle.h"
 
 
-#define MOST_GAPS 20u
+#define MAX_GAPS 20u
 
 typedef struct tally {
     uint64_t count[KA_IDLE_COUNT];
@@ -11,7 +12,7 @@ typedef struct tally {
 
 /* The longest so far, in no order. */
 typedef struct worst {
-    ka_gap gaps[MOST_GAPS];
+    ka_gap gaps[MAX_GAPS];
     uint32_t count, shortest;
 } worst;
 
@@ -62,7 +63,8 @@ static void tally_add(tally *t, const ka_gap *gap)
 
 static void keep_worst(worst *w, const ka_gap *gap)
 {
-    if (w->count < MOST_GAPS)
+    KB_ASSERT(w->count <= MAX_GAPS && (!w->count || w->shortest < w->count));
+    if (w->count < MAX_GAPS)
         w->gaps[w->count++] = *gap;
     else if (gap_ns(gap) > gap_ns(&w->gaps[w->shortest]))
         w->gaps[w->shortest] = *gap;
@@ -119,14 +121,14 @@ static uint32_t path_inside(naming *n, uint32_t around, uint32_t name)
     return n->no_memory ? 0 : (*slot = (uint32_t)n->paths.count - 1);
 }
 
-#define MOST_DEPTH 64u
+#define MAX_DEPTH 64u
 /* Asked of innermost ranges; what is around them is asked first, from a stack of its own: ranges
- * nest deeper than a program's. Deeper than MOST_DEPTH, the outermost are left out. */
+ * nest deeper than a program's. Deeper than MAX_DEPTH, the outermost are left out. */
 static uint32_t path_of(naming *n, uint32_t slice)
 {
     const ka_slice *slices = n->idle.s->slices;
-    uint32_t chain[MOST_DEPTH], depth = 0, at = slice, around = 0;
-    while (at != KA_NONE && depth < MOST_DEPTH && !n->path_of[at]) {
+    uint32_t chain[MAX_DEPTH], depth = 0, at = slice, around = 0;
+    while (at != KA_NONE && depth < MAX_DEPTH && !n->path_of[at]) {
         chain[depth++] = at;
         at = slices[at].parent;
     }
@@ -145,7 +147,7 @@ static uint32_t path_of(naming *n, uint32_t slice)
 static uint32_t operator_of(const ka_dataset *s, uint32_t slice)
 {
     uint32_t at = slice, other = KA_NONE;
-    for (uint32_t depth = 0; at != KA_NONE && depth < MOST_DEPTH;
+    for (uint32_t depth = 0; at != KA_NONE && depth < MAX_DEPTH;
          at = s->slices[at].parent, depth++) {
         uint32_t kind = s->slices[at].kind;
         if (kind == KINETO_KIND_CPU_OP)
@@ -224,8 +226,8 @@ static void put_totals(const naming *n, ka_table *t)
     KA_SORT(t, KA_UP(idle_named, rank), KA_UP(idle_named, device), KA_UP(idle_named, stream),
             KA_DOWN(idle_named, idle_us), KA_UP(idle_named, reason));
     if (!n->idle.hosts.launches_known)
-        ka_note(t, "the trace does not tell which calls launched its device work, so what the host "
-                   "did meanwhile cannot be said: record the runtime too");
+        ka_note(t, "the trace does not record which calls launched its device work, so the activity of "
+                   "the host cannot be attributed: record the runtime too");
     else if (!ka_table_rows(t))
         ka_note(t, "devices were never idle between the first work and the last");
 }
@@ -281,7 +283,7 @@ static kineto_string stack_text(const naming *n, uint32_t at, char *buf, size_t 
     return (kineto_string){buf + left, room - left};
 }
 
-/* Most rows have none, which their text tells sooner than a walk over all of them. */
+/* Most rows have none; a search in the text is faster than a walk over all arguments. */
 static bool may_have_stack(const kineto_trace *t, kineto_row row)
 {
     if (kt_args_form_of(kt_block_at(t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS) != KT_ARGS_JSON)

@@ -1,4 +1,5 @@
-/* Kernels by name, and by the operator and the launch they come from. */
+/* The tables kernel_use and kernel_operators: kernels by name, and by operator and launch
+ * sizes, with means of blocks per multiprocessor and occupancy that are weighted with time. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/bytes/json_text.h"
@@ -25,6 +26,7 @@ static group *find_kernel_group(groups *g, uint32_t name, uint32_t op, uint32_t 
         group fresh = {.name = name, .op = op, .launch = launch, .min_ns = INT64_MAX};
         if (!at || (created && !kb_vec_push(&g->list, fresh)))
             return NULL;
+        KB_ASSERT(*at < g->list.count);
         group *found = &g->list.data[*at];
         if (found->name == name && found->op == op && found->launch == launch)
             return found;
@@ -43,7 +45,8 @@ static void add_kernel_to_group(group *g, const ka_kernel *k)
     g->tensor = k->done->tensor;
 }
 
-static bool collect_kernel_uses(const ka_view *v, const ka_kernels *kernels, bool by_operator, groups *g)
+static bool collect_kernel_uses(const ka_view *v, const ka_kernels *kernels, bool by_operator,
+                                groups *g)
 {
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];

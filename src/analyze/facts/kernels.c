@@ -1,4 +1,4 @@
-/* Work by its name: how often, how long. */
+/* The table kernels: device work by name with count, sum, extremes, mean and deviation. */
 #include "analyze/facts/analyses.h"
 
 typedef struct of_name {
@@ -25,6 +25,7 @@ static bool add_work_name(of_names *names, uint32_t *place, const ka_work *w)
             return false;
         place[w->name] = (uint32_t)names->count;
     }
+    KB_ASSERT(place[w->name] <= names->count);
     ka_tally_ns_add(&names->data[place[w->name] - 1].tally, ka_work_ns(w));
     return true;
 }

@@ -1,5 +1,5 @@
-/* Calls that launched work: how long they took, how long the work waited, and for which operator.
- */
+/* The tables launch_stats and op_launch: durations of launching calls and of their work, the
+ * delay between both, and the same by operator and the kernels that one call of it launches. */
 #include "analyze/facts/analyses.h"
 
 /* ---- launch_stats ---------------------------------------------------------------------------- */
@@ -99,7 +99,7 @@ static bool gather_operators_and_calls(const ka_dataset *s, indexes *ops, indexe
 }
 
 /* Looked at for one call, at most. */
-#define MOST_OPEN 4096u
+#define MAX_OPEN 4096u
 
 /* The last one of `open` around the call. Those that have ended leave from the top; below it they
  * are passed over. */
@@ -109,7 +109,7 @@ static uint32_t last_around(const ka_dataset *s, indexes *open, const ka_slice *
     while (open->list.count &&
            s->slices[open->list.data[open->list.count - 1]].end_ns < call->start_ns)
         open->list.count--;
-    for (size_t i = open->list.count, looked = 0; i-- > 0 && looked < MOST_OPEN; looked++) {
+    for (size_t i = open->list.count, looked = 0; i-- > 0 && looked < MAX_OPEN; looked++) {
         const ka_slice *op = &s->slices[open->list.data[i]];
         if (found != KA_NONE && op->start_ns < s->slices[found].start_ns)
             break;
@@ -258,15 +258,15 @@ static bool append_kernel_name(text *t, kineto_string s)
     return true;
 }
 
-/* Names of kernels have commas: hence the arrow. The first of them tell enough. */
-#define MOST_TEXT 16384u
+/* Names of kernels have commas: hence the arrow. The first names are enough. */
+#define MAX_TEXT 16384u
 
 static void join_names(const ka_dataset *s, sequences *q, const sequence *at, text *names)
 {
     names->count = 0;
     for (uint32_t i = 0; i < at->count && !q->no_memory; i++) {
         kineto_string name = ka_name(s, q->names.data[at->first + i]);
-        if (names->count + (i ? strlen(" -> ") : 0) + name.size > MOST_TEXT) {
+        if (names->count + (i ? strlen(" -> ") : 0) + name.size > MAX_TEXT) {
             q->no_memory |= !append_kernel_name(names, kb_string(i ? " -> ..." : "..."));
             return;
         }

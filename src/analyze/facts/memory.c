@@ -1,10 +1,14 @@
-/* Memory: the peak of each device, what operators allocated, and what was never released. */
+/* The tables memory, memory_operators and memory_leaks: the peak of each device, allocations of
+ * operators, and allocations that are never released.
+ *
+ * Records are [memory] rows, ordered by time. An allocation belongs to the innermost operator
+ * of its thread at that moment. Releases are matched to allocations by address. */
 #include "analyze/facts/analyses.h"
 
 #include "analyze/summary/summary.h"
 
 typedef struct record {
-    int64_t ns, bytes, total, reserved; /* bytes < 0: released; total, reserved: -1 not told */
+    int64_t ns, bytes, total, reserved; /* bytes < 0: released; total, reserved: -1: not recorded */
     uint64_t address;
     kineto_row row;
     uint32_t track, device, op; /* indexes of devices, ops */
@@ -57,19 +61,19 @@ static const ka_keys keys = {NUMBERS,
 static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row row,
                        uint64_t sampling)
 {
-    int64_t told[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
-    uint32_t known = ka_arg_ints(m->v->dataset->trace, row, &keys, told);
+    int64_t stated[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
+    uint32_t known = ka_arg_ints(m->v->dataset->trace, row, &keys, stated);
     if (!(known >> BYTES & 1))
         return;
     record r = {.ns = block->start_ns[i],
-                .bytes = kp_memory_scaled(sampling, told[BYTES]),
-                .total = told[TOTAL],
-                .reserved = told[RESERVED],
-                .address = (uint64_t)told[ADDRESS],
+                .bytes = kp_memory_scaled(sampling, stated[BYTES]),
+                .total = stated[TOTAL],
+                .reserved = stated[RESERVED],
+                .address = (uint64_t)stated[ADDRESS],
                 .row = row,
                 .track = block->track[i],
                 .device =
-                    memory_device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX],
+                    memory_device_of(m, stated[TYPE], kp_is_host_memory(stated[TYPE]) ? -1 : stated[INDEX],
                               memory_process_of(m, block->track[i])),
                 .op = KA_NONE};
     m->any_address |= r.address != 0;
@@ -141,7 +145,7 @@ typedef struct lane {
 } lane;
 typedef KB_VEC(lane) lane_list;
 
-/* First operator behind those of the thread of `first`. */
+/* First operator after those of the thread of `first`. */
 static uint32_t thread_end(const ka_view *v, uint32_t first)
 {
     const ka_op *ops = v->ops.data;
@@ -182,7 +186,7 @@ static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_
     return low;
 }
 
-/* The innermost operator of the lane at that time; *after: the first one behind it, from which the
+/* The innermost operator of the lane at that time; *after: the first one after it, from which the
  * next search goes on. */
 static uint32_t op_at(const ka_view *v, const lane *l, uint32_t *after, int64_t ns)
 {
@@ -255,6 +259,7 @@ typedef struct peak {
 
 static void update_peak(peak *p, const record *r)
 {
+    KB_ASSERT(p->any || (p->allocations == 0 && p->releases == 0));
     p->now = r->total >= 0 ? r->total : ka_add_ns(p->now, r->bytes);
     if (!p->any || p->now > p->allocated) {
         p->allocated = p->now;
@@ -268,13 +273,13 @@ static void update_peak(peak *p, const record *r)
 
 static void put_peaks(const memory *m, ka_table *t)
 {
-    bool told = false;
+    bool stated = false;
     for (uint32_t d = 0; d < m->devices.count; d++) {
         peak p = {0};
         for (size_t i = 0; i < m->records.count; i++) {
             if (m->records.data[i].device == d)
                 update_peak(&p, &m->records.data[i]);
-            told |= m->records.data[i].total >= 0;
+            stated |= m->records.data[i].total >= 0;
         }
         ka_put_int(t, m->v->dataset->rank);
         ka_put_text(t, kb_string(device_text(m, d).s));
@@ -288,9 +293,9 @@ static void put_peaks(const memory *m, ka_table *t)
         ka_put_int(t, p.allocations);
         ka_put_int(t, p.releases);
     }
-    if (!told)
+    if (!stated)
         ka_note(t,
-                "the trace does not tell how much was allocated before it: numbers are more than "
+                "the trace does not record how much was allocated before it: numbers are more than "
                 "at its beginning");
     KA_SORT(t, KA_UP(memory, device));
 }
@@ -364,7 +369,7 @@ static void sum_by_name(const memory *m, amounts *of)
 }
 
 static void put_memory_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
-                         const by_name *n, ka_table *t)
+                                const by_name *n, ka_table *t)
 {
     ka_put_int(t, m->v->dataset->rank);
     ka_put_text(t, kb_string(device_text(m, d).s));

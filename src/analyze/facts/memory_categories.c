@@ -126,7 +126,8 @@ static void put_curves(ka_table *t, const change_list *changes)
         ka_note(t, "the list of allocations is empty");
 }
 
-kineto_status ka_analyze_memory_categories(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_memory_categories(const ka_dataset *s, kineto_analysis *a,
+                                           kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_memory_timeline);
     change_list changes = {0};

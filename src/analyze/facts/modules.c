@@ -1,5 +1,6 @@
-/* Modules of a model ("nn.Module: Linear_0", functions of Python): what was done in their calls,
- * and for them in backward. */
+/* The table modules: modules of a model ("nn.Module: Linear_0", functions of Python) by call
+ * path, with the operators and the device work of their calls. Work of the backward pass
+ * belongs to the module whose forward operator has the same sequence number. */
 #include "analyze/facts/analyses.h"
 
 #include <ckineto/record.h>
@@ -155,7 +156,7 @@ static void give_device_time(modules *m)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* The outermost operator around a backward one that no other module's forward is behind: the
+/* The outermost operator around a backward one that no other module's forward follows: the
  * engine's frame "autograd::engine::evaluate_function: …" around it, if there is one. */
 static uint32_t frame_of(const modules *m, uint32_t op)
 {

@@ -1,5 +1,5 @@
-/* Operators by name, shapes of their inputs and the stack they were called from: their time on the
- * host and on devices, FLOPs, and whether tensor cores could help and do. */
+/* The table operators: operators by name, input shapes and stack, with their time on the host
+ * and on devices, FLOPs, and whether tensor cores could be used and are. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/model/model.h"
@@ -116,7 +116,8 @@ static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *ro
 }
 
 /* In the order of groups, each to its place: so their texts are walked through in one direction. */
-static void put_operator_rows(const grouping *g, const kt_keyed *sorted, uint32_t *row_of, ka_table *t)
+static void put_operator_rows(const grouping *g, const kt_keyed *sorted, uint32_t *row_of,
+                              ka_table *t)
 {
     for (uint32_t i = 0; i < g->shown; i++)
         row_of[sorted[i].value] = i;

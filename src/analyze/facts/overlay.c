@@ -1,5 +1,5 @@
-/* A trace with facts drawn into it. Counters stand on the device they are of; occurrences of
- * sequences are rows of a process of their own. */
+/* kineto_analyze_overlay: a copy of the trace with facts drawn into it. Counters are drawn on
+ * the device they are of; occurrences of sequences are rows of a process of their own. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/transform/copy.h"
@@ -57,7 +57,7 @@ static uint32_t first_device(const drawing *d)
 }
 
 static void put_counter_sample(drawing *d, uint32_t track, uint32_t name, uint32_t key, int64_t ns,
-                       double value)
+                               double value)
 {
     kt_args_put_double(d->b, key, value);
     (void)kt_append(d->b, &(kt_row){.start_ns = ns,

@@ -1,4 +1,5 @@
-/* How much work waits in each stream: launched, and not begun. */
+/* The tables queue_length and queue_length_series: how much work of each stream is launched and
+ * has not begun, at each launch and each beginning. */
 #include "analyze/facts/analyses.h"
 #include "analyze/dataset/order.h"
 
@@ -25,7 +26,7 @@ static void sort_moments(moments *m)
         }
 }
 
-/* What clocks put in front of its launch has not waited. */
+/* Work that clocks place before its launch has not waited. */
 static bool collect_moments(const ka_dataset *s, const ka_stream *stream, moments *in, moments *out)
 {
     if (!kb_vec_reserve(in, stream->count) || !kb_vec_reserve(out, stream->count))
@@ -46,6 +47,7 @@ static bool collect_moments(const ka_dataset *s, const ka_stream *stream, moment
 static bool merge_moments(const moments *in, const moments *out, changes *list)
 {
     size_t i = 0, j = 0;
+    KB_ASSERT(in->count == out->count);
     if (!kb_vec_reserve(list, in->count + out->count))
         return false;
     while (j < out->count) {
@@ -62,7 +64,7 @@ static bool merge_moments(const moments *in, const moments *out, changes *list)
 typedef struct counting {
     const ka_dataset *s;
     ka_table *summary, *series;
-    ka_queue_point *point; /* NULL: nobody else wants to know */
+    ka_queue_point *point; /* NULL: not needed */
     void *context;
     KB_VEC(double) lengths;
     KB_VEC(uint32_t) tally; /* how often each length that is not negative */
@@ -108,6 +110,7 @@ static void sort_lengths(counting *c)
     for (size_t length = 0; length <= n; length++)
         for (uint32_t k = 0; k < c->tally.data[length]; k++)
             d[at++] = (double)length;
+    KB_ASSERT(at == n);
 }
 
 static void put_stream(counting *c, const ka_stream *stream, const change *list, size_t count)

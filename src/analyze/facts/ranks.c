@@ -1,5 +1,5 @@
-/* What tables that compare ranks leave out or mistake: ranks without anything to compare, and ranks
- * that are told apart by nothing. */
+/* Notes of tables that compare ranks: ranks that have nothing to compare, and several traces
+ * with the same rank, which cannot be distinguished. */
 #include "analyze/facts/analyses.h"
 
 typedef enum lack { NOTHING, OWN_TRACE, DEVICE, COLLECTIVES } lack;

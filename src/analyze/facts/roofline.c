@@ -1,9 +1,13 @@
-/* Operators against what the device can do, from the shapes of their inputs; and how much of the
- * device's arithmetic each step used. */
+/* The tables roofline and mfu: FLOPs and bytes of operators per device time, as shares of the
+ * device's peaks, and the model FLOPs utilisation of steps.
+ *
+ * FLOPs of an operator are counted from its input shapes (summary/flops.h); what is counted for
+ * operators inside it is subtracted. Device time belongs to the operator that launched it, or
+ * to the operator with FLOPs that encloses that one. */
 #include "analyze/facts/analyses.h"
 
 /* Below this share of both peaks an operator is bound by neither. */
-#define LEAST_BOUND_PERCENT 10.0
+#define MIN_BOUND_PERCENT 10.0
 
 /* What an operator's calls did, all together. */
 typedef struct sums {
@@ -21,7 +25,7 @@ typedef struct roofline {
     int64_t *device_ns; /* by slice, of owners */
     uint32_t *place;    /* by name: 0 not met, else where it is in `all` + 1 */
     KB_VEC(sums) all;
-    uint64_t unusable; /* calls that somebody counts, whose inputs do not say enough */
+    uint64_t unusable; /* calls that have a formula, but no usable shapes */
     bool any_flops, no_memory;
 } roofline;
 
@@ -118,6 +122,7 @@ static void add_device_time(roofline *r)
         const ka_work *w = &s->work[i];
         uint32_t owner = w->call == KA_NONE ? KA_NONE : r->owner[w->call];
         const ka_class *c = &s->class_of[w->name];
+        KB_ASSERT(owner == KA_NONE || owner < s->slice_count);
         if (owner == KA_NONE || w->kind != KINETO_KIND_CONCURRENT_KERNEL ||
             w->type == KA_TYPE_COMMUNICATION)
             continue;
@@ -138,6 +143,7 @@ static void add_roofline_operator(roofline *r, uint32_t slice, bool want_bytes)
         }
         r->place[name] = (uint32_t)r->all.count;
     }
+    KB_ASSERT(r->place[name] <= r->all.count);
     sums *to = &r->all.data[r->place[name] - 1];
     uint8_t stated = KA_PRECISION_UNKNOWN;
     if (want_bytes || r->precision[slice] == KA_PRECISION_UNKNOWN)
@@ -173,12 +179,13 @@ static void put_or_none(ka_table *t, double v, bool is_known)
 static const char *bound_by(double flops_pct, double bytes_pct, bool is_known)
 {
     return !is_known                                                            ? "unknown"
-           : flops_pct < LEAST_BOUND_PERCENT && bytes_pct < LEAST_BOUND_PERCENT ? "neither"
+           : flops_pct < MIN_BOUND_PERCENT && bytes_pct < MIN_BOUND_PERCENT ? "neither"
            : flops_pct >= bytes_pct                                             ? "compute"
                                                                                 : "memory";
 }
 
-static void put_roofline_operator(const roofline *r, const ka_peaks *peaks, const sums *o, ka_table *t)
+static void put_roofline_operator(const roofline *r, const ka_peaks *peaks, const sums *o,
+                                  ka_table *t)
 {
     double ns = (double)o->device_ns, peak = ka_peak_tflops(peaks, longest_precision(o->ns_of));
     double tflops = ns > 0 ? o->flops / ns / 1000 : 0, gbps = ns > 0 ? o->bytes / ns : 0;
@@ -214,7 +221,7 @@ static uint32_t most_used(const step_sums *step)
 }
 
 static void put_mfu_step(const roofline *r, const ka_peaks *peaks, uint32_t devices, uint32_t index,
-                     const step_sums *sum, ka_table *t)
+                         const step_sums *sum, ka_table *t)
 {
     const ka_step *step = &r->s->steps[index];
     char text[32];
@@ -292,15 +299,15 @@ static void roofline_free(roofline *r)
     kb_vec_free(&r->all);
 }
 
-static void note_roofline(const ka_dataset *s, const ka_peaks *peaks, kineto_string device, bool any,
-                 ka_table *t)
+static void note_roofline(const ka_dataset *s, const ka_peaks *peaks, kineto_string device,
+                          bool any, ka_table *t)
 {
     if (!t)
         return;
     if (!s->work_count)
         ka_note_no_device(t);
     else if (!any)
-        ka_note(t, "no operator with work on a device tells its shapes: record with record_shapes");
+        ka_note(t, "no operator with work on a device has shapes: record with record_shapes");
     else if (!peaks->words && device.size)
         ka_note(t, "what %.*s can do is not in the table of devices", (int)KB_MIN(device.size, 60u),
                 device.data);

@@ -1,11 +1,11 @@
-/* Sequences of kernels that come back: operators that launched the same kernels in the same order.
- */
+/* The table sequences: operators that launched the same kernels in the same order. The
+ * reduction keeps the first few over all ranks. */
 #include "analyze/facts/analyses.h"
 
 /* Longer names of sequences are cut, and say how much of them is missing. */
-#define MOST_TEXT ((size_t)64 << 10)
+#define MAX_TEXT ((size_t)64 << 10)
 /* What other ranks may add to: the sequences with the most time on the device. */
-#define MOST_SEQUENCES 4096u
+#define MAX_SEQUENCES 4096u
 
 typedef struct sequence {
     uint32_t op;           /* name */
@@ -24,7 +24,7 @@ typedef struct finding {
     KB_VEC(uint32_t) names; /* of kernels, of all sequences */
     KB_VEC(sequence) all;
     kb_map known;               /* hash to index of `all` */
-    ka_occurrence_list *places; /* NULL: nobody asks for them */
+    ka_occurrence_list *places; /* NULL: not needed */
     bool no_memory;
 } finding;
 
@@ -167,7 +167,7 @@ static void find_least_deep(finding *f)
         if (f->c->depth[i] != least || !is_asked_for(f, &f->s->slices[i]))
             continue;
         f->works.count = 0;
-        for (uint32_t k = at; k < f->c->behind[at]; k++)
+        for (uint32_t k = at; k < f->c->end_of[at]; k++)
             take_works(f, f->c->order[k]);
         add_sequence(f, i);
     }
@@ -214,7 +214,7 @@ static void put_sequence(finding *f, ka_table *table, const sequence *q, text *t
     bool ok = append_sequence_name(t, ka_name(f->s, q->op));
     for (uint32_t i = 0; i < q->count && ok; i++) {
         kineto_string name = ka_name(f->s, f->names.data[q->first + i]);
-        if (t->count + name.size > MOST_TEXT) {
+        if (t->count + name.size > MAX_TEXT) {
             ok = append_rest(f, q, i, t);
             break;
         }
@@ -232,7 +232,7 @@ static void put_sequences(finding *f, ka_table *table)
     text t = {0};
     if (f->all.count)
         qsort(f->all.data, f->all.count, sizeof *f->all.data, compare_sequences);
-    for (size_t i = 0; i < f->all.count && i < MOST_SEQUENCES && !f->no_memory; i++)
+    for (size_t i = 0; i < f->all.count && i < MAX_SEQUENCES && !f->no_memory; i++)
         put_sequence(f, table, &f->all.data[i], &t);
     kb_vec_free(&t);
     if (!f->s->work_count)
@@ -323,6 +323,7 @@ void ka_reduce_sequences(kineto_analysis *a)
              *from = ka_table_of(a, KA_TABLE_sequence_sums);
     if (!to || !from)
         return;
+    KB_ASSERT(from->at == 0 && to->at == 0);
     bool hta = a->definitions == KINETO_DEFINITIONS_HTA;
     if (hta)
         KA_SORT(from, KA_DOWN(sequence_sums, count), KA_UP(sequence_sums, pattern));

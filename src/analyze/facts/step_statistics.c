@@ -1,11 +1,15 @@
-/* Steps as a whole: warm-up, median and deviation, and what took longer in those that took long. */
+/* The tables step_statistics and step_outliers: warm-up, median and median absolute deviation
+ * of steps, and the things that took longer in outliers than their median over all steps.
+ *
+ * The MAD is robust: one slow step does not widen the limit for the others. The contents of a
+ * step are merged by name and compared with their medians. */
 #include "analyze/facts/analyses.h"
 
 #define WARM_UP_DEVIATIONS 3.0
 #define OUTLIER_DEVIATIONS 3.5
 #define MAD_TO_SIGMA       1.4826
-#define LEAST_SHARE        0.05 /* of the median that a step must be longer by */
-#define MOST_DIFFERENCES   3u
+#define MIN_SHARE        0.05 /* of the median that a step must be longer by */
+#define MAX_DIFFERENCES   3u
 
 /* ---- durations ------------------------------------------------------------------------------- */
 
@@ -21,7 +25,7 @@ static void describe_steps(ka_durations *d, double *room, uint32_t first)
 static bool is_long(const ka_durations *d, uint32_t step, double allowed)
 {
     double over = d->us[step] - d->median;
-    return over > allowed && over > LEAST_SHARE * d->median;
+    return over > allowed && over > MIN_SHARE * d->median;
 }
 
 static bool is_outlier(const ka_durations *d, uint32_t step)
@@ -42,6 +46,7 @@ bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process)
         d->place[i] = looked_at ? (int32_t)d->count : -1;
         if (!looked_at)
             continue;
+        KB_ASSERT(d->count <= i);
         d->step[d->count] = i;
         d->us[d->count++] = step_us(&s->steps[i]);
     }
@@ -314,15 +319,15 @@ typedef struct difference {
 } difference;
 
 typedef struct differences {
-    difference most[MOST_DIFFERENCES];
+    difference most[MAX_DIFFERENCES];
     uint32_t count;
 } differences;
 
 static void keep_largest_difference(differences *d, uint64_t key, double us)
 {
-    if (us <= 0 || (d->count == MOST_DIFFERENCES && us <= d->most[d->count - 1].us))
+    if (us <= 0 || (d->count == MAX_DIFFERENCES && us <= d->most[d->count - 1].us))
         return;
-    uint32_t at = d->count < MOST_DIFFERENCES ? d->count++ : MOST_DIFFERENCES - 1;
+    uint32_t at = d->count < MAX_DIFFERENCES ? d->count++ : MAX_DIFFERENCES - 1;
     for (; at > 0 && d->most[at - 1].us < us; at--)
         d->most[at] = d->most[at - 1];
     d->most[at] = (difference){key, us};
@@ -439,7 +444,7 @@ kineto_status ka_analyze_step_statistics(const ka_dataset *s, kineto_analysis *a
     if (ok && outliers && has_outlier(&d))
         ok = put_outliers(s, &d, outliers);
     else if (ok && d.count < 4)
-        ka_note(outliers, "%u step%s too few to tell which took long", d.count,
+        ka_note(outliers, "%u step%s too few to find outliers", d.count,
                 d.count == 1 ? " is" : "s are");
     else if (ok)
         ka_note(outliers, "no step took much longer than the others");

@@ -168,7 +168,7 @@ static double waited_for_ns(comparing *c, const mark *m, size_t count)
     return sum;
 }
 
-/* Of collectives that some ranks had more often, nobody knows which belong together. */
+/* Collectives that some ranks had more often cannot be matched. */
 static size_t same_kind(const comparing *c, size_t first)
 {
     size_t end = first;
@@ -269,7 +269,7 @@ static double end_deviation(const mark *m, size_t count, double step_us)
 }
 
 /* First and past the last mark of the collective whose durations differ most. */
-static void most_different(const comparing *c, size_t *first, size_t *behind)
+static void most_different(const comparing *c, size_t *first, size_t *end_of_range)
 {
     double most = -1;
     for (size_t i = 0, end; i < c->marks.count; i = end) {
@@ -285,7 +285,7 @@ static void most_different(const comparing *c, size_t *first, size_t *behind)
         if (sum / (double)steps > most) {
             most = sum / (double)steps;
             *first = i;
-            *behind = end;
+            *end_of_range = end;
         }
     }
 }
@@ -301,11 +301,11 @@ static int compare_latest(const void *left, const void *right)
 
 static void score_hta(comparing *c)
 {
-    size_t first = 0, behind = 0;
+    size_t first = 0, end_of_range = 0;
     keep_last(c);
-    most_different(c, &first, &behind);
-    for (size_t i = first, next; i < behind; i = next) {
-        next = KB_MIN(end_of_step(c, i), behind);
+    most_different(c, &first, &end_of_range);
+    for (size_t i = first, next; i < end_of_range; i = next) {
+        next = KB_MIN(end_of_step(c, i), end_of_range);
         qsort(&c->marks.data[i], next - i, sizeof *c->marks.data, compare_latest);
         for (size_t k = i; k < next && k < i + CANDIDATES; k++)
             rank_at(c, c->marks.data[k].rank)->score++;
@@ -348,7 +348,7 @@ void ka_reduce_stragglers(kineto_analysis *a)
     if (!marks->cells.count)
         ka_note(t, "no kernels that communicate in the trace");
     else if (c.ranks.count < 2)
-        ka_note(t, "one rank waits for nobody: name the traces of several");
+        ka_note(t, "one rank cannot be compared: name the traces of several");
     else if (!c.no_memory && hta)
         score_hta(&c);
     else if (!c.no_memory && score_exact(&c) <= 0)

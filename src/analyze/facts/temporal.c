@@ -1,5 +1,6 @@
-/* Where the time of a device went: idle, computing, and the rest; which kinds of work ran alone and
- * which at the same time; how much of the communication was behind computation. */
+/* The tables temporal_breakdown, kernel_types and overlap: idle, computing and other time of
+ * devices; which kinds of work run at once; and how much of communication overlaps with
+ * computation. */
 #include "analyze/facts/analyses.h"
 
 /* Moments at which work of each type ran; OTHER is in `all` only. */
@@ -99,6 +100,7 @@ static void put_kind_row(ka_table *t, uint32_t types, int64_t ns, int64_t all)
                                     KA_TYPE_OTHER};
     char text[80];
     size_t n = 0;
+    KB_ASSERT(types != 0 && types >> KB_COUNT(names) == 0);
     for (size_t i = 0; i < KB_COUNT(order); i++)
         if (types >> order[i] & 1)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " overlapping " : "",
@@ -108,7 +110,8 @@ static void put_kind_row(ka_table *t, uint32_t types, int64_t ns, int64_t all)
     ka_put_number(t, ka_percent((double)ns, (double)all));
 }
 
-static kineto_status put_kind_rows(const ka_dataset *s, const busy *b, ka_table *t, kineto_error *err)
+static kineto_status put_kind_rows(const ka_dataset *s, const busy *b, ka_table *t,
+                                   kineto_error *err)
 {
     int64_t sums[16] = {0}, all = 0;
     uint32_t seen = 0; /* HTA has rows for what was together for no time */

@@ -1,4 +1,10 @@
-/* Ranks, and what they say to each other. */
+/* Rules about ranks and communication: DataParallel, backends of collectives, exposed and small
+ * collectives, broadcasts of buffers, and ranks that come late.
+ *
+ * Communication is device work of the type KA_TYPE_COMMUNICATION (NCCL, RCCL, oneCCL by kernel
+ * name) or, where ranks exchange through the host, ranges of Gloo and MPI. "Exposed" is time in
+ * which no computation of the same device runs (ka_exposed_time). communication.imbalance
+ * compares ranks: it reads tables that have the rows of all of them, and has no dataset. */
 #include "analyze/findings/find_time.h"
 
 /* ---- how a program divides its work ---------------------------------------------------------- */
@@ -224,7 +230,8 @@ static void free_collective_kinds(collective_kinds *kinds)
     kb_map_free(&kinds->at);
 }
 
-static collective_kind *find_collective_kind(collective_kinds *kinds, const ka_table *t, uint64_t row)
+static collective_kind *find_collective_kind(collective_kinds *kinds, const ka_table *t,
+                                             uint64_t row)
 {
     kineto_string name = ka_text_at(t, row, KA_COL_collectives_name),
                   group = ka_text_at(t, row, KA_COL_collectives_group);
@@ -269,6 +276,7 @@ static void show_small_collectives(ka_finder *f, ka_found *x)
     free_collective_kinds(&kinds);
 }
 
+/* Collectives below SMALL_BYTES; the savings assume that they are joined to one per step. */
 void ka_find_communication_small(ka_finder *f)
 {
     small_ones sum = sum_small_collectives(f);
@@ -477,6 +485,8 @@ static void say_broadcasts(ka_finder *f, const broadcasts *b, int64_t saved)
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
+/* Broadcasts below forward passes of DDP; needs operators, since kernels of broadcasts look
+ * alike. */
 void ka_find_buffer_broadcast(ka_finder *f)
 {
     broadcasts b = {.chosen = calloc((size_t)f->s->slice_count + 1, 1)};

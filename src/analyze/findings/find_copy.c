@@ -1,4 +1,10 @@
-/* Copies: what keeps the host waiting, what nothing hides, what need not be. */
+/* Rules about copies: synchronous calls, pageable memory, exposed uploads, tensors that are
+ * filled on the host and then copied, and copies within the device.
+ *
+ * The direction and the kind of memory come from the names of copies ("Memcpy HtoD (Pageable ->
+ * Device)"), as CUPTI, rocprofiler and Level Zero write them. What a copy costs is the smaller
+ * of three numbers: its own time, the shortening of the critical path without the wait, and the
+ * idle time of devices after the wait. */
 #include "analyze/findings/find_time.h"
 
 /* ---- copies and memsets that the host waits for ---------------------------------------------- */
@@ -68,6 +74,7 @@ static void check_copy_calls(ka_finder *f, const ka_waits *waits, ka_what_if_mas
     show_copy_calls(f, x, waits, KA_WAIT_COPY_CALL);
 }
 
+/* Copy and memset calls without Async, and the idle time after them. */
 void ka_find_copy_synchronous(ka_finder *f)
 {
     ka_waits waits = {0};
@@ -268,6 +275,7 @@ static bool expose_uploads(ka_finder *f, ka_exposure *e, int64_t *slower_ns)
     return ok;
 }
 
+/* Uploads during which the device does nothing else; slow pageable ones are the rule above. */
 void ka_find_copy_exposed(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_COPY, "HtoD", 0},
@@ -471,6 +479,7 @@ static void check_extra_copies(ka_finder *f, const extras *all, ka_what_if_mask 
     }
 }
 
+/* A fill on the host that is copied to the device unchanged (Extra CUDA Copy of PyTorch). */
 void ka_find_copy_extra(ka_finder *f)
 {
     extras all = {0};

@@ -115,7 +115,8 @@ static int compare_host_names(const void *left, const void *right)
     return (a->longest > b->longest) - (a->longest < b->longest);
 }
 
-static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, const uint8_t *chosen)
+static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, const uint8_t *chosen
+                           )
 {
     const ka_dataset *s = f->s;
     size_t count = (size_t)kineto_trace_string_count(s->trace) + 1;
@@ -214,6 +215,7 @@ static void report_cores(ka_finder *f, const host_operators *o, const products *
     show_operators(f, x, o, p->chosen);
 }
 
+/* Products on the host that run at the speed of one core: FLOPs by their time. */
 void ka_find_cpu_threads(ka_finder *f)
 {
     host_operators o;
@@ -319,7 +321,8 @@ static double bytes_moved(const ka_shapes *in)
     return sum + most;
 }
 
-static void report_memory_bound(ka_finder *f, const host_operators *o, const ka_amount *all, double bytes)
+static void report_memory_bound(ka_finder *f, const host_operators *o, const ka_amount *all,
+                                double bytes)
 {
     int64_t most = (int64_t)((double)all->ns * (1 - FUSED_LEFT));
     ka_found *x = ka_open_finding(f, estimate_host_savings(f, o, most), 0.3, kb_string(""));
@@ -333,6 +336,7 @@ static void report_memory_bound(ka_finder *f, const host_operators *o, const ka_
     show_operators(f, x, o, o->kind);
 }
 
+/* Operators on the host with large inputs that do little with each number. */
 void ka_find_cpu_memory_bound(ka_finder *f)
 {
     host_operators o;
@@ -364,6 +368,7 @@ void ka_find_cpu_memory_bound(ka_finder *f)
 #define MIN_TINY         100u /* of a step */
 #define TINY_LEFT        0.5
 
+/* Operators on the host whose own time is mostly dispatch. */
 void ka_find_cpu_tiny(ka_finder *f)
 {
     host_operators o;
@@ -458,6 +463,7 @@ static void show_time_between_operators(ka_finder *f, ka_found *x, const ka_span
         }
 }
 
+/* Time in which no thread is in an operator. */
 void ka_find_cpu_between(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},

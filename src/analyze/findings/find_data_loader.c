@@ -1,11 +1,16 @@
-/* Waiting for input. */
+/* Rules about the data loader: time in which the program waits for the next batch, and loaders
+ * without worker processes.
+ *
+ * A wait is a range whose name is that of a data loader's __next__ (ka_is_dataloader), in
+ * steps and between them or, without steps, in the whole trace. Savings are the part of the waits in
+ * which devices are idle, too; on programs without devices, the critical path without the
+ * waits. */
 #include "analyze/findings/finding.h"
 
 /* ---- the data loader ------------------------------------------------------------------------- */
 
-/* The time that is looked at, and waits in it. Both are of the same moments: steps, and the time from
- * one to the next one if the program waits there (some end theirs before they load); without steps
- * all. */
+/* The time that counts, and the waits in it: steps, and the time between two steps if the program
+ * waits there (some programs end a step before they load); without steps the whole trace. */
 typedef struct waiting {
     ka_spans whole; /* with the time between steps */
     ka_spans spans; /* some thread waits, also outside of these */
@@ -22,8 +27,8 @@ static void free_loader_waits(waiting *w)
     kb_vec_free(&w->spans);
 }
 
-/* How much of a range is in what is looked at. */
-static int64_t is_in_loader(const waiting *w, int64_t start_ns, int64_t end_ns)
+/* How much of a range is in the time that counts. */
+static int64_t ns_in_whole(const waiting *w, int64_t start_ns, int64_t end_ns)
 {
     size_t cursor = 0, low = 0, high = w->whole.count;
     while (low < high) {
@@ -40,7 +45,7 @@ static int64_t is_in_loader(const waiting *w, int64_t start_ns, int64_t end_ns)
 static bool is_loader_wait(const ka_dataset *s, const waiting *w, uint32_t slice)
 {
     const ka_slice *x = &s->slices[slice];
-    return ka_is_dataloader(ka_name(s, x->name)) && is_in_loader(w, x->start_ns, x->end_ns) > 0;
+    return ka_is_dataloader(ka_name(s, x->name)) && ns_in_whole(w, x->start_ns, x->end_ns) > 0;
 }
 
 /* A step that is looked at, up to the next one of its process if that has the next number. */
@@ -107,7 +112,10 @@ static waiting sum_loader_waits(ka_finder *f)
     return w;
 }
 
-static double loader_share(const waiting *w, int64_t ns) { return 100 * (double)ns / (double)w->whole_ns; }
+static double loader_share(const waiting *w, int64_t ns)
+{
+    return 100 * (double)ns / (double)w->whole_ns;
+}
 
 static void show_loader_waits(ka_finder *f, const waiting *w, ka_found *x)
 {
@@ -115,7 +123,7 @@ static void show_loader_waits(ka_finder *f, const waiting *w, ka_found *x)
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (is_loader_wait(s, w, i))
             ka_show_row(f, x, s->slices[i].row,
-                        is_in_loader(w, s->slices[i].start_ns, s->slices[i].end_ns), NULL);
+                        ns_in_whole(w, s->slices[i].start_ns, s->slices[i].end_ns), NULL);
 }
 
 static bool loads_in_workers(const ka_dataset *s)
@@ -198,6 +206,7 @@ static void report_loader_waits(ka_finder *f, const waiting *w, int64_t idle_ns,
     show_loader_waits(f, w, x);
 }
 
+/* Waits for the next batch, with the idle time of devices in them. */
 void ka_find_data_loader(ka_finder *f)
 {
     waiting w = sum_loader_waits(f);
@@ -213,7 +222,8 @@ void ka_find_data_loader(ka_finder *f)
 
 /* ---- loading in the thread that trains ------------------------------------------------------- */
 
-static bool is_python_function(const ka_dataset *s, uint32_t slice, const char *file, const char *name)
+static bool is_python_function(const ka_dataset *s, uint32_t slice, const char *file,
+                               const char *name)
 {
     kineto_string text = ka_name(s, s->slices[slice].name);
     return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION && kb_string_ends(text, name) &&

@@ -1,4 +1,10 @@
-/* Products of matrices and convolutions that do not use the units made for them, or do it badly. */
+/* Rules about matrix units (tensor cores, MFMA, XMX): products of matrices and convolutions
+ * that do not use them, fully or in part, and 32-bit products without TF32.
+ *
+ * Kernels are classified by name (analyze/classes); which units a device has comes from its
+ * compute capability or name. The assumed speedup is the mean of 1 and the ratio of the
+ * device's peaks (device_peaks.def), limited by MAX_16_BIT and the like: real kernels never
+ * reach the ratio of peaks. */
 #include "analyze/findings/find_work.h"
 
 /* What a kernel is to these rules. */
@@ -252,6 +258,7 @@ static void report_tensor_cores(ka_finder *f, products *p)
     ka_show_work(f, x, p->is, p->could.ns >= p->tf32_could.ns ? COULD : TF32_COULD);
 }
 
+/* No product uses the matrix units, though operators could. */
 void ka_find_tensor_cores(ka_finder *f)
 {
     products p;
@@ -287,6 +294,7 @@ static void report_fp32_matmul(ka_finder *f, products *p)
     ka_show_work(f, x, p->is, TF32_COULD);
 }
 
+/* Products of 32-bit matrices on devices with TF32, without it. */
 void ka_find_fp32_matmul(ka_finder *f)
 {
     products p;
@@ -341,6 +349,7 @@ static void report_fp32_partly(ka_finder *f, products *p)
     ka_show_work(f, x, p->is, COULD);
 }
 
+/* Most products use the matrix units; the others are reported. */
 void ka_find_fp32_partly(ka_finder *f)
 {
     products p;

@@ -1,4 +1,9 @@
-/* Devices that are idle, and launches. */
+/* Rules about idle devices and launches: low utilisation, launch-bound programs, tiny kernels,
+ * full queues, and gaps between operators.
+ *
+ * Idle time is cut by reason in facts/idle.h: the rules use the same pieces as the table
+ * idle_named, so that the findings and the table agree. Gaps after a wait (find_sync.c) or a
+ * late batch (find_data_loader.c) are left to the rules about these. */
 #include "analyze/facts/idle.h"
 #include "analyze/findings/find_time.h"
 
@@ -281,6 +286,7 @@ static void report_low_utilization(ka_finder *f, const use *u, uint64_t low)
                  kb_duration(u->idle_ns).s);
 }
 
+/* Idle time of the device with the least work, and its main reason. Has no savings of its own. */
 void ka_find_low_utilization(ka_finder *f)
 {
     uses all;
@@ -352,6 +358,7 @@ void ka_find_launch_bound(ka_finder *f)
 
 /* ---- between operators ----------------------------------------------------------------------- */
 
+/* Gaps in which the host is in no operator. */
 void ka_find_host_gaps(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},
@@ -499,6 +506,7 @@ static void check_tiny_runs(ka_finder *f, runs *r)
         report_tiny_runs(f, r, saved);
 }
 
+/* Runs of short kernels that wait in the queue: the gaps between them are the savings. */
 void ka_find_launch_tiny(ka_finder *f)
 {
     runs r = {.f = f};
@@ -551,6 +559,7 @@ static void report_full_queue(ka_finder *f, const blocked *b)
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
+/* Launches that take long while about 1024 others wait in the stream. */
 void ka_find_launch_full_queue(ka_finder *f)
 {
     const ka_dataset *s = f->s;

@@ -1,4 +1,9 @@
-/* Memory of devices. */
+/* Rules about memory of devices: near the limit, growth from step to step, fragmentation, and
+ * allocations from the driver within steps.
+ *
+ * Sources are the tables `memory` and `memory_leaks`, and the [memory] rows of PyTorch, of
+ * which a curve is read for each device. The first step warms up the allocator: it does not
+ * count as growth or churn. */
 #include "analyze/findings/find_work.h"
 #include "analyze/summary/summary.h"
 
@@ -53,8 +58,8 @@ static bool is_of_process(const ka_finder *f, uint32_t track, int64_t pid)
     return p.pid == pid;
 }
 
-static void read_memory_block(ka_finder *f, curve *c, const kt_block *b, kineto_row first, int64_t type,
-                       int64_t device, int64_t pid)
+static void read_memory_block(ka_finder *f, curve *c, const kt_block *b, kineto_row first,
+                              int64_t type, int64_t device, int64_t pid)
 {
     for (uint32_t i = 0; i < b->count && !f->no_memory; i++) {
         moment m = {.ns = b->start_ns[i], .row = first + i};
@@ -173,6 +178,7 @@ static kb_text amount_text(double bytes)
 #define LIMIT_PERCENT   90.0
 #define SERIOUS_PERCENT 97.0
 
+/* The peak of allocated memory against the size of the device. */
 void ka_find_memory_limit(ka_finder *f)
 {
     for (uint64_t row = 0; row < count_memory_uses(f); row++) {
@@ -301,7 +307,7 @@ static void show_retries(ka_finder *f, ka_found *x, const curve *c)
 }
 
 static void report_fragmentation(ka_finder *f, const use *u, const curve *c, const moment *m,
-                           const proofs *p)
+                                 const proofs *p)
 {
     int64_t unused = unused_bytes_at(m);
     bool tight = ka_percent((double)m->reserved, (double)u->limit) >= TIGHT_PERCENT;
@@ -332,6 +338,7 @@ static void report_fragmentation(ka_finder *f, const use *u, const curve *c, con
     show_retries(f, x, c);
 }
 
+/* Reserved and unused memory, together with requests that it could not serve. */
 void ka_find_memory_fragmentation(ka_finder *f)
 {
     bool any_reserved = false;
@@ -470,7 +477,7 @@ static void advise_growth(ka_finder *f, ka_found *x, const use *u)
 }
 
 static void report_growth(ka_finder *f, const use *u, const level *levels, uint32_t count,
-                       bool of_peaks, double slope)
+                          bool of_peaks, double slope)
 {
     double last = of_peaks ? levels[count - 1].peak : levels[count - 1].end,
            left = ((double)u->limit - last) / slope;
@@ -510,6 +517,7 @@ static void check_growth(ka_finder *f, const use *u)
     free(levels);
 }
 
+/* Memory at the ends, or at the peaks, of steps that grows steadily (median slope). */
 void ka_find_memory_growth(ka_finder *f)
 {
     if (f->step_count < MIN_STEPS + 1) {
@@ -617,6 +625,7 @@ static void report_churn(ka_finder *f, churn *c, int64_t saved)
     show_churn(f, x, c);
 }
 
+/* cudaMalloc, cudaFree and the like after the first step. */
 void ka_find_allocator_churn(ka_finder *f)
 {
     const ka_dataset *s = f->s;

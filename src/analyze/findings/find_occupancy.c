@@ -1,5 +1,10 @@
-/* Kernels that leave a part of the device without work: too few blocks, or a last wave that is
- * nearly empty. */
+/* Rules about kernels that leave a part of the device without work: too few blocks, low
+ * occupancy, or a last wave that is nearly empty.
+ *
+ * Blocks per multiprocessor and occupancy are arguments of kernels; without them they are
+ * computed from grid, block, registers and shared memory and the limits of the device
+ * (deviceProperties). Only names with a noticeable share of time are read, since arguments are
+ * text. */
 #include "analyze/findings/find_work.h"
 
 #include <math.h>
@@ -237,7 +242,7 @@ static bool is_launch_known(ka_finder *f, const kernels *k)
 }
 
 static void find_kernels_that(ka_finder *f, fill_factor *factor_of,
-                     void (*say)(ka_finder *f, const kernels *k, int64_t saved))
+                              void (*say)(ka_finder *f, const kernels *k, int64_t saved))
 {
     kernels k;
     if (list_kernel_fills(f, &k)) {
@@ -258,8 +263,8 @@ static bool is_computing_kernel(const ka_finder *f, const ka_work *w)
            family == KA_FAMILY_ATTENTION;
 }
 
-static double is_filling_device(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
-                    double *value)
+static double factor_of_filling(const ka_finder *f, const ka_work *w, const launch *l,
+                                const limits *of, double *value)
 {
     double part = l->blocks / of->units;
     *value = part;
@@ -319,12 +324,15 @@ static void report_low_occupancy(ka_finder *f, const kernels *k, int64_t saved)
     ka_show_work(f, x, k->chosen, 1);
 }
 
-void ka_find_low_occupancy(ka_finder *f) { find_kernels_that(f, is_filling_device, report_low_occupancy); }
+void ka_find_low_occupancy(ka_finder *f)
+{
+    find_kernels_that(f, factor_of_filling, report_low_occupancy);
+}
 
 /* ---- the last wave --------------------------------------------------------------------------- */
 
-static double has_short_tail(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
-                   double *value)
+static double factor_of_full_waves(const ka_finder *f, const ka_work *w, const launch *l,
+                                   const limits *of, double *value)
 {
     (void)f;
     (void)w;
@@ -360,4 +368,4 @@ static void report_tail(ka_finder *f, const kernels *k, int64_t saved)
     ka_show_work(f, x, k->chosen, 1);
 }
 
-void ka_find_tail_wave(ka_finder *f) { find_kernels_that(f, has_short_tail, report_tail); }
+void ka_find_tail_wave(ka_finder *f) { find_kernels_that(f, factor_of_full_waves, report_tail); }

@@ -1,4 +1,9 @@
-/* Optimizers: many small kernels where a few would do. */
+/* Rules about optimizers: parameters one by one, many small kernels, gradients filled with
+ * zeros.
+ *
+ * The optimizer is found by the ranges that PyTorch records around its step
+ * ("Optimizer.step#Adam.step") or, with stacks, by functions of torch/optim. The advice depends
+ * on the class: fused=True and foreach=True exist for some optimizers only. */
 #include "analyze/findings/find_work.h"
 
 #define MIN_PERCENT 1.0
@@ -163,6 +168,7 @@ static void report_single_tensor(ka_finder *f, const calls *c, int64_t saved)
     show_optimizer_calls(f, x, c);
 }
 
+/* A call of the optimizer whose stack shows the loop over parameters. */
 void ka_find_optimizer_single(ka_finder *f)
 {
     calls c;
@@ -303,6 +309,7 @@ static void report_zero_fills(ka_finder *f, const calls *c, uint64_t count, int6
     show_optimizer_calls(f, x, c);
 }
 
+/* Fills with zeros below Optimizer.zero_grad. */
 void ka_find_zero_grad(ka_finder *f)
 {
     calls c;

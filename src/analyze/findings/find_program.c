@@ -1,4 +1,8 @@
-/* Habits of programs. */
+/* Rules about code of the program: tensors indexed element by element, and convolutions with a
+ * bias before a batch norm.
+ *
+ * Loops are found as repetitions among siblings (operators with the same parent): the same
+ * names in the same order, at least MIN_REPEATS times. */
 #include "analyze/findings/find_work.h"
 
 /* ---- a tensor walked element by element ------------------------------------------------------ */
@@ -65,7 +69,7 @@ static uint8_t is_select(kineto_string name)
 /* The passes from `at` on, if the next one begins at `after`: as long as each operator is called
  * what that of the pass before is. */
 static loop count_loop_passes(const ka_dataset *s, const siblings *x, uint32_t at, uint32_t after,
-                      uint32_t period)
+                              uint32_t period)
 {
     loop found = {at, at, period, 1};
     uint32_t same = 0;
@@ -113,7 +117,7 @@ static void add_loop(ka_finder *f, loops *l, const loop *found)
 }
 
 static void find_loops_among(ka_finder *f, const siblings *x, loops *l, uint32_t first,
-                          void (*take)(ka_finder *f, loops *l, const loop *found))
+                             void (*take)(ka_finder *f, loops *l, const loop *found))
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = first; i != KA_NONE;) {
@@ -127,7 +131,7 @@ static void find_loops_among(ka_finder *f, const siblings *x, loops *l, uint32_t
 }
 
 static void walk_loop_slices(ka_finder *f, const siblings *x, loops *l,
-                 void (*take)(ka_finder *f, loops *l, const loop *found))
+                             void (*take)(ka_finder *f, loops *l, const loop *found))
 {
     for (uint32_t i = 0; i < f->s->slice_count + f->s->thread_count; i++)
         find_loops_among(f, x, l, x->first[i], take);
@@ -171,6 +175,7 @@ static void say_loops(ka_finder *f, const siblings *x, loops *l, int64_t saved)
     walk_loop_slices(f, x, l, show_loop);
 }
 
+/* Repetitions of operators with a select or index among them. */
 void ka_find_loop_indexing(ka_finder *f)
 {
     siblings x = {0};
@@ -208,7 +213,7 @@ static uint8_t find_module_of(kineto_string name)
                : OTHER_MODULE;
 }
 
-static uint8_t is_convolution_module(kineto_string name)
+static uint8_t is_convolution_name(kineto_string name)
 {
     return kb_string_equal(name, kb_string("aten::conv1d")) ||
            kb_string_equal(name, kb_string("aten::conv2d")) ||
@@ -232,7 +237,7 @@ static uint32_t find_biased(ka_finder *f, biases *b, uint32_t module)
     for (uint32_t i = module + 1; i < end; i++) {
         ka_shapes in;
         if (s->slices[i].kind != KINETO_KIND_CPU_OP ||
-            !ka_answer(s, &b->convolutions, s->slices[i].name, is_convolution_module))
+            !ka_answer(s, &b->convolutions, s->slices[i].name, is_convolution_name))
             continue;
         return ka_shapes_of(s->trace, s->slices[i].row, &in) && in.count > 2 &&
                        in.of[2].rank == 1 && in.of[2].bytes
@@ -309,6 +314,7 @@ static void report_biases(ka_finder *f, biases *b, int64_t saved)
     }
 }
 
+/* Convolutions with a third input, followed by a batch norm of the same parent. */
 void ka_find_conv_bias(ka_finder *f)
 {
     size_t slices = (size_t)f->s->slice_count + 1;

@@ -1,4 +1,9 @@
-/* Sizes that tensor cores and wide loads do not fit. */
+/* Rules about sizes that tensor cores and wide loads do not fit: matrices and convolutions
+ * whose dimensions are not multiples of 8 (16 bits) or 4 (32 bits).
+ *
+ * Sizes are "Input Dims" of the operator that launched the kernel. Operators with the same name
+ * and shapes are one entry; the savings are those of its kernels if the sizes were rounded up
+ * and the kernel became faster by FASTER_*. */
 #include "analyze/findings/find_work.h"
 
 enum { OTHER, ALIGNED, MATMUL_16, SHAPES };
@@ -63,7 +68,10 @@ static void want_multiple(shape *to, int64_t size, int64_t least)
 }
 
 /* Elements of a load of 16 bytes. 0: of other widths nothing is known. */
-static uint32_t load_multiple(const ka_shape *a) { return a->bytes == 2 ? 8 : a->bytes == 4 ? 4 : 0; }
+static uint32_t load_multiple(const ka_shape *a)
+{
+    return a->bytes == 2 ? 8 : a->bytes == 4 ? 4 : 0;
+}
 
 static void check_product_shape(shape *to, const ka_shape *a, const ka_shape *b)
 {

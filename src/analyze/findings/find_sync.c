@@ -1,4 +1,9 @@
-/* Waiting for the device: calls that stall, by the place in the program that makes them. */
+/* The rule sync.stall: calls that wait for the device and then leave it idle until the host has
+ * launched again, by the place in the program that makes them.
+ *
+ * Waits come from ka_waits_find. A place is an operator with the stack around it. The savings
+ * of each place are computed on the critical path without its waits; those of all places
+ * together are limited by the idle time because of the host. */
 #include "analyze/findings/find_time.h"
 
 /* ---- sites ----------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* What several rules measure. */
+/* Time that nothing hides, calls that wait, and the critical path without slices: what the
+ * rules about copies, waits and communication share. find_time.h has the contracts. */
 #include "analyze/findings/find_time.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -161,6 +162,7 @@ bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context
         out->ns /= (int64_t)x.devices.count;
         out->exposed_ns /= (int64_t)x.devices.count;
     }
+    KB_ASSERT(!ok || (out->exposed_ns >= 0 && out->exposed_ns <= out->ns));
     kb_vec_free(&x.devices);
     kb_map_free(&x.at);
     f->no_memory |= !ok;

@@ -1,4 +1,8 @@
-/* Steps, and the trace itself. */
+/* Rules about steps and about the trace itself: outliers, one-time work at the start, work of
+ * the profiler, and traces that are unfit for conclusions.
+ *
+ * trace.unfit uses the rules of `ckineto verify` and the ledger of lost events: it is listed
+ * before all other findings if most of a device's time was not recorded. */
 #include "analyze/facts/idle.h"
 #include "analyze/findings/find_work.h"
 #include "trace/bytes/json_text.h"
@@ -141,6 +145,7 @@ static void report_outliers(ka_finder *f, const ka_table *t, const outliers *o)
     show_outliers(f, x, t);
 }
 
+/* Outliers of step_outliers, with what took longer in the worst. */
 void ka_find_slow_steps(ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_step_outliers);
@@ -299,7 +304,8 @@ static void add_first_steps(const ka_finder *f, lazy *l)
     }
 }
 
-static size_t write_lazy_amount(char *text, size_t room, size_t n, const char *what, const ka_amount *a)
+static size_t write_lazy_amount(char *text, size_t room, size_t n, const char *what,
+                                const ka_amount *a)
 {
     if (!a->count || n >= room)
         return n;
@@ -349,6 +355,7 @@ static void report_lazy(ka_finder *f, lazy *l, int64_t ns)
     show_lazy(f, x, l);
 }
 
+/* One-time work: loading of modules, first allocations, and warm-up steps. */
 void ka_find_lazy_start(ka_finder *f)
 {
     lazy l = {.warm_ns = f->s->start_ns + kb_length_ns(f->s->start_ns, f->s->end_ns) / 3};
@@ -456,6 +463,7 @@ static void report_overhead(ka_finder *f, const overhead *o)
     }
 }
 
+/* Rows of the kind `overhead`, as far as they are in steps. */
 void ka_find_profiler_overhead(ka_finder *f)
 {
     overhead o = {0};
@@ -554,7 +562,7 @@ static void report_doubts(ka_finder *f, ka_found *x, const doubts *d, const char
 
 /* Appends "5 events are missing, 2.0 % of all" to a text of `used` bytes; its new length. */
 static size_t write_lost_text(char *text, size_t size, size_t used, uint64_t lost, double all,
-                       const char *words)
+                              const char *words)
 {
     if (!lost)
         return used;
@@ -648,6 +656,7 @@ static void report_unrecorded(ka_finder *f, const unrecorded *u)
     ka_show_span(f, x, f->s->start_ns, f->s->end_ns, u->ns, "%s unrecorded", kb_duration(u->ns).s);
 }
 
+/* An empty trace, lost events, contradictions that `verify` finds, and unrecorded graphs. */
 void ka_find_unfit(ka_finder *f)
 {
     unrecorded graphs = find_unrecorded(f);

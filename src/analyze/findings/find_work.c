@@ -1,5 +1,6 @@
-/* What all would be shorter by if parts of it took another time; sizes of inputs; what devices
- * have. */
+/* Savings if work and ranges took another time (ka_factors), sizes of operators' inputs, and
+ * the matrix units of devices: what the rules about kernels and programs share. find_work.h has
+ * the contracts. */
 #include "analyze/findings/find_work.h"
 
 #include <math.h>
@@ -85,6 +86,7 @@ static int64_t savings_on_path(ka_finder *f, const ka_factors *x)
 
 int64_t ka_saved_with(ka_finder *f, const ka_factors *x)
 {
+    KB_ASSERT(x->work != NULL && x->slices != NULL);
     double most = max_savings_ns(f, x);
     int64_t limit = most >= 9.2e18 || x->gaps < 1 ? INT64_MAX : (int64_t)most;
     if (limit <= f->whole_ns / 1000) /* too little for anyone to ask where it would come from */

@@ -82,6 +82,7 @@ static inline void ka_answers_free(ka_answers *a) { free(a->of); }
 typedef uint8_t ka_question(kineto_string name);
 static inline uint8_t ka_answer(const ka_dataset *s, ka_answers *a, uint32_t name, ka_question *ask)
 {
+    KB_ASSERT(a->of != NULL);
     if (!a->of[name])
         a->of[name] = (uint8_t)(ask(ka_name(s, name)) + 1);
     return (uint8_t)(a->of[name] - 1);

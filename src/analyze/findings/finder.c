@@ -1,4 +1,9 @@
-/* What rules use: opening findings, saying things about them, and asking facts. */
+/* Functions that rules use: opening findings, texts and evidence, facts, the critical path,
+ * properties of devices, and stacks.
+ *
+ * All texts of findings are in the arena of kineto_findings, which outlives the trace. A failed
+ * allocation sets f->no_memory, which ends the run with KINETO_E_MEMORY: rules need not check
+ * each call. */
 #include "analyze/findings/finding.h"
 #include "analyze/verify/verify.h"
 
@@ -32,7 +37,8 @@ static kineto_string text_front(kineto_string text, size_t bytes)
     return (kineto_string){text.data, size};
 }
 
-static kineto_string format_to_arena(ka_finder *f, const char *fmt, va_list args) KINETO_PRINTF(2, 0);
+static kineto_string format_to_arena(ka_finder *f, const char *fmt, va_list args
+                                     ) KINETO_PRINTF(2, 0);
 static kineto_string format_to_arena(ka_finder *f, const char *fmt, va_list args)
 {
     kineto_string text = arena_format(&f->out->arena, fmt, args);
@@ -56,6 +62,7 @@ kb_text ka_short_name(kineto_string name)
 
 ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kineto_string subject)
 {
+    KB_ASSERT(f->rule < KA_FIND_COUNT && f->out->chosen >> f->rule & 1);
     ka_found fresh = {.rule = f->rule,
                       .saved_ns = saved_ns == KA_NO_SAVINGS ? saved_ns : KB_MAX(saved_ns, 0),
                       .confidence = confidence < 0   ? 0
@@ -113,6 +120,7 @@ void ka_skip_rule(ka_finder *f, const char *fmt, ...)
 static ka_evidence *find_evidence_slot(ka_finder *f, ka_found *x, int64_t weight_ns)
 {
     size_t lightest = 0;
+    KB_ASSERT(x->evidence.count <= f->evidence_limit);
     if (x->evidence.count < f->evidence_limit) {
         if (!kb_vec_push(&x->evidence, (ka_evidence){.weight_ns = weight_ns})) {
             f->no_memory = true;
@@ -132,6 +140,7 @@ enum { NAME_BYTES = 200, WHERE_BYTES = 320 };
 
 static kineto_string copy_into(char *room, kineto_string text)
 {
+    KB_ASSERT(room && text.size <= WHERE_BYTES);
     if (text.size)
         memcpy(room, text.data, text.size);
     return (kineto_string){room, text.size};

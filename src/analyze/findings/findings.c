@@ -60,6 +60,7 @@ static void measure_steps(ka_finder *f)
     if (!f->step_count || f->whole_ns <= 0)
         f->whole_ns = kb_length_ns(s->start_ns, s->end_ns);
     f->whole_ns = KB_MAX(f->whole_ns, 1);
+    KB_ASSERT(f->step_count <= s->step_count);
 }
 
 /* ---- savings --------------------------------------------------------------------------------- */
@@ -167,6 +168,7 @@ static kineto_string append_requirements(kineto_findings *out, kineto_string adv
 
 void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
 {
+    KB_ASSERT(from <= out->found.count && f->whole_ns > 0);
     for (size_t i = from; i < out->found.count; i++) {
         ka_found *x = &out->found.data[i];
         x->confidence *= out->quality;
@@ -180,6 +182,7 @@ void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from)
         int64_t whole_ns = x->whole_ns ? x->whole_ns : f->whole_ns;
         x->step_savings_ns = KB_MIN(x->saved_ns, whole_ns) / KB_MAX(f->step_count, 1u);
         x->of_ns = whole_ns / KB_MAX(f->step_count, 1u);
+        KB_ASSERT(x->step_savings_ns >= 0 && x->step_savings_ns <= x->of_ns);
         x->step_savings_pct = KB_MIN(100, 100 * (double)x->saved_ns / (double)whole_ns);
     }
 }
@@ -200,7 +203,7 @@ static const ka_table_set across_tables =
     KA_TABLE_BIT(KA_TABLE_stragglers) | KA_TABLE_BIT(KA_TABLE_straggler_marks);
 
 static kineto_status copy_across_tables(const kineto_analysis *facts, kineto_analysis **out,
-                                 kineto_error *err)
+                                        kineto_error *err)
 {
     kineto_status status = ka_facts_create(out, err);
     for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
@@ -224,8 +227,8 @@ static ka_table_set tables_to_compute(const kineto_findings *out)
 }
 
 static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *trace,
-                          const kineto_analyze_options *options, kineto_analysis **facts,
-                          kineto_error *err)
+                                   const kineto_analyze_options *options, kineto_analysis **facts,
+                                   kineto_error *err)
 {
     kineto_analyze_options o = *options;
     ka_measured m;
@@ -264,8 +267,8 @@ static kineto_status find_in_trace(kineto_findings *out, const kineto_trace *tra
 
 /* Of one rank. `facts` may be NULL. */
 kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_find_options *o,
-                                  const kineto_analyze_options *how, kineto_analysis **facts,
-                                  kineto_findings **out, kineto_error *err)
+                              const kineto_analyze_options *how, kineto_analysis **facts,
+                              kineto_findings **out, kineto_error *err)
 {
     kineto_findings *found = calloc(1, sizeof *found);
     *out = NULL;

@@ -1,4 +1,5 @@
-/* Findings for other programs, and gates. */
+/* Public access to findings, and gates: conditions of CI ("copy=5%") that findings must not
+ * exceed. */
 #include "analyze/findings/finding.h"
 
 #include <math.h>
@@ -150,7 +151,8 @@ static void append_sentence(char *because, size_t bytes, kineto_string sentence)
     because[used + size] = '\0';
 }
 
-static void explain_finding(const kineto_findings *all, const ka_found *x, char *because, size_t bytes)
+static void explain_finding(const kineto_findings *all, const ka_found *x, char *because,
+                            size_t bytes)
 {
     char of[60] = "";
     if (x->of_ns != all->step_ns)
@@ -163,7 +165,8 @@ static void explain_finding(const kineto_findings *all, const ka_found *x, char 
     append_sentence(because, bytes, x->sentence);
 }
 
-static void explain_missing(ka_finding_rule rule, const ka_verdict *verdict, char *because, size_t bytes)
+static void explain_missing(ka_finding_rule rule, const ka_verdict *verdict, char *because,
+                            size_t bytes)
 {
     bool was_asked = verdict->judgement != KINETO_NOT_ASKED;
     snprintf(because, bytes, "%s %s: ", ka_finding_rule_id(rule),

@@ -58,6 +58,7 @@ static bool is_worse_finding(const ka_found *x, const ka_found *than)
 static bool merge_finding(kineto_findings *to, const ka_found *x)
 {
     ka_found *same = find_same_finding(to, x), copy;
+    KB_ASSERT(x->rank_count > 0 && to->chosen >> x->rule & 1);
     if (!copy_found(to, x, &copy))
         return false;
     if (!same) {
@@ -109,6 +110,7 @@ static void merge_steps(kineto_findings *to, const kineto_findings *from)
     to->whole_ns = ka_add_ns(to->whole_ns, from->whole_ns);
     to->whole_count += from->whole_count;
     to->step_count += from->step_count;
+    KB_ASSERT(to->whole_count > 0);
     to->step_ns = to->whole_ns / to->whole_count;
 }
 
@@ -164,6 +166,7 @@ kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err)
 {
     if (!f->deferred)
         return KINETO_OK;
+    KB_ASSERT(f->across != NULL);
     f->deferred = false;
     drop_rank_findings(f);
     kineto_status status = ka_facts_complete(f->across, err);
@@ -190,7 +193,7 @@ static void map_evidence_rows(kineto_findings *found, const kineto_row *rows)
 }
 
 static kineto_status merge_rank(finding_ranks *f, kineto_findings *found, kineto_analysis *facts,
-                              kineto_error *err)
+                                kineto_error *err)
 {
     if (!f->found) {
         f->found = found;
@@ -206,7 +209,7 @@ static kineto_status merge_rank(finding_ranks *f, kineto_findings *found, kineto
 }
 
 static kineto_status find_in_part(void *context, const kineto_trace *part, int32_t rank,
-                               const kineto_row *rows, kineto_error *err)
+                                  const kineto_row *rows, kineto_error *err)
 {
     finding_ranks *f = context;
     kineto_findings *found;
@@ -222,8 +225,8 @@ static kineto_status find_in_part(void *context, const kineto_trace *part, int32
 }
 
 kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_find_options *o,
-                                   const kineto_analyze_options *how, kineto_findings **out,
-                                   kineto_error *err)
+                               const kineto_analyze_options *how, kineto_findings **out,
+                               kineto_error *err)
 {
     finding_ranks f = {.options = o, .how = *how};
     uint64_t without;

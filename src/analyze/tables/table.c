@@ -131,10 +131,15 @@ void kineto_analysis_release(kineto_analysis *a)
 
 ka_table *ka_table_of(kineto_analysis *a, ka_table_id id)
 {
+    KB_ASSERT(id < KA_TABLE_COUNT);
     return a->tables[id].wanted ? &a->tables[id] : NULL;
 }
 
-uint64_t ka_table_rows(const ka_table *t) { return t->cells.count / t->column_count; }
+uint64_t ka_table_rows(const ka_table *t)
+{
+    KB_ASSERT(t->column_count > 0);
+    return t->cells.count / t->column_count;
+}
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 

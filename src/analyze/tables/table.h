@@ -33,7 +33,7 @@ enum {
     KA_SUMMED = 4,    /* several ranks: rows with the same keys are merged, there is no rank */
     KA_DIFF = 8,      /* of two traces: only kineto_diff fills it */
     KA_DEFAULT = 16,  /* `ckineto analyze` prints it without options */
-    KA_RUN_FIRST = 32 /* its analysis needs the most memory: it runs before the others hold theirs */
+    KA_RUN_FIRST = 32 /* its analysis needs the most memory: it runs before all others */
 };
 
 /** Sections of the report. */
@@ -69,7 +69,7 @@ typedef struct ka_column {
     uint8_t type;   /* kineto_cell */
     uint8_t unit;   /* ka_unit */
     uint8_t merge;  /* ka_merge */
-    uint8_t of;     /* KA_MEAN: the column with the weights; KA_PERCENT: the column it is a share of */
+    uint8_t of;     /* KA_MEAN: the column with the weights; KA_PERCENT: the column of the sum */
     uint8_t weight; /* 1: rows of several ranks are printed by this column; 2: then by this one */
     bool is_whole_first; /* rows with -1 here are printed before all others */
 } ka_column;
@@ -164,6 +164,7 @@ void ka_note_also(ka_table *t, const char *fmt, ...) KINETO_PRINTF(2, 3);
 
 static inline ka_cell ka_cell_at(const ka_table *t, uint64_t row, uint32_t column)
 {
+    KB_ASSERT(column < t->column_count && row * t->column_count + column < t->cells.count);
     return t->cells.data[row * t->column_count + column];
 }
 static inline kineto_string ka_text_at(const ka_table *t, uint64_t row, uint32_t column)

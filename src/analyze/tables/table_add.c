@@ -1,4 +1,7 @@
-/* Tables of several ranks as one. */
+/* Merging the tables of several ranks: rows are appended, or, in tables with KA_SUMMED, rows
+ * with the same keys become one by the merge of each column (tables.def).
+ *
+ * Texts are ids of the table's own string table: cells of another table are converted first. */
 #include "analyze/tables/table.h"
 
 #include <math.h>
@@ -69,6 +72,7 @@ static ka_cell sum_cells(const ka_table *t, uint32_t column, ka_cell a, ka_cell 
 static ka_cell mean_of_cells(const ka_table *t, uint32_t column, const ka_cell *a, const ka_cell *b)
 {
     uint32_t of = t->columns[column].of;
+    KB_ASSERT(t->columns[column].merge == KA_MEAN && of < t->column_count);
     double x = cell_as_number(t, of, a[of]), y = cell_as_number(t, of, b[of]);
     double sum = cell_as_number(t, column, a[column]) * x + cell_as_number(t, column, b[column]) * y;
     return cell_from_number(t, column, x + y > 0 ? sum / (x + y) : 0);
@@ -129,6 +133,7 @@ static void merge_or_append_row(ka_table *t, kb_map *rows, const ka_cell *row)
 static void recompute_percent(ka_table *t, uint32_t column)
 {
     uint32_t of = t->columns[column].of;
+    KB_ASSERT(of < t->column_count && of != column);
     double sum = 0;
     for (uint64_t r = 0; r < ka_table_rows(t); r++)
         sum += cell_as_number(t, of, ka_cell_at(t, r, of));
@@ -156,6 +161,7 @@ static void sum_tables(ka_table *to, const ka_table *from)
 
 void ka_table_add(ka_table *to, const ka_table *from)
 {
+    KB_ASSERT(to != from && to->id == from->id && to->at == 0 && from->at == 0);
     if (ka_table_flags(to->id) & KA_SUMMED)
         sum_tables(to, from);
     else

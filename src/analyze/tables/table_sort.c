@@ -244,6 +244,9 @@ static void take_in_order(ka_table *t, const keyed *rows, ka_cell *sorted)
 void ka_sort(ka_table *t, const int *by)
 {
     size_t count = (size_t)ka_table_rows(t);
+    KB_ASSERT(t->at == 0 && t->shifts.count == 0);
+    for (const int *b = by; *b; b++)
+        KB_ASSERT((uint32_t)abs(*b) <= t->column_count);
     keyed *rows = malloc(2 * count * sizeof *rows + 1);
     ka_cell *sorted = malloc(count * t->column_count * sizeof *sorted + 1);
     if (!rows || !sorted) {
