@@ -1,5 +1,6 @@
 /* The report on a terminal: findings, then the numbers that say most, with bars. */
 #include "cli/facts.h"
+#include "analyze/tables/table.h"
 #include "cli/findings.h"
 #include "cli/report.h"
 
@@ -112,17 +113,16 @@ static void put_chart_row(const screen *s, size_t label, kineto_string name, dou
 }
 
 /* The rows in the order they are shown in; NULL: in that of the table. */
-static uint64_t *order_of(const screen *s, uint32_t table, const char *value)
+static uint64_t *order_of(const screen *s, uint32_t table, uint32_t value)
 {
-    kc_weight w = {.columns = {value}};
-    return s->several ? kc_rows_by(s->facts, table, &w) : NULL;
+    return s->several ? ka_rows_by_column(ka_shown_table(s->facts, table), value) : NULL;
 }
 
 static void put_chart_rows(const screen *s, const chart *c, uint32_t table, uint64_t rows,
                            double sum, double most)
 {
     uint32_t name = column_of(s, table, c->name), value = column_of(s, table, c->value);
-    uint64_t shown = 0, *order = order_of(s, table, c->value);
+    uint64_t shown = 0, *order = order_of(s, table, value);
     bool has_rank = s->several && column_of(s, table, "rank") != UINT32_MAX;
     size_t label = KB_MIN(s->width / 2, (size_t)60) - (has_rank ? RANK_COLUMNS : 0);
     for (uint64_t i = 0; i < rows && shown < c->rows; i++) {
@@ -226,7 +226,7 @@ static void put_steps(const screen *s)
         return;
     for (uint64_t r = 0; r < info.row_count; r++)
         longest = KB_MAX(longest, number_at(s, table, r, column_of(s, table, "dur_us")));
-    uint64_t *order = info.row_count > MOST_STEPS ? order_of(s, table, "dur_us") : NULL;
+    uint64_t *order = info.row_count > MOST_STEPS ? order_of(s, table, column_of(s, table, "dur_us")) : NULL;
     put_title(s, "Steps");
     for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MOST_STEPS); r++)
         put_step(s, table, order ? order[r] : r, longest);
