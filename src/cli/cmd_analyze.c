@@ -6,6 +6,7 @@
 #include "cli/findings.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
+#include "export/export.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>
@@ -21,24 +22,24 @@ static uint64_t sequence_min, sequence_top;
 static const char *annotation;
 static kc_texts what_if;
 static uint64_t threads, row_limit = 10, instance;
-static char *tables; /* what --only names, or is usual, with what files were named for */
 
 static const kc_option option_list[] = {
     {"only", 0, KC_TEXT, &only, "NAME[,...]",
      "only these tables, or rules; --list has their names"},
-    {"list", 0, KC_FLAG, &list, NULL, "list the tables there are; with --findings the rules"},
+    {"list", 0, KC_FLAG, &list, NULL,
+     "list the tables, with --findings the rules; with --json FILE also what\nthey are and their "
+     "columns"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
-     "say instead what is slow, what it costs and what to do about it"},
+     "report findings instead of tables: bottlenecks, estimated savings and advice"},
     {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
-     "exit with 1 if this is found, or is worth more than LIMIT (5%, 2ms) of\na step; 'copy' "
+     "exit with 1 if this is found, or saves more than LIMIT (5%, 2ms) of\na step; 'copy' "
      "stands "
      "for all 'copy.…', 'all' for every rule"},
     {"evidence", 0, KC_NUMBER, &evidence, "N", "show N places for each finding (5)"},
-    {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only those that say most"},
+    {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only the most useful ones"},
     {"series", 0, KC_FLAG, &series, NULL, "also tables with a row for each event"},
     {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
-     "what to look at: everything (the default), everything before\nthe last step, or steps N to "
-     "M"},
+     "steps to analyze: all (the default), all before the last one, or\nsteps N to M"},
     KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
@@ -48,7 +49,7 @@ static const kc_option option_list[] = {
      "the critical path of one range whose name contains TEXT, not of the\nwhole trace"},
     {"instance", 0, KC_NUMBER, &instance, "N", "which one, if several ranges match; counts from 0"},
     {"what-if", 0, KC_TEXTS, &what_if, "SCALE",
-     "say instead how long it would have taken with parts scaled:\nkernel:, copy:, op:, class: or "
+     "estimate instead the time with parts scaled:\nkernel:, copy:, op:, class: or "
      "launch: with a pattern and =FACTOR\n(kernel:gemm=0.5); may be repeated"},
     {"operator", 0, KC_TEXT, &sequence_operator, "TEXT",
      "sequences of kernels under ranges whose name contains this (the\noutermost operators)"},
@@ -75,20 +76,13 @@ static const kc_option option_list[] = {
 static const kc_options options = {
     "analyze",
     "[options] TRACE...",
-    "Say where the time went, on one rank or on many. Several files, or those in a directory,\n"
+    "Report where the time went, on one rank or on many. Several files, or those in a directory,\n"
     "are read one after the other; each is a rank. What to change: --findings.",
     option_list,
     KB_COUNT(option_list),
     false};
 
-/* What is printed when nothing else is asked for. */
-static const char summary[] =
-    "temporal_breakdown,kernel_types,overlap,gpu_summary,idle_named,idle_gaps,kernels,operators,"
-    "steps,"
-    "step_statistics,step_outliers,mfu,energy,memory,collective_groups,stragglers,"
-    "distributed_overlap,critical_path_summary";
-
-/* ---- what was asked for -------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
 {
@@ -113,24 +107,24 @@ static kineto_status parse_steps(kineto_analyze_options *o)
     return KINETO_OK;
 }
 
-/* Of the usual tables, or of those of --only, a file adds the one that it is for. */
-static kineto_status choose_tables(void)
+/* Tables besides those of --only: without any option those that say most, and those that are made of
+ * files that are named. 0: the library's choice. */
+static ka_table_set choose_tables(void)
 {
-    const char *names = only ? only : every || series || csv || json ? NULL : summary;
-    if (names && asprintf(&tables, "%s%s%s", execution_trace ? "execution_trace," : "",
-                          memory_timeline ? "memory_timeline," : "", names) < 0) {
-        tables = NULL;
-        return kc_usage_error("analyze", "no memory for the names of tables");
-    }
-    return KINETO_OK;
+    ka_table_set set = only ? 0 : ka_tables_with(KA_DEFAULT);
+    if (!only && (every || series || csv || json))
+        return 0;
+    if (execution_trace)
+        set |= KA_TABLE_BIT(KA_TABLE_execution_trace);
+    if (memory_timeline)
+        set |= KA_TABLE_BIT(KA_TABLE_memory_timeline);
+    return set;
 }
 
-static kineto_status parse(kineto_analyze_options *o)
+static kineto_status parse_analyze_options(kineto_analyze_options *o)
 {
-    if (choose_tables())
-        return KINETO_E_MEMORY;
     *o = (kineto_analyze_options){.size = sizeof *o,
-                                  .tables = tables,
+                                  .tables = only,
                                   .series = series || csv || json,
                                   .streams = streams,
                                   .rules = rules,
@@ -152,7 +146,7 @@ static kineto_status parse(kineto_analyze_options *o)
     return parse_steps(o);
 }
 
-static int print_list(void)
+static int print_tables(void)
 {
     for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
         printf("%s%s\n", kineto_fact_table_name(i),
@@ -160,7 +154,20 @@ static int print_list(void)
     return kc_finish_stdout("analyze", 0);
 }
 
-/* ---- one rank after the other ---------------------------------------------------------------------------- */
+/* Tables, or rules of findings: their names, or as JSON all that is declared of them. */
+static int print_list(void)
+{
+    kineto_error err = {0};
+    if (!json)
+        return findings ? kc_finding_rules_print() : print_tables();
+    if (findings ? ke_save_rule_list(json, &err) : ke_save_table_list(json, &err)) {
+        kc_complain_of("analyze", &err);
+        return KC_EXIT_FAILURE;
+    }
+    return kc_finish_stdout("analyze", 0);
+}
+
+/* ---- one rank after the other ---------------------------------------------------------------- */
 
 typedef struct work {
     kineto_analyze_options options;
@@ -197,7 +204,8 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
 static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank, kineto_error *err)
 {
     kineto_analysis *facts;
-    kineto_status status = kineto_analyze(trace, &w->options, &facts, err);
+    kineto_status status =
+        ka_analyze_tables(trace, &w->options, choose_tables(), &facts, err);
     if (status)
         return status;
     kc_health_add(&w->health, trace, w->many ? rank : -1);
@@ -270,7 +278,7 @@ static kineto_status show_findings(const work *w, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status show(const work *w, kineto_error *err)
+static kineto_status show_results(const work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (what_if.count)
@@ -295,18 +303,19 @@ static kineto_status analyze_memory(work *w, kineto_error *err)
 {
     kt_builder *b = NULL;
     kineto_trace *none = NULL;
-    w->options.tables = "memory_timeline";
+    w->options.tables = NULL;
     kineto_status status = kt_builder_create(&b, err);
     if (!status)
         status = kt_builder_finish(b, &none, err);
     kt_builder_destroy(b);
     if (!status)
-        status = kineto_analyze(none, &w->options, &w->facts, err);
+        status = ka_analyze_tables(none, &w->options, KA_TABLE_BIT(KA_TABLE_memory_timeline),
+                                   &w->facts, err);
     kineto_trace_release(none);
-    return status ? status : show(w, err);
+    return status ? status : show_results(w, err);
 }
 
-static kineto_status analyze(work *w, char *const *paths, int count, kineto_error *err)
+static kineto_status analyze_files(work *w, char *const *paths, int count, kineto_error *err)
 {
     kineto_files *files;
     kineto_status status =
@@ -322,7 +331,7 @@ static kineto_status analyze(work *w, char *const *paths, int count, kineto_erro
     if (!status)
         status = add_files(w, files, err);
     kineto_files_release(files);
-    return status ? status : show(w, err);
+    return status ? status : show_results(w, err);
 }
 
 static int exit_status(const work *w, kineto_status status, bool passed)
@@ -332,7 +341,7 @@ static int exit_status(const work *w, kineto_status status, bool passed)
     return kc_exit_of(status, w->is_read && status != KINETO_E_ARGUMENT);
 }
 
-/* What findings have no use for would be ignored. */
+/* Options that --findings would ignore are refused. */
 static kineto_status check_findings(void)
 {
     const struct {
@@ -361,7 +370,7 @@ static kineto_status check_findings(void)
     return KINETO_OK;
 }
 
-static kineto_status check_together(void)
+static kineto_status check_exclusive_options(void)
 {
     if (what_if.count && (json || csv || series || every || (only && !overlay)))
         return kc_usage_error("analyze",
@@ -374,16 +383,16 @@ static kineto_status check_together(void)
     return KINETO_OK;
 }
 
-/* What is written replaces neither what is read nor one another. */
+/* Outputs overwrite neither an input nor another output. */
 static kineto_status check_outputs(char *const *paths, int count)
 {
     const char *const written[] = {json, overlay};
-    const char *const beside[] = {execution_trace, memory_timeline, rules};
+    const char *const inputs[] = {execution_trace, memory_timeline, rules};
     kineto_status status = kc_check_outputs("analyze", paths, count, written, 2, true);
     if (!status)
         status = kc_check_outputs("analyze", paths, count, &json, 1, false);
     for (size_t i = 0; i < 6 && !status; i++)
-        if (written[i % 2] && beside[i / 2] && kc_is_same_file(written[i % 2], beside[i / 2]))
+        if (written[i % 2] && inputs[i / 2] && kc_is_same_file(written[i % 2], inputs[i / 2]))
             status =
                 kc_usage_error("analyze", "%s would overwrite a file that is read", written[i % 2]);
     return status;
@@ -399,26 +408,25 @@ int kc_analyze(int argc, char **argv)
         return kc_finish_stdout("analyze", 0);
     findings |= gates.count > 0;
     if (status == KINETO_OK && list)
-        return findings ? kc_finding_rules_print() : print_list();
+        return print_list();
     if (status == KINETO_OK)
         status = check_findings();
     if (status == KINETO_OK)
-        status = check_together();
+        status = check_exclusive_options();
     if (status == KINETO_OK)
         status = kc_gates_check(&gates);
     if (status == KINETO_OK)
         status = check_outputs(argv + 1, operands);
     if (status == KINETO_OK && !operands && (!memory_timeline || overlay || execution_trace))
         status = kc_usage_error("analyze", "name the trace to analyze");
-    if (status || parse(&w.options))
+    if (status || parse_analyze_options(&w.options))
         return KC_EXIT_USAGE;
-    status = operands ? analyze(&w, argv + 1, operands, &err) : analyze_memory(&w, &err);
+    status = operands ? analyze_files(&w, argv + 1, operands, &err) : analyze_memory(&w, &err);
     bool passed = status || kc_gates_pass(w.found, &gates, &status, &err);
     if (status)
         kc_complain_of("analyze", &err);
     kineto_analysis_release(w.facts);
     kineto_findings_release(w.found);
     kc_health_free(&w.health);
-    free(tables);
     return kc_finish_stdout("analyze", exit_status(&w, status, passed));
 }

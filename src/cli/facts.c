@@ -1,18 +1,19 @@
 /* Facts for human eyes. */
 #include "cli/facts.h"
+#include "analyze/tables/table.h"
 #include "trace/trace.h"
 
 #include <ckineto/files.h>
 
 #include <math.h>
 
-/* ---- health --------------------------------------------------------------------------------------------- */
+/* ---- health ---------------------------------------------------------------------------------- */
 
-#define MOST_LINES 12u
+#define MAX_LINES 12u
 
-static void add_line(kc_health *h, const char *text, size_t size)
+static void add_health_line(kc_health *h, const char *text, size_t size)
 {
-    if (h->line_count == MOST_LINES || !kb_vec_reserve(&h->lines, h->lines.count + size)) {
+    if (h->line_count == MAX_LINES || !kb_vec_reserve(&h->lines, h->lines.count + size)) {
         h->lines_left_out++;
         return;
     }
@@ -37,7 +38,7 @@ static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t ra
     kc_put_name(out, f->sentence, 0);
     fputc('\n', out);
     if (fclose(out) == 0)
-        add_line(h, text, size);
+        add_health_line(h, text, size);
     free(text);
 }
 
@@ -78,7 +79,7 @@ void kc_health_print(const kc_health *h, FILE *out)
 
 void kc_health_free(kc_health *h) { kb_vec_free(&h->lines); }
 
-/* ---- tables --------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 #define WIDEST_TEXT 60u
 
@@ -112,7 +113,8 @@ static void print_name(cell_text *c, kineto_string s)
     fclose(out);
 }
 
-static cell_text cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column)
+static cell_text format_cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column
+                             )
 {
     kineto_fact f;
     cell_text c = {.s = "-", .columns = 1};
@@ -130,7 +132,7 @@ static cell_text cell(const kineto_analysis *a, uint32_t table, uint64_t row, ui
     return c;
 }
 
-static void put_cell(FILE *out, const cell_text *c, size_t width, bool left, bool last)
+static void print_cell(FILE *out, const cell_text *c, size_t width, bool left, bool last)
 {
     if (!left)
         fprintf(out, "%*s", (int)(width - KB_MIN(c->columns, width)), "");
@@ -150,7 +152,7 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
         kineto_analysis_column(a, table, c, &column);
         widths[c] = column.name.size;
         for (uint64_t r = 0; r < rows; r++)
-            widths[c] = KB_MAX(widths[c], cell(a, table, order ? order[r] : r, c).columns);
+            widths[c] = KB_MAX(widths[c], format_cell(a, table, order ? order[r] : r, c).columns);
     }
     for (uint64_t r = 0; r <= rows; r++) {
         fputs("  ", out);
@@ -158,20 +160,21 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
             kineto_analysis_column(a, table, c, &column);
             cell_text text = {.columns = column.name.size};
             if (r)
-                text = cell(a, table, order ? order[r - 1] : r - 1, c);
+                text = format_cell(a, table, order ? order[r - 1] : r - 1, c);
             else
                 memcpy(text.s, column.name.data, column.name.size);
-            put_cell(out, &text, widths[c], column.type == KINETO_CELL_TEXT, c + 1 == columns);
+            print_cell(out, &text, widths[c], column.type == KINETO_CELL_TEXT, c + 1 == columns);
         }
     }
 }
 
-static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
-                        FILE *out)
+static void print_fact_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
+                             FILE *out)
 {
     kineto_fact_table info;
     kineto_analysis_table(a, table, &info);
-    const kc_weight *w = several ? kc_weight_of(info.name) : NULL;
+    const ka_table *t = ka_shown_table(a, table);
+    bool by_weight = several && ka_has_weight(t);
     uint64_t rows = limit ? KB_MIN(limit, info.row_count) : info.row_count;
     fprintf(out, "\n%s (%s)\n", info.title, info.name);
     if (info.note.size) {
@@ -179,7 +182,7 @@ static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit
         kc_put_name(out, info.note, 0);
         fputc('\n', out);
     }
-    uint64_t *order = w && rows < info.row_count ? kc_rows_by(a, table, w) : NULL;
+    uint64_t *order = by_weight && rows < info.row_count ? ka_rows_by_weight(t) : NULL;
     if (rows)
         print_rows(a, table, &info, order, rows, out);
     free(order);
@@ -193,18 +196,18 @@ static void print_empty(const kineto_analysis *a, FILE *out)
 {
     kineto_fact_table info, other;
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
-        bool told = info.row_count != 0;
-        for (uint32_t j = 0; j < i && !told; j++)
-            told = kineto_analysis_table(a, j, &other) && !other.row_count &&
+        bool is_printed = info.row_count != 0;
+        for (uint32_t j = 0; j < i && !is_printed; j++)
+            is_printed = kineto_analysis_table(a, j, &other) && !other.row_count &&
                    kb_string_equal(other.note, info.note);
-        if (told)
+        if (is_printed)
             continue;
         fputs("\nNo ", out);
         for (uint32_t j = i, n = 0; kineto_analysis_table(a, j, &other); j++)
             if (!other.row_count && kb_string_equal(other.note, info.note))
                 fprintf(out, "%s%s", n++ ? ", " : "", other.name);
         fputs(":\n  ", out);
-        kc_put_name(out, info.note.size ? info.note : kb_string("there is nothing of that kind"),
+        kc_put_name(out, info.note.size ? info.note : kb_string("none in this trace"),
                     0);
         fputc('\n', out);
     }
@@ -215,6 +218,23 @@ void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE
     kineto_fact_table info;
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
         if (info.row_count)
-            print_table(a, i, limit, several, out);
+            print_fact_table(a, i, limit, several, out);
     print_empty(a, out);
+}
+
+uint32_t kc_fact_column_of(const kineto_analysis *a, uint32_t table, const char *name)
+{
+    kineto_fact_column column;
+    for (uint32_t c = 0; kineto_analysis_column(a, table, c, &column); c++)
+        if (kb_string_equal(column.name, kb_string(name)))
+            return c;
+    return UINT32_MAX;
+}
+
+double kc_fact_number_at(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column)
+{
+    kineto_fact f;
+    if (!kineto_analysis_fact(a, table, row, column, &f) || f.is_none)
+        return 0;
+    return f.type == KINETO_CELL_NUMBER ? f.d : (double)f.i;
 }

@@ -25,19 +25,8 @@ void kc_health_free(kc_health *h);
  * heaviest. */
 void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE *out);
 
-/* ---- heaviest.c ------------------------------------------------------------------------------ */
-/** What rows of a table weigh: the second column tells those that weigh the same. */
-typedef struct kc_weight {
-    const char *table, *columns[2];
-    /* rows of whole devices, stream -1, come before those of streams */
-    bool is_by_stream;
-} kc_weight;
-/** NULL: the order of its rows says more. */
-const kc_weight *kc_weight_of(const char *table);
-/** Numbers of all rows, the heaviest first, to free; NULL: out of memory. */
-uint64_t *kc_rows_by(const kineto_analysis *a, uint32_t table, const kc_weight *w);
 /** Index of a column; UINT32_MAX: there is none. */
 uint32_t kc_fact_column_of(const kineto_analysis *a, uint32_t table, const char *name);
-/** 0 for what is none. */
+/** 0 where there is no value. */
 double kc_fact_number_at(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column);
 #endif

@@ -3,7 +3,7 @@
 
 #include "analyze/findings/finding.h"
 
-#define LEAST_WIDTH      40u
+#define MIN_WIDTH      40u
 #define EVIDENCE_COLUMNS 160u /* of stacks; JSON has all of it */
 
 /* Where it is written, and how wide that is. */
@@ -12,7 +12,7 @@ typedef struct page {
     size_t width;
 } page;
 
-static size_t columns_of(kineto_string text)
+static size_t count_columns(kineto_string text)
 {
     size_t columns = 0;
     for (size_t i = 0; i < text.size; i++)
@@ -20,7 +20,7 @@ static size_t columns_of(kineto_string text)
     return columns;
 }
 
-/* Words of a text in lines, each behind `indent`; a word that is wider than a line is cut. */
+/* Words of a text in lines, each after `indent`; a word that is wider than a line is cut. */
 static void put_wrapped(const page *p, const char *first, const char *indent, kineto_string text)
 {
     size_t at = 0, column = 0, room = p->width - strlen(indent);
@@ -30,7 +30,7 @@ static void put_wrapped(const page *p, const char *first, const char *indent, ki
         while (end < text.size && text.data[end] != ' ')
             end++;
         kineto_string word = {text.data + at, end - at};
-        size_t columns = columns_of(word);
+        size_t columns = count_columns(word);
         if (column && column + 1 + columns > room) {
             fprintf(p->out, "\n%s", indent);
             column = 0;
@@ -100,15 +100,21 @@ static void put_worth(const kineto_finding *f, FILE *out)
         fprintf(out, "%-6s %18s  ", kineto_finding_severity_name(f->severity), "");
 }
 
-#define TITLE_INDENT "                           " /* behind the worth */
+#define TITLE_INDENT "                           " /* as wide as severity and savings */
 
-/* Of several ranks: whose time the worth is a part of. */
+/* Several ranks: whose step the savings are a part of, where it is not the mean step. */
 static void put_base(const kineto_findings *found, const kineto_finding *f, FILE *out)
 {
     uint32_t steps;
     if (f->has_worth && f->of_ns != kineto_findings_step(found, &steps))
-        fprintf(out, "; worth is of rank %d's %s, %s", f->rank, steps ? "step" : "time",
+        fprintf(out, "; savings are of rank %d's %s, %s", f->rank, steps ? "step" : "time",
                 kb_duration(f->of_ns).s);
+}
+
+/* In words: a number promises more than a rule can know; --json has it. */
+static const char *confidence_word(double confidence)
+{
+    return confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : "low";
 }
 
 static void put_title(const kineto_findings *found, uint32_t index, const kineto_finding *f,
@@ -125,7 +131,7 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
         kc_put_name(l.out, f->subject, f->subject.size > 60 ? 60 : 0);
     }
     if (f->has_worth)
-        fprintf(l.out, " (%.0f %% sure%s)", 100 * f->confidence,
+        fprintf(l.out, " (%s confidence%s)", confidence_word(f->confidence),
                 kineto_findings_overlaps(found, index) ? ", not additive" : "");
     if (f->rank_count > 1)
         fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
@@ -133,8 +139,8 @@ static void put_title(const kineto_findings *found, uint32_t index, const kineto
     line_close(&l, p, "", TITLE_INDENT);
 }
 
-static void put_finding(const kineto_findings *found, uint32_t index, const kineto_finding *f,
-                        const page *p)
+static void print_finding(const kineto_findings *found, uint32_t index, const kineto_finding *f,
+                          const page *p)
 {
     kineto_finding_evidence e;
     fputc('\n', p->out);
@@ -148,7 +154,7 @@ static void put_finding(const kineto_findings *found, uint32_t index, const kine
 
 #define ID_COLUMNS 28 /* communication.small_messages */
 
-/* Is rule `i` not judged for this reason? */
+/* Was rule `i` skipped for this reason? */
 static bool is_left_out(const kineto_findings *found, uint32_t i, kineto_string reason)
 {
     kineto_string because;
@@ -158,7 +164,7 @@ static bool is_left_out(const kineto_findings *found, uint32_t i, kineto_string 
 
 #define MAX_NAMED_RULES 8u /* more are a number: a trace without a device leaves out half of them */
 
-/* The rules from `first` on that are not judged for one reason: "REASON: a.b, c.d". */
+/* The rules from `first` on that were skipped for one reason: "REASON: a.b, c.d". */
 static void put_rules_of(const kineto_findings *found, uint32_t first, kineto_string reason,
                          const page *p)
 {
@@ -191,13 +197,13 @@ static void put_not_judged(const kineto_findings *found, const page *p)
             is_printed = is_left_out(found, k, reason);
         if (is_printed)
             continue;
-        fputs(any ? "" : "\nNot judged:\n", p->out);
+        fputs(any ? "" : "\nSkipped:\n", p->out);
         any = true;
         put_rules_of(found, i, reason, p);
     }
 }
 
-/* How many there are, and what their worth is a part of. */
+/* How many findings there are, and of which time their savings are. */
 static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_t steps)
 {
     line l;
@@ -205,25 +211,25 @@ static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_
         return;
     fprintf(l.out, "%u %s", count, kc_noun(count, "finding", "findings"));
     if (steps)
-        fprintf(l.out, "; worth is of a step with its work, %s (mean of %u)", kb_duration(step_ns).s, steps);
+        fprintf(l.out, "; savings are per step with its work, %s (mean of %u)", kb_duration(step_ns).s, steps);
     else if (step_ns > 1)
-        fprintf(l.out, "; worth is of %s, from the first activity to the last", kb_duration(step_ns).s);
+        fprintf(l.out, "; savings are of %s, from the first activity to the last", kb_duration(step_ns).s);
     line_close(&l, p, "\n", "");
 }
 
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
 {
-    page p = {out, width ? KB_MAX(width, (size_t)LEAST_WIDTH) : KC_FINDINGS_WIDTH};
+    page p = {out, width ? KB_MAX(width, (size_t)MIN_WIDTH) : KC_FINDINGS_WIDTH};
     uint32_t steps, count = kineto_findings_count(found);
     int64_t step_ns = kineto_findings_step(found, &steps);
     kineto_finding f;
     put_headline(&p, count, step_ns, steps);
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
-        put_finding(found, i, &f, &p);
+        print_finding(found, i, &f, &p);
     put_not_judged(found, &p);
 }
 
-/* ---- rules and gates -------------------------------------------------------------------------- */
+/* ---- rules and gates ------------------------------------------------------------------------- */
 
 int kc_finding_rules_print(void)
 {
@@ -251,8 +257,8 @@ kineto_status kc_gates_check(const kc_texts *gates)
     for (size_t i = 0; i < gates->count; i++)
         if (!is_known(gates->data[i]))
             return kc_usage_error("analyze",
-                                  "--gate: there is no rule '%.*s'; 'ckineto analyze --findings "
-                                  "--list' has them",
+                                  "--gate: unknown rule '%.*s'; 'ckineto analyze --findings "
+                                  "--list' lists the rules",
                                   (int)strcspn(gates->data[i], "="), gates->data[i]);
     return KINETO_OK;
 }

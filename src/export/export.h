@@ -92,10 +92,12 @@ void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
  *  JSON object. */
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
 void ke_put_findings(kb_json *j, const kineto_findings *findings);
-/* Without the detail. */
-void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line);
-/* The member "ledger", with details. */
-void ke_put_ledger(kb_json *j, const kineto_trace *trace);
+/** The descriptors of all tables (tables.def), as JSON; "-" is the standard output (facts.c). */
+kineto_status ke_save_table_list(const char *path, kineto_error *err);
+/** The same of the rules of findings (findings.c). */
+kineto_status ke_save_rule_list(const char *path, kineto_error *err);
+void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */
+void ke_put_ledger(kb_json *j, const kineto_trace *trace); /* the member "ledger", with details */
 /** The next piece of JSON text without white space between its tokens; empty at the end. */
 kineto_string ke_compact_next(kineto_string *json);
 /** Appends JSON text without white space between tokens, and with invalid UTF-8 replaced. */

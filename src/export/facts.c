@@ -1,6 +1,7 @@
 /* Tables of an analysis as CSV files and as JSON (kineto_analysis_save_csv,
  * kineto_analysis_save_json). */
 #include "export/export.h"
+#include "analyze/tables/table.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -169,6 +170,63 @@ kineto_status kineto_analysis_save_json(const kineto_analysis *a, const char *pa
         return status;
     kb_json_init(&j, sink);
     ke_put_analysis(&j, a, 0);
+    kb_json_newline(&j);
+    return kb_sink_close(sink, err);
+}
+
+/* ---- descriptors -------------------------------------------------------------------------------- */
+
+static void put_column_spec(kb_json *j, const ka_column *column)
+{
+    static const char *const types[] = {[KINETO_CELL_TEXT] = "text",
+                                        [KINETO_CELL_INT] = "integer",
+                                        [KINETO_CELL_NS] = "us",
+                                        [KINETO_CELL_NUMBER] = "number"};
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "name", column->name);
+    kb_json_put_string(j, "type", kb_string(types[column->type]));
+    kb_json_put_string(j, "unit", kb_string(ka_unit_name((ka_unit)column->unit)));
+    kb_json_object_end(j);
+}
+
+static void put_table_spec(kb_json *j, const ka_table_spec *spec)
+{
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "name", kb_string(spec->name));
+    kb_json_put_string(j, "title", kb_string(spec->title));
+    kb_json_put_string(j, "definition", kb_string(spec->definition));
+    kb_json_put_string(j, "page", kb_string(spec->page));
+    kb_json_put_bool(j, "default", spec->flags & KA_DEFAULT);
+    kb_json_put_bool(j, "per_event", spec->flags & KA_PER_EVENT);
+    kb_json_put_bool(j, "merged", spec->flags & KA_SUMMED);
+    kb_json_put_bool(j, "diff", spec->flags & KA_DIFF);
+    kb_json_key_z(j, "columns");
+    kb_json_array_begin(j);
+    for (uint32_t c = 0; c < spec->column_count; c++)
+        put_column_spec(j, &spec->columns[c]);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+}
+
+kineto_status ke_save_table_list(const char *path, kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json j;
+    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status)
+        return status;
+    kb_json_init(&j, sink);
+    kb_json_object_begin(&j);
+    kb_json_put_string(&j, "schema", kb_string("ckineto.tables/1"));
+    kb_json_key_z(&j, "tables");
+    kb_json_array_begin(&j);
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        if (!(ka_table_flags((ka_table_id)i) & KA_HIDDEN)) {
+            kb_json_newline(&j);
+            put_table_spec(&j, ka_table_spec_of((ka_table_id)i));
+        }
+    kb_json_array_end(&j);
+    kb_json_object_end(&j);
     kb_json_newline(&j);
     return kb_sink_close(sink, err);
 }

@@ -114,3 +114,35 @@ kineto_status kineto_findings_save_json(const kineto_findings *findings, const c
     kb_sink_write(sink, "\n", 1);
     return kb_sink_close(sink, err);
 }
+
+/* ---- rules ---------------------------------------------------------------------------------------- */
+
+kineto_status ke_save_rule_list(const char *path, kineto_error *err)
+{
+    kineto_finding_rule rule;
+    kb_sink *sink;
+    kb_json j;
+    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status)
+        return status;
+    kb_json_init(&j, sink);
+    kb_json_object_begin(&j);
+    kb_json_put_string(&j, "schema", kb_string("ckineto.rules/1"));
+    kb_json_key_z(&j, "rules");
+    kb_json_array_begin(&j);
+    for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
+        kb_json_newline(&j);
+        kb_json_object_begin(&j);
+        kb_json_put_string(&j, "id", kb_string(rule.id));
+        kb_json_put_string(&j, "title", kb_string(rule.title));
+        kb_json_put_string(&j, "why", kb_string(rule.why));
+        kb_json_put_string(&j, "remedy", kb_string(rule.remedy));
+        kb_json_put_string(&j, "needs", kb_string(rule.needs));
+        kb_json_put_bool(&j, "only_synthetic", rule.only_synthetic);
+        kb_json_object_end(&j);
+    }
+    kb_json_array_end(&j);
+    kb_json_object_end(&j);
+    kb_json_newline(&j);
+    return kb_sink_close(sink, err);
+}

@@ -1,5 +1,7 @@
-/* The data element "summary" of the report: everything except the timeline, as JSON. */
+/* The element `summary` of the report as JSON: all of the page but the timeline. docs/reference/report.md
+ * has its members; src/export/report/main.js reads them. */
 #include "export/report.h"
+#include "analyze/tables/table.h"
 
 /* Devices with their labels; the page shows them in its head. */
 static void put_device_list(const kineto_trace *t, kb_json *j)
@@ -76,7 +78,29 @@ static void put_tables_or_null(kb_json *j, const char *key, const kineto_analysi
         kb_json_null(j);
 }
 
-/* The schema's name changes with every incompatible change of the data; main.js reads it. */
+/* Table ids of a section, in the order in which it shows them. */
+static void put_section(kb_json *j, ka_section section)
+{
+    kb_json_key_z(j, ka_section_name(section));
+    kb_json_array_begin(j);
+    for (uint32_t place = 1; place <= KA_TABLE_COUNT; place++)
+        for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
+            const ka_table_spec *spec = ka_table_spec_of((ka_table_id)i);
+            if (spec->section == section && spec->place == place)
+                kb_json_string(j, kb_string(spec->name));
+        }
+    kb_json_array_end(j);
+}
+
+static void put_sections(kb_json *j)
+{
+    kb_json_key_z(j, "sections");
+    kb_json_object_begin(j);
+    for (uint32_t i = KA_SECTION_NONE + 1; i < KA_SECTION_COUNT; i++)
+        put_section(j, (ka_section)i);
+    kb_json_object_end(j);
+}
+
 kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_options *options,
                              uint64_t timeline_rows, kb_sink *sink, kineto_error *err)
 {
@@ -93,6 +117,7 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
         ke_put_findings(&j, options->findings);
     else
         kb_json_null(&j);
+    put_sections(&j);
     put_tables_or_null(&j, "facts", options->facts, options->row_limit);
     put_tables_or_null(&j, "diff", options->diff, options->row_limit);
     kb_json_put_uint(&j, "timeline", timeline_rows);

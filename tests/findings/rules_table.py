@@ -1,9 +1,10 @@
-"""The table of rules in docs/reference/findings.md, made of the rules themselves.
+"""The table of rules in docs/reference/findings.md, generated from the rules of the built command.
 
-    rules_table.py --write    bring docs/reference/findings.md up to date"""
+    CKINETO=build/dev/bin/ckineto python3 tests/findings/rules_table.py --write"""
 
+import json
 import os
-import re
+import subprocess
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -11,18 +12,13 @@ PAGE = os.path.join(ROOT, "docs", "reference", "findings.md")
 BEGIN, END = "<!-- rules: made by tests/findings/rules_table.py -->", "<!-- end of rules -->"
 
 
-def source(*path):
-    with open(os.path.join(ROOT, *path), encoding="utf-8") as f:
-        return f.read()
-
-
 def rules():
-    """(id, title, what a trace must have, only synthetic) of each, in their order."""
-    words = dict(re.findall(r'\{(KA_NEEDS_\w+),\s*"([^"]+)"', source("src", "analyze", "findings", "findings.c")))
-    entry = re.compile(r'^X\(\w+, "([\w.]+)", ([\w |]+?), ([01]),\s*"((?:[^"\\]|\\.)*)"', re.M)
-    for name, needs, synthetic, title in entry.findall(source("src", "analyze", "findings", "finding_rules.def")):
-        bits = [bit.strip() for bit in needs.split("|")]
-        yield name, title, ", ".join(text for bit, text in words.items() if bit in bits), synthetic == "1"
+    """(id, title, what a trace must have, only synthetic) of each, in their order: as the command lists
+    what finding_rules.def declares."""
+    listed = subprocess.run([os.environ["CKINETO"], "analyze", "--findings", "--list", "--json", "-"],
+                            stdout=subprocess.PIPE, check=True, timeout=60)
+    for rule in json.loads(listed.stdout)["rules"]:
+        yield rule["id"], rule["title"], rule["needs"], rule["only_synthetic"]
 
 
 def table():
@@ -34,8 +30,8 @@ def table():
 
 def with_table(page):
     before, _, rest = page.partition(BEGIN)
-    _, _, behind = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{behind}"
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
 
 
 def read_page():

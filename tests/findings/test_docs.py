@@ -80,18 +80,24 @@ class Pages(unittest.TestCase):
 
     def test_the_page_with_all_rules_is_up_to_date(self):
         page = rules_table.read_page()
-        self.assertEqual(page, rules_table.with_table(page), "run rules_table.py --write")
+        self.assertTrue(page == rules_table.with_table(page),
+                        "docs/reference/findings.md is out of date; run 'CKINETO=build/dev/bin/ckineto python3 "
+                        "tests/findings/rules_table.py --write'")
 
     def test_each_rule_has_a_page_that_says_all(self):
         parts = ["## How it is found", "## What it is worth", "## What to change", "## When it is wrong"]
         for name, title, _, synthetic in rules_table.rules():
             with self.subTest(rule=name):
-                with open(os.path.join(DOCS, "findings", name + ".md"), encoding="utf-8") as f:
+                path = os.path.join(DOCS, "findings", name + ".md")
+                self.assertTrue(os.path.exists(path), f"rule {name} has no page docs/findings/{name}.md")
+                with open(path, encoding="utf-8") as f:
                     page = f.read()
                 self.assertEqual(page.splitlines()[0].lower(), f"# {name}: {title}".lower())
-                self.assertEqual([p for p in parts if p not in page], [])
+                self.assertEqual([p for p in parts if p not in page], [], f"docs/findings/{name}.md lacks headings")
                 self.assertRegex(page.partition("## What to change")[2], r"```|\n    ", "an example")
-                self.assertEqual("No trace of a real program" in page, synthetic)
+                self.assertEqual("No trace of a real program" in page, synthetic,
+                                 f"docs/findings/{name}.md: a rule with KA_SYNTHETIC, and no other, says under \"When it "
+                                 "is wrong\" that \"No trace of a real program ...\" has shown it")
 
     def test_no_page_is_left_of_a_rule_that_is_gone(self):
         pages = {name[:-3] for name in os.listdir(os.path.join(DOCS, "findings"))}

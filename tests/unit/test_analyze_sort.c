@@ -17,12 +17,15 @@ static kineto_string random_text(uint64_t *state, char *buf)
 /* Any table: its columns are given anew. */
 static ka_table *table_of(kineto_analysis *a)
 {
-    static const uint8_t types[] = {KINETO_CELL_INT, KINETO_CELL_TEXT, KINETO_CELL_NUMBER,
-                                    KINETO_CELL_TEXT, KINETO_CELL_INT};
+    static const ka_column columns[] = {{.type = KINETO_CELL_INT},
+                                        {.type = KINETO_CELL_TEXT},
+                                        {.type = KINETO_CELL_NUMBER},
+                                        {.type = KINETO_CELL_TEXT},
+                                        {.type = KINETO_CELL_INT}};
     ka_table *t = &a->tables[0];
-    t->column_count = KB_COUNT(types);
-    for (uint32_t i = 0; i < t->column_count; i++)
-        t->columns[i].type = types[i];
+    t->wanted = true;
+    t->column_count = KB_COUNT(columns);
+    t->columns = columns;
     return t;
 }
 

@@ -25,7 +25,7 @@ static kineto_findings *nothing_found(const char *rules, uint32_t evidence)
     return found;
 }
 
-static ka_finder finder_of(kineto_findings *found, ka_look rule)
+static ka_finder finder_of(kineto_findings *found, ka_finding_rule rule)
 {
     return (ka_finder){.out = found,
                        .rule = rule,
@@ -34,16 +34,16 @@ static ka_finder finder_of(kineto_findings *found, ka_look rule)
                        .evidence_limit = found->evidence_limit};
 }
 
-static ka_found *put_found(kineto_findings *found, ka_look rule, int64_t worth_ns, int32_t rank,
+static ka_found *put_found(kineto_findings *found, ka_finding_rule rule, int64_t worth_ns, int32_t rank,
                            const char *subject)
 {
     ka_finder f = finder_of(found, rule);
     ka_found *x = ka_open_finding(&f, worth_ns, 0.8, kb_string(subject));
     assert_non_null(x);
-    if (worth_ns != KA_NO_WORTH) {
-        x->worth_ns = worth_ns;
+    if (worth_ns != KA_NO_SAVINGS) {
+        x->step_savings_ns = worth_ns;
         x->of_ns = found->step_ns;
-        x->worth_pct = 100.0 * (double)worth_ns / (double)STEP_NS;
+        x->step_savings_pct = 100.0 * (double)worth_ns / (double)STEP_NS;
     }
     x->rank = rank;
     ka_say(&f, x, "seen on rank %d", rank);
@@ -79,13 +79,13 @@ static void the_largest_worth_comes_first_and_what_has_none_last(void **state)
 {
     (void)state;
     kineto_findings *found = nothing_found(NULL, 0);
-    put_found(found, KA_LOOK_sync_stall, KA_NO_WORTH, 0, "");
-    put_found(found, KA_LOOK_launch_tiny, 10, 0, "");
-    put_found(found, KA_LOOK_data_loader, 500, 0, "");
-    put_found(found, KA_LOOK_copy_pageable, 10, 0, "b");
-    put_found(found, KA_LOOK_copy_pageable, 10, 0, "a");
-    ka_set_severity(put_found(found, KA_LOOK_unfit, KA_NO_WORTH, 0, ""), KINETO_FINDING_HIGH);
-    ka_findings_settle(found);
+    put_found(found, KA_FIND_sync_stall, KA_NO_SAVINGS, 0, "");
+    put_found(found, KA_FIND_launch_tiny, 10, 0, "");
+    put_found(found, KA_FIND_data_loader, 500, 0, "");
+    put_found(found, KA_FIND_copy_pageable, 10, 0, "b");
+    put_found(found, KA_FIND_copy_pageable, 10, 0, "a");
+    ka_set_severity(put_found(found, KA_FIND_unfit, KA_NO_SAVINGS, 0, ""), KINETO_FINDING_HIGH);
+    ka_findings_sort(found);
     static const char *const wanted[][2] = {{"input.data_loader", ""}, {"launch.tiny_kernels", ""},
                                             {"copy.pageable", "a"},    {"copy.pageable", "b"},
                                             {"trace.unfit", ""},       {"sync.stall", ""}};
@@ -105,17 +105,17 @@ static void severity_is_the_share_of_a_step_unless_a_rule_knows_better(void **st
         uint32_t severity;
     } cases[] = {{100000, KINETO_FINDING_HIGH},  {99999, KINETO_FINDING_MEDIUM},
                  {20000, KINETO_FINDING_MEDIUM}, {19999, KINETO_FINDING_LOW},
-                 {0, KINETO_FINDING_LOW},        {KA_NO_WORTH, KINETO_FINDING_LOW}};
+                 {0, KINETO_FINDING_LOW},        {KA_NO_SAVINGS, KINETO_FINDING_LOW}};
     kineto_findings *found = nothing_found(NULL, 0);
     for (size_t i = 0; i < KB_COUNT(cases); i++)
-        put_found(found, KA_LOOK_data_loader, cases[i].worth_ns, 0, "");
-    ka_findings_settle(found);
+        put_found(found, KA_FIND_data_loader, cases[i].worth_ns, 0, "");
+    ka_findings_sort(found);
     for (uint32_t i = 0; i < KB_COUNT(cases); i++)
         assert_int_equal(finding_at(found, i).severity, cases[i].severity);
     kineto_findings_release(found);
     found = nothing_found(NULL, 0);
-    ka_set_severity(put_found(found, KA_LOOK_memory_limit, 5, 0, ""), KINETO_FINDING_MEDIUM);
-    ka_findings_settle(found);
+    ka_set_severity(put_found(found, KA_FIND_memory_limit, 5, 0, ""), KINETO_FINDING_MEDIUM);
+    ka_findings_sort(found);
     assert_int_equal(finding_at(found, 0).severity, KINETO_FINDING_MEDIUM);
     kineto_findings_release(found);
 }
@@ -164,13 +164,13 @@ static void of_much_evidence_the_heaviest_is_kept(void **state)
     uint64_t random = 8;
     for (uint32_t limit = 1; limit < 30; limit += 7) {
         kineto_findings *found = nothing_found(NULL, limit);
-        ka_finder f = finder_of(found, KA_LOOK_data_loader);
+        ka_finder f = finder_of(found, KA_FIND_data_loader);
         ka_found *x = ka_open_finding(&f, 5, 1, kb_string(""));
         for (int i = 0; i < 1000; i++) {
             int64_t weight = (int64_t)(next_random(&random) % 100000);
             ka_show_span(&f, x, i, i + 1, i == 500 ? 200000 : i == 7 ? 100001 : weight, "%d", i);
         }
-        ka_findings_settle(found);
+        ka_findings_sort(found);
         assert_int_equal(finding_at(found, 0).evidence_count, limit);
         kineto_finding_evidence e;
         assert_true(kineto_findings_evidence(found, 0, 0, &e));
@@ -203,7 +203,7 @@ static void what_is_said_is_cut_between_characters(void **state)
         memcpy(text + 1 + 3 * i, "€", 3);
     text[0] = 'x';
     kineto_findings *found = nothing_found(NULL, 0);
-    ka_finder f = finder_of(found, KA_LOOK_data_loader);
+    ka_finder f = finder_of(found, KA_FIND_data_loader);
     for (size_t skip = 0; skip < 3; skip++) {
         ka_found *x = ka_open_finding(&f, 5, 1, kb_string(""));
         ka_say(&f, x, "%.*s%s", (int)skip, "abc", text);
@@ -223,14 +223,14 @@ static void the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst(void 
 {
     (void)state;
     static const int64_t worths[][3] = {
-        {10, 30, 20}, {30, 20, 10}, {20, 10, 30}, {KA_NO_WORTH, 30, 1}, {30, KA_NO_WORTH, 1}};
+        {10, 30, 20}, {30, 20, 10}, {20, 10, 30}, {KA_NO_SAVINGS, 30, 1}, {30, KA_NO_SAVINGS, 1}};
     for (size_t i = 0; i < KB_COUNT(worths); i++) {
         int32_t worst = 0;
         kineto_findings *all = NULL;
         for (int32_t rank = 0; rank < 3; rank++) {
             kineto_findings *one = nothing_found(NULL, 0);
-            put_found(one, KA_LOOK_data_loader, worths[i][rank], rank, "where");
-            ka_findings_settle(one);
+            put_found(one, KA_FIND_data_loader, worths[i][rank], rank, "where");
+            ka_findings_sort(one);
             worst = worths[i][rank] == 30 ? rank : worst;
             if (all)
                 add(all, one);
@@ -268,10 +268,10 @@ static void what_has_no_worth_is_that_of_the_rank_where_it_is_worst(void **state
         for (uint32_t n = 0; n < 3; n++) {
             int32_t rank = (int32_t)((n + i / KB_COUNT(cases)) % 3);
             kineto_findings *one = nothing_found(NULL, 0);
-            ka_found *x = put_found(one, KA_LOOK_low_utilization, KA_NO_WORTH, rank, "");
+            ka_found *x = put_found(one, KA_FIND_low_utilization, KA_NO_SAVINGS, rank, "");
             ka_set_severity(x, cases[i % KB_COUNT(cases)][rank].severity);
             ka_set_extent(x, cases[i % KB_COUNT(cases)][rank].extent);
-            ka_findings_settle(one);
+            ka_findings_sort(one);
             if (all)
                 add(all, one);
             else
@@ -290,10 +290,10 @@ static void other_subjects_and_other_rules_stay_apart(void **state)
 {
     (void)state;
     kineto_findings *all = nothing_found(NULL, 0), *other = nothing_found(NULL, 0);
-    put_found(all, KA_LOOK_sync_stall, 5, 0, "a");
-    put_found(other, KA_LOOK_sync_stall, 7, 1, "b");
-    put_found(other, KA_LOOK_copy_exposed, 6, 1, "a");
-    put_found(other, KA_LOOK_sync_stall, 1, 1, "a");
+    put_found(all, KA_FIND_sync_stall, 5, 0, "a");
+    put_found(other, KA_FIND_sync_stall, 7, 1, "b");
+    put_found(other, KA_FIND_copy_exposed, 6, 1, "a");
+    put_found(other, KA_FIND_sync_stall, 1, 1, "a");
     add(all, other);
     assert_int_equal(kineto_findings_count(all), 3);
     assert_true(text_is(finding_at(all, 0).subject, "b"));
@@ -303,7 +303,7 @@ static void other_subjects_and_other_rules_stay_apart(void **state)
     kineto_findings_release(all);
 }
 
-static void judge(kineto_findings *found, ka_look rule, kineto_judgement judgement)
+static void judge(kineto_findings *found, ka_finding_rule rule, kineto_judgement judgement)
 {
     found->verdicts[rule].judgement = (uint8_t)judgement;
     found->verdicts[rule].because =
@@ -321,10 +321,10 @@ static void a_rule_that_one_rank_can_judge_is_judged(void **state)
     for (size_t i = 0; i < KB_COUNT(cases); i++) {
         kineto_findings *a = nothing_found(NULL, 0), *b = nothing_found(NULL, 0);
         kineto_string because;
-        judge(a, KA_LOOK_data_loader, (kineto_judgement)cases[i][0]);
-        judge(b, KA_LOOK_data_loader, (kineto_judgement)cases[i][1]);
+        judge(a, KA_FIND_data_loader, (kineto_judgement)cases[i][0]);
+        judge(b, KA_FIND_data_loader, (kineto_judgement)cases[i][1]);
         add(a, b);
-        assert_int_equal(kineto_findings_judgement(a, KA_LOOK_data_loader, &because), cases[i][2]);
+        assert_int_equal(kineto_findings_judgement(a, KA_FIND_data_loader, &because), cases[i][2]);
         assert_int_equal(because.size > 0, cases[i][2] == NOT);
         kineto_findings_release(a);
     }
@@ -335,11 +335,11 @@ static void rules_that_compare_ranks_wait_for_a_second_one(void **state)
     (void)state;
     kineto_findings *a = nothing_found(NULL, 0);
     kineto_string because;
-    assert_int_equal(kineto_findings_judgement(a, KA_LOOK_communication_imbalance, &because),
+    assert_int_equal(kineto_findings_judgement(a, KA_FIND_communication_imbalance, &because),
                      KINETO_NOT_JUDGED);
     assert_true(memmem(because.data, because.size, "all ranks", 9) != NULL);
     add(a, nothing_found(NULL, 0));
-    kineto_findings_judgement(a, KA_LOOK_communication_imbalance, &because);
+    kineto_findings_judgement(a, KA_FIND_communication_imbalance, &because);
     assert_false(because.size && memmem(because.data, because.size, "one rank cannot", 15));
     kineto_findings_release(a);
 }
@@ -529,7 +529,7 @@ static void rules_are_named_by_id_or_by_what_stands_before_the_point(void **stat
         kineto_error err = {.message = ""};
         if (kineto_find(t, &o, &found, &err) != KINETO_E_ARGUMENT)
             fail_msg("'%s' was taken for rules", bad[i]);
-        assert_non_null(strstr(err.message, "there is no rule"));
+        assert_non_null(strstr(err.message, "unknown rule"));
     }
     kineto_trace_release(t);
 }
@@ -541,12 +541,12 @@ static void rules_are_named_by_id_or_by_what_stands_before_the_point(void **stat
 static kineto_findings *findings_for_gates(void)
 {
     kineto_findings *found = nothing_found(NULL, 0);
-    put_found(found, KA_LOOK_copy_pageable, 50000, 0, "");
-    put_found(found, KA_LOOK_memory_growth, KA_NO_WORTH, 0, "");
-    judge(found, KA_LOOK_data_loader, KINETO_JUDGED_QUIET);
-    judge(found, KA_LOOK_sync_stall, KINETO_NOT_JUDGED);
-    judge(found, KA_LOOK_tail_wave, KINETO_NOT_ASKED);
-    ka_findings_settle(found);
+    put_found(found, KA_FIND_copy_pageable, 50000, 0, "");
+    put_found(found, KA_FIND_memory_growth, KA_NO_SAVINGS, 0, "");
+    judge(found, KA_FIND_data_loader, KINETO_JUDGED_QUIET);
+    judge(found, KA_FIND_sync_stall, KINETO_NOT_JUDGED);
+    judge(found, KA_FIND_tail_wave, KINETO_NOT_ASKED);
+    ka_findings_sort(found);
     return found;
 }
 
@@ -601,11 +601,11 @@ static void a_gate_says_why_it_does_not_pass(void **state)
     char because[600], little[10];
     bool passed;
     kineto_findings_gate(found, "copy", &passed, because, sizeof because, NULL);
-    assert_string_equal(because, "copy.pageable: worth 50.000 us (5.0 %): seen on rank 0");
+    assert_string_equal(because, "copy.pageable: saves 50.000 us (5.0 %): seen on rank 0");
     kineto_findings_gate(found, "sync.stall", &passed, because, sizeof because, NULL);
-    assert_string_equal(because, "sync.stall could not be judged: of this trace");
+    assert_string_equal(because, "sync.stall was skipped: of this trace");
     kineto_findings_gate(found, "kernel.tail_wave", &passed, because, sizeof because, NULL);
-    assert_non_null(strstr(because, "not asked"));
+    assert_non_null(strstr(because, "not selected"));
     kineto_findings_gate(found, "copy", &passed, little, sizeof little, NULL);
     assert_string_equal(little, "copy.page");
     kineto_findings_gate(found, "copy", &passed, NULL, 0, NULL);

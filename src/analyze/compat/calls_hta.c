@@ -188,13 +188,13 @@ static void set_behind(ka_calls *c, uint32_t *place)
 {
     for (uint32_t at = 0; at < c->count; at++) {
         place[c->order[at]] = at;
-        c->end[at] = at + 1;
+        c->end_of[at] = at + 1;
     }
     for (uint32_t at = c->count; at-- > 0;) {
         uint32_t parent = c->parent[c->order[at]];
         KB_ASSERT(parent == KA_NONE || place[parent] < at);
         if (parent != KA_NONE)
-            c->end[place[parent]] = KB_MAX(c->end[place[parent]], c->end[at]);
+            c->end_of[place[parent]] = KB_MAX(c->end_of[place[parent]], c->end_of[at]);
     }
 }
 
@@ -340,7 +340,7 @@ bool ka_hta_visit_sequences(const ka_dataset *s, ka_slice_filter *matches,
     for (uint32_t at = 0; ok && at < c.count; at++) {
         uint32_t i = c.order[at];
         if (c.depth[i] == least && matches(context, &s->slices[i]))
-            visit(context, i, c.order + at, c.end[at] - at);
+            visit(context, i, c.order + at, c.end_of[at] - at);
     }
     ka_calls_free(&c);
     return ok;

@@ -155,7 +155,7 @@ typedef struct ka_definitions {
     /** The annotation each work belongs to, as an index of slices (KA_NONE before). NULL: the
      *  innermost around its launch. False: out of memory. */
     bool (*attribute_annotations)(const struct ka_dataset *s, uint32_t *range_of_work);
-    /** Fill order, end, parent, depth and count. NULL: as the dataset nests slices. False: out of
+    /** Fill order, end_of, parent, depth and count. NULL: as the dataset nests slices. False: out of
      *  memory. */
     bool (*nest_calls)(const struct ka_dataset *s, struct ka_calls *c);
     /** Visit the operators whose kernels form sequences. NULL: the outermost that match. False: out

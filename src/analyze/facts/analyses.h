@@ -4,63 +4,32 @@
 
 #include "analyze/dataset/view.h"
 
-/* ---- analyses: each fills the tables of its name, those that are wanted ---- */
+/* ---- analyses and reductions, as tables.def declares them ------------------------------------ */
+/** Fills the tables of its name that are wanted (ka_table_of) from one trace. Analyses run on
+ * several threads at once; each table belongs to one of them. */
 typedef kineto_status ka_analysis(const ka_dataset *s, kineto_analysis *a, kineto_error *err);
-/* The one that takes most memory comes first, when the others have made least of theirs. */
-#define KA_ANALYSES(X)                                                                             \
-    X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
-      KA_TABLE_critical_path_operators)                                                            \
-    X(steps, KA_TABLE_steps)                                                                       \
-    X(operators, KA_TABLE_operators)                                                               \
-    X(gpu_summary, KA_TABLE_gpu_summary, KA_TABLE_kernel_use, KA_TABLE_kernel_operators)           \
-    X(memory, KA_TABLE_memory, KA_TABLE_memory_operators, KA_TABLE_memory_leaks)                   \
-    X(modules, KA_TABLE_modules)                                                                   \
-    X(distributed, KA_TABLE_distributed_overlap, KA_TABLE_distributed_marks)                       \
-    X(calls, KA_TABLE_call_graph)                                                                  \
-    X(sequences, KA_TABLE_sequence_sums)                                                           \
-    X(counters_ops, KA_TABLE_counters)                                                             \
-    X(stragglers, KA_TABLE_straggler_marks)                                                        \
-    X(execution_trace, KA_TABLE_execution_trace)                                                   \
-    X(memory_categories, KA_TABLE_memory_timeline)                                                 \
-    X(kernels, KA_TABLE_kernels)                                                                   \
-    X(idle, KA_TABLE_idle_breakdown)                                                               \
-    X(queue, KA_TABLE_queue_length, KA_TABLE_queue_length_series)                                  \
-    X(bandwidth, KA_TABLE_memory_bandwidth, KA_TABLE_bandwidth_series)                             \
-    X(launches, KA_TABLE_launch_stats)                                                             \
-    X(op_launch, KA_TABLE_op_launch)                                                               \
-    X(annotations, KA_TABLE_annotations, KA_TABLE_kernels_annotated)                               \
-    X(temporal, KA_TABLE_temporal_breakdown, KA_TABLE_kernel_types, KA_TABLE_overlap)              \
-    X(idle_named, KA_TABLE_idle_named, KA_TABLE_idle_gaps, KA_TABLE_idle_operators)                \
-    X(collectives, KA_TABLE_collectives, KA_TABLE_collective_groups)                               \
-    X(step_statistics, KA_TABLE_step_statistics, KA_TABLE_step_outliers)                           \
-    X(energy, KA_TABLE_energy)                                                                     \
-    X(roofline, KA_TABLE_roofline, KA_TABLE_mfu)
-#define X(name, ...) ka_analysis ka_analyze_##name;
-KA_ANALYSES(X)
-#undef X
-
-/** What compares ranks, made of tables that have all of them; again after each addition. */
+/** Computes a table from another one that has the rows of all ranks; again after each addition. */
 typedef void ka_reduction(kineto_analysis *a);
-#define KA_REDUCTIONS(X)                                                                           \
-    X(distributed_wait, KA_TABLE_distributed_wait, KA_TABLE_distributed_marks)                     \
-    X(distributed_operators, KA_TABLE_distributed_operators, KA_TABLE_distributed_marks)           \
-    X(sequences, KA_TABLE_sequences, KA_TABLE_sequence_sums)                                       \
-    X(stragglers, KA_TABLE_stragglers, KA_TABLE_straggler_marks)
+#define ANALYSIS(name)          ka_analysis ka_analyze_##name;
+#define REDUCTION(name, source) ka_reduction ka_reduce_##name;
+#define DIFF
+#define TABLE(id, made_by, ...) made_by
+#include "analyze/tables/tables.def"
+#undef ANALYSIS
+#undef REDUCTION
+#undef DIFF
+
 /** ranks.c: note which ranks have no marks (rows with the rank in front), or several traces. */
 void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t);
-#define X(name, ...) ka_reduction ka_reduce_##name;
-KA_REDUCTIONS(X)
-#undef X
-
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */
 void ka_note_without_rank(kineto_analysis *a, uint64_t without);
-/* ---- analysis.c: facts of many traces ---- */
-/** From now on kineto_analysis_add leaves out the tables that are made of those of all ranks: made again for
- *  each of N ranks they would take N times as long. They are there after ka_facts_complete. */
+/* ---- analysis.c: facts of many traces -------------------------------------------------------- */
+/** From now on kineto_analysis_add does not run reductions: run again for each of N ranks they would
+ *  take N times as long. ka_facts_complete runs them once. */
 void ka_facts_defer(kineto_analysis *a);
 kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 
-/* ---- analysis.c: a dataset with its facts, for those that look at both ---- */
+/* ---- analysis.c: a dataset with its facts, for callers that need both ----------------------- */
 typedef struct ka_measured {
     ka_rules *rules;
     kineto_analyze_options options;
@@ -70,6 +39,13 @@ typedef struct ka_measured {
 /** @param m  to be freed with ka_measured_free, also on failure. */
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
                          ka_measured *m, kineto_error *err);
+/** The same with tables chosen by the caller, besides those of options->tables. Neither: all that
+ * are not per event. */
+kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+                                ka_table_set tables, ka_measured *m, kineto_error *err);
+/** kineto_analyze with such a choice. */
+kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+                                ka_table_set tables, kineto_analysis **out, kineto_error *err);
 void ka_measured_free(ka_measured *m);
 /** Options with all members of this version, NULL too; refused if a choice is none. */
 kineto_status ka_options_read(const kineto_analyze_options *options, kineto_analyze_options *out,
@@ -78,13 +54,13 @@ kineto_status ka_options_read(const kineto_analyze_options *options, kineto_anal
 kineto_status ka_options_complete(const kineto_analyze_options *options,
                                   kineto_analyze_options *out, kineto_error *err);
 
-/* ---- calls.c: the tree of calls of a dataset ---- */
+/* ---- calls.c: the tree of calls of a dataset ------------------------------------------------- */
 /** The tree: what encloses a range (nesting.c), or as definitions nest (nest_calls). Arrays are by
  * index of slices. */
 typedef struct ka_calls {
     uint32_t count;   /* of `order` */
     uint32_t *order;  /* slices; what encloses another one on its thread comes before it */
-    uint32_t *end;    /* by place in `order`: first place after what it encloses on its thread */
+    uint32_t *end_of; /* by place in `order`: first place after what it encloses on its thread */
     uint32_t *parent; /* slice; KA_NONE */
     uint32_t *depth, *height, *kernels;
     int64_t *kernel_ns;
@@ -100,7 +76,7 @@ static inline bool ka_calls_have(const ka_dataset *s, const ka_work *w)
            (!s->definitions->ignore_default_stream || s->streams[w->stream].id > 0);
 }
 
-/* ---- sequences.c: where sequences of kernels that come back are ---- */
+/* ---- sequences.c: where sequences of kernels that come back are ------------------------------ */
 /** One time that an operator launched a sequence. */
 typedef struct ka_occurrence {
     uint32_t slice;    /* the operator */
@@ -112,36 +88,37 @@ typedef KB_VEC(ka_occurrence) ka_occurrence_list;
 /** Those of the sequences that the table shows. False: out of memory. */
 bool ka_sequences_find(const ka_dataset *s, ka_occurrence_list *out);
 
-/* ---- idle_breakdown.c ---- */
+/* ---- idle_breakdown.c ------------------------------------------------------------------------ */
 /** Count a gap of `ns`. */
 void ka_stream_idle_add(ka_stream_idle *sum, ka_stream_idle_reason why, int64_t ns);
 /** The same; the reason is found by the call that launched the work after the gap (NULL: not known). */
-void ka_stream_idle_add_before(ka_stream_idle *sum, const ka_slice *call, int64_t from_ns, int64_t ns);
+void ka_stream_idle_add_before(ka_stream_idle *sum, const ka_slice *call, int64_t from_ns,
+                               int64_t ns);
 
-/* ---- queue.c ---- */
+/* ---- queue.c --------------------------------------------------------------------------------- */
 /** How much work waits in a stream from a moment on. */
 typedef void ka_queue_point(void *context, const ka_stream *stream, int64_t ns, int64_t length);
 /** By exact definitions, one stream after the other. False: out of memory. */
 bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context);
 
-/* ---- step_statistics.c ---- */
+/* ---- step_statistics.c ----------------------------------------------------------------------- */
 typedef struct ka_durations {
     double *us;     /* of the steps that are looked at */
     uint32_t *step; /* index of steps of each … */
     int32_t *place; /* … and by that index: which it is; -1: left out */
     uint32_t count, warm_up;
-    double median, mad; /* of those behind the warm-up */
+    double median, mad; /* of those after the warm-up */
 } ka_durations;
 /** @param d        to be freed, also on failure (no memory).
  *  @param process  only its steps; KA_NONE: of all processes */
 bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process);
 void ka_durations_free(ka_durations *d);
 
-/* ---- kernels (gpu_summary.c, kernel_use.c) ---- */
-#define KA_NOT_TOLD (-1.0)
+/* ---- kernels (gpu_summary.c, kernel_use.c) --------------------------------------------------- */
+#define KA_NOT_RECORDED (-1.0)
 typedef struct ka_kernel {
     const ka_attributed_work *work;
-    double blocks, occupancy; /* KA_NOT_TOLD */
+    double blocks, occupancy; /* KA_NOT_RECORDED */
     uint32_t launch;          /* id in `launches` */
 } ka_kernel;
 typedef struct ka_kernels {
@@ -152,13 +129,19 @@ typedef struct ka_kernels {
 bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t);
 bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t);
 
-/* ---- memory.c ---- */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 /** "GPU0", "CPU": a device as memory events number it. */
 kb_text ka_memory_device(int64_t type, int64_t index);
 /** What follows that name, before the number of the process, where several have memory. */
 #define KA_MEMORY_PROCESS ", process "
 
-/* ---- roofline_peaks.c: what devices can do at most, by name ---- */
+/* ---- roofline.c ------------------------------------------------------------------------------ */
+/** FLOPs of operators less those of operators inside them, by slice; `own` must be zeroed. Needs a
+ *  view with KA_VIEW_FLOPS. @param unusable  receives how many operators that have a formula lack
+ *  usable shapes. False: out of memory. */
+bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint64_t *unusable);
+
+/* ---- roofline_peaks.c: what devices can do at most, by name ---------------------------------- */
 typedef struct ka_peaks {
     const char *words;                        /* NULL: the device is not in the table */
     double fp64, fp32, tf32, fp16, bf16, fp8; /* TFLOPS */

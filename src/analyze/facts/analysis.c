@@ -1,42 +1,38 @@
-/* Which analyses run for which tables, and facts of several ranks. */
+/* Runs the analyses that fill the wanted tables, and merges the facts of several ranks. tables.def
+ * says which analysis or reduction makes each table. */
 #include "analyze/facts/analyses.h"
 #include "analyze/dataset/each_rank.h"
 
-typedef struct entry {
-    ka_analysis *run;
-    uint64_t tables; /* bits of ka_table_id */
-} entry;
-_Static_assert(KA_TABLE_COUNT <= 64, "a bit for each table");
+/** What makes a table: one of both, or neither (tables of two traces). */
+typedef struct table_maker {
+    ka_analysis *analyze;
+    ka_reduction *reduce;
+    ka_table_set source; /* tables that `reduce` reads */
+} table_maker;
 
-#define BIT1(a)                  (UINT64_C(1) << (a))
-#define BIT2(a, b)               BIT1(a) | BIT1(b)
-#define BIT3(a, b, c)            BIT2(a, b) | BIT1(c)
-#define BIT4(a, b, c, d)         BIT3(a, b, c) | BIT1(d)
-#define PICK(a, b, c, d, n, ...) n
-#define BITS(...)                PICK(__VA_ARGS__, BIT4, BIT3, BIT2, BIT1, )(__VA_ARGS__)
-
-static const entry entries[] = {
-#define X(name, ...) {ka_analyze_##name, BITS(__VA_ARGS__)},
-    KA_ANALYSES(X)
-#undef X
+static const table_maker makers[KA_TABLE_COUNT] = {
+#define ANALYSIS(name)          {.analyze = ka_analyze_##name}
+#define REDUCTION(name, from)                                                                      \
+    {.reduce = ka_reduce_##name, .source = KA_TABLE_BIT(KA_TABLE_##from)}
+#define DIFF                    {0}
+#define TABLE(id, made_by, ...) [KA_TABLE_##id] = made_by,
+#include "analyze/tables/tables.def"
+#undef ANALYSIS
+#undef REDUCTION
+#undef DIFF
 };
 
-typedef struct reduction {
-    ka_reduction *run;
-    uint64_t makes, needs;
-} reduction;
-static const reduction reductions[] = {
-#define X(name, makes, ...) {ka_reduce_##name, BIT1(makes), BITS(__VA_ARGS__)},
-    KA_REDUCTIONS(X)
-#undef X
-        {0}};
+/* ---- wanted tables --------------------------------------------------------------------------- */
 
-/* ---- what was asked for ---------------------------------------------------------------------------------- */
+static bool is_public_table(ka_table_id id)
+{
+    return !(ka_table_flags(id) & (KA_HIDDEN | KA_DIFF));
+}
 
 static bool find_table(const char *name, size_t size, ka_table_id *out)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        if (!(ka_table_flags((ka_table_id)i) & (KA_HIDDEN | KA_DIFF)) &&
+        if (is_public_table((ka_table_id)i) &&
             kb_string_equal(kb_string(ka_table_name((ka_table_id)i)),
                             (kineto_string){name, size})) {
             *out = (ka_table_id)i;
@@ -45,89 +41,111 @@ static bool find_table(const char *name, size_t size, ka_table_id *out)
     return false;
 }
 
-static void want(kineto_analysis *a, ka_table_id id)
-{
-    a->tables[id].wanted = a->tables[id].shown = true;
-}
-
-static kineto_status want_listed(kineto_analysis *a, const char *list, kineto_error *err)
+/* Tables of a list of names with commas between, as users write it. */
+static kineto_status parse_tables(const char *list, ka_table_set *set, kineto_error *err)
 {
     for (const char *at = list; *at;) {
         size_t size = strcspn(at, ",");
         ka_table_id id;
         if (!find_table(at, size, &id))
             return kb_fail(err, KINETO_E_ARGUMENT,
-                           "there is no table '%.*s'; 'ckineto analyze --list' has their names",
+                           "unknown table '%.*s'; 'ckineto analyze --list' lists the tables",
                            (int)KB_MIN(size, (size_t)80), at);
-        want(a, id);
+        *set |= KA_TABLE_BIT(id);
         at += size + (at[size] == ',');
     }
     return KINETO_OK;
 }
 
-/* Who names a file wants what is in it. */
-static void want_named(kineto_analysis *a, const kineto_analyze_options *options)
+/* Without a choice: all tables but those with a row for each event, unless these are requested, or
+ * the file that they are made of is named. */
+static ka_table_set default_tables(const kineto_analyze_options *options)
 {
+    ka_table_set set = ~ka_tables_with(KA_HIDDEN | KA_DIFF);
+    if (!options->series)
+        set &= ~ka_tables_with(KA_PER_EVENT);
     if (options->execution_trace)
-        want(a, KA_TABLE_execution_trace);
+        set |= KA_TABLE_BIT(KA_TABLE_execution_trace);
     if (options->memory_timeline)
-        want(a, KA_TABLE_memory_timeline);
+        set |= KA_TABLE_BIT(KA_TABLE_memory_timeline);
+    return set;
 }
 
+/* @param set  chosen by the caller besides options->tables; may be empty. */
 static kineto_status want_tables(kineto_analysis *a, const kineto_analyze_options *options,
-                                 kineto_error *err)
+                                 ka_table_set set, kineto_error *err)
 {
     if (options->tables) {
-        kineto_status status = want_listed(a, options->tables, err);
+        kineto_status status = parse_tables(options->tables, &set, err);
         if (status)
             return status;
-    } else {
-        want_named(a, options);
+    } else if (!set) {
+        set = default_tables(options);
     }
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
-        uint32_t flags = ka_table_flags((ka_table_id)i);
-        if (!options->tables && !(flags & (KA_HIDDEN | KA_DIFF)) &&
-            (options->series || !(flags & KA_SERIES)))
-            want(a, (ka_table_id)i);
+        a->tables[i].wanted = set >> i & 1;
+        a->tables[i].shown = a->tables[i].wanted && is_public_table((ka_table_id)i);
         if (a->tables[i].shown)
             a->shown[a->shown_count++] = (uint8_t)i;
     }
     return KINETO_OK;
 }
 
-static uint64_t wanted_bits(const kineto_analysis *a)
+static ka_table_set wanted_tables(const kineto_analysis *a)
 {
-    uint64_t bits = 0;
+    ka_table_set set = 0;
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        bits |= (uint64_t)a->tables[i].wanted << i;
-    return bits;
+        set |= (ka_table_set)a->tables[i].wanted << i;
+    return set;
 }
 
-static void want_for_reductions(kineto_analysis *a)
+/* Reductions read tables that were perhaps not requested. */
+static void want_sources(kineto_analysis *a)
 {
-    uint64_t bits = wanted_bits(a);
-    for (const reduction *r = reductions; r->run; r++)
-        if (r->makes & bits)
-            for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-                a->tables[i].wanted |= r->needs >> i & 1;
+    ka_table_set sources = 0;
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        sources |= a->tables[i].wanted ? makers[i].source : 0;
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        a->tables[i].wanted |= sources >> i & 1;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
-typedef struct running {
+typedef struct analysis_run {
     const ka_dataset *dataset;
     kineto_analysis *a;
-    uint32_t next; /* entry */
-    uint64_t wanted;
-    kineto_status status;
+    ka_analysis *list[KA_TABLE_COUNT]; /* each analysis once */
+    uint32_t count;
+    uint32_t next; /* index in `list`, claimed by threads with an atomic addition */
+    kineto_status status; /* of the first failure; written with `lock` */
     kineto_error err;
     pthread_mutex_t lock;
-} running;
+} analysis_run;
 
-static void run_entry(running *r, const entry *e)
+static void list_analysis(analysis_run *r, ka_analysis *analyze)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->list[i] == analyze)
+            return;
+    KB_ASSERT(r->count < KA_TABLE_COUNT);
+    r->list[r->count++] = analyze;
+}
+
+/* The analyses of wanted tables. Those that need the most memory run before the others have
+ * allocated theirs. */
+static void list_analyses(analysis_run *r)
+{
+    for (int runs_first = 1; runs_first >= 0; runs_first--)
+        for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+            if (makers[i].analyze && r->a->tables[i].wanted &&
+                (!runs_first || ka_table_flags((ka_table_id)i) & KA_RUN_FIRST))
+                list_analysis(r, makers[i].analyze);
+}
+
+static void run_analysis(analysis_run *r, ka_analysis *analyze)
 {
     kineto_error err = {0};
-    kineto_status status = e->tables & r->wanted ? e->run(r->dataset, r->a, &err) : KINETO_OK;
+    kineto_status status = analyze(r->dataset, r->a, &err);
     if (!status)
         return;
     pthread_mutex_lock(&r->lock);
@@ -138,35 +156,36 @@ static void run_entry(running *r, const entry *e)
     pthread_mutex_unlock(&r->lock);
 }
 
-static void *run_all(void *context)
+static void *run_listed(void *context)
 {
-    running *r = context;
-    for (uint32_t i; (i = kb_add_relaxed(&r->next, 1)) < KB_COUNT(entries);)
-        run_entry(r, &entries[i]);
+    analysis_run *r = context;
+    for (uint32_t i; (i = kb_add_relaxed(&r->next, 1)) < r->count;)
+        run_analysis(r, r->list[i]);
     return NULL;
 }
 
-#define MOST_THREADS 16u
+#define MAX_THREADS 16u
 
-/* Each table is filled by one analysis: how many threads run them changes nothing. */
-static void run_by_threads(running *r, uint32_t asked)
+/* Each table is filled by one analysis: the number of threads does not change the facts. */
+static void run_on_threads(analysis_run *r, uint32_t requested)
 {
-    pthread_t threads[MOST_THREADS];
-    uint32_t count = KB_MIN(asked ? asked : kb_os_cpus(), MOST_THREADS), started = 0;
-    while (started + 1 < count && started + 1 < KB_COUNT(entries) &&
-           kb_thread_start(&threads[started], run_all, r) == 0)
+    pthread_t threads[MAX_THREADS];
+    uint32_t count = KB_MIN(requested ? requested : kb_os_cpus(), MAX_THREADS), started = 0;
+    while (started + 1 < count && started + 1 < r->count &&
+           kb_thread_start(&threads[started], run_listed, r) == 0)
         started++;
-    (void)run_all(r);
+    (void)run_listed(r);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
 }
 
-static void reduce(kineto_analysis *a)
+static void reduce_ranks(kineto_analysis *a)
 {
-    uint64_t bits = wanted_bits(a);
-    for (const reduction *r = reductions; r->run; r++)
-        if (r->makes & bits)
-            r->run(a);
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        if (makers[i].reduce && a->tables[i].wanted) {
+            KB_ASSERT((makers[i].source & ~wanted_tables(a)) == 0);
+            makers[i].reduce(a);
+        }
 }
 
 static kineto_status check_memory(const kineto_analysis *a, kineto_error *err)
@@ -177,22 +196,25 @@ static kineto_status check_memory(const kineto_analysis *a, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status run(kineto_analysis *a, const ka_dataset *dataset, uint32_t threads,
-                         kineto_error *err)
+static kineto_status fill_tables(kineto_analysis *a, const ka_dataset *dataset, uint32_t threads,
+                                 kineto_error *err)
 {
-    running r = {.dataset = dataset, .a = a, .wanted = wanted_bits(a)};
+    analysis_run r = {.dataset = dataset, .a = a};
+    list_analyses(&r);
     pthread_mutex_init(&r.lock, NULL);
-    run_by_threads(&r, threads);
+    run_on_threads(&r, threads);
     pthread_mutex_destroy(&r.lock);
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) /* analyses write complete rows */
+        KB_ASSERT(r.status || a->tables[i].no_memory || a->tables[i].at == 0);
     if (r.status && err)
         *err = r.err;
     if (r.status)
         return r.status;
-    reduce(a);
+    reduce_ranks(a);
     return check_memory(a, err);
 }
 
-/* ---- public --------------------------------------------------------------------------------------------------- */
+/* ---- public ---------------------------------------------------------------------------------- */
 
 static kineto_status check_streams(const char *at, kineto_error *err)
 {
@@ -201,7 +223,7 @@ static kineto_status check_streams(const char *at, kineto_error *err)
         (void)strtoll(at, &end, 10);
         if (end == at || (*end && *end != ','))
             return kb_fail(err, KINETO_E_ARGUMENT,
-                           "streams are numbers with commas between, as in 7,20; not '%s'", list);
+                           "streams: a list of numbers is expected, as in 7,20; not '%s'", list);
         at = *end ? end + 1 : end;
     }
     return KINETO_OK;
@@ -217,7 +239,7 @@ kineto_status ka_options_read(const kineto_analyze_options *options, kineto_anal
         return status;
     if (out->definitions >= ka_definitions_count || out->steps > KINETO_STEPS_RANGE)
         return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_analyze_options: definitions %u or steps %u are no choice",
+                       "kineto_analyze_options: definitions %u or steps %u is out of range",
                        out->definitions, out->steps);
     return KINETO_OK;
 }
@@ -238,16 +260,22 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
                          ka_measured *m, kineto_error *err)
 {
+    return ka_measure_tables(trace, options, 0, m, err);
+}
+
+kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+                                ka_table_set tables, ka_measured *m, kineto_error *err)
+{
     *m = (ka_measured){0};
     if (!trace)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze: trace must not be NULL");
     kineto_status status = ka_options_complete(options, &m->options, err);
     if (!status)
         status = ka_facts_create(&m->facts, err);
     if (!status)
         status = check_streams(m->options.streams, err);
     if (!status)
-        status = want_tables(m->facts, &m->options, err);
+        status = want_tables(m->facts, &m->options, tables, err);
     if (!status)
         status = ka_rules_create(m->options.rules, &m->rules, err);
     if (!status)
@@ -256,13 +284,13 @@ kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options
         return status;
     m->facts->definitions = m->options.definitions;
     m->facts->sequence_top = m->options.sequence_top;
-    want_for_reductions(m->facts);
+    want_sources(m->facts);
     m->dataset.view_parts = ka_view_parts(m->facts);
     if (!ka_streams_missing(trace, m->options.streams, m->dataset.rank, m->facts->no_streams,
                             sizeof m->facts->no_streams) ||
         !kb_vec_push(&m->facts->seen, ((ka_seen){m->dataset.rank, m->dataset.work_count > 0})))
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
-    return run(m->facts, &m->dataset, m->options.threads, err);
+    return fill_tables(m->facts, &m->dataset, m->options.threads, err);
 }
 
 void ka_measured_free(ka_measured *m)
@@ -274,10 +302,10 @@ void ka_measured_free(ka_measured *m)
 }
 
 static kineto_status analyze_rank(const kineto_trace *trace, const kineto_analyze_options *options,
-                                  kineto_analysis **out, kineto_error *err)
+                                  ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
     ka_measured m;
-    kineto_status status = ka_measure(trace, options, &m, err);
+    kineto_status status = ka_measure_tables(trace, options, tables, &m, err);
     *out = status ? NULL : m.facts;
     if (!status)
         m.facts = NULL;
@@ -290,24 +318,25 @@ void ka_facts_defer(kineto_analysis *a) { a->deferred = true; }
 kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err)
 {
     if (a->deferred)
-        reduce(a);
+        reduce_ranks(a);
     a->deferred = false;
     return check_memory(a, err);
 }
 
-typedef struct adding {
+typedef struct rank_sum {
     kineto_analyze_options options;
+    ka_table_set tables;
     kineto_analysis *sum;
-} adding;
+} rank_sum;
 
-static kineto_status add_rank(void *context, const kineto_trace *part, int32_t rank,
-                              const kineto_row *rows, kineto_error *err)
+static kineto_status add_rank_facts(void *context, const kineto_trace *part, int32_t rank,
+                                    const kineto_row *rows, kineto_error *err)
 {
-    adding *a = context;
+    rank_sum *a = context;
     kineto_analysis *facts;
     (void)rows;
     a->options.rank = &rank;
-    kineto_status status = analyze_rank(part, &a->options, &facts, err);
+    kineto_status status = analyze_rank(part, &a->options, a->tables, &facts, err);
     a->options.rank = NULL;
     if (status)
         return status;
@@ -332,15 +361,14 @@ void ka_note_without_rank(kineto_analysis *a, uint64_t without)
                          (unsigned long long)without);
 }
 
-static kineto_status analyze_ranks(const kineto_trace *trace,
-                                   const kineto_analyze_options *options, kineto_analysis **out,
-                                   kineto_error *err)
+static kineto_status analyze_ranks(const kineto_trace *trace, const kineto_analyze_options *options,
+                                   ka_table_set tables, kineto_analysis **out, kineto_error *err)
 {
-    adding a = {.options = *options};
+    rank_sum a = {.options = *options, .tables = tables};
     uint64_t without;
-    kineto_status status = ka_visit_ranks(trace, add_rank, &a, &without, err);
+    kineto_status status = ka_visit_ranks(trace, add_rank_facts, &a, &without, err);
     if (!status && !a.sum) /* no rank has an activity */
-        return analyze_rank(trace, options, out, err);
+        return analyze_rank(trace, options, tables, out, err);
     if (!status)
         status = ka_facts_complete(a.sum, err);
     if (!status)
@@ -354,16 +382,22 @@ static kineto_status analyze_ranks(const kineto_trace *trace,
 kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_options *options,
                              kineto_analysis **out, kineto_error *err)
 {
+    return ka_analyze_tables(trace, options, 0, out, err);
+}
+
+kineto_status ka_analyze_tables(const kineto_trace *trace, const kineto_analyze_options *options,
+                                ka_table_set tables, kineto_analysis **out, kineto_error *err)
+{
     kineto_analyze_options o;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the facts of a trace is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze: out must not be NULL");
     *out = NULL;
     kineto_status status = ka_options_read(options, &o, err);
     if (status)
         return status;
     bool of_one = o.execution_trace || o.memory_timeline;
-    return trace && !of_one && ka_has_ranks(trace) ? analyze_ranks(trace, &o, out, err)
-                                                   : analyze_rank(trace, &o, out, err);
+    return trace && !of_one && ka_has_ranks(trace) ? analyze_ranks(trace, &o, tables, out, err)
+                                                   : analyze_rank(trace, &o, tables, out, err);
 }
 
 kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *from,
@@ -372,19 +406,16 @@ kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *fr
     if (to && to == from)
         return kb_fail(err, KINETO_E_ARGUMENT, "facts cannot be added to themselves");
     if (!to || !from || to->definitions != from->definitions ||
-        wanted_bits(to) != wanted_bits(from))
+        wanted_tables(to) != wanted_tables(from))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "facts can only be added to facts with the same tables and definitions");
-    uint64_t made = 0;
-    for (const reduction *r = reductions; r->run; r++)
-        made |= r->makes;
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        if (to->tables[i].wanted && !(made >> i & 1))
+        if (to->tables[i].wanted && !makers[i].reduce)
             ka_table_add(&to->tables[i], &from->tables[i]);
     for (size_t i = 0; i < from->seen.count; i++)
         if (!kb_vec_push(&to->seen, from->seen.data[i]))
             return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
     if (!to->deferred)
-        reduce(to);
+        reduce_ranks(to);
     return check_memory(to, err);
 }

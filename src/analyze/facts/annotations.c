@@ -1,7 +1,9 @@
-/* Ranges that the user named, on the host and on devices, and the work that belongs to them. */
+/* The tables annotations and kernels_annotated: user annotations on the host and on devices
+ * (record_function, NVTX, gpu_user_annotation), and the innermost annotation around the launch
+ * of each piece of work. */
 #include "analyze/facts/analyses.h"
 
-/* ---- annotations: how often, how long ---------------------------------------------------------------------- */
+/* ---- annotations: how often, how long -------------------------------------------------------- */
 
 typedef struct of_name {
     uint32_t name;
@@ -13,13 +15,14 @@ typedef struct tallies {
     uint32_t *place; /* by string id: 0 not met, else where it is + 1 */
 } tallies;
 
-static bool add(tallies *t, uint32_t name, int64_t ns)
+static bool add_annotation(tallies *t, uint32_t name, int64_t ns)
 {
     if (!t->place[name]) {
         if (!kb_vec_push(&t->list, ((of_name){.name = name})))
             return false;
         t->place[name] = (uint32_t)t->list.count;
     }
+    KB_ASSERT(t->place[name] <= t->list.count);
     ka_tally_ns_add(&t->list.data[t->place[name] - 1].tally, ns);
     return true;
 }
@@ -29,7 +32,7 @@ static bool add_slices(const ka_dataset *s, uint8_t kind, tallies *t)
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++)
         if (s->slices[i].kind == kind)
-            ok = add(t, s->slices[i].name, ka_slice_ns(&s->slices[i]));
+            ok = add_annotation(t, s->slices[i].name, ka_slice_ns(&s->slices[i]));
     return ok;
 }
 
@@ -58,7 +61,7 @@ static bool add_of_stream(const ka_dataset *s, const ka_stream *stream, tallies 
         uint32_t at = rows[i] % KT_BLOCK_ROWS;
         if (b->kind[at] == KINETO_KIND_GPU_USER_ANNOTATION && b->form[at] == KINETO_FORM_SLICE &&
             has_work(s, stream, b->start_ns[at], b->end_ns[at]))
-            ok = add(t, b->name[at], kb_length_ns(b->start_ns[at], b->end_ns[at]));
+            ok = add_annotation(t, b->name[at], kb_length_ns(b->start_ns[at], b->end_ns[at]));
     }
     return ok;
 }
@@ -81,7 +84,7 @@ static void put_tally(const ka_dataset *s, ka_table *t, const char *where, const
     ka_put_tally(t, &n->tally);
 }
 
-static bool put_side(const ka_dataset *s, ka_table *t, bool device)
+static bool put_annotations_of(const ka_dataset *s, ka_table *t, bool device)
 {
     tallies sums = {.place = calloc((size_t)s->name_count + 1, sizeof *sums.place)};
     bool ok = sums.place &&
@@ -95,22 +98,23 @@ static bool put_side(const ka_dataset *s, ka_table *t, bool device)
 
 static bool put_annotations(const ka_dataset *s, ka_table *t)
 {
-    bool ok = put_side(s, t, false) && put_side(s, t, true);
+    bool ok = put_annotations_of(s, t, false) && put_annotations_of(s, t, true);
     if (s->definitions->rows_by_name)
-        ka_sort(t, (const int[]){-2, 3, 0});
+        KA_SORT(t, KA_DOWN(annotations, where), KA_UP(annotations, name));
     else
-        ka_sort(t, (const int[]){-2, -5, 3, 0});
+        KA_SORT(t, KA_DOWN(annotations, where), KA_DOWN(annotations, sum_us),
+                KA_UP(annotations, name));
     if (!ka_table_rows(t))
         ka_note(t, "the program marked no ranges (torch.profiler.record_function, NVTX ...)");
     return ok;
 }
 
-/* ---- kernels_annotated: exact ------------------------------------------------------------------------------ */
+/* ---- kernels_annotated: exact ---------------------------------------------------------------- */
 
 typedef KB_VEC(uint32_t) indexes;
 
 /* Annotations of a thread, and what launched work. */
-static bool gather(const ka_dataset *s, const ka_thread *thread, indexes *list)
+static bool gather_annotations(const ka_dataset *s, const ka_thread *thread, indexes *list)
 {
     bool ok = true;
     list->count = 0;
@@ -121,7 +125,7 @@ static bool gather(const ka_dataset *s, const ka_thread *thread, indexes *list)
 }
 
 /* Walk in the order of starts: on top of the stack is what began last and goes on. */
-static bool mark(const ka_dataset *s, const indexes *list, indexes *open, uint32_t *range_of)
+static bool mark_free(const ka_dataset *s, const indexes *list, indexes *open, uint32_t *range_of)
 {
     bool ok = true;
     open->count = 0;
@@ -143,13 +147,13 @@ static bool mark_exact(const ka_dataset *s, uint32_t *range_of)
     indexes list = {0}, open = {0};
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->thread_count; i++)
-        ok = gather(s, &s->threads[i], &list) && mark(s, &list, &open, range_of);
+        ok = gather_annotations(s, &s->threads[i], &list) && mark_free(s, &list, &open, range_of);
     kb_vec_free(&list);
     kb_vec_free(&open);
     return ok;
 }
 
-/* ---- kernels_annotated: table ---------------------------------------------------------------------------------- */
+/* ---- kernels_annotated: table ---------------------------------------------------------------- */
 
 static bool any_range(const ka_dataset *s)
 {

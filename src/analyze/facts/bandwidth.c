@@ -1,4 +1,9 @@
-/* How fast copies and fills moved bytes: the sum of what ran at once, by kind of copy. */
+/* The tables memory_bandwidth and bandwidth_series: the bandwidth of copies and memsets by kind
+ * of copy.
+ *
+ * Each copy adds its bandwidth at its start and subtracts it at its end; the values between two
+ * changes are those of the table, not weighted with time, as in HolisticTraceAnalysis. The
+ * bandwidth is the argument "memory bandwidth (GB/s)", else bytes / duration. */
 #include "analyze/facts/analyses.h"
 
 #include <math.h>
@@ -14,7 +19,7 @@ typedef struct counting {
     bool no_memory;
 } counting;
 
-/* ---- what a copy is called, and how fast it was ---------------------------------------------------------- */
+/* ---- what a copy is called, and how fast it was ---------------------------------------------- */
 
 static kineto_string label_exact(kineto_string name)
 {
@@ -34,7 +39,7 @@ static uint32_t label_of(counting *c, uint32_t name)
     return c->label_of[name] - 1;
 }
 
-static double number_of(const kineto_arg *arg)
+static double parse_bandwidth(const kineto_arg *arg)
 {
     double value;
     return kt_arg_number(arg, &value) && isfinite(value) ? value : 0;
@@ -49,18 +54,18 @@ static double bandwidth_of(const ka_dataset *s, const ka_work *w)
     kineto_args_begin(s->trace, w->row, &it);
     while (kineto_args_next(&it, &arg)) {
         if (kb_string_equal(arg.key, kb_string("memory bandwidth (GB/s)")))
-            return number_of(&arg);
+            return parse_bandwidth(&arg);
         if (kb_string_equal(arg.key, kb_string("bytes")))
-            bytes = number_of(&arg);
+            bytes = parse_bandwidth(&arg);
     }
     int64_t ns = ka_work_ns(w);
     return s->definitions->reported_bandwidth_only || ns <= 0 ? 0 : bytes / (double)ns;
 }
 
-/* ---- changes ------------------------------------------------------------------------------------------- */
+/* ---- changes --------------------------------------------------------------------------------- */
 
 /* What took no time takes the least there is. */
-static int64_t end_of(const ka_dataset *s, const ka_work *w)
+static int64_t copy_end_ns(const ka_dataset *s, const ka_work *w)
 {
     if (w->end_ns != w->start_ns)
         return w->end_ns;
@@ -68,17 +73,17 @@ static int64_t end_of(const ka_dataset *s, const ka_work *w)
     return w->end_ns > INT64_MAX - least_ns ? w->end_ns : w->end_ns + least_ns;
 }
 
-static void add(counting *c, const ka_work *w)
+static void add_change(counting *c, const ka_work *w)
 {
     double by = bandwidth_of(c->s, w);
     if (!(by > 0 && by < 1e12) && !c->s->definitions->reported_bandwidth_only)
         return;
     uint32_t label = label_of(c, w->name);
     c->no_memory |= !kb_vec_push(&c->list, ((ka_copy_change){w->start_ns, by, label, true, w->row})) ||
-                    !kb_vec_push(&c->list, ((ka_copy_change){end_of(c->s, w), -by, label, false, w->row}));
+                    !kb_vec_push(&c->list, ((ka_copy_change){copy_end_ns(c->s, w), -by, label, false, w->row}));
 }
 
-/* Ends first: copies one right behind the other do not add up. */
+/* Ends first: copies one right after the other do not add up. */
 static int compare_exact(const void *left, const void *right)
 {
     const ka_copy_change *a = left, *b = right;
@@ -89,11 +94,11 @@ static int compare_exact(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void collect(counting *c)
+static void collect_changes(counting *c)
 {
     for (uint32_t i = 0; i < c->s->work_count && !c->no_memory; i++)
         if (c->s->work[i].type == KA_TYPE_MEMORY)
-            add(c, &c->s->work[i]);
+            add_change(c, &c->s->work[i]);
     if (c->no_memory || !c->list.count)
         return;
     if (c->s->definitions->sort_copies)
@@ -102,7 +107,7 @@ static void collect(counting *c)
         qsort(c->list.data, c->list.count, sizeof *c->list.data, compare_exact);
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 typedef struct running {
     double sum;
@@ -119,7 +124,7 @@ static void put_point(counting *c, const ka_copy_change *at, double sum)
 }
 
 /* When nothing runs the sum is nothing, without what rounding left of it. */
-static void step(counting *c, running *r, const ka_copy_change *at)
+static void apply_bandwidth_change(counting *c, running *r, const ka_copy_change *at)
 {
     r->sum += at->by;
     r->now += at->begins ? 1 : UINT32_MAX;
@@ -131,7 +136,7 @@ static void step(counting *c, running *r, const ka_copy_change *at)
         put_point(c, at, r->sum);
 }
 
-static void put_summary(counting *c, uint32_t label, running *r)
+static void put_bandwidth_summary(counting *c, uint32_t label, running *r)
 {
     ka_describe d = ka_describe_values(r->values.data, r->values.count);
     const double numbers[] = {d.mean, d.std, d.min, d.p25, d.p50, d.p75, d.max};
@@ -144,29 +149,29 @@ static void put_summary(counting *c, uint32_t label, running *r)
         ka_put_number(c->summary, numbers[i]);
 }
 
-static void count(counting *c)
+static void count_bandwidth(counting *c)
 {
     size_t labels = c->labels.strings.count;
     running *of = calloc(labels + 1, sizeof *of);
     c->no_memory |= !of;
     for (size_t i = 0; !c->no_memory && i < c->list.count; i++)
-        step(c, &of[c->list.data[i].label], &c->list.data[i]);
+        apply_bandwidth_change(c, &of[c->list.data[i].label], &c->list.data[i]);
     for (uint32_t i = 0; of && i < labels; i++) {
         if (c->summary && !c->no_memory)
-            put_summary(c, i, &of[i]);
+            put_bandwidth_summary(c, i, &of[i]);
         kb_vec_free(&of[i].values);
     }
     free(of);
     if (c->summary)
-        ka_sort(c->summary, (const int[]){2, 0});
+        KA_SORT(c->summary, KA_UP(memory_bandwidth, name));
 }
 
-static void note(const counting *c, ka_table *t)
+static void note_no_bandwidth(const counting *c, ka_table *t)
 {
     if (!c->s->work_count)
         ka_note_no_device(t);
     else if (t && !ka_table_rows(t))
-        ka_note(t, "no copy or fill of a device tells its bytes or its bandwidth");
+        ka_note(t, "no copy or fill of a device has its bytes or its bandwidth recorded");
 }
 
 kineto_status ka_analyze_bandwidth(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
@@ -177,11 +182,11 @@ kineto_status ka_analyze_bandwidth(const ka_dataset *s, kineto_analysis *a, kine
                   .label_of = calloc((size_t)s->name_count + 1, sizeof *c.label_of)};
     c.no_memory = !c.label_of;
     if (!c.no_memory)
-        collect(&c);
+        collect_changes(&c);
     if (!c.no_memory)
-        count(&c);
-    note(&c, c.summary);
-    note(&c, c.series);
+        count_bandwidth(&c);
+    note_no_bandwidth(&c, c.summary);
+    note_no_bandwidth(&c, c.series);
     kb_vec_free(&c.list);
     kb_intern_free(&c.labels);
     free(c.label_of);

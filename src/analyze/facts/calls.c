@@ -1,10 +1,11 @@
-/* Calls: which range encloses which, and the device's work under each. */
+/* The table call_graph, and the tree of calls that other analyses use (ka_calls_create): which
+ * range encloses which on its thread, its depth and height, and the device work under each. */
 #include "analyze/facts/analyses.h"
 
 void ka_calls_free(ka_calls *c)
 {
     free(c->order);
-    free(c->end);
+    free(c->end_of);
     free(c->parent);
     free(c->depth);
     free(c->height);
@@ -13,16 +14,16 @@ void ka_calls_free(ka_calls *c)
     *c = (ka_calls){0};
 }
 
-static bool make_room(ka_calls *c, size_t slices)
+static bool alloc_calls(ka_calls *c, size_t slices)
 {
     c->order = malloc((slices + 1) * sizeof *c->order);
-    c->end = malloc((slices + 1) * sizeof *c->end);
+    c->end_of = malloc((slices + 1) * sizeof *c->end_of);
     c->parent = malloc((slices + 1) * sizeof *c->parent);
     c->depth = calloc(slices + 1, sizeof *c->depth);
     c->height = calloc(slices + 1, sizeof *c->height);
     c->kernels = calloc(slices + 1, sizeof *c->kernels);
     c->kernel_ns = calloc(slices + 1, sizeof *c->kernel_ns);
-    return c->order && c->end && c->parent && c->depth && c->height && c->kernels &&
+    return c->order && c->end_of && c->parent && c->depth && c->height && c->kernels &&
            c->kernel_ns;
 }
 
@@ -30,14 +31,14 @@ static void fill_exact(const ka_dataset *s, ka_calls *c)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         c->order[i] = i;
-        c->end[i] = s->slices[i].next;
+        c->end_of[i] = s->slices[i].next;
         c->parent[i] = s->slices[i].parent;
         c->depth[i] = s->slices[i].depth;
     }
     c->count = s->slice_count;
 }
 
-/* ---- sums from the innermost ones out -------------------------------------------------------------------- */
+/* ---- sums from the innermost ones out -------------------------------------------------------- */
 
 static void add_own(const ka_dataset *s, ka_calls *c)
 {
@@ -50,7 +51,7 @@ static void add_own(const ka_dataset *s, ka_calls *c)
     }
 }
 
-static void add_up(ka_calls *c)
+static void sum_calls(ka_calls *c)
 {
     for (uint32_t at = c->count; at-- > 0;) {
         uint32_t i = c->order[at], parent = c->parent[i];
@@ -66,18 +67,18 @@ static void add_up(ka_calls *c)
 bool ka_calls_create(const ka_dataset *s, ka_calls *c)
 {
     *c = (ka_calls){0};
-    if (!make_room(c, s->slice_count))
+    if (!alloc_calls(c, s->slice_count))
         return false;
     if (!s->definitions->nest_calls)
         fill_exact(s, c);
     else if (!s->definitions->nest_calls(s, c))
         return false;
     add_own(s, c);
-    add_up(c);
+    sum_calls(c);
     return true;
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void put_call(ka_table *t, const ka_dataset *s, const ka_calls *c, uint32_t i)
 {
@@ -92,7 +93,7 @@ static void put_call(ka_table *t, const ka_dataset *s, const ka_calls *c, uint32
     ka_put_ns(t, c->kernel_ns[i]);
 }
 
-static void put_work(ka_table *t, const ka_dataset *s, const ka_calls *c, const ka_work *w)
+static void put_call_work(ka_table *t, const ka_dataset *s, const ka_calls *c, const ka_work *w)
 {
     ka_put_int(t, s->rank);
     ka_put_int(t, s->streams[w->stream].id);
@@ -104,7 +105,7 @@ static void put_work(ka_table *t, const ka_dataset *s, const ka_calls *c, const 
     ka_put_ns(t, ka_work_ns(w));
 }
 
-static void put_all(ka_table *t, const ka_dataset *s, const ka_calls *c)
+static void put_calls(ka_table *t, const ka_dataset *s, const ka_calls *c)
 {
     uint32_t shown = 0;
     t->no_memory |=
@@ -116,7 +117,7 @@ static void put_all(ka_table *t, const ka_dataset *s, const ka_calls *c)
             const ka_work *w = &s->work[s->launched[slice->first_work + k]];
             if (!ka_calls_have(s, w))
                 continue;
-            put_work(t, s, c, w);
+            put_call_work(t, s, c, w);
             shown++;
         }
     }
@@ -133,7 +134,7 @@ kineto_status ka_analyze_calls(const ka_dataset *s, kineto_analysis *a, kineto_e
     ka_calls c;
     bool ok = ka_calls_create(s, &c);
     if (ok)
-        put_all(t, s, &c);
+        put_calls(t, s, &c);
     ka_calls_free(&c);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

@@ -1,5 +1,9 @@
-/* Collectives: what each moved, among how many, how fast, and how much of it computation did not
- * hide. */
+/* The tables collectives and collective_groups: size, bandwidth and exposed time of each
+ * collective.
+ *
+ * Bytes, type and group come from the arguments of the kernel or, in traces before these had
+ * them, of the operator that launched it (record_param_comms). algbw = bytes / duration; busbw
+ * = algbw times the factor of the collective and the number of ranks, as nccl-tests define it. */
 #include "analyze/facts/analyses.h"
 #include "analyze/dataset/sums.h"
 
@@ -33,7 +37,7 @@ static const struct {
     {"recv", "recv", ONCE},
 };
 
-static size_t squeeze(kineto_string name, char *out, size_t room)
+static size_t remove_spaces(kineto_string name, char *out, size_t room)
 {
     size_t n = 0;
     for (size_t i = 0; i < name.size && n + 1 < room; i++)
@@ -47,7 +51,7 @@ static size_t squeeze(kineto_string name, char *out, size_t room)
 static size_t scheme_of(kineto_string name)
 {
     char text[128];
-    size_t size = squeeze(name, text, sizeof text), i = 0;
+    size_t size = remove_spaces(name, text, sizeof text), i = 0;
     while (i < KB_COUNT(schemes) && !memmem(text, size, schemes[i].part, strlen(schemes[i].part)))
         i++;
     return i;
@@ -63,7 +67,7 @@ static double bus_factor(scheme how, int64_t ranks)
     return how == ALL_REDUCE ? 2 * (n - 1) / n : (n - 1) / n;
 }
 
-/* ---- what is said of one -------------------------------------------------------------------- */
+/* ---- arguments of one --------------------------------------------------------------------- */
 
 #define NOT_SAID INT64_MIN
 typedef struct collective {
@@ -83,40 +87,40 @@ typedef struct gathering {
     bool starters_made, no_memory;
 } gathering;
 
-static uint32_t keep(gathering *g, kineto_string text)
+static uint32_t keep_collective(gathering *g, kineto_string text)
 {
     uint32_t id = kb_intern_id(&g->texts, text);
     g->no_memory |= id == KB_INTERN_NONE;
     return id == KB_INTERN_NONE ? 0 : id;
 }
 
-static int64_t number_of(const kineto_arg *arg)
+static int64_t parse_collective_number(const kineto_arg *arg)
 {
     int64_t n;
     return kt_arg_whole(arg, &n) && n >= 0 ? n : NOT_SAID;
 }
 
-static bool is_key(const kineto_arg *arg, const char *key)
+static bool is_collective_key(const kineto_arg *arg, const char *key)
 {
     return kb_string_equal(arg->key, kb_string(key));
 }
 
-static void take(gathering *g, collective *c, const kineto_arg *arg)
+static void take_collective_value(gathering *g, collective *c, const kineto_arg *arg)
 {
-    if (is_key(arg, "Collective name"))
-        c->name = keep(g, arg->text);
-    else if (is_key(arg, "dtype"))
-        c->dtype = keep(g, arg->text);
-    else if (is_key(arg, "Process Group Name") || (is_key(arg, "Process Group Ranks") && !c->group))
-        c->group = keep(g, arg->type == KINETO_ARG_STRING ? arg->text : ka_sizes_text(arg->text));
-    else if (is_key(arg, "In msg nelems"))
-        c->in = number_of(arg);
-    else if (is_key(arg, "Out msg nelems"))
-        c->out = number_of(arg);
-    else if (is_key(arg, "Group size"))
-        c->ranks = number_of(arg);
-    else if (is_key(arg, "Seq"))
-        c->seq = number_of(arg);
+    if (is_collective_key(arg, "Collective name"))
+        c->name = keep_collective(g, arg->text);
+    else if (is_collective_key(arg, "dtype"))
+        c->dtype = keep_collective(g, arg->text);
+    else if (is_collective_key(arg, "Process Group Name") || (is_collective_key(arg, "Process Group Ranks") && !c->group))
+        c->group = keep_collective(g, arg->type == KINETO_ARG_STRING ? arg->text : ka_sizes_text(arg->text));
+    else if (is_collective_key(arg, "In msg nelems"))
+        c->in = parse_collective_number(arg);
+    else if (is_collective_key(arg, "Out msg nelems"))
+        c->out = parse_collective_number(arg);
+    else if (is_collective_key(arg, "Group size"))
+        c->ranks = parse_collective_number(arg);
+    else if (is_collective_key(arg, "Seq"))
+        c->seq = parse_collective_number(arg);
 }
 
 /* True if it says what is moved. */
@@ -126,7 +130,7 @@ static bool read_row(gathering *g, collective *c, kineto_row row)
     kineto_arg arg;
     kineto_args_begin(g->s->trace, row, &it);
     while (kineto_args_next(&it, &arg))
-        take(g, c, &arg);
+        take_collective_value(g, c, &arg);
     return c->name != 0 || c->in != NOT_SAID;
 }
 
@@ -136,7 +140,7 @@ static bool starts_collective(kineto_string name)
            (name.size > 5 && memcmp(name.data, "nccl:", 5) == 0);
 }
 
-static int64_t times(int64_t a, int64_t b)
+static int64_t multiply_sizes(int64_t a, int64_t b)
 {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
@@ -157,7 +161,7 @@ static uint32_t keep_first_type(gathering *g, kineto_string types)
 {
     char room[128];
     kineto_string raw = kt_item_at(types, 0);
-    return keep(g, kt_value_text(raw, raw.size <= sizeof room ? room : NULL));
+    return keep_collective(g, kt_value_text(raw, raw.size <= sizeof room ? room : NULL));
 }
 
 /* Before its arguments had names: "nccl:all_reduce" with the tensor that goes in. */
@@ -168,7 +172,7 @@ static void read_annotation(gathering *g, collective *c, const ka_slice *s)
     if (name.size <= 5 || memcmp(name.data, "nccl:", 5) != 0)
         return;
     if (!c->name)
-        c->name = keep(g, (kineto_string){name.data + 5, name.size - 5});
+        c->name = keep_collective(g, (kineto_string){name.data + 5, name.size - 5});
     if (c->in != NOT_SAID)
         return;
     if (kineto_args_find(g->s->trace, s->row, "Input Dims", &arg))
@@ -219,22 +223,22 @@ static void read_starter(gathering *g, collective *c)
 }
 
 /* All-gather moves what comes out, reduce-scatter what goes in; with others both are the same. */
-static void conclude(gathering *g, collective *c)
+static void conclude_collective(gathering *g, collective *c)
 {
     kineto_string kernel = ka_name(g->s, c->work->name);
     size_t which = scheme_of(c->name ? kb_intern_get(&g->texts, c->name) : kernel);
     c->scheme = which < KB_COUNT(schemes) ? schemes[which].scheme : OTHER;
     if (!c->name)
-        c->name = keep(g, which < KB_COUNT(schemes) ? kb_string(schemes[which].name) : kernel);
+        c->name = keep_collective(g, which < KB_COUNT(schemes) ? kb_string(schemes[which].name) : kernel);
     int64_t elements = KB_MAX(c->in, c->out),
             size = ka_dtype_of(kb_intern_get(&g->texts, c->dtype)).bytes;
-    /* Before arguments had names only what goes in was told. */
+    /* Before arguments had names only the size of the input was recorded. */
     if (c->scheme == ALL_GATHER && c->out == NOT_SAID && c->in != NOT_SAID)
-        elements = c->ranks > 0 ? times(c->in, c->ranks) : NOT_SAID;
-    c->bytes = elements != NOT_SAID && size ? times(elements, size) : NOT_SAID;
+        elements = c->ranks > 0 ? multiply_sizes(c->in, c->ranks) : NOT_SAID;
+    c->bytes = elements != NOT_SAID && size ? multiply_sizes(elements, size) : NOT_SAID;
 }
 
-/* ---- what computation hides ----------------------------------------------------------------- */
+/* ---- what computation hides ------------------------------------------------------------------ */
 
 static bool find_computing(gathering *g)
 {
@@ -272,18 +276,18 @@ static void add_collective(gathering *g, const ka_work *w)
                     .bytes = NOT_SAID};
     if (!read_row(g, &c, w->row))
         read_starter(g, &c);
-    conclude(g, &c);
+    conclude_collective(g, &c);
     c.exposed_ns = ka_work_ns(w) -
                    ka_sums_within(&g->computing[g->first_of[w->stream]], w->start_ns, w->end_ns);
     g->no_memory |= !kb_vec_push(&g->all, c);
 }
 
-static bool gather(gathering *g)
+static bool gather_collective(gathering *g)
 {
     const ka_dataset *s = g->s;
     g->computing = calloc((size_t)s->stream_count + 1, sizeof *g->computing);
     g->first_of = calloc((size_t)s->stream_count + 1, sizeof *g->first_of);
-    (void)keep(g, (kineto_string){"", 0});
+    (void)keep_collective(g, (kineto_string){"", 0});
     if (!g->computing || !g->first_of || !find_computing(g))
         return false;
     for (uint32_t i = 0; i < s->work_count && !g->no_memory; i++) {
@@ -305,7 +309,7 @@ static void gathering_free(gathering *g)
     kb_map_free(&g->starters);
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void put_int_or_none(ka_table *t, int64_t v)
 {
@@ -324,7 +328,7 @@ static void put_positive_or_none(ka_table *t, double v)
 }
 
 /* 10^9 bytes a second are a byte a nanosecond. */
-static double rate(const collective *c)
+static double bandwidth_gbps(const collective *c)
 {
     int64_t ns = ka_work_ns(c->work);
     return c->bytes != NOT_SAID && ns > 0 ? (double)c->bytes / (double)ns : 0;
@@ -340,8 +344,8 @@ static void put_collective(const gathering *g, ka_table *t, const collective *c)
     put_int_or_none(t, c->bytes);
     ka_put_text(t, kb_intern_get(&g->texts, c->dtype));
     ka_put_ns(t, ka_work_ns(c->work));
-    put_positive_or_none(t, rate(c));
-    put_positive_or_none(t, rate(c) * bus_factor(c->scheme, c->ranks));
+    put_positive_or_none(t, bandwidth_gbps(c));
+    put_positive_or_none(t, bandwidth_gbps(c) * bus_factor(c->scheme, c->ranks));
     ka_put_ns(t, c->exposed_ns);
 }
 
@@ -374,7 +378,7 @@ static void add_to(sums *to, const collective *c)
     }
 }
 
-static void put_sums(const gathering *g, ka_table *t, const sums *s)
+static void put_group_sums(const gathering *g, ka_table *t, const sums *s)
 {
     ka_put_int(t, g->s->rank);
     ka_put_text(t, kb_intern_get(&g->texts, s->group));
@@ -389,7 +393,7 @@ static void put_sums(const gathering *g, ka_table *t, const sums *s)
     ka_put_ns(t, s->small_ns);
 }
 
-static bool put_groups(const gathering *g, ka_table *t)
+static bool put_collective_groups(const gathering *g, ka_table *t)
 {
     KB_VEC(sums) all = {0};
     kb_map index = {0};
@@ -404,8 +408,9 @@ static bool put_groups(const gathering *g, ka_table *t)
             add_to(&all.data[*at], c);
     }
     for (size_t i = 0; ok && i < all.count; i++)
-        put_sums(g, t, &all.data[i]);
-    ka_sort(t, (const int[]){1, 2, -6, 3, 0});
+        put_group_sums(g, t, &all.data[i]);
+    KA_SORT(t, KA_UP(collective_groups, rank), KA_UP(collective_groups, group),
+            KA_DOWN(collective_groups, sum_us), KA_UP(collective_groups, name));
     kb_vec_free(&all);
     kb_map_free(&index);
     return ok;
@@ -424,11 +429,11 @@ kineto_status ka_analyze_collectives(const ka_dataset *s, kineto_analysis *a, ki
     ka_table *each = ka_table_of(a, KA_TABLE_collectives),
              *groups = ka_table_of(a, KA_TABLE_collective_groups);
     gathering g = {.s = s};
-    bool ok = gather(&g);
+    bool ok = gather_collective(&g);
     for (size_t i = 0; ok && each && i < g.all.count; i++)
         put_collective(&g, each, &g.all.data[i]);
     if (ok && groups)
-        ok = put_groups(&g, groups);
+        ok = put_collective_groups(&g, groups);
     if (ok && !g.all.count) {
         note_none(s, each);
         note_none(s, groups);

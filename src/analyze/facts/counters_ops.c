@@ -7,7 +7,7 @@
 typedef KB_VEC(uint32_t) index_list;
 typedef KB_VEC(kineto_row) row_list;
 
-/* ---- ranges and launches --------------------------------------------------------------------------------- */
+/* ---- ranges and launches --------------------------------------------------------------------- */
 
 static int compare_ranges(const void *left, const void *right, void *context)
 {
@@ -41,7 +41,7 @@ static bool find_ranges(const ka_dataset *s, row_list *out)
 
 /* By name, as there is nothing that they are known to have launched: cudaLaunchKernel,
  * cuLaunchKernelEx, cudaLaunchCooperativeKernel, hipExtModuleLaunchKernel … */
-static bool launches(const ka_dataset *s, const ka_slice *slice)
+static bool is_counted_launch(const ka_dataset *s, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_RUNTIME && slice->kind != KINETO_KIND_DRIVER)
         return false;
@@ -57,8 +57,8 @@ static bool find_launches(const ka_dataset *s, index_list *out)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *slice = &s->slices[i];
-        if (!launches(s, slice) ||
-            (slice->parent != KA_NONE && launches(s, &s->slices[slice->parent])))
+        if (!is_counted_launch(s, slice) ||
+            (slice->parent != KA_NONE && is_counted_launch(s, &s->slices[slice->parent])))
             continue;
         if (!kb_vec_push(out, i))
             return false;
@@ -69,7 +69,7 @@ static bool find_launches(const ka_dataset *s, index_list *out)
     return true;
 }
 
-/* ---- operators around a launch --------------------------------------------------------------------------- */
+/* ---- operators around a launch --------------------------------------------------------------- */
 
 typedef struct around {
     kineto_string innermost, outermost; /* empty: none */
@@ -88,7 +88,7 @@ static around operators_of(const ka_dataset *s, uint32_t launch)
     return a;
 }
 
-/* ---- counters --------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 /* Operations of one executed instruction: smsp__sass_thread_inst_executed_op_ffma_pred_on.sum has
  * two. 0: it counts something else. */
@@ -106,7 +106,7 @@ static int flops_each(kineto_string counter)
                                          : 0;
 }
 
-#define MOST_NAME 256u
+#define MAX_NAME 256u
 
 static int compare_texts(kineto_string a, kineto_string b)
 {
@@ -114,7 +114,7 @@ static int compare_texts(kineto_string a, kineto_string b)
     return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-static bool is_number(const kineto_arg *arg, double *value)
+static bool read_counter(const kineto_arg *arg, double *value)
 {
     return arg->type != KINETO_ARG_BOOL && kt_arg_number(arg, value);
 }
@@ -153,7 +153,7 @@ static bool next_counter(const ka_dataset *s, kineto_row row, kineto_string afte
     double number;
     bool any = false;
     for (kineto_args_begin(s->trace, row, &it); kineto_args_next(&it, &arg);) {
-        if (!is_number(&arg, &number) || arg.key.size >= MOST_NAME ||
+        if (!read_counter(&arg, &number) || arg.key.size >= MAX_NAME ||
             compare_texts(arg.key, after) <= 0 || (any && compare_texts(arg.key, *found) >= 0))
             continue;
         memcpy(name, arg.key.data, arg.key.size);
@@ -166,7 +166,7 @@ static bool next_counter(const ka_dataset *s, kineto_row row, kineto_string afte
 
 static void put_range(const ka_dataset *s, ka_table *t, kineto_row row, around ops)
 {
-    char names[2][MOST_NAME];
+    char names[2][MAX_NAME];
     kineto_string last = {"", 0}, next = {"", 0};
     kineto_activity range;
     double value;
@@ -177,8 +177,8 @@ static void put_range(const ka_dataset *s, ka_table *t, kineto_row row, around o
     }
 }
 
-static void put_all(const ka_dataset *s, ka_table *t, const row_list *ranges,
-                    const index_list *launched)
+static void put_counters(const ka_dataset *s, ka_table *t, const row_list *ranges,
+                         const index_list *launched)
 {
     bool fit = ranges->count == launched->count;
     for (size_t i = 0; i < ranges->count; i++) {
@@ -201,7 +201,7 @@ kineto_status ka_analyze_counters_ops(const ka_dataset *s, kineto_analysis *a, k
     if (ok && ranges.count)
         ok = find_launches(s, &launched);
     if (ok)
-        put_all(s, ka_table_of(a, KA_TABLE_counters), &ranges, &launched);
+        put_counters(s, ka_table_of(a, KA_TABLE_counters), &ranges, &launched);
     kb_vec_free(&ranges);
     kb_vec_free(&launched);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");

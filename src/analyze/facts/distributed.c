@@ -1,11 +1,11 @@
-/* Communication of ranks with one another: how much of it was behind computation, and how much of
- * it was waiting for others.
+/* The tables distributed_*: communication of ranks, how much of it overlaps with computation, and how
+ * much of it is waiting for other ranks.
  *
  * The n-th collective of a name in a step is the same one on all ranks. It cannot transfer longer
  * than the rank needed that came last: what others needed more, they waited. */
 #include "analyze/facts/analyses.h"
 
-/* ---- one rank ---------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static kineto_status put_overlap(const ka_view *v, size_t team, ka_table *t, kineto_error *err)
 {
@@ -80,9 +80,8 @@ kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, ki
     return status;
 }
 
-/* ---- all ranks ----------------------------------------------------------------------------------------- */
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
-enum { RANK, STEP, INDEX, PART, NAME, START, END, BYTES }; /* columns of marks */
 
 typedef struct mark {
     int64_t rank, step, name, part, start_ns, end_ns, bytes;
@@ -113,12 +112,13 @@ static int compare_marks(const void *left, const void *right)
     return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
-static uint64_t key_of(const kineto_analysis *a, const ka_table *t, uint64_t row)
+static uint64_t mark_key(const kineto_analysis *a, const ka_table *t, uint64_t row)
 {
-    int64_t key[] = {ka_cell_at(t, row, INDEX).i, ka_cell_at(t, row, PART).i, 0, 0};
+    int64_t key[] = {ka_cell_at(t, row, KA_COL_distributed_marks_index).i,
+                     ka_cell_at(t, row, KA_COL_distributed_marks_part).i, 0, 0};
     if (!ka_definitions_of(a->definitions)->collectives_by_order) {
-        key[2] = ka_cell_at(t, row, STEP).i;
-        key[3] = ka_cell_at(t, row, NAME).i;
+        key[2] = ka_cell_at(t, row, KA_COL_distributed_marks_step).i;
+        key[3] = ka_cell_at(t, row, KA_COL_distributed_marks_name).i;
     }
     return kb_hash(key, sizeof key);
 }
@@ -127,21 +127,23 @@ static uint64_t ranks_of(const ka_table *t)
 {
     kb_map ranks = {0};
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        (void)kb_map_insert(&ranks, (uint64_t)ka_cell_at(t, row, RANK).i, 1, NULL);
+        (void)kb_map_insert(
+            &ranks, (uint64_t)ka_cell_at(t, row, KA_COL_distributed_marks_rank).i, 1, NULL);
     uint64_t count = ranks.count;
     kb_map_free(&ranks);
     return count;
 }
 
 /* What the ranks have of each collective; `of` is by its number, which the map has. */
-static same *match(const kineto_analysis *a, const ka_table *t, kb_map *numbers)
+static same *match_marks(const kineto_analysis *a, const ka_table *t, kb_map *numbers)
 {
     uint64_t rows = ka_table_rows(t);
     same *of = calloc((size_t)rows + 1, sizeof *of);
     for (uint64_t row = 0; of && row < rows; row++) {
-        uint64_t *at = kb_map_insert(numbers, key_of(a, t, row), numbers->count, NULL);
-        int64_t ns = kb_length_ns(ka_cell_at(t, row, START).i, ka_cell_at(t, row, END).i),
-                rank = ka_cell_at(t, row, RANK).i;
+        uint64_t *at = kb_map_insert(numbers, mark_key(a, t, row), numbers->count, NULL);
+        int64_t ns = kb_length_ns(ka_cell_at(t, row, KA_COL_distributed_marks_start_us).i,
+                                  ka_cell_at(t, row, KA_COL_distributed_marks_end_us).i),
+                rank = ka_cell_at(t, row, KA_COL_distributed_marks_rank).i;
         if (!at) {
             free(of);
             return NULL;
@@ -158,18 +160,18 @@ static bool marks_of(const kineto_analysis *a, marks *m)
 {
     const ka_table *t = m->from = &a->tables[KA_TABLE_distributed_marks];
     kb_map numbers = {0};
-    same *of = match(a, t, &numbers);
+    same *of = match_marks(a, t, &numbers);
     bool ok = of != NULL;
     m->ranks = ranks_of(t);
     for (uint64_t row = 0; row < ka_table_rows(t) && ok; row++) {
-        const same *s = &of[*kb_map_find(&numbers, key_of(a, t, row))];
-        mark one = {.rank = ka_cell_at(t, row, RANK).i,
-                    .step = ka_cell_at(t, row, STEP).i,
-                    .name = ka_cell_at(t, row, NAME).i,
-                    .part = ka_cell_at(t, row, PART).i,
-                    .start_ns = ka_cell_at(t, row, START).i,
-                    .end_ns = ka_cell_at(t, row, END).i,
-                    .bytes = ka_cell_at(t, row, BYTES).i,
+        const same *s = &of[*kb_map_find(&numbers, mark_key(a, t, row))];
+        mark one = {.rank = ka_cell_at(t, row, KA_COL_distributed_marks_rank).i,
+                    .step = ka_cell_at(t, row, KA_COL_distributed_marks_step).i,
+                    .name = ka_cell_at(t, row, KA_COL_distributed_marks_name).i,
+                    .part = ka_cell_at(t, row, KA_COL_distributed_marks_part).i,
+                    .start_ns = ka_cell_at(t, row, KA_COL_distributed_marks_start_us).i,
+                    .end_ns = ka_cell_at(t, row, KA_COL_distributed_marks_end_us).i,
+                    .bytes = ka_cell_at(t, row, KA_COL_distributed_marks_bytes).i,
                     .least_ns = s->least_ns,
                     .matched = s->ranks == m->ranks && m->ranks > 1};
         m->unmatched += !one.matched;
@@ -182,7 +184,7 @@ static bool marks_of(const kineto_analysis *a, marks *m)
     return ok;
 }
 
-static void say(const marks *m, ka_table *t)
+static void note_lost_marks(const marks *m, ka_table *t)
 {
     if (!m->list.count)
         ka_note(t, "no communication in the traces");
@@ -214,7 +216,7 @@ void ka_reduce_distributed_wait(kineto_analysis *a)
     t->cells.count = 0;
     t->note[0] = '\0';
     t->no_memory |= !marks_of(a, &m);
-    say(&m, t);
+    note_lost_marks(&m, t);
     ka_note_ranks(a, m.from, t);
     for (size_t i = 0; i < m.list.count; i++) {
         const mark *k = &m.list.data[i];
@@ -234,7 +236,7 @@ void ka_reduce_distributed_wait(kineto_analysis *a)
     kb_vec_free(&m.list);
 }
 
-/* ---- operators of all ranks ------------------------------------------------------------------------------ */
+/* ---- operators of all ranks ------------------------------------------------------------------ */
 
 typedef struct total {
     int64_t rank, name, calls, bytes, latency_ns, transfer_ns;
@@ -319,7 +321,7 @@ void ka_reduce_distributed_operators(kineto_analysis *a)
     else if (m.unmatched)
         ka_note(t, "transfer is only known of what the traces of all ranks have");
     ka_note_ranks(a, m.from, t);
-    ka_sort(t, (const int[]){1, 2, 0});
+    KA_SORT(t, KA_UP(distributed_operators, rank), KA_UP(distributed_operators, name));
     kb_map_free(&at);
     free_totals(&totals);
     kb_vec_free(&m.list);

@@ -1,5 +1,6 @@
-/* What steps cost in energy: from counters of devices whose series are called "energy [J]" (a sum
- * that grows) or, where there is none, "power [W]". */
+/* The table energy: joules of steps, from counters of devices. A counter "energy [J]" grows,
+ * its difference is the energy; else the area below "power [W]" is. Between two samples both
+ * are interpolated linearly. */
 #include "analyze/facts/analyses.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static meter *meter_of(meters *all, uint32_t process)
     return kb_vec_push(all, (meter){.process = process}) ? &all->data[all->count - 1] : NULL;
 }
 
-static bool add_row(const ka_dataset *s, meters *all, kineto_row row)
+static bool add_energy_row(const ka_dataset *s, meters *all, kineto_row row)
 {
     kineto_args_iterator it;
     kineto_arg arg;
@@ -65,15 +66,15 @@ static int compare_samples(const void *left, const void *right)
     return (a->value > b->value) - (a->value < b->value);
 }
 
-static void sort(samples *all)
+static void sort_samples(samples *all)
 {
     if (all->count)
         qsort(all->data, all->count, sizeof *all->data, compare_samples);
 }
 
 /* A counter that falls began anew: it goes on from where it was. What was used between these two
- * samples, nobody knows. */
-static void join(meter *m)
+ * samples, is not known. */
+static void join_samples(meter *m)
 {
     double lost = 0, before = -INFINITY;
     for (size_t i = 0; i < m->energy.count; i++) {
@@ -86,7 +87,7 @@ static void join(meter *m)
 }
 
 /* Counters are rare: only blocks that hold some are looked at. */
-static bool collect(const ka_dataset *s, meters *all)
+static bool collect_samples(const ka_dataset *s, meters *all)
 {
     const uint64_t counters =
         KINETO_KIND_BIT(KINETO_KIND_COUNTER) | KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER);
@@ -95,21 +96,21 @@ static bool collect(const ka_dataset *s, meters *all)
         if (!(block->kinds & counters))
             continue;
         for (uint32_t i = 0; i < block->count; i++)
-            if (block->form[i] == KINETO_FORM_COUNTER && !add_row(s, all, b * KT_BLOCK_ROWS + i))
+            if (block->form[i] == KINETO_FORM_COUNTER && !add_energy_row(s, all, b * KT_BLOCK_ROWS + i))
                 return false;
     }
     for (size_t i = 0; i < all->count; i++) {
-        sort(&all->data[i].energy);
-        sort(&all->data[i].power);
-        join(&all->data[i]);
+        sort_samples(&all->data[i].energy);
+        sort_samples(&all->data[i].power);
+        join_samples(&all->data[i]);
     }
     return true;
 }
 
-/* ---- between samples ------------------------------------------------------------------------------------ */
+/* ---- between samples ------------------------------------------------------------------------- */
 
-/* First sample at or behind `ns`. */
-static size_t behind(const samples *all, int64_t ns)
+/* First sample at or after `ns`. */
+static size_t first_sample_from(const samples *all, int64_t ns)
 {
     size_t low = 0, high = all->count;
     while (low < high) {
@@ -125,7 +126,7 @@ static size_t behind(const samples *all, int64_t ns)
 /* On the line between two samples; a moment outside of them has the value of the nearest. */
 static double value_at(const samples *all, int64_t ns)
 {
-    size_t i = behind(all, ns);
+    size_t i = first_sample_from(all, ns);
     if (i == 0 || i == all->count)
         return all->data[i ? i - 1 : 0].value;
     const sample *a = &all->data[i - 1], *b = &all->data[i];
@@ -134,11 +135,12 @@ static double value_at(const samples *all, int64_t ns)
 }
 
 /* Below the line through the samples. */
-static double area(const samples *all, int64_t start_ns, int64_t end_ns)
+static double area_below_power(const samples *all, int64_t start_ns, int64_t end_ns)
 {
+    KB_ASSERT(start_ns <= end_ns && all->count > 0);
     double sum = 0, before = value_at(all, start_ns);
     int64_t at = start_ns;
-    for (size_t i = behind(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++) {
+    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++) {
         sum += (before + all->data[i].value) / 2 * (double)kb_length_ns(at, all->data[i].ns) / 1e9;
         before = all->data[i].value;
         at = all->data[i].ns;
@@ -146,34 +148,34 @@ static double area(const samples *all, int64_t start_ns, int64_t end_ns)
     return sum + (before + value_at(all, end_ns)) / 2 * (double)kb_length_ns(at, end_ns) / 1e9;
 }
 
-static double highest(const samples *all, int64_t start_ns, int64_t end_ns)
+static double highest_power(const samples *all, int64_t start_ns, int64_t end_ns)
 {
     double most = KB_MAX(value_at(all, start_ns), value_at(all, end_ns));
-    for (size_t i = behind(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++)
+    for (size_t i = first_sample_from(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++)
         most = KB_MAX(most, all->data[i].value);
     return most;
 }
 
-/* Are there samples from before its middle to behind it? Else nothing is known of it. */
-static bool covers(const samples *all, int64_t start_ns, int64_t end_ns)
+/* Are there samples from before its middle to after it? Else nothing is known of it. */
+static bool has_samples_around(const samples *all, int64_t start_ns, int64_t end_ns)
 {
     int64_t middle = start_ns + kb_length_ns(start_ns, end_ns) / 2;
     return all->count > 1 && all->data[0].ns <= middle && all->data[all->count - 1].ns >= middle;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-static void put(const ka_dataset *s, ka_table *t, const meter *m, kineto_string step,
-                int64_t start_ns, int64_t end_ns)
+static void put_energy(const ka_dataset *s, ka_table *t, const meter *m, kineto_string step,
+                       int64_t start_ns, int64_t end_ns)
 {
     kineto_process device;
     double seconds = (double)kb_length_ns(start_ns, end_ns) / 1e9;
-    bool counted = covers(&m->energy, start_ns, end_ns),
-         known = covers(&m->power, start_ns, end_ns);
+    bool counted = has_samples_around(&m->energy, start_ns, end_ns),
+         known = has_samples_around(&m->power, start_ns, end_ns);
     if ((!counted && !known) || seconds <= 0)
         return;
     double joules = counted ? value_at(&m->energy, end_ns) - value_at(&m->energy, start_ns)
-                            : area(&m->power, start_ns, end_ns);
+                            : area_below_power(&m->power, start_ns, end_ns);
     kineto_trace_process(s->trace, m->process, &device);
     ka_put_int(t, s->rank);
     ka_put_text(t, device.name);
@@ -182,7 +184,7 @@ static void put(const ka_dataset *s, ka_table *t, const meter *m, kineto_string 
     ka_put_number(t, joules);
     ka_put_number(t, joules / seconds);
     if (known)
-        ka_put_number(t, highest(&m->power, start_ns, end_ns));
+        ka_put_number(t, highest_power(&m->power, start_ns, end_ns));
     else
         ka_put_none(t);
 }
@@ -191,13 +193,13 @@ kineto_status ka_analyze_energy(const ka_dataset *s, kineto_analysis *a, kineto_
 {
     ka_table *t = ka_table_of(a, KA_TABLE_energy);
     meters all = {0};
-    bool ok = collect(s, &all);
+    bool ok = collect_samples(s, &all);
     for (size_t i = 0; ok && i < all.count; i++) {
         for (uint32_t j = 0; j < s->step_count; j++)
             if (s->steps[j].slice != KA_NONE)
-                put(s, t, &all.data[i], ka_name(s, s->slices[s->steps[j].slice].name),
+                put_energy(s, t, &all.data[i], ka_name(s, s->slices[s->steps[j].slice].name),
                     s->steps[j].start_ns, s->steps[j].end_ns);
-        put(s, t, &all.data[i], kb_string("all"), s->start_ns, s->end_ns);
+        put_energy(s, t, &all.data[i], kb_string("all"), s->start_ns, s->end_ns);
         if (all.data[i].restarted)
             ka_note(t, "a counter of energy restarted: what was used between the samples before "
                        "and behind that is not in the sums");

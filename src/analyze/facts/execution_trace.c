@@ -28,9 +28,9 @@ typedef struct joining {
     bool no_memory;
 } joining;
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
-static bool is(kineto_string key, const char *name)
+static bool is_key(kineto_string key, const char *name)
 {
     return kb_string_equal(key, kb_string(name));
 }
@@ -48,13 +48,13 @@ static void read_values(kineto_string raw, kineto_string *out)
     (void)kt_scan_open(&scan, '{');
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
-        int at = is(key, "values") ? 0 : is(key, "shapes") ? 1 : is(key, "types") ? 2 : -1;
+        int at = is_key(key, "values") ? 0 : is_key(key, "shapes") ? 1 : is_key(key, "types") ? 2 : -1;
         if (at >= 0)
             out[at] = value;
     }
 }
 
-static void take(node *n, uint64_t *rf_id, kineto_string key, kineto_string value)
+static void take_attribute(node *n, uint64_t *rf_id, kineto_string key, kineto_string value)
 {
     static const char *const names[TEXTS] = {[NAME] = "name",
                                              [SCHEMA] = "op_schema",
@@ -64,19 +64,19 @@ static void take(node *n, uint64_t *rf_id, kineto_string key, kineto_string valu
                                              [OUTPUTS] = "outputs",
                                              [OUTPUT_SHAPES] = "output_shapes",
                                              [OUTPUT_TYPES] = "output_types"};
-    if (is(key, "id"))
+    if (is_key(key, "id"))
         (void)kt_json_uint(value, &n->id);
-    else if (is(key, "rf_id"))
+    else if (is_key(key, "rf_id"))
         (void)kt_json_uint(value, rf_id);
-    else if (is(key, "parent") || is(key, "ctrl_deps"))
+    else if (is_key(key, "parent") || is_key(key, "ctrl_deps"))
         (void)kt_json_uint(value, &n->parent);
-    else if (is(key, "inputs"))
+    else if (is_key(key, "inputs"))
         read_values(value, &n->texts[INPUTS]);
-    else if (is(key, "outputs"))
+    else if (is_key(key, "outputs"))
         read_values(value, &n->texts[OUTPUTS]);
     else
         for (int i = 0; i < TEXTS; i++)
-            if (is(key, names[i]))
+            if (is_key(key, names[i]))
                 n->texts[i] = value;
 }
 
@@ -84,19 +84,19 @@ static void take(node *n, uint64_t *rf_id, kineto_string key, kineto_string valu
 static void read_attribute(node *n, uint64_t *rf_id, kineto_string raw)
 {
     kt_scan scan = kt_scan_of(raw);
-    kineto_string key, value, name = {0}, said = {0};
+    kineto_string key, value, name = {0}, attribute = {0};
     bool first = true;
     if (!kt_scan_open(&scan, '{'))
         return;
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
-        if (is(key, "name") && kt_json_is_string(value))
+        if (is_key(key, "name") && kt_json_is_string(value))
             name = kt_json_inside(value);
-        else if (is(key, "value"))
-            said = value;
+        else if (is_key(key, "value"))
+            attribute = value;
     }
-    if (said.size && (is(name, "rf_id") || is(name, "op_schema")))
-        take(n, rf_id, name, said);
+    if (attribute.size && (is_key(name, "rf_id") || is_key(name, "op_schema")))
+        take_attribute(n, rf_id, name, attribute);
 }
 
 static void read_attributes(node *n, uint64_t *rf_id, kineto_string raw)
@@ -121,10 +121,10 @@ static void read_node(joining *j, kineto_string raw)
         return;
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
-        if (is(key, "attrs"))
+        if (is_key(key, "attrs"))
             read_attributes(&n, &rf_id, value);
         else
-            take(&n, &rf_id, key, value);
+            take_attribute(&n, &rf_id, key, value);
     }
     if (!rf_id)
         return;
@@ -143,14 +143,15 @@ static void read_nodes(joining *j, kt_scan *scan)
         read_node(j, value);
 }
 
-static kineto_status read_all(joining *j, kineto_string text, const char *path, kineto_error *err)
+static kineto_status read_node_list(joining *j, kineto_string text, const char *path,
+                                    kineto_error *err)
 {
     kt_scan scan = kt_scan_of(text);
     kineto_string key, value;
     bool first = true, found = false;
     if (kt_scan_open(&scan, '{'))
         while (!j->no_memory && kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key)) {
-            if (is(key, "nodes") && kt_scan_peek(&scan) == '[') {
+            if (is_key(key, "nodes") && kt_scan_peek(&scan) == '[') {
                 read_nodes(j, &scan);
                 found = true;
             } else if (!kt_scan_value(&scan, &value)) {
@@ -164,17 +165,17 @@ static kineto_status read_all(joining *j, kineto_string text, const char *path, 
                        (size_t)(scan.at - scan.begin));
     return found ? KINETO_OK
                  : kb_fail(err, KINETO_E_FORMAT,
-                           "%s is no execution trace of PyTorch: it has no list of nodes", path);
+                           "%s is not an execution trace of PyTorch: it has no list of nodes", path);
 }
 
-static kineto_status open_file(joining *j, const char *path, kineto_error *err)
+static kineto_status open_node_file(joining *j, const char *path, kineto_error *err)
 {
     kineto_status status = kt_input_open(path, &j->input, err);
     if (status)
         return status;
     kineto_string text = {j->input->base, kt_input_wait(j->input, SIZE_MAX)};
     if (!j->input->status) {
-        status = read_all(j, text, path, err);
+        status = read_node_list(j, text, path, err);
         return kt_input_check(j->input, NULL) ? kt_input_check(j->input, err) : status;
     }
     if (err)
@@ -182,7 +183,7 @@ static kineto_status open_file(joining *j, const char *path, kineto_error *err)
     return j->input->status;
 }
 
-/* ---- joining --------------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static uint64_t function_id_of(const ka_dataset *s, const ka_slice *slice)
 {
@@ -222,7 +223,7 @@ static const node *node_of(joining *j, const ka_slice *slice)
     return at ? &j->nodes.data[*at] : NULL;
 }
 
-/* The trace's name may have the overload behind it: "aten::add.Tensor". */
+/* The trace's name may have the overload after it: "aten::add.Tensor". */
 static bool has_same_name(joining *j, const ka_slice *slice, const node *n)
 {
     kineto_string raw = n->texts[NAME], name = ka_name(j->s, slice->name);
@@ -308,7 +309,7 @@ static void note_names(const joining *j, ka_table *t, bool joined)
                 other, all);
 }
 
-static void join(joining *j, ka_table *t)
+static void join_nodes(joining *j, ka_table *t)
 {
     const node **nodes = kb_array((size_t)j->s->slice_count + 1, sizeof *nodes);
     if (!nodes || !ka_calls_create(j->s, &j->calls) || !find_nodes(j, nodes)) {
@@ -333,9 +334,9 @@ kineto_status ka_analyze_execution_trace(const ka_dataset *s, kineto_analysis *a
         ka_note(t, "no execution trace was named: --execution-trace FILE");
         return KINETO_OK;
     }
-    kineto_status status = open_file(&j, s->options->execution_trace, err);
+    kineto_status status = open_node_file(&j, s->options->execution_trace, err);
     if (!status && !j.no_memory)
-        join(&j, t);
+        join_nodes(&j, t);
     if (!status && j.no_memory)
         status = kb_fail(err, KINETO_E_MEMORY, "no memory to join an execution trace");
     ka_calls_free(&j.calls);

@@ -1,8 +1,12 @@
-/* How well devices were used: the share of time in which any kernel ran, how many of their
- * multiprocessors had blocks, how full these were, and how much of it tensor cores did. */
+/* The table gpu_summary, and the list of kernels for kernel_use and kernel_operators: the share
+ * of time in which any kernel ran, blocks per multiprocessor, occupancy, and time on tensor
+ * cores.
+ *
+ * SM efficiency is the mean of min(1, sum of blocks per SM) over time: a sweep over starts and
+ * ends of kernels. */
 #include "analyze/facts/analyses.h"
 
-/* ---- what kernels say of themselves ---------------------------------------------------------------- */
+/* ---- what kernels say of themselves ---------------------------------------------------------- */
 
 static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row row)
 {
@@ -29,10 +33,10 @@ static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t
 {
     static const ka_keys keys = {
         2, {'b', 'e', 'b', 'e'}, {KA_KEY("blocks per SM"), KA_KEY("est. achieved occupancy %")}};
-    double told[2];
-    uint32_t known = ka_arg_numbers(t, k->work->row, &keys, told);
-    k->blocks = known & 1 && told[0] >= 0 ? told[0] : KA_NOT_TOLD;
-    k->occupancy = known & 2 && told[1] >= 0 ? told[1] : KA_NOT_TOLD;
+    double values[2];
+    uint32_t known = ka_arg_numbers(t, k->work->row, &keys, values);
+    k->blocks = known & 1 && values[0] >= 0 ? values[0] : KA_NOT_RECORDED;
+    k->occupancy = known & 2 && values[1] >= 0 ? values[1] : KA_NOT_RECORDED;
     kernels->any_blocks |= k->blocks >= 0;
     kernels->any_occupancy |= k->occupancy >= 0;
     if (launches)
@@ -62,7 +66,7 @@ static bool read_kernels(const ka_view *v, ka_kernels *kernels, bool launches)
     return ok;
 }
 
-/* ---- one device -------------------------------------------------------------------------------------- */
+/* ---- one device ------------------------------------------------------------------------------ */
 
 typedef struct edge {
     int64_t ns;
@@ -135,12 +139,13 @@ static bool merge_edges(use *u)
 }
 
 /* Nanoseconds in which all multiprocessors had a block; fractions where only a part had. */
-static double covered(use *u)
+static double covered_ns(use *u)
 {
     double sum = 0, now = 0;
     uint64_t open = 0;
     u->no_memory |= !merge_edges(u);
     for (size_t i = 0; i + 1 < u->edges.count; i++) {
+        KB_ASSERT(u->edges.data[i].ns <= u->edges.data[i + 1].ns);
         open += u->edges.data[i].change > 0 ? 1 : (uint64_t)-1;
         now = open ? now + u->edges.data[i].change : 0; /* errors of rounding end with it */
         sum += KB_MIN(KB_MAX(now, 0), 1) *
@@ -189,7 +194,7 @@ static void put_device(const ka_view *v, const ka_kernels *kernels, const kb_map
     ka_put_int(t, device);
     ka_put_text(t, device_name(v->dataset->trace, names, device));
     ka_put_number(t, ka_percent((double)ka_spans_ns(&u->busy), span));
-    put_or_none(t, kernels->any_blocks, ka_percent(covered(u), span));
+    put_or_none(t, kernels->any_blocks, ka_percent(covered_ns(u), span));
     put_or_none(t, u->occupancy_ns > 0, u->occupancy / u->occupancy_ns);
     put_or_none(t, u->attached_ns > 0, ka_percent((double)u->tensor_ns, (double)u->attached_ns));
 }

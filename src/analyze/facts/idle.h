@@ -23,13 +23,15 @@
 #define KA_X(name, ...) KA_IDLE_##name,
 typedef enum ka_idle { KA_IDLE_MAP(KA_X) KA_IDLE_COUNT } ka_idle;
 #undef KA_X
+/** Sets of reasons. */
+#define KA_IDLE_BIT(reason) (UINT32_C(1) << KA_IDLE_##reason)
 
 /** Beginning work that may begin takes a device this long at most. */
 #define KA_LATENCY_NS INT64_C(30000)
 /** A stream takes no more launches than 1024; two are under way. */
 #define KA_FULL_QUEUE 1022u
 
-/* ---- idle_host.c: what threads of the host did ---------------------------------------------- */
+/* ---- idle_host.c: what threads of the host did ----------------------------------------------- */
 
 /** Until the next piece begins. */
 typedef struct ka_piece {
@@ -38,7 +40,7 @@ typedef struct ka_piece {
     uint8_t reason;
 } ka_piece;
 
-/** ns by reason in front of a piece, from the second one on. */
+/** ns by reason before a piece, from the second one on. */
 typedef struct ka_before {
     int64_t ns[KA_IDLE_COUNT];
 } ka_before;
@@ -71,8 +73,8 @@ typedef struct ka_queue {
 typedef struct ka_hosts {
     const ka_dataset *s;
     ka_host *of;          /* by thread */
-    uint32_t *fallback;   /* by thread: who is asked about moments it was outside of everything */
-    uint8_t *said;        /* by name: what it says of a range; see idle_host.c */
+    uint32_t *fallback;   /* by thread: the thread that counts where this one is in no range */
+    uint8_t *classes;        /* by name: its class; see idle_host.c */
     ka_spans overhead;    /* of the profiler */
     ka_launch *launches;  /* by work */
     int64_t *launched_ns; /* of each stream, sorted: moments of launches … */
@@ -95,7 +97,7 @@ static inline int64_t ka_piece_end(const ka_host *host, size_t i)
 /** Adds what [start, end) consists of. */
 void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums);
 
-/* ---- idle_launches.c: how work came to its device ------------------------------------------- */
+/* ---- idle_launches.c: how work came to its device -------------------------------------------- */
 
 /** Fills what of `h` is about launches. */
 bool ka_launches_find(ka_hosts *h);
@@ -105,7 +107,7 @@ bool ka_hosts_fill_queue(const ka_hosts *h, uint32_t stream, int64_t ns);
 /** Does the call wait until what it launched is done? */
 bool ka_call_blocks(const ka_dataset *s, uint32_t slice);
 
-/* ---- idle_gaps.c: gaps, and what they consist of -------------------------------------------- */
+/* ---- idle_gaps.c: gaps, and what they consist of --------------------------------------------- */
 
 typedef struct ka_gap {
     int64_t start_ns, end_ns;
@@ -148,7 +150,7 @@ typedef struct ka_idleness {
     KB_VEC(ka_device) devices;
     uint32_t *device_of; /* by stream */
     kb_map recurring;    /* of a place in a graph → index of recurrences … */
-    kb_map recurring_at; /* … and of the work behind a gap there */
+    kb_map recurring_at; /* … and of the work after a gap there */
     KB_VEC(ka_recurrence) recurrences;
 } ka_idleness;
 
@@ -157,24 +159,26 @@ kineto_status ka_idleness_make(ka_idleness *idle, const ka_dataset *s, kineto_er
 void ka_idleness_free(ka_idleness *idle);
 /** Calls `use` for each gap: of each stream, then of each device. False from it stops. */
 typedef bool ka_gap_use(void *context, const ka_gap *gap);
-/** A part of a gap, for those that look closer. */
+/** A part of a gap. */
 typedef void ka_part_use(void *context, uint32_t slice, ka_idle reason, int64_t ns);
 /** `part`, which may be NULL, is called for the parts of a gap of a device before `use`. */
 bool ka_idleness_walk(ka_idleness *idle, ka_gap_use *use, ka_part_use *part, void *context);
 bool ka_gap_parts(ka_idleness *idle, const ka_gap *gap, ka_part_use *use, void *context);
-/** How long the gap in front of this work of a graph was each time; NULL: nothing is known. */
+/** How long the gap before this work of a graph was each time; NULL: nothing is known. */
 const ka_recurrence *ka_recurrence_of(const ka_idleness *idle, uint32_t after);
-/** How many ends of work there are up to a moment: the index of the first one behind it. */
+/** How many ends of work there are up to a moment: the index of the first one after it. */
 size_t ka_ends_until(const ka_device *d, int64_t ns);
 /** The work of another stream that ended last before `ns`, not before `from_ns`; KA_NONE. */
 uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns, int64_t ns);
 
-/** The work of a graph in front of which most of the gap's unrecorded time was; KA_NONE. */
+/** The work of a graph before which most of the gap's unrecorded time was; KA_NONE. */
 uint32_t ka_gap_graph(const ka_idleness *idle, const ka_gap *gap);
 
-/* ---- idle_evidence.c ------------------------------------------------------------------------ */
+/* ---- idle_evidence.c ------------------------------------------------------------------------- */
 ka_idle ka_gap_reason(const ka_gap *gap);
 /** A sentence that says what was seen, into `text`. @return its size. */
 size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t room);
 const char *ka_idle_name(ka_idle reason);
+/** The reason with this name; KA_IDLE_UNKNOWN where no reason has it. */
+ka_idle ka_idle_of(kineto_string name);
 #endif

@@ -1,4 +1,5 @@
-/* Why streams were idle: before each activity, since all earlier ones of its stream had ended. */
+/* The table idle_breakdown: gaps of a stream by whether the work after them had been launched
+ * when they began (kernel_wait) or not (host_wait), as HolisticTraceAnalysis defines it. */
 #include "analyze/facts/analyses.h"
 
 static const char *const reason_names[] = {"host_wait", "kernel_wait", "other"};
@@ -7,7 +8,7 @@ static const char *const reason_names[] = {"host_wait", "kernel_wait", "other"};
 #define KERNEL_WAIT_NS 30000
 
 /* The host launched it after the gap had begun: nothing was there to run. */
-static ka_stream_idle_reason reason_of(const ka_slice *call, int64_t from_ns, int64_t gap_ns)
+static ka_stream_idle_reason gap_category(const ka_slice *call, int64_t from_ns, int64_t gap_ns)
 {
     if (call && call->start_ns > from_ns)
         return KA_STREAM_IDLE_HOST_WAIT;
@@ -23,7 +24,7 @@ void ka_stream_idle_add(ka_stream_idle *sum, ka_stream_idle_reason why, int64_t 
 
 void ka_stream_idle_add_before(ka_stream_idle *sum, const ka_slice *call, int64_t from_ns, int64_t ns)
 {
-    ka_stream_idle_add(sum, reason_of(call, from_ns, ns), ns);
+    ka_stream_idle_add(sum, gap_category(call, from_ns, ns), ns);
 }
 
 static ka_stream_idle idle_of(const ka_dataset *s, const ka_stream *stream)
@@ -42,9 +43,10 @@ static ka_stream_idle idle_of(const ka_dataset *s, const ka_stream *stream)
     return sum;
 }
 
-/* ---- table --------------------------------------------------------------------------------------------- */
+/* ---- table ----------------------------------------------------------------------------------- */
 
-static void put(const ka_dataset *s, ka_table *t, const ka_stream *stream, const ka_stream_idle *sum)
+static void put_idle_categories(const ka_dataset *s, ka_table *t, const ka_stream *stream,
+                                const ka_stream_idle *sum)
 {
     for (int why = 0; why < KA_STREAM_IDLE_REASON_COUNT; why++) {
         if (!sum->any[why])
@@ -80,7 +82,7 @@ kineto_status ka_analyze_idle(const ka_dataset *s, kineto_analysis *a, kineto_er
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     }
     for (uint32_t i = 0; i < s->stream_count; i++)
-        put(s, t, &s->streams[i], &by_stream[i]);
+        put_idle_categories(s, t, &s->streams[i], &by_stream[i]);
     free(by_stream);
     if (s->work_count && !ka_table_rows(t))
         ka_note(t, "no stream was idle between its first and its last activity");

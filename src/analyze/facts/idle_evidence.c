@@ -1,4 +1,5 @@
-/* Sentences that say what was seen over a gap. */
+/* Names of reasons for idle time, the reason of a gap, and the sentence of the table idle_gaps
+ * with the evidence for it. */
 #include "analyze/facts/idle.h"
 
 const char *ka_idle_name(ka_idle reason)
@@ -9,6 +10,15 @@ const char *ka_idle_name(ka_idle reason)
 #undef KA_X
     };
     return reason < KA_IDLE_COUNT ? names[reason] : "unknown";
+}
+
+ka_idle ka_idle_of(kineto_string name)
+{
+    for (uint32_t i = 0; i < KA_IDLE_COUNT; i++)
+        if (kb_string_equal(name, kb_string(ka_idle_name((ka_idle)i))))
+            return (ka_idle)i;
+    KB_ASSERT(false); /* the table has names of ka_idle_name only */
+    return KA_IDLE_UNKNOWN;
 }
 
 ka_idle ka_gap_reason(const ka_gap *gap)
@@ -35,11 +45,11 @@ KINETO_PRINTF(2, 3) static void say(sentence *to, const char *fmt, ...)
         to->size = KB_MIN(to->size + (size_t)n, to->room - 1);
 }
 
-#define MOST_OF_NAME 60u
+#define MAX_OF_NAME 60u
 /* The front of a name; kernels' are long. */
 static void say_name(sentence *to, kineto_string name)
 {
-    size_t size = KB_MIN(name.size, (size_t)MOST_OF_NAME);
+    size_t size = KB_MIN(name.size, (size_t)MAX_OF_NAME);
     size -= size < name.size ? size - kb_utf8_valid_prefix(name.data, size) : 0;
     say(to, "%.*s%s", (int)size, name.data, size < name.size ? "..." : "");
 }
@@ -50,7 +60,7 @@ static void say_work(sentence *to, const ka_dataset *s, uint32_t work)
     say(to, " on stream %lld", (long long)s->streams[s->work[work].stream].id);
 }
 
-/* ---- what the host did ---------------------------------------------------------------------- */
+/* ---- what the host did ----------------------------------------------------------------------- */
 
 typedef struct longest {
     ka_idle reason;
@@ -94,7 +104,7 @@ static void say_host(sentence *to, const ka_dataset *s, const ka_gap *gap, const
     say(to, " for %s of it", kb_duration(l->ns).s);
 }
 
-/* ---- what the device did -------------------------------------------------------------------- */
+/* ---- what the device did --------------------------------------------------------------------- */
 
 /* Without its call the work was launched no later than what follows it in its stream. */
 static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
@@ -113,7 +123,7 @@ static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
         kb_duration(kb_length_ns(queued_ns, w->start_ns)).s);
 }
 
-#define MOST_LATER 64u
+#define MAX_LATER 64u
 /* The work of another stream that took the most of the gap; of what ended later, the first ones are
  * looked at. */
 static uint32_t longest_other(const ka_idleness *idle, const ka_gap *gap, ka_idle reason,
@@ -123,7 +133,7 @@ static uint32_t longest_other(const ka_idleness *idle, const ka_gap *gap, ka_idl
     const ka_device *d = &idle->devices.data[gap->device];
     uint32_t best = KA_NONE, later = 0;
     *ns = 0;
-    for (size_t i = ka_ends_until(d, gap->start_ns); i < d->ends.count && later < MOST_LATER; i++) {
+    for (size_t i = ka_ends_until(d, gap->start_ns); i < d->ends.count && later < MAX_LATER; i++) {
         const ka_work *w = &s->work[d->ends.data[i].work];
         int64_t length =
             kb_length_ns(KB_MAX(w->start_ns, gap->start_ns), KB_MIN(w->end_ns, gap->end_ns));

@@ -1,7 +1,11 @@
-/* Gaps of streams and devices, and what each consists of. */
+/* Gaps of streams and of whole devices, and their parts by reason.
+ *
+ * A gap is cut at the launch of the work after it. Before the launch, the pieces of the
+ * launching thread give the reasons (idle_host.c); after it, the work waited for another
+ * stream, another rank, or the device itself. All parts add up to the gap. */
 #include "analyze/facts/idle.h"
 
-/* ---- devices -------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static uint32_t device_index(ka_idleness *idle, kb_map *known, const ka_stream *stream)
 {
@@ -12,7 +16,7 @@ static uint32_t device_index(ka_idleness *idle, kb_map *known, const ka_stream *
     return index && (!created || kb_vec_push(&idle->devices, device)) ? (uint32_t)*index : KA_NONE;
 }
 
-static int compare_ends(const void *left, const void *right)
+static int compare_work_ends(const void *left, const void *right)
 {
     const ka_end *a = left, *b = right;
     if (a->ns != b->ns)
@@ -24,7 +28,7 @@ static void sort_ends(ka_device *d)
 {
     for (size_t i = 1; i < d->ends.count; i++)
         if (d->ends.data[i - 1].ns > d->ends.data[i].ns) {
-            qsort(d->ends.data, d->ends.count, sizeof *d->ends.data, compare_ends);
+            qsort(d->ends.data, d->ends.count, sizeof *d->ends.data, compare_work_ends);
             return;
         }
 }
@@ -80,13 +84,13 @@ size_t ka_ends_until(const ka_device *d, int64_t ns)
     return low;
 }
 
-#define MOST_NEIGHBOURS 16u
+#define MAX_NEIGHBOURS 16u
 uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns, int64_t ns)
 {
     const ka_device *d = &idle->devices.data[gap->device];
     uint32_t stream = idle->s->work[gap->after].stream;
     size_t end = ka_ends_until(d, ns);
-    for (size_t i = end; i-- > 0 && end - i <= MOST_NEIGHBOURS && d->ends.data[i].ns >= from_ns;)
+    for (size_t i = end; i-- > 0 && end - i <= MAX_NEIGHBOURS && d->ends.data[i].ns >= from_ns;)
         if (idle->s->work[d->ends.data[i].work].stream != stream)
             return d->ends.data[i].work;
     return KA_NONE;
@@ -101,7 +105,7 @@ static bool is_crowded_out(const ka_idleness *idle, const ka_gap *gap)
     int64_t earliest_end = ka_add_ns(gap->end_ns, -KA_LATENCY_NS);
     size_t end = ka_ends_until(d, ka_add_ns(gap->end_ns, KA_LATENCY_NS));
     for (size_t i = end;
-         i-- > 0 && end - i <= MOST_NEIGHBOURS && d->ends.data[i].ns >= earliest_end;) {
+         i-- > 0 && end - i <= MAX_NEIGHBOURS && d->ends.data[i].ns >= earliest_end;) {
         const ka_work *w = &idle->s->work[d->ends.data[i].work];
         if (w->stream != stream && w->start_ns <= latest_start)
             return true;
@@ -109,9 +113,9 @@ static bool is_crowded_out(const ka_idleness *idle, const ka_gap *gap)
     return false;
 }
 
-/* ---- what a gap consists of ----------------------------------------------------------------- */
+/* ---- what a gap consists of ------------------------------------------------------------------ */
 
-static void add(int64_t *sums, ka_idle reason, int64_t ns)
+static void add_idle_ns(int64_t *sums, ka_idle reason, int64_t ns)
 {
     sums[reason] = ka_add_ns(sums[reason], ns);
 }
@@ -150,17 +154,17 @@ static void add_rest(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns
 {
     const ka_device *d = &idle->devices.data[gap->device];
     if (rest > KA_LATENCY_NS && !gap->whole && is_beside_graph(idle, gap) && is_steady(idle, gap)) {
-        add(sums, KA_IDLE_UNRECORDED_WORK, rest);
+        add_idle_ns(sums, KA_IDLE_UNRECORDED_WORK, rest);
         return;
     }
     int64_t elsewhere =
         gap->whole ? 0 : KB_MIN(rest, ka_sums_within(&d->unrecorded, from_ns, to_ns));
-    add(sums, KA_IDLE_OTHER_STREAM, elsewhere);
+    add_idle_ns(sums, KA_IDLE_OTHER_STREAM, elsewhere);
     rest -= elsewhere;
     ka_idle reason = rest <= KA_LATENCY_NS ? KA_IDLE_DEVICE_LATENCY
                      : idle->s->work[gap->after].type == KA_TYPE_COMMUNICATION ? KA_IDLE_OTHER_RANK
                                                                                : KA_IDLE_UNKNOWN;
-    add(sums, reason, rest);
+    add_idle_ns(sums, reason, rest);
 }
 
 /* The stream had work that did not begin. */
@@ -172,7 +176,7 @@ static void add_queued(const ka_idleness *idle, const ka_gap *gap, int64_t from_
     if (to_ns <= from_ns)
         return;
     if (whole > KA_LATENCY_NS && is_inside_graph(idle, gap) && !is_crowded_out(idle, gap)) {
-        add(sums, KA_IDLE_UNRECORDED_WORK, whole);
+        add_idle_ns(sums, KA_IDLE_UNRECORDED_WORK, whole);
         return;
     }
     /* None of the device's work runs while all of it is idle. */
@@ -183,8 +187,8 @@ static void add_queued(const ka_idleness *idle, const ka_gap *gap, int64_t from_
                            : KA_NONE;
     if (release != KA_NONE && idle->s->work[release].type != KA_TYPE_COMMUNICATION)
         communicating = 0;
-    add(sums, KA_IDLE_OTHER_RANK, communicating);
-    add(sums, KA_IDLE_OTHER_STREAM, busy - communicating);
+    add_idle_ns(sums, KA_IDLE_OTHER_RANK, communicating);
+    add_idle_ns(sums, KA_IDLE_OTHER_STREAM, busy - communicating);
     if (whole > busy)
         add_rest(idle, gap, from_ns, to_ns, whole - busy, sums);
 }
@@ -195,22 +199,22 @@ typedef struct phases {
     const ka_launch *launch;
 } phases;
 
-static int64_t clamp(int64_t ns, int64_t low, int64_t high)
+static int64_t clamp_to_gap(int64_t ns, int64_t low, int64_t high)
 {
     return ns < low ? low : ns > high ? high : ns;
 }
 
-static phases phases_of(const ka_idleness *idle, const ka_gap *gap, int64_t start_ns,
-                        int64_t end_ns)
+static phases phases_of(const ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns
+                        )
 {
     const ka_launch *l = &idle->hosts.launches[gap->after];
     phases p = {.start_ns = start_ns, .end_ns = end_ns, .launch = l};
-    p.queued_ns = clamp(l->queued_ns, start_ns, end_ns);
-    p.launch_ns = l->thread == KA_NONE ? start_ns : clamp(l->called_ns, start_ns, p.queued_ns);
+    p.queued_ns = clamp_to_gap(l->queued_ns, start_ns, end_ns);
+    p.launch_ns = l->thread == KA_NONE ? start_ns : clamp_to_gap(l->called_ns, start_ns, p.queued_ns);
     return p;
 }
 
-/* Without knowing the launch: by what the main thread did, nothing can be said. */
+/* The launch is not known: activity of the main thread proves nothing. */
 static ka_idle launch_reason(const ka_idleness *idle, const ka_gap *gap, ka_host *host,
                              const phases *p)
 {
@@ -222,8 +226,8 @@ static ka_idle launch_reason(const ka_idleness *idle, const ka_gap *gap, ka_host
                : KA_IDLE_LAUNCHING;
 }
 
-/* The host by which the stretch begins; false: there is no memory for it. */
-static bool host_of(ka_idleness *idle, const phases *p, ka_host **host)
+/* The host by which the stretch begins; false: out of memory. */
+static bool find_host_of_gap(ka_idleness *idle, const phases *p, ka_host **host)
 {
     *host = NULL;
     if (p->queued_ns <= p->start_ns || p->launch->thread == KA_NONE)
@@ -236,16 +240,16 @@ static void add_launch_and_queue(const ka_idleness *idle, const ka_gap *gap, ka_
                                  const phases *p, int64_t *sums)
 {
     if (p->queued_ns > p->launch_ns)
-        add(sums, launch_reason(idle, gap, host, p), kb_length_ns(p->launch_ns, p->queued_ns));
+        add_idle_ns(sums, launch_reason(idle, gap, host, p), kb_length_ns(p->launch_ns, p->queued_ns));
     add_queued(idle, gap, p->queued_ns, p->end_ns, sums);
 }
 
-static bool classify(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
-                     int64_t *sums)
+static bool classify_stretch(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
+                             int64_t *sums)
 {
     phases p = phases_of(idle, gap, start_ns, end_ns);
     ka_host *host;
-    if (!host_of(idle, &p, &host))
+    if (!find_host_of_gap(idle, &p, &host))
         return false;
     if (host)
         ka_host_add(host, start_ns, p.launch_ns, sums);
@@ -253,7 +257,7 @@ static bool classify(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int
     return true;
 }
 
-/* ---- gaps of streams ------------------------------------------------------------------------ */
+/* ---- gaps of streams ------------------------------------------------------------------------- */
 
 typedef bool stream_gap(ka_idleness *idle, ka_gap *gap, void *context);
 
@@ -292,7 +296,7 @@ static bool note_recurrence(ka_idleness *idle, ka_gap *gap, void *context)
     if (!is_beside_graph(idle, gap))
         return true;
     int64_t queued_ns = idle->hosts.launches[gap->after].queued_ns;
-    int64_t ns = kb_length_ns(clamp(queued_ns, gap->start_ns, gap->end_ns), gap->end_ns);
+    int64_t ns = kb_length_ns(clamp_to_gap(queued_ns, gap->start_ns, gap->end_ns), gap->end_ns);
     if (ns <= KA_LATENCY_NS)
         return true;
     uint64_t *index = kb_map_insert(&idle->recurring, place_key(idle, gap->before, gap->after),
@@ -313,7 +317,7 @@ static bool collect_unrecorded(ka_idleness *idle, ka_gap *gap, void *context)
     ka_spans *spans = (ka_spans *)context + gap->device;
     if (!is_beside_graph(idle, gap))
         return true;
-    int64_t from = clamp(idle->hosts.launches[gap->after].queued_ns, gap->start_ns, gap->end_ns);
+    int64_t from = clamp_to_gap(idle->hosts.launches[gap->after].queued_ns, gap->start_ns, gap->end_ns);
     add_queued(idle, gap, from, gap->end_ns, gap->ns);
     return !gap->ns[KA_IDLE_UNRECORDED_WORK] ||
            (kb_vec_push(spans, (ka_span){from, gap->end_ns}) &&
@@ -343,7 +347,7 @@ uint32_t ka_gap_graph(const ka_idleness *idle, const ka_gap *gap)
     }
     uint32_t best = KA_NONE;
     int64_t most = 0;
-    for (size_t i = low; i-- > 0 && low - i < MOST_NEIGHBOURS;) {
+    for (size_t i = low; i-- > 0 && low - i < MAX_NEIGHBOURS;) {
         const ka_unrecorded *u = &d->graphs.data[i];
         int64_t ns =
             kb_length_ns(KB_MAX(u->start_ns, gap->start_ns), KB_MIN(u->end_ns, gap->end_ns));
@@ -381,17 +385,17 @@ static bool find_unrecorded(ka_idleness *idle)
 
 typedef struct walk {
     ka_gap_use *use;
-    ka_part_use *part; /* NULL: nobody looks at parts */
+    ka_part_use *part; /* NULL: not needed */
     void *context;
 } walk;
 
 static bool use_stream_gap(ka_idleness *idle, ka_gap *gap, void *context)
 {
     const walk *w = context;
-    return classify(idle, gap, gap->start_ns, gap->end_ns, gap->ns) && w->use(w->context, gap);
+    return classify_stretch(idle, gap, gap->start_ns, gap->end_ns, gap->ns) && w->use(w->context, gap);
 }
 
-/* ---- gaps of devices ------------------------------------------------------------------------ */
+/* ---- gaps of devices ------------------------------------------------------------------------- */
 
 /* Calls `part` for what of a gap is not taken by unrecorded work. */
 typedef bool part_of_gap(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
@@ -421,10 +425,10 @@ static bool each_open_part(ka_idleness *idle, const ka_gap *gap, part_of_gap *pa
 static bool classify_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
                           void *context)
 {
-    return classify(idle, gap, start_ns, end_ns, context);
+    return classify_stretch(idle, gap, start_ns, end_ns, context);
 }
 
-/* ---- parts ---------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 typedef struct looking {
     ka_part_use *use;
@@ -441,7 +445,7 @@ static void look_at_host(ka_host *host, const phases *p, looking *l)
                 to = KB_MIN(ka_piece_end(host, i), p->launch_ns);
         if (to <= from)
             continue;
-        add(l->sums, (ka_idle)piece->reason, kb_length_ns(from, to));
+        add_idle_ns(l->sums, (ka_idle)piece->reason, kb_length_ns(from, to));
         l->use(l->context, piece->slice, (ka_idle)piece->reason, kb_length_ns(from, to));
     }
 }
@@ -453,7 +457,7 @@ static bool look_at_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns,
     phases p = phases_of(idle, gap, start_ns, end_ns);
     int64_t sums[KA_IDLE_COUNT] = {0};
     ka_host *host;
-    if (!host_of(idle, &p, &host))
+    if (!find_host_of_gap(idle, &p, &host))
         return false;
     if (host)
         look_at_host(host, &p, l);
@@ -461,7 +465,7 @@ static bool look_at_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns,
     for (uint32_t r = 0; r < KA_IDLE_COUNT; r++) {
         if (!sums[r])
             continue;
-        add(l->sums, (ka_idle)r, sums[r]);
+        add_idle_ns(l->sums, (ka_idle)r, sums[r]);
         l->use(l->context, idle->s->work[gap->after].call, (ka_idle)r, sums[r]);
     }
     return true;
@@ -483,7 +487,7 @@ bool ka_gap_parts(ka_idleness *idle, const ka_gap *gap, ka_part_use *use, void *
     return each_open_part(idle, gap, look_at_part, &l);
 }
 
-/* ---- walks ---------------------------------------------------------------------------------- */
+/* ---- walks ----------------------------------------------------------------------------------- */
 
 /* What it consists of is what its parts are. */
 static bool use_parts(ka_idleness *idle, ka_gap *gap, int64_t unrecorded_ns, const walk *w)
@@ -499,9 +503,11 @@ static bool use_device_gap(ka_idleness *idle, ka_gap *gap, const walk *w)
 {
     int64_t unrecorded_ns =
         ka_sums_within(&idle->devices.data[gap->device].unrecorded, gap->start_ns, gap->end_ns);
+    KB_ASSERT(gap->whole && gap->start_ns < gap->end_ns);
+    KB_ASSERT(unrecorded_ns >= 0 && unrecorded_ns <= kb_length_ns(gap->start_ns, gap->end_ns));
     bool ok = w->part ? use_parts(idle, gap, unrecorded_ns, w)
                       : each_open_part(idle, gap, classify_part, gap->ns);
-    add(gap->ns, KA_IDLE_UNRECORDED_WORK, unrecorded_ns);
+    add_idle_ns(gap->ns, KA_IDLE_UNRECORDED_WORK, unrecorded_ns);
     return ok && w->use(w->context, gap);
 }
 
@@ -516,6 +522,7 @@ static bool each_device_gap(ka_idleness *idle, const walk *w)
     for (uint32_t i = 0; ok && i < s->work_count; i++) {
         uint32_t at = s->by_time[i], d = idle->device_of[s->work[at].stream], before = last[d];
         if (before != KA_NONE && s->work[at].start_ns > s->work[before].end_ns) {
+            KB_ASSERT(d < idle->devices.count);
             ka_gap gap = {s->work[before].end_ns, s->work[at].start_ns, before, at, d, true, {0}};
             ok = use_device_gap(idle, &gap, w);
         }
@@ -535,7 +542,7 @@ bool ka_idleness_walk(ka_idleness *idle, ka_gap_use *use, ka_part_use *part, voi
     return each_device_gap(idle, &w);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 kineto_status ka_idleness_make(ka_idleness *idle, const ka_dataset *s, kineto_error *err)
 {

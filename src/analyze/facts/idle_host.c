@@ -1,10 +1,15 @@
-/* What threads of the host did, cut into pieces: the reasons why devices get nothing to do. */
+/* Activity of host threads, cut into pieces: the reasons why devices are idle while no work is
+ * launched.
+ *
+ * A name is classified once (WAITS, LOADS_DATA, ...); the innermost range that has a reason
+ * gives it to its piece. Pieces of a thread cover all of time, the first begins at INT64_MIN.
+ * Sums of every KA_HOST_BLOCK-th piece make ka_host_add fast for long gaps. */
 #include "analyze/facts/idle.h"
 
 /* What a name says of its range, whatever it is inside of. */
 enum { UNSEEN, NOTHING, WAITS, LOADS_DATA, READS_SCALAR, LAUNCHES, QUEUE_IS_FULL, LOADS_CODE };
 
-static uint8_t said_by_call(kineto_string name)
+static uint8_t classify_call_name(kineto_string name)
 {
     if (kb_string_holds(name, "Synchronize") || kb_string_begins(name, "cuCtxSync") ||
         kb_string_begins(name, "cuStreamSync") || kb_string_begins(name, "cuEventSync"))
@@ -15,7 +20,7 @@ static uint8_t said_by_call(kineto_string name)
     return copies && kb_string_holds(name, "Async") ? LAUNCHES : copies ? WAITS : NOTHING;
 }
 
-static uint8_t said_by_range(kineto_string name)
+static uint8_t classify_range_name(kineto_string name)
 {
     static const char *const scalars[] = {"aten::item", "aten::_local_scalar_dense",
                                           "aten::is_nonzero"};
@@ -24,7 +29,7 @@ static uint8_t said_by_range(kineto_string name)
     return kb_string_is_one_of(name, scalars, KB_COUNT(scalars)) ? READS_SCALAR : NOTHING;
 }
 
-static uint8_t said_by_overhead(kineto_string name)
+static uint8_t classify_overhead_name(kineto_string name)
 {
     return kb_string_holds(name, "Command Buffer Full") ? QUEUE_IS_FULL
            : kb_string_holds(name, "Loading") || kb_string_holds(name, "Compiler") ||
@@ -33,19 +38,19 @@ static uint8_t said_by_overhead(kineto_string name)
                : NOTHING;
 }
 
-static uint8_t said(ka_hosts *h, const ka_slice *s)
+static uint8_t classify_name(ka_hosts *h, const ka_slice *s)
 {
-    uint8_t *known = &h->said[s->name];
+    uint8_t *known = &h->classes[s->name];
     if (*known == UNSEEN) {
         kineto_string name = ka_name(h->s, s->name);
-        *known = kt_kind_is_launch(s->kind)        ? said_by_call(name)
-                 : s->kind == KINETO_KIND_OVERHEAD ? said_by_overhead(name)
-                                                   : said_by_range(name);
+        *known = kt_kind_is_launch(s->kind)        ? classify_call_name(name)
+                 : s->kind == KINETO_KIND_OVERHEAD ? classify_overhead_name(name)
+                                                   : classify_range_name(name);
     }
     return *known;
 }
 
-/* ---- the reason a range gives --------------------------------------------------------------- */
+/* ---- the reason a range gives ---------------------------------------------------------------- */
 
 static uint8_t reason_of_launch(const ka_hosts *h, const ka_slice *call)
 {
@@ -58,7 +63,7 @@ static uint8_t reason_of_launch(const ka_hosts *h, const ka_slice *call)
 static uint8_t reason_of_call(ka_hosts *h, uint32_t slice)
 {
     const ka_slice *call = &h->s->slices[slice];
-    uint8_t what = said(h, call);
+    uint8_t what = classify_name(h, call);
     if (what == WAITS || ka_call_blocks(h->s, slice))
         return KA_IDLE_SYNCHRONIZING;
     return what == LAUNCHES || call->work_count ? reason_of_launch(h, call) : KA_IDLE_IN_RUNTIME;
@@ -72,16 +77,16 @@ static uint8_t reason_of_overhead(uint8_t what)
 }
 
 /* `around` is the reason of what encloses it. */
-static uint8_t reason_of(ka_hosts *h, uint32_t slice, uint8_t around)
+static uint8_t reason_of_slice(ka_hosts *h, uint32_t slice, uint8_t around)
 {
     const ka_slice *s = &h->s->slices[slice];
     if (s->kind == KINETO_KIND_OVERHEAD)
-        return reason_of_overhead(said(h, s));
+        return reason_of_overhead(classify_name(h, s));
     if (around == KA_IDLE_DATA_LOADER || around == KA_IDLE_SYNCHRONIZING)
         return around;
     if (kt_kind_is_launch(s->kind))
         return reason_of_call(h, slice);
-    switch (said(h, s)) {
+    switch (classify_name(h, s)) {
     case LOADS_DATA:
         return KA_IDLE_DATA_LOADER;
     case READS_SCALAR:
@@ -91,7 +96,7 @@ static uint8_t reason_of(ka_hosts *h, uint32_t slice, uint8_t around)
     }
 }
 
-/* ---- pieces --------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* The pieces of a thread under way. Its own are passed on when their end is known; who fills the
  * holes, or the profiler at work, cuts them further. */
@@ -106,12 +111,13 @@ typedef struct cutting {
     bool no_memory;
 } cutting;
 
-static void push(cutting *c, ka_piece p)
+static void push_piece(cutting *c, ka_piece p)
 {
     ka_host *host = c->host;
     size_t count = host->pieces.count;
     if (count > 1) {
         const ka_piece *last = &host->pieces.data[count - 1];
+        KB_ASSERT(last->reason < KA_IDLE_COUNT && last->start_ns <= p.start_ns);
         c->sums[last->reason] =
             ka_add_ns(c->sums[last->reason], kb_length_ns(last->start_ns, p.start_ns));
     }
@@ -136,7 +142,7 @@ static void fill_hole(cutting *c, int64_t end_ns)
          i++, c->h->budget--) {
         ka_piece p = pieces[i];
         p.start_ns = KB_MAX(p.start_ns, c->open.start_ns);
-        push(c, p);
+        push_piece(c, p);
     }
 }
 
@@ -147,7 +153,7 @@ static void put_over(cutting *c, int64_t ns, uint8_t reason)
     if (last && ns <= last->start_ns)
         last->reason = reason;
     else if (last && last->reason != reason)
-        push(c, (ka_piece){ns, c->open.slice, reason});
+        push_piece(c, (ka_piece){ns, c->open.slice, reason});
 }
 
 static bool gives_way(const ka_piece *p)
@@ -159,7 +165,7 @@ static bool gives_way(const ka_piece *p)
 static void lay_over(cutting *c, int64_t end_ns)
 {
     const ka_spans *overhead = &c->h->overhead;
-    push(c, c->open);
+    push_piece(c, c->open);
     while (c->at < overhead->count && overhead->data[c->at].end_ns <= c->open.start_ns)
         c->at++;
     for (size_t i = c->at; !c->no_memory && gives_way(&c->open) && i < overhead->count &&
@@ -171,14 +177,14 @@ static void lay_over(cutting *c, int64_t end_ns)
     }
 }
 
-static void pass_on(cutting *c, int64_t end_ns)
+static void pass_on_pieces(cutting *c, int64_t end_ns)
 {
     if (c->with && c->open.slice == KA_NONE && c->h->budget)
         fill_hole(c, end_ns);
     else if (!c->with && c->h->overhead.count)
         lay_over(c, end_ns);
     else
-        push(c, c->open);
+        push_piece(c, c->open);
 }
 
 static uint8_t reason_at(const cutting *c, const ka_thread *thread, uint32_t slice)
@@ -187,20 +193,20 @@ static uint8_t reason_at(const cutting *c, const ka_thread *thread, uint32_t sli
 }
 
 /* From `ns` on it is this one; never earlier than the piece before, as times may contradict. */
-static inline void put(cutting *c, const ka_thread *thread, int64_t ns, uint32_t slice)
+static inline void put_piece(cutting *c, const ka_thread *thread, int64_t ns, uint32_t slice)
 {
     uint8_t reason = reason_at(c, thread, slice);
     if (ns > c->open.start_ns) {
         if (c->open.slice == slice && c->open.reason == reason)
             return;
-        pass_on(c, ns);
+        pass_on_pieces(c, ns);
         c->open.start_ns = ns;
     }
     c->open.slice = slice;
     c->open.reason = reason;
 }
 
-static void cut(cutting *c, const ka_thread *thread)
+static void cut_piece(cutting *c, const ka_thread *thread)
 {
     const ka_slice *slices = c->h->s->slices;
     uint32_t open = KA_NONE, end = thread->first + thread->count;
@@ -208,18 +214,18 @@ static void cut(cutting *c, const ka_thread *thread)
     for (uint32_t i = thread->first; i < end && !c->no_memory; i++) {
         const ka_slice *s = &slices[i];
         for (; open != KA_NONE && open != s->parent; open = slices[open].parent)
-            put(c, thread, KB_MIN(slices[open].end_ns, s->start_ns), slices[open].parent);
-        c->reasons[i - thread->first] = reason_of(c->h, i, reason_at(c, thread, s->parent));
-        put(c, thread, s->start_ns, i);
+            put_piece(c, thread, KB_MIN(slices[open].end_ns, s->start_ns), slices[open].parent);
+        c->reasons[i - thread->first] = reason_of_slice(c->h, i, reason_at(c, thread, s->parent));
+        put_piece(c, thread, s->start_ns, i);
         open = i;
     }
     for (; open != KA_NONE && !c->no_memory; open = slices[open].parent)
-        put(c, thread, slices[open].end_ns, slices[open].parent);
+        put_piece(c, thread, slices[open].end_ns, slices[open].parent);
     if (!c->no_memory)
-        pass_on(c, INT64_MAX);
+        pass_on_pieces(c, INT64_MAX);
 }
 
-/* ---- hosts ---------------------------------------------------------------------------------- */
+/* ---- hosts ----------------------------------------------------------------------------------- */
 
 static bool make_host(ka_hosts *h, uint32_t thread, ka_host *host)
 {
@@ -233,7 +239,7 @@ static bool make_host(ka_hosts *h, uint32_t thread, ka_host *host)
                   !kb_vec_reserve(&host->pieces, most) ||
                   !kb_vec_reserve(&host->before, most / KA_HOST_BLOCK + 1);
     if (!c.no_memory)
-        cut(&c, info);
+        cut_piece(&c, info);
     free(c.reasons);
     return !c.no_memory;
 }
@@ -250,6 +256,7 @@ size_t ka_host_at(ka_host *host, int64_t ns)
 {
     const ka_piece *pieces = host->pieces.data;
     size_t low = host->near, high = low + 1, count = host->pieces.count;
+    KB_ASSERT(low < count && pieces[0].start_ns == INT64_MIN);
     if (pieces[low].start_ns > ns) {
         high = low;
         low = 0;
@@ -287,6 +294,7 @@ void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums)
         return;
     size_t from = ka_host_at(host, start_ns), to = ka_host_at(host, end_ns) + 1;
     size_t first = from / KA_HOST_BLOCK + 1, last = (to - 1) / KA_HOST_BLOCK;
+    KB_ASSERT(from < to && to <= host->pieces.count);
     if (first >= last) {
         add_pieces(host, from, to, start_ns, end_ns, sums);
         return;
@@ -302,7 +310,7 @@ static bool find_overhead(ka_hosts *h)
 {
     for (uint32_t i = 0; i < h->s->slice_count; i++) {
         const ka_slice *s = &h->s->slices[i];
-        if (s->kind != KINETO_KIND_OVERHEAD || said(h, s) != NOTHING)
+        if (s->kind != KINETO_KIND_OVERHEAD || classify_name(h, s) != NOTHING)
             continue;
         if (!kb_vec_push(&h->overhead, (ka_span){s->start_ns, s->end_ns}))
             return false;
@@ -349,8 +357,8 @@ bool ka_hosts_make(ka_hosts *h, const ka_dataset *s)
     *h = (ka_hosts){.s = s, .budget = 4 * (size_t)s->slice_count + (1u << 20)};
     h->of = calloc(threads, sizeof *h->of);
     h->fallback = calloc(threads, sizeof *h->fallback);
-    h->said = calloc((size_t)s->name_count + 1, 1);
-    return h->of && h->fallback && h->said && ka_launches_find(h) && find_fallbacks(h) &&
+    h->classes = calloc((size_t)s->name_count + 1, 1);
+    return h->of && h->fallback && h->classes && ka_launches_find(h) && find_fallbacks(h) &&
            find_overhead(h);
 }
 
@@ -362,7 +370,7 @@ void ka_hosts_free(ka_hosts *h)
     }
     free(h->of);
     free(h->fallback);
-    free(h->said);
+    free(h->classes);
     free(h->launches);
     free(h->launched_ns);
     free(h->started_ns);

@@ -1,4 +1,5 @@
-/* How work came to its device: when it was launched, as part of what, and how much of it waited. */
+/* Launches of work: when it was launched, whether as part of a graph, and how many launches of
+ * its stream had not begun at a moment. */
 #include "analyze/facts/idle.h"
 
 bool ka_call_blocks(const ka_dataset *s, uint32_t slice)
@@ -11,7 +12,7 @@ bool ka_call_blocks(const ka_dataset *s, uint32_t slice)
            w->start_ns >= call->start_ns && !ka_never_waits(s, slice);
 }
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* When a call had handed its work over. One that waits for it did so early on. */
 static int64_t handed_over_ns(const ka_dataset *s, uint32_t call)
@@ -34,7 +35,7 @@ static bool launches_graph(const ka_dataset *s, uint32_t name, graph_name *last)
     return last->is_graph;
 }
 
-/* A stream runs in the order of launches: what is behind in it was launched no earlier. */
+/* A stream runs in the order of launches: later work was launched no earlier. */
 static void find_calls(ka_hosts *h, const ka_stream *stream)
 {
     const ka_dataset *s = h->s;
@@ -57,7 +58,7 @@ static void find_calls(ka_hosts *h, const ka_stream *stream)
     }
 }
 
-/* ---- graphs --------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static uint64_t launch_id(const ka_dataset *s, uint32_t work)
 {
@@ -88,7 +89,7 @@ static void find_graphs(ka_hosts *h, const ka_stream *stream)
             h->launches[i].run = h->launches[i - 1].run;
 }
 
-/* ---- what waits ----------------------------------------------------------------------------- */
+/* ---- what waits ------------------------------------------------------------------------------ */
 
 /* What a graph consists of is one launch: its first work stands for it. */
 static void list_launches(ka_hosts *h, uint32_t stream)
@@ -134,6 +135,7 @@ static uint32_t count_until(const int64_t *sorted, uint32_t count, int64_t ns, u
 
 uint32_t ka_hosts_waiting(const ka_hosts *h, uint32_t stream, int64_t ns)
 {
+    KB_ASSERT(stream < h->s->stream_count);
     uint32_t first = h->s->streams[stream].first;
     ka_queue *q = &h->queues[stream];
     uint32_t launched = count_until(h->launched_ns + first, q->count, ns, &q->launched),

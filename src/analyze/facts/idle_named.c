@@ -1,8 +1,9 @@
-/* Idle time of devices by what it was waited for: totals, the longest gaps, operators. */
+/* The tables idle_named, idle_gaps and idle_operators: idle time of devices by reason, the
+ * longest gaps with their evidence, and the operators that the launching threads were in. */
 #include "analyze/facts/idle.h"
 
 
-#define MOST_GAPS 20u
+#define MAX_GAPS 20u
 
 typedef struct tally {
     uint64_t count[KA_IDLE_COUNT];
@@ -11,7 +12,7 @@ typedef struct tally {
 
 /* The longest so far, in no order. */
 typedef struct worst {
-    ka_gap gaps[MOST_GAPS];
+    ka_gap gaps[MAX_GAPS];
     uint32_t count, shortest;
 } worst;
 
@@ -46,7 +47,7 @@ typedef struct naming {
 
 static int64_t gap_ns(const ka_gap *gap) { return kb_length_ns(gap->start_ns, gap->end_ns); }
 
-/* ---- adding up ------------------------------------------------------------------------------ */
+/* ---- adding up ------------------------------------------------------------------------------- */
 
 static void tally_add(tally *t, const ka_gap *gap)
 {
@@ -62,7 +63,8 @@ static void tally_add(tally *t, const ka_gap *gap)
 
 static void keep_worst(worst *w, const ka_gap *gap)
 {
-    if (w->count < MOST_GAPS)
+    KB_ASSERT(w->count <= MAX_GAPS && (!w->count || w->shortest < w->count));
+    if (w->count < MAX_GAPS)
         w->gaps[w->count++] = *gap;
     else if (gap_ns(gap) > gap_ns(&w->gaps[w->shortest]))
         w->gaps[w->shortest] = *gap;
@@ -74,9 +76,9 @@ static void keep_worst(worst *w, const ka_gap *gap)
             w->shortest = i;
 }
 
-/* ---- operators ------------------------------------------------------------------------------ */
+/* ---- operators ------------------------------------------------------------------------------- */
 
-static bool is_step(const ka_dataset *s, uint32_t slice)
+static bool is_step_name(const ka_dataset *s, uint32_t slice)
 {
     return s->slices[slice].kind == KINETO_KIND_USER_ANNOTATION && ka_is_step(s, slice);
 }
@@ -119,14 +121,14 @@ static uint32_t path_inside(naming *n, uint32_t around, uint32_t name)
     return n->no_memory ? 0 : (*slot = (uint32_t)n->paths.count - 1);
 }
 
-#define MOST_DEPTH 64u
+#define MAX_DEPTH 64u
 /* Asked of innermost ranges; what is around them is asked first, from a stack of its own: ranges
- * nest deeper than a program's. Deeper than MOST_DEPTH, the outermost are left out. */
+ * nest deeper than a program's. Deeper than MAX_DEPTH, the outermost are left out. */
 static uint32_t path_of(naming *n, uint32_t slice)
 {
     const ka_slice *slices = n->idle.s->slices;
-    uint32_t chain[MOST_DEPTH], depth = 0, at = slice, around = 0;
-    while (at != KA_NONE && depth < MOST_DEPTH && !n->path_of[at]) {
+    uint32_t chain[MAX_DEPTH], depth = 0, at = slice, around = 0;
+    while (at != KA_NONE && depth < MAX_DEPTH && !n->path_of[at]) {
         chain[depth++] = at;
         at = slices[at].parent;
     }
@@ -134,7 +136,7 @@ static uint32_t path_of(naming *n, uint32_t slice)
         around = n->path_of[at] - 1;
     while (depth-- > 0) {
         at = chain[depth];
-        if (!is_step(n->idle.s, at))
+        if (!is_step_name(n->idle.s, at))
             around = path_inside(n, around, slices[at].name);
         n->path_of[at] = around + 1;
     }
@@ -145,7 +147,7 @@ static uint32_t path_of(naming *n, uint32_t slice)
 static uint32_t operator_of(const ka_dataset *s, uint32_t slice)
 {
     uint32_t at = slice, other = KA_NONE;
-    for (uint32_t depth = 0; at != KA_NONE && depth < MOST_DEPTH;
+    for (uint32_t depth = 0; at != KA_NONE && depth < MAX_DEPTH;
          at = s->slices[at].parent, depth++) {
         uint32_t kind = s->slices[at].kind;
         if (kind == KINETO_KIND_CPU_OP)
@@ -184,7 +186,7 @@ static void add_part(void *context, uint32_t slice, ka_idle reason, int64_t ns)
     e->ns = ka_add_ns(e->ns, ns);
 }
 
-static bool add_gap(void *context, const ka_gap *gap)
+static bool add_named_gap(void *context, const ka_gap *gap)
 {
     naming *n = context;
     const ka_dataset *s = n->idle.s;
@@ -195,7 +197,7 @@ static bool add_gap(void *context, const ka_gap *gap)
     return !n->no_memory;
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static void put_tally(ka_table *t, const ka_dataset *s, int64_t device, int64_t stream,
                       const tally *sums)
@@ -221,10 +223,11 @@ static void put_totals(const naming *n, ka_table *t)
         put_tally(t, s, n->idle.devices.data[d].id, -1, &n->tallies[s->stream_count + d]);
     for (uint32_t i = 0; i < s->stream_count; i++)
         put_tally(t, s, s->streams[i].device, s->streams[i].id, &n->tallies[i]);
-    ka_sort(t, (const int[]){1, 2, 3, -6, 4, 0});
+    KA_SORT(t, KA_UP(idle_named, rank), KA_UP(idle_named, device), KA_UP(idle_named, stream),
+            KA_DOWN(idle_named, idle_us), KA_UP(idle_named, reason));
     if (!n->idle.hosts.launches_known)
-        ka_note(t, "the trace does not tell which calls launched its device work, so what the host "
-                   "did meanwhile cannot be said: record the runtime too");
+        ka_note(t, "the trace does not record which calls launched its device work, so the activity of "
+                   "the host cannot be attributed: record the runtime too");
     else if (!ka_table_rows(t))
         ka_note(t, "devices were never idle between the first work and the last");
 }
@@ -280,7 +283,7 @@ static kineto_string stack_text(const naming *n, uint32_t at, char *buf, size_t 
     return (kineto_string){buf + left, room - left};
 }
 
-/* Most rows have none, which their text tells sooner than a walk over all of them. */
+/* Most rows have none; a search in the text is faster than a walk over all arguments. */
 static bool may_have_stack(const kineto_trace *t, kineto_row row)
 {
     if (kt_args_form_of(kt_block_at(t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS) != KT_ARGS_JSON)
@@ -312,14 +315,15 @@ static void put_entry(naming *n, ka_table *t, const entry *e)
     ka_put_ns(t, e->ns);
 }
 
-static void put_operators(naming *n, ka_table *t)
+static void put_idle_operators(naming *n, ka_table *t)
 {
     for (size_t i = 0; i < n->entries.count; i++)
         put_entry(n, t, &n->entries.data[i]);
-    ka_sort(t, (const int[]){-6, 2, 3, 4, 0});
+    KA_SORT(t, KA_DOWN(idle_operators, idle_us), KA_UP(idle_operators, operator),
+            KA_UP(idle_operators, stack), KA_UP(idle_operators, reason));
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static kineto_status name_all(naming *n, const ka_dataset *s, kineto_error *err)
 {
@@ -331,7 +335,7 @@ static kineto_status name_all(naming *n, const ka_dataset *s, kineto_error *err)
         n->want_operators ? kb_array_zeroed((size_t)s->slice_count + 1, sizeof *n->path_of) : NULL;
     bool ok = n->tallies && (n->path_of || !n->want_operators) &&
               kb_vec_push(&n->paths, (path){0, 0, 0}) &&
-              ka_idleness_walk(&n->idle, add_gap, n->want_operators ? add_part : NULL, n);
+              ka_idleness_walk(&n->idle, add_named_gap, n->want_operators ? add_part : NULL, n);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
@@ -370,7 +374,7 @@ kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kin
         put_worst(n, gaps, &n->of_streams);
     }
     if (!status && operators)
-        put_operators(n, operators);
+        put_idle_operators(n, operators);
     naming_free(n);
     free(n);
     return status;

@@ -1,4 +1,5 @@
-/* Kernels by name, and by the operator and the launch they come from. */
+/* The tables kernel_use and kernel_operators: kernels by name, and by operator and launch
+ * sizes, with means of blocks per multiprocessor and occupancy that are weighted with time. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/bytes/json_text.h"
@@ -16,7 +17,7 @@ typedef struct groups {
     kb_map by_key;
 } groups;
 
-static group *find(groups *g, uint32_t name, uint32_t op, uint32_t launch)
+static group *find_kernel_group(groups *g, uint32_t name, uint32_t op, uint32_t launch)
 {
     uint32_t key[] = {name, op, launch};
     for (uint64_t hash = kb_hash(key, sizeof key);; hash++) {
@@ -25,13 +26,14 @@ static group *find(groups *g, uint32_t name, uint32_t op, uint32_t launch)
         group fresh = {.name = name, .op = op, .launch = launch, .min_ns = INT64_MAX};
         if (!at || (created && !kb_vec_push(&g->list, fresh)))
             return NULL;
+        KB_ASSERT(*at < g->list.count);
         group *found = &g->list.data[*at];
         if (found->name == name && found->op == op && found->launch == launch)
             return found;
     }
 }
 
-static void add(group *g, const ka_kernel *k, ka_span span)
+static void add_kernel_to_group(group *g, const ka_kernel *k, ka_span span)
 {
     int64_t ns = kb_length_ns(span.start_ns, span.end_ns);
     g->count++;
@@ -43,7 +45,8 @@ static void add(group *g, const ka_kernel *k, ka_span span)
     g->tensor = k->work->tensor;
 }
 
-static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operator, groups *g)
+static bool collect_kernel_uses(const ka_view *v, const ka_kernels *kernels, bool by_operator,
+                                groups *g)
 {
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];
@@ -51,10 +54,10 @@ static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operato
         if (by_operator && k->work->unlisted)
             continue;
         uint32_t name = ka_row_name(v->dataset->trace, k->work->row);
-        group *to = by_operator ? find(g, name, op, k->launch) : find(g, name, KA_NONE, 0);
+        group *to = by_operator ? find_kernel_group(g, name, op, k->launch) : find_kernel_group(g, name, KA_NONE, 0);
         if (!to)
             return false;
-        add(to, k, ka_row_span(v->dataset->trace, k->work->row));
+        add_kernel_to_group(to, k, ka_row_span(v->dataset->trace, k->work->row));
     }
     return true;
 }
@@ -65,7 +68,7 @@ static void groups_free(groups *g)
     kb_map_free(&g->by_key);
 }
 
-static void put_times(ka_table *t, const ka_kernels *kernels, const group *g)
+static void put_kernel_times(ka_table *t, const ka_kernels *kernels, const group *g)
 {
     double ns = (double)g->sum_ns;
     ka_put_int(t, (int64_t)g->count);
@@ -86,15 +89,15 @@ static void put_times(ka_table *t, const ka_kernels *kernels, const group *g)
 bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t)
 {
     groups g = {0};
-    bool ok = collect(v, kernels, false, &g);
+    bool ok = collect_kernel_uses(v, kernels, false, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
         ka_put_int(t, v->dataset->rank);
         ka_put_text(t, ka_name(v->dataset, g.list.data[i].name));
         ka_put_int(t, g.list.data[i].tensor);
-        put_times(t, kernels, &g.list.data[i]);
+        put_kernel_times(t, kernels, &g.list.data[i]);
     }
     groups_free(&g);
-    ka_sort(t, (const int[]){-5, 2, 0});
+    KA_SORT(t, KA_DOWN(kernel_use, sum_us), KA_UP(kernel_use, name));
     return ok;
 }
 
@@ -119,7 +122,7 @@ static void put_launch(ka_table *t, kineto_string text)
 bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t)
 {
     groups g = {0};
-    bool ok = collect(v, kernels, true, &g);
+    bool ok = collect_kernel_uses(v, kernels, true, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
         const group *of = &g.list.data[i];
         kineto_string op = kb_string(v->dataset->definitions->no_operator_name);
@@ -131,9 +134,11 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
         put_launch(t, kb_intern_get(&kernels->launches, of->launch));
         ka_put_int(t, of->tensor);
         ka_put_int(t, v->dataset->definitions->is_eligible(op));
-        put_times(t, kernels, of);
+        put_kernel_times(t, kernels, of);
     }
     groups_free(&g);
-    ka_sort(t, (const int[]){-11, 2, 3, 4, 5, 0});
+    KA_SORT(t, KA_DOWN(kernel_operators, sum_us), KA_UP(kernel_operators, name),
+               KA_UP(kernel_operators, operator), KA_UP(kernel_operators, grid),
+               KA_UP(kernel_operators, block));
     return ok;
 }

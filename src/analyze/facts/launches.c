@@ -1,8 +1,8 @@
-/* Calls that launched work: how long they took, how long the work waited, and for which operator.
- */
+/* The tables launch_stats and op_launch: durations of launching calls and of their work, the
+ * delay between both, and the same by operator and the kernels that one call of it launches. */
 #include "analyze/facts/analyses.h"
 
-/* ---- launch_stats --------------------------------------------------------------------------------------- */
+/* ---- launch_stats ---------------------------------------------------------------------------- */
 
 static bool is_counted(const ka_dataset *s, const ka_slice *call)
 {
@@ -37,11 +37,11 @@ kineto_status ka_analyze_launches(const ka_dataset *s, kineto_analysis *a, kinet
     if (!s->work_count)
         ka_note_no_device(t);
     else if (!ka_table_rows(t))
-        ka_note(t, "no call of the host launched the work on devices, as far as the trace tells");
+        ka_note(t, "the trace does not record which host calls launched the work of devices");
     return KINETO_OK;
 }
 
-/* ---- op_launch: launches and their operators --------------------------------------------------------------- */
+/* ---- op_launch: launches and their operators ------------------------------------------------- */
 
 /* The innermost operator around each call, on its thread. */
 static bool find_exact(const ka_dataset *s, ka_op_launches *list)
@@ -55,7 +55,7 @@ static bool find_exact(const ka_dataset *s, ka_op_launches *list)
     return ok;
 }
 
-/* ---- op_launch: sequences ---------------------------------------------------------------------------------- */
+/* ---- op_launch: sequences -------------------------------------------------------------------- */
 
 /* Operators with the same name that launched the same kernels. */
 typedef struct sequence {
@@ -88,7 +88,7 @@ static uint32_t *slot_of(const sequences *q, const sequence *key)
 }
 
 /* Launches of one operator lie side by side; the delays are those of the first. */
-static void add_operator(const ka_dataset *s, sequences *q, const ka_op_launch *l, size_t count)
+static void add_launch_operator(const ka_dataset *s, sequences *q, const ka_op_launch *l, size_t count)
 {
     sequence key = {.name = s->slices[l->op].name, .first = (uint32_t)q->names.count};
     for (size_t i = 0; i < count; i++) {
@@ -158,15 +158,15 @@ static void add_operators(const ka_dataset *s, sequences *q, ka_op_launches *lis
     for (size_t i = 0, end; i < list->count && !q->no_memory; i = end) {
         for (end = i + 1; end < list->count && list->data[end].op == list->data[i].op; end++)
             ;
-        add_operator(s, q, list->data + i, end - i);
+        add_launch_operator(s, q, list->data + i, end - i);
     }
 }
 
-/* ---- op_launch: table ---------------------------------------------------------------------------------------- */
+/* ---- op_launch: table ------------------------------------------------------------------------ */
 
 typedef KB_VEC(char) text;
 
-static bool append(text *t, kineto_string s)
+static bool append_kernel_name(text *t, kineto_string s)
 {
     if (!kb_vec_reserve(t, t->count + s.size + 1))
         return false;
@@ -175,19 +175,19 @@ static bool append(text *t, kineto_string s)
     return true;
 }
 
-/* Names of kernels have commas: hence the arrow. The first of them tell enough. */
-#define MOST_TEXT 16384u
+/* Names of kernels have commas: hence the arrow. The first names are enough. */
+#define MAX_TEXT 16384u
 
 static void join_names(const ka_dataset *s, sequences *q, const sequence *at, text *names)
 {
     names->count = 0;
     for (uint32_t i = 0; i < at->count && !q->no_memory; i++) {
         kineto_string name = ka_name(s, q->names.data[at->first + i]);
-        if (names->count + (i ? strlen(" -> ") : 0) + name.size > MOST_TEXT) {
-            q->no_memory |= !append(names, kb_string(i ? " -> ..." : "..."));
+        if (names->count + (i ? strlen(" -> ") : 0) + name.size > MAX_TEXT) {
+            q->no_memory |= !append_kernel_name(names, kb_string(i ? " -> ..." : "..."));
             return;
         }
-        q->no_memory |= (i && !append(names, kb_string(" -> "))) || !append(names, name);
+        q->no_memory |= (i && !append_kernel_name(names, kb_string(" -> "))) || !append_kernel_name(names, name);
     }
 }
 
@@ -208,7 +208,7 @@ static void put_sequences(const ka_dataset *s, ka_table *t, sequences *q)
     for (size_t i = 0; i < q->list.count && !q->no_memory; i++)
         put_sequence(s, t, q, &q->list.data[i], &names);
     kb_vec_free(&names);
-    ka_sort(t, (const int[]){-3, 1, 2, 0});
+    KA_SORT(t, KA_DOWN(op_launch, count), KA_UP(op_launch, op), KA_UP(op_launch, kernels));
 }
 
 kineto_status ka_analyze_op_launch(const ka_dataset *s, kineto_analysis *a, kineto_error *err)

@@ -1,10 +1,14 @@
-/* Memory: the peak of each device, what operators allocated, and what was never released. */
+/* The tables memory, memory_operators and memory_leaks: the peak of each device, allocations of
+ * operators, and allocations that are never released.
+ *
+ * Records are [memory] rows, ordered by time. An allocation belongs to the innermost operator
+ * of its thread at that moment. Releases are matched to allocations by address. */
 #include "analyze/facts/analyses.h"
 
 #include "analyze/summary/summary.h"
 
 typedef struct record {
-    int64_t ns, bytes, total, reserved; /* bytes < 0: released; total, reserved: -1 not told */
+    int64_t ns, bytes, total, reserved; /* bytes < 0: released; total, reserved: -1: not recorded */
     uint64_t address;
     kineto_row row;
     uint32_t track, device, op; /* indexes of devices, ops */
@@ -25,9 +29,9 @@ typedef struct memory {
     bool no_memory;
 } memory;
 
-/* ---- records -------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
-static uint32_t device_of(memory *m, int64_t type, int64_t index, uint32_t process)
+static uint32_t memory_device_of(memory *m, int64_t type, int64_t index, uint32_t process)
 {
     for (uint32_t i = 0; i < m->devices.count; i++) {
         const device *d = &m->devices.data[i];
@@ -41,7 +45,7 @@ static uint32_t device_of(memory *m, int64_t type, int64_t index, uint32_t proce
     return (uint32_t)m->devices.count - 1;
 }
 
-static uint32_t process_of(const memory *m, uint32_t track)
+static uint32_t memory_process_of(const memory *m, uint32_t track)
 {
     kineto_track t;
     kineto_trace_track(m->v->dataset->trace, track, &t);
@@ -57,19 +61,20 @@ static const ka_keys keys = {NUMBERS,
 static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row row,
                        uint64_t sampling)
 {
-    int64_t told[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
-    uint32_t known = ka_arg_ints(m->v->dataset->trace, row, &keys, told);
+    int64_t stated[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
+    uint32_t known = ka_arg_ints(m->v->dataset->trace, row, &keys, stated);
     if (!(known >> BYTES & 1))
         return;
     record r = {.ns = block->start_ns[i],
-                .bytes = ka_memory_scaled(sampling, told[BYTES]),
-                .total = told[TOTAL],
-                .reserved = told[RESERVED],
-                .address = (uint64_t)told[ADDRESS],
+                .bytes = ka_memory_scaled(sampling, stated[BYTES]),
+                .total = stated[TOTAL],
+                .reserved = stated[RESERVED],
+                .address = (uint64_t)stated[ADDRESS],
                 .row = row,
                 .track = block->track[i],
-                .device = device_of(m, told[TYPE], ka_is_host_memory(told[TYPE]) ? -1 : told[INDEX],
-                                    process_of(m, block->track[i])),
+                .device =
+                    memory_device_of(m, stated[TYPE], ka_is_host_memory(stated[TYPE]) ? -1 : stated[INDEX],
+                              memory_process_of(m, block->track[i])),
                 .op = KA_NONE};
     m->any_address |= r.address != 0;
     m->no_memory |= !kb_vec_push(&m->records, r);
@@ -109,13 +114,13 @@ static int compare_by_time(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void sort(memory *m, int (*compare)(const void *, const void *))
+static void sort_records(memory *m, int (*compare)(const void *, const void *))
 {
     if (m->records.count)
         qsort(m->records.data, m->records.count, sizeof *m->records.data, compare);
 }
 
-static bool collect(memory *m)
+static bool collect_records(memory *m)
 {
     const kineto_trace *t = m->v->dataset->trace;
     uint64_t sampling = ka_memory_sampling(t);
@@ -134,7 +139,7 @@ static bool collect(memory *m)
     return !m->no_memory;
 }
 
-/* ---- which operator ---------------------------------------------------------------------------------- */
+/* ---- which operator -------------------------------------------------------------------------- */
 
 /* Operators of one thread, [first, end). */
 typedef struct lane {
@@ -142,7 +147,7 @@ typedef struct lane {
 } lane;
 typedef KB_VEC(lane) lane_list;
 
-/* First operator behind those of the thread of `first`. */
+/* First operator after those of the thread of `first`. */
 static uint32_t thread_end(const ka_view *v, uint32_t first)
 {
     const ka_op *ops = v->ops.data;
@@ -183,7 +188,7 @@ static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_
     return low;
 }
 
-/* The innermost operator of the lane at that time; *after: the first one behind it, from which the
+/* The innermost operator of the lane at that time; *after: the first one after it, from which the
  * next search goes on. */
 static uint32_t op_at(const ka_view *v, const lane *l, uint32_t *after, int64_t ns)
 {
@@ -201,7 +206,7 @@ static bool give_operators(memory *m)
     lane_list lanes = {0};
     const ka_op *ops = m->v->ops.data;
     bool ok = lanes_of(m->v, &lanes);
-    sort(m, compare_by_track);
+    sort_records(m, compare_by_track);
     for (size_t l = 0; l < lanes.count && ok; l++) {
         size_t low = 0, high = m->records.count;
         while (low < high) {
@@ -224,7 +229,7 @@ static bool give_operators(memory *m)
     return ok;
 }
 
-/* ---- peaks ---------------------------------------------------------------------------------------------- */
+/* ---- peaks ----------------------------------------------------------------------------------- */
 
 kb_text ka_memory_device(int64_t type, int64_t index)
 {
@@ -255,8 +260,9 @@ typedef struct peak {
     bool any;
 } peak;
 
-static void see(peak *p, const record *r)
+static void update_peak(peak *p, const record *r)
 {
+    KB_ASSERT(p->any || (p->allocations == 0 && p->releases == 0));
     p->now = r->total >= 0 ? r->total : ka_add_ns(p->now, r->bytes);
     if (!p->any || p->now > p->allocated) {
         p->allocated = p->now;
@@ -270,13 +276,13 @@ static void see(peak *p, const record *r)
 
 static void put_peaks(const memory *m, ka_table *t)
 {
-    bool told = false;
+    bool stated = false;
     for (uint32_t d = 0; d < m->devices.count; d++) {
         peak p = {0};
         for (size_t i = 0; i < m->records.count; i++) {
             if (m->records.data[i].device == d)
-                see(&p, &m->records.data[i]);
-            told |= m->records.data[i].total >= 0;
+                update_peak(&p, &m->records.data[i]);
+            stated |= m->records.data[i].total >= 0;
         }
         ka_put_int(t, m->v->dataset->rank);
         ka_put_text(t, kb_string(device_text(m, d).s));
@@ -290,14 +296,14 @@ static void put_peaks(const memory *m, ka_table *t)
         ka_put_int(t, p.allocations);
         ka_put_int(t, p.releases);
     }
-    if (!told)
+    if (!stated)
         ka_note(t,
-                "the trace does not tell how much was allocated before it: numbers are more than "
+                "the trace does not record how much was allocated before it: numbers are more than "
                 "at its beginning");
-    ka_sort(t, (const int[]){2, 0});
+    KA_SORT(t, KA_UP(memory, device));
 }
 
-/* ---- operators ------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 typedef struct amount {
     int64_t increase, count, bytes;
@@ -365,8 +371,8 @@ static void sum_by_name(const memory *m, amounts *of)
         }
 }
 
-static void put_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
-                         const by_name *n, ka_table *t)
+static void put_memory_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
+                                const by_name *n, ka_table *t)
 {
     ka_put_int(t, m->v->dataset->rank);
     ka_put_text(t, kb_string(device_text(m, d).s));
@@ -394,7 +400,7 @@ static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *ca
     for (uint32_t i = 0; i < names && ok; i++) {
         const by_name *n = &of.names[i];
         if (n->all.count || n->all.increase || n->self.increase)
-            put_operator(m, d, i, calls[i], n, t);
+            put_memory_operator(m, d, i, calls[i], n, t);
     }
     free(of.of_op);
     free(of.has_some);
@@ -408,12 +414,12 @@ static void count_calls(const memory *m, uint32_t process, uint64_t *calls)
     memset(calls, 0, ((size_t)m->v->dataset->name_count + 1) * sizeof *calls);
     for (size_t i = 0; i < m->v->ops.count; i++) {
         const ka_op *op = &m->v->ops.data[i];
-        if (op->shown && (!m->several_processes || process_of(m, op->track) == process))
+        if (op->shown && (!m->several_processes || memory_process_of(m, op->track) == process))
             calls[op->name]++;
     }
 }
 
-static bool put_operators(const memory *m, ka_table *t)
+static bool put_memory_operators(const memory *m, ka_table *t)
 {
     uint64_t *calls = calloc((size_t)m->v->dataset->name_count + 1, sizeof *calls);
     bool ok = calls != NULL;
@@ -423,11 +429,12 @@ static bool put_operators(const memory *m, ka_table *t)
         ok = put_device_operators(m, d, calls, t);
     }
     free(calls);
-    ka_sort(t, (const int[]){2, -9, 3, 0});
+    KA_SORT(t, KA_UP(memory_operators, device), KA_DOWN(memory_operators, allocation_bytes),
+            KA_UP(memory_operators, operator));
     return ok;
 }
 
-/* ---- what was not released ------------------------------------------------------------------------------- */
+/* ---- what was not released ------------------------------------------------------------------- */
 
 typedef struct leak {
     uint64_t count;
@@ -485,7 +492,8 @@ static bool put_leaks(const memory *m, ka_table *t)
     }
     if (!m->any_address)
         ka_note(t, "memory events have no addresses: what was released is not known");
-    ka_sort(t, (const int[]){2, -5, 3, 0});
+    KA_SORT(t, KA_UP(memory_leaks, device), KA_DOWN(memory_leaks, bytes),
+            KA_UP(memory_leaks, operator));
     return ok;
 }
 
@@ -505,7 +513,7 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
     ka_view v = {.dataset = s};
     memory m = {.v = &v};
     kineto_status status = has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
-    bool ok = !status && collect(&m);
+    bool ok = !status && collect_records(&m);
     if (ok && !m.records.count) {
         const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "
                           "--memory, records them)";
@@ -514,10 +522,10 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
             ka_note(tables[i], "%s", why);
     } else if (ok) {
         ok = give_operators(&m);
-        sort(&m, compare_by_time);
+        sort_records(&m, compare_by_time);
         if (ok && peaks)
             put_peaks(&m, peaks);
-        ok = ok && (!operators || put_operators(&m, operators)) && (!leaks || put_leaks(&m, leaks));
+        ok = ok && (!operators || put_memory_operators(&m, operators)) && (!leaks || put_leaks(&m, leaks));
     }
     kb_vec_free(&m.records);
     kb_vec_free(&m.devices);

@@ -14,7 +14,7 @@ typedef struct change {
 
 typedef KB_VEC(change) change_list;
 
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool read_change(kt_scan *scan, change *c)
 {
@@ -55,7 +55,7 @@ static kineto_status read_changes(kineto_string text, const char *path, change_l
                    path, (size_t)(scan.at - scan.begin));
 }
 
-static kineto_status read_file(const char *path, change_list *out, kineto_error *err)
+static kineto_status read_timeline_file(const char *path, change_list *out, kineto_error *err)
 {
     kt_input *input = NULL;
     kineto_status status = kt_input_open(path, &input, err);
@@ -73,9 +73,9 @@ static kineto_status read_file(const char *path, change_list *out, kineto_error 
     return status;
 }
 
-/* ---- curves ---------------------------------------------------------------------------------------------- */
+/* ---- curves ---------------------------------------------------------------------------------- */
 
-static int compare_changes(const void *left, const void *right)
+static int compare_category_changes(const void *left, const void *right)
 {
     const change *a = left, *b = right;
     if (a->ns != b->ns)
@@ -84,7 +84,7 @@ static int compare_changes(const void *left, const void *right)
 }
 
 /* What was there before was so from the first moment on. */
-static void order(change_list *changes)
+static void sort_changes(change_list *changes)
 {
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < changes->count; i++)
@@ -94,7 +94,7 @@ static void order(change_list *changes)
         if (changes->data[i].ns < 0)
             changes->data[i].ns = first == INT64_MAX ? 0 : first;
     if (changes->count)
-        qsort(changes->data, changes->count, sizeof *changes->data, compare_changes);
+        qsort(changes->data, changes->count, sizeof *changes->data, compare_category_changes);
 }
 
 static void put_moment(ka_table *t, int64_t ns, const int64_t *now, uint32_t changed)
@@ -126,7 +126,8 @@ static void put_curves(ka_table *t, const change_list *changes)
         ka_note(t, "the list of allocations is empty");
 }
 
-kineto_status ka_analyze_memory_categories(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_memory_categories(const ka_dataset *s, kineto_analysis *a,
+                                           kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_memory_timeline);
     change_list changes = {0};
@@ -135,9 +136,9 @@ kineto_status ka_analyze_memory_categories(const ka_dataset *s, kineto_analysis 
                    "export_memory_timeline writes it");
         return KINETO_OK;
     }
-    kineto_status status = read_file(s->options->memory_timeline, &changes, err);
+    kineto_status status = read_timeline_file(s->options->memory_timeline, &changes, err);
     if (!status) {
-        order(&changes);
+        sort_changes(&changes);
         put_curves(t, &changes);
     }
     kb_vec_free(&changes);

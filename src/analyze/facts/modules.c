@@ -1,5 +1,6 @@
-/* Modules of a model ("nn.Module: Linear_0", functions of Python): what was done in their calls,
- * and for them in backward. */
+/* The table modules: modules of a model ("nn.Module: Linear_0", functions of Python) by call
+ * path, with the operators and the device work of their calls. Work of the backward pass
+ * belongs to the module whose forward operator has the same sequence number. */
 #include "analyze/facts/analyses.h"
 
 #include <ckineto/record.h>
@@ -120,7 +121,7 @@ static void find_modules(modules *m)
     }
 }
 
-/* ---- operators inside --------------------------------------------------------------------------------- */
+/* ---- operators inside ------------------------------------------------------------------------ */
 
 static void give_operators(modules *m)
 {
@@ -153,9 +154,9 @@ static void give_device_time(modules *m)
     }
 }
 
-/* ---- backward ------------------------------------------------------------------------------------------ */
+/* ---- backward -------------------------------------------------------------------------------- */
 
-/* The outermost operator around a backward one that no other module's forward is behind: the
+/* The outermost operator around a backward one that no other module's forward follows: the
  * engine's frame "autograd::engine::evaluate_function: …" around it, if there is one. */
 static uint32_t frame_of(const modules *m, uint32_t op)
 {
@@ -204,7 +205,7 @@ static bool fold_backward(modules *m)
     return folded != NULL && !m->no_memory;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void put_module(const modules *m, const module *of, ka_table *t)
 {
@@ -247,7 +248,7 @@ static bool has_python(const ka_dataset *s)
     return false;
 }
 
-static kineto_status make(modules *m, ka_view *v, kineto_error *err)
+static kineto_status make_module_list(modules *m, ka_view *v, kineto_error *err)
 {
     m->is_module = calloc((size_t)m->s->name_count + 1, 1);
     m->call_of = kb_array((size_t)m->s->slice_count + 1, sizeof *m->call_of);
@@ -273,12 +274,12 @@ kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto
     ka_table *t = ka_table_of(a, KA_TABLE_modules);
     ka_view v = {0};
     modules m = {.s = s, .v = &v};
-    kineto_status status = has_python(s) ? make(&m, &v, err) : KINETO_OK;
+    kineto_status status = has_python(s) ? make_module_list(&m, &v, err) : KINETO_OK;
     for (size_t i = 0; i < m.list.count && !status; i++)
         put_module(&m, &m.list.data[i], t);
     if (!m.list.count)
         ka_note(t, "no modules in the trace (with_modules and with_stack=True record them)");
-    ka_sort(t, (const int[]){-7, 2, 3, 0});
+    KA_SORT(t, KA_DOWN(modules, host_total_us), KA_UP(modules, module), KA_UP(modules, id));
     kb_vec_free(&m.list);
     kb_vec_free(&m.calls);
     kb_vec_free(&m.operators);

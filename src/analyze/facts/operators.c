@@ -1,5 +1,5 @@
-/* Operators by name, shapes of their inputs and the stack they were called from: their time on the
- * host and on devices, FLOPs, and whether tensor cores could help and do. */
+/* The table operators: operators by name, input shapes and stack, with their time on the host
+ * and on devices, FLOPs, and whether tensor cores could be used and are. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/model/model.h"
@@ -21,7 +21,7 @@ typedef struct grouping {
     uint8_t *eligible;    /* by name: 0 not looked at, 1 no, 2 yes */
 } grouping;
 
-/* ---- shapes and stacks ------------------------------------------------------------------------------ */
+/* ---- shapes and stacks ----------------------------------------------------------------------- */
 
 static int64_t text_cell(ka_table *t, kineto_string s)
 {
@@ -31,14 +31,14 @@ static int64_t text_cell(ka_table *t, kineto_string s)
 }
 
 /* A text that the table may have already. */
-static int64_t once(ka_table *t, int64_t *cell, kineto_string text)
+static int64_t intern_once(ka_table *t, int64_t *cell, kineto_string text)
 {
     if (*cell == KA_NO_INT)
         *cell = text_cell(t, text);
     return *cell;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------ */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
 
@@ -63,7 +63,7 @@ static void add_call(grouping *g, uint32_t index)
     add(&to->tensor_ns, op->tensor_ns);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static bool is_eligible(const grouping *g, uint32_t id)
 {
@@ -73,7 +73,7 @@ static bool is_eligible(const grouping *g, uint32_t id)
     return g->eligible[id] == 2;
 }
 
-/* ---- order -------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static uint64_t longest_first(int64_t ns) { return ~((uint64_t)ns ^ UINT64_C(1) << 63); }
 
@@ -92,16 +92,16 @@ static bool sort_groups(const grouping *g, kt_keyed *places)
     return kt_sort_keyed(NULL, places, count);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *row)
 {
     const group *of = &g->groups[call];
     uint32_t name, stack;
     ka_call_names(g->in, call, &name, &stack);
-    row++->i = once(t, &g->name_cells[name], ka_name(g->v->dataset, name));
+    row++->i = intern_once(t, &g->name_cells[name], ka_name(g->v->dataset, name));
     row++->i = text_cell(t, ka_call_shapes(g->in, call));
-    row++->i = once(t, &g->stack_cells[stack], kb_intern_get(&g->in->stacks, stack));
+    row++->i = intern_once(t, &g->stack_cells[stack], kb_intern_get(&g->in->stacks, stack));
     row++->i = (int64_t)of->calls;
     row++->i = of->host_ns;
     row++->i = of->host_self_ns;
@@ -114,7 +114,8 @@ static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *ro
 }
 
 /* In the order of groups, each to its place: so their texts are walked through in one direction. */
-static void put_rows(const grouping *g, const kt_keyed *sorted, uint32_t *row_of, ka_table *t)
+static void put_operator_rows(const grouping *g, const kt_keyed *sorted, uint32_t *row_of,
+                              ka_table *t)
 {
     for (uint32_t i = 0; i < g->shown; i++)
         row_of[sorted[i].value] = i;
@@ -124,14 +125,14 @@ static void put_rows(const grouping *g, const kt_keyed *sorted, uint32_t *row_of
     t->cells.count = g->shown * t->column_count;
 }
 
-static bool put_groups(const grouping *g, ka_table *t)
+static bool put_operator_groups(const grouping *g, ka_table *t)
 {
     kt_keyed *places = kb_array(g->shown + 1, sizeof *places);
     uint32_t *row_of = kb_array(g->in->calls.strings.count, sizeof *row_of);
     bool ok = places && row_of && kb_vec_reserve(&t->cells, g->shown * t->column_count + 1) &&
               sort_groups(g, places);
     if (ok)
-        put_rows(g, places, row_of, t);
+        put_operator_rows(g, places, row_of, t);
     free(places);
     free(row_of);
     return ok;
@@ -177,7 +178,7 @@ kineto_status ka_analyze_operators(const ka_dataset *s, kineto_analysis *a, kine
     ka_view v;
     grouping g = {.v = &v};
     kineto_status status = ka_view_get(s, KA_VIEW_OPS | KA_VIEW_CALLS | KA_VIEW_FLOPS, &v, err);
-    if (!status && v.ops.count && (!group_all(&g) || !put_groups(&g, t)))
+    if (!status && v.ops.count && (!group_all(&g) || !put_operator_groups(&g, t)))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!g.shown)
         ka_note(t, "no operators in the trace");

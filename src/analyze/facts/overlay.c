@@ -1,5 +1,5 @@
-/* A trace with facts drawn into it. Counters stand on the device they are of; occurrences of
- * sequences are rows of a process of their own. */
+/* kineto_analyze_overlay: a copy of the trace with facts drawn into it. Counters are drawn on
+ * the device they are of; occurrences of sequences are rows of a process of their own. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/transform/copy.h"
@@ -37,7 +37,7 @@ static uint32_t what_of(const char *tables)
     return tables ? what : DRAW_USUAL;
 }
 
-/* ---- counters ---------------------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 static uint32_t counter_track(drawing *d, uint32_t process)
 {
@@ -56,8 +56,8 @@ static uint32_t first_device(const drawing *d)
     return KT_COPY_NONE;
 }
 
-static void put_sample(drawing *d, uint32_t track, uint32_t name, uint32_t key, int64_t ns,
-                       double value)
+static void put_counter_sample(drawing *d, uint32_t track, uint32_t name, uint32_t key, int64_t ns,
+                               double value)
 {
     kt_args_put_double(d->b, key, value);
     (void)kt_append(d->b, &(kt_row){.start_ns = ns,
@@ -69,7 +69,7 @@ static void put_sample(drawing *d, uint32_t track, uint32_t name, uint32_t key, 
     d->drawn++;
 }
 
-static kineto_fact fact(const drawing *d, uint32_t table, uint64_t row, uint32_t column)
+static kineto_fact fact_at(const drawing *d, uint32_t table, uint64_t row, uint32_t column)
 {
     kineto_fact f;
     (void)kineto_analysis_fact(d->facts, table, row, column, &f);
@@ -92,7 +92,7 @@ static void draw_point(void *context, const ka_stream *stream, int64_t ns, int64
         q->name = kt_string(q->d->b, kb_string(text));
         q->track = counter_track(q->d, stream->process);
     }
-    put_sample(q->d, q->track, q->name, q->key, ns, (double)length);
+    put_counter_sample(q->d, q->track, q->name, q->key, ns, (double)length);
 }
 
 static void draw_queues(drawing *d, const ka_dataset *s)
@@ -109,19 +109,19 @@ static void draw_bandwidths(drawing *d)
     (void)kineto_analysis_table(d->facts, table, &t);
     uint32_t key = kt_string(d->b, kb_string("GB/s")), device = first_device(d), name = 0;
     for (uint64_t r = 0; r < t.row_count && device != KT_COPY_NONE; r++) {
-        kineto_string kind = fact(d, table, r, 1).text;
-        if (!r || !kb_string_equal(kind, fact(d, table, r - 1, 1).text)) {
+        kineto_string kind = fact_at(d, table, r, 1).text;
+        if (!r || !kb_string_equal(kind, fact_at(d, table, r - 1, 1).text)) {
             char text[160];
             snprintf(text, sizeof text, "Bandwidth, %.*s", (int)KB_MIN(kind.size, (size_t)120),
                      kind.data);
             name = kt_string(d->b, kb_string(text));
         }
-        put_sample(d, counter_track(d, device), name, key, fact(d, table, r, 2).i,
-                   fact(d, table, r, 3).d);
+        put_counter_sample(d, counter_track(d, device), name, key, fact_at(d, table, r, 2).i,
+                   fact_at(d, table, r, 3).d);
     }
 }
 
-/* ---- sequences --------------------------------------------------------------------------------------------- */
+/* ---- sequences ------------------------------------------------------------------------------- */
 
 static void put_sequence(drawing *d, const ka_dataset *s, const ka_occurrence *o, uint32_t track,
                          const uint32_t keys[3])
@@ -174,7 +174,7 @@ static kineto_status draw_scope(drawing *d, uint32_t what, kineto_error *err)
     return status;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static kineto_status analyze_series(drawing *d, uint32_t what, kineto_analysis **facts,
                                     kineto_error *err)
@@ -184,7 +184,7 @@ static kineto_status analyze_series(drawing *d, uint32_t what, kineto_analysis *
     return what & DRAW_BANDWIDTHS ? kineto_analyze(d->t, &o, facts, err) : KINETO_OK;
 }
 
-static void tell(drawing *d)
+static void note_drawn_rows(drawing *d)
 {
     char text[80];
     snprintf(text, sizeof text, "%llu rows were drawn into the trace",
@@ -193,7 +193,7 @@ static void tell(drawing *d)
                   kb_string(text));
 }
 
-static kineto_status draw(drawing *d, uint32_t what, kineto_trace **out, kineto_error *err)
+static kineto_status draw_tables(drawing *d, uint32_t what, kineto_trace **out, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (!kt_copy_begin(&d->copy, d->b, d->t))
@@ -205,7 +205,7 @@ static kineto_status draw(drawing *d, uint32_t what, kineto_trace **out, kineto_
         draw_bandwidths(d);
     if (status)
         return status;
-    tell(d);
+    note_drawn_rows(d);
     if (d->no_memory || d->copy.failed)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to draw into a trace");
     return kt_builder_finish(d->b, out, err);
@@ -219,7 +219,7 @@ static kineto_status draw_facts(drawing *d, uint32_t what, kineto_trace **out, k
     if (!status)
         status = kt_builder_create(&d->b, err);
     if (!status)
-        status = draw(d, what, out, err);
+        status = draw_tables(d, what, out, err);
     kt_copy_free(&d->copy);
     kt_builder_destroy(d->b);
     kineto_analysis_release(facts);
@@ -247,7 +247,7 @@ kineto_status kineto_analyze_overlay(const kineto_trace *trace,
 {
     kineto_analyze_options o;
     if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the trace is needed");
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_analyze_overlay: out must not be NULL");
     *out = NULL;
     kineto_status status = ka_options_read(options, &o, err);
     if (status)

@@ -1,9 +1,10 @@
-/* How much work waits in each stream: launched, and not begun. */
+/* The tables queue_length and queue_length_series: how much work of each stream is launched and
+ * has not begun, at each launch and each beginning. */
 #include "analyze/facts/analyses.h"
 
 #define FULL_LENGTH 1024 /* what a stream of CUDA takes before launches wait */
 
-/* ---- changes, exact ------------------------------------------------------------------------------------- */
+/* ---- changes, exact -------------------------------------------------------------------------- */
 
 typedef KB_VEC(int64_t) moments;
 
@@ -17,8 +18,8 @@ static void sort_moments(moments *m)
         }
 }
 
-/* What clocks put in front of its launch has not waited. */
-static bool collect(const ka_dataset *s, const ka_stream *stream, moments *in, moments *out)
+/* Work that clocks place before its launch has not waited. */
+static bool collect_moments(const ka_dataset *s, const ka_stream *stream, moments *in, moments *out)
 {
     if (!kb_vec_reserve(in, stream->count) || !kb_vec_reserve(out, stream->count))
         return false;
@@ -35,9 +36,10 @@ static bool collect(const ka_dataset *s, const ka_stream *stream, moments *in, m
     return true;
 }
 
-static bool merge(const moments *in, const moments *out, ka_queue_changes *list)
+static bool merge_moments(const moments *in, const moments *out, ka_queue_changes *list)
 {
     size_t i = 0, j = 0;
+    KB_ASSERT(in->count == out->count);
     if (!kb_vec_reserve(list, in->count + out->count))
         return false;
     while (j < out->count) {
@@ -49,19 +51,19 @@ static bool merge(const moments *in, const moments *out, ka_queue_changes *list)
     return true;
 }
 
-/* ---- points --------------------------------------------------------------------------------------------- */
+/* ---- points ---------------------------------------------------------------------------------- */
 
 typedef struct counting {
     const ka_dataset *s;
     ka_table *summary, *series;
-    ka_queue_point *point; /* NULL: nobody else wants to know */
+    ka_queue_point *point; /* NULL: not needed */
     void *context;
     KB_VEC(double) lengths;
     KB_VEC(uint32_t) tally; /* how often each length that is not negative */
     bool no_memory;
 } counting;
 
-static void put_summary(counting *c, const ka_stream *stream, int64_t full_ns)
+static void put_queue_summary(counting *c, const ka_stream *stream, int64_t full_ns)
 {
     ka_describe d = ka_describe_values(c->lengths.data, c->lengths.count);
     const double numbers[] = {d.mean, d.std, d.min, d.p25, d.p50, d.p75, d.max};
@@ -100,6 +102,7 @@ static void sort_lengths(counting *c)
     for (size_t length = 0; length <= n; length++)
         for (uint32_t k = 0; k < c->tally.data[length]; k++)
             d[at++] = (double)length;
+    KB_ASSERT(at == n);
 }
 
 static void put_stream(counting *c, const ka_stream *stream, const ka_queue_change *list, size_t count)
@@ -118,7 +121,7 @@ static void put_stream(counting *c, const ka_stream *stream, const ka_queue_chan
     if (!negative && !c->no_memory)
         sort_lengths(c);
     if (c->summary && !c->no_memory)
-        put_summary(c, stream, full_ns);
+        put_queue_summary(c, stream, full_ns);
 }
 
 static void count_exact(counting *c)
@@ -127,7 +130,7 @@ static void count_exact(counting *c)
     ka_queue_changes list = {0};
     for (uint32_t i = 0; i < c->s->stream_count && !c->no_memory; i++) {
         in.count = out.count = list.count = 0;
-        c->no_memory |= !collect(c->s, &c->s->streams[i], &in, &out) || !merge(&in, &out, &list);
+        c->no_memory |= !collect_moments(c->s, &c->s->streams[i], &in, &out) || !merge_moments(&in, &out, &list);
         if (list.count && !c->no_memory)
             put_stream(c, &c->s->streams[i], list.data, list.count);
     }
@@ -173,8 +176,8 @@ kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_e
         count_collected(&c);
     else
         count_exact(&c);
-    static const char none[] = "no call of the host launched the work on devices, as far as the "
-                               "trace tells";
+    static const char none[] = "the trace does not record which host calls launched the work of "
+                               "devices";
     if (c.summary && !ka_table_rows(c.summary))
         ka_note(c.summary, "%s", none);
     if (c.series && !ka_table_rows(c.series))

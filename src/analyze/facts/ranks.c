@@ -1,5 +1,5 @@
-/* What tables that compare ranks leave out or mistake: ranks without anything to compare, and ranks
- * that are told apart by nothing. */
+/* Notes of tables that compare ranks: ranks that have nothing to compare, and several traces
+ * with the same rank, which cannot be distinguished. */
 #include "analyze/facts/analyses.h"
 
 typedef enum lack { NOTHING, OWN_TRACE, DEVICE, COLLECTIVES } lack;
@@ -10,7 +10,7 @@ typedef struct telling {
     kb_map compared;
 } telling;
 
-static int compare(const void *left, const void *right)
+static int compare_seen(const void *left, const void *right)
 {
     const ka_seen *a = left, *b = right;
     if (a->rank != b->rank)
@@ -18,22 +18,22 @@ static int compare(const void *left, const void *right)
     return (int)b->device - (int)a->device;
 }
 
-static bool is_same(const telling *w, size_t i)
+static bool is_same_rank(const telling *w, size_t i)
 {
     return i > 0 && w->seen[i - 1].rank == w->seen[i].rank;
 }
 
 static lack lack_of(const telling *w, size_t i)
 {
-    if (is_same(w, i))
-        return is_same(w, i - 1) ? NOTHING : OWN_TRACE;
+    if (is_same_rank(w, i))
+        return is_same_rank(w, i - 1) ? NOTHING : OWN_TRACE;
     if (kb_map_find(&w->compared, (uint64_t)w->seen[i].rank))
         return NOTHING;
     return w->seen[i].device ? COLLECTIVES : DEVICE;
 }
 
 /* "ranks 1, 3 and 5 more have …" */
-static void tell(const telling *w, lack what, const char *sentence, ka_table *t)
+static void note_ranks_lacking(const telling *w, lack what, const char *sentence, ka_table *t)
 {
     enum { MOST = 4 };
     char list[MOST * 24];
@@ -58,14 +58,14 @@ void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t)
     t->no_memory |= !w.seen;
     if (w.seen) {
         memcpy(w.seen, a->seen.data, w.count * sizeof *w.seen);
-        qsort(w.seen, w.count, sizeof *w.seen, compare);
+        qsort(w.seen, w.count, sizeof *w.seen, compare_seen);
     }
     for (uint64_t row = 0; row < ka_table_rows(marks); row++)
         t->no_memory |= !kb_map_insert(&w.compared, (uint64_t)ka_cell_at(marks, row, 0).i, 1, NULL);
     if (!t->no_memory) {
-        tell(&w, OWN_TRACE, "several traces, which are taken for one", t);
-        tell(&w, DEVICE, "no device activity: left out", t);
-        tell(&w, COLLECTIVES, "no collectives to compare: left out", t);
+        note_ranks_lacking(&w, OWN_TRACE, "several traces, which are taken for one", t);
+        note_ranks_lacking(&w, DEVICE, "no device activity: left out", t);
+        note_ranks_lacking(&w, COLLECTIVES, "no collectives to compare: left out", t);
     }
     kb_map_free(&w.compared);
     free(w.seen);

@@ -1,9 +1,13 @@
-/* Operators against what the device can do, from the shapes of their inputs; and how much of the
- * device's arithmetic each step used. */
+/* The tables roofline and mfu: FLOPs and bytes of operators per device time, as shares of the
+ * device's peaks, and the model FLOPs utilisation of steps.
+ *
+ * FLOPs of an operator are counted from its input shapes (summary/flops.h); what is counted for
+ * operators inside it is subtracted. Device time belongs to the operator that launched it, or
+ * to the operator with FLOPs that encloses that one. */
 #include "analyze/facts/analyses.h"
 
 /* Below this share of both peaks an operator is bound by neither. */
-#define LEAST_BOUND_PERCENT 10.0
+#define MIN_BOUND_PERCENT 10.0
 
 /* What an operator's calls did, all together. */
 typedef struct sums {
@@ -21,37 +25,52 @@ typedef struct roofline {
     int64_t *device_ns; /* by slice, of owners */
     uint32_t *place;    /* by name: 0 not met, else where it is in `all` + 1 */
     KB_VEC(sums) all;
-    uint64_t unusable; /* calls that somebody counts, whose inputs do not say enough */
+    uint64_t unusable; /* calls that have a formula, but no usable shapes */
     bool any_flops, no_memory;
 } roofline;
 
-/* ---- operations ----------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
-static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+static uint64_t add_saturated(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
-/* From behind, each slice comes after all inside it; `below` holds what was counted there. */
+bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint64_t *unusable)
+{
+    /* A slice is enclosed by slices with smaller indices: backward, all inside it come before it,
+     * and inside[i] is the sum of what was counted there. */
+    uint64_t *inside = kb_array_zeroed((size_t)s->slice_count + 1, sizeof *inside);
+    *unusable = 0;
+    for (uint32_t i = s->slice_count; inside && i-- > 0;) {
+        const ka_slice *slice = &s->slices[i];
+        bool is_op = slice->kind == KINETO_KIND_CPU_OP;
+        uint64_t all = is_op ? in->flops[slice->row] : 0;
+        *unusable += is_op && !inside[i] && in->unusable[slice->row / 64] >> slice->row % 64 & 1;
+        if (!all && !inside[i])
+            continue; /* pages of zeros that are not written take no memory */
+        if (all > inside[i])
+            own[i] = all - inside[i];
+        KB_ASSERT(slice->around == KA_NONE || slice->around < i);
+        if (slice->around != KA_NONE)
+            inside[slice->around] =
+                add_saturated(inside[slice->around], KB_MAX(all, inside[i]));
+    }
+    free(inside);
+    return inside != NULL;
+}
+
 static bool count_own_flops(roofline *r, const ka_inputs *in)
 {
-    uint64_t *below = kb_array_zeroed((size_t)r->s->slice_count + 1, sizeof *below);
-    for (uint32_t i = r->s->slice_count; below && i-- > 0;) {
-        const ka_slice *s = &r->s->slices[i];
-        bool is_op = s->kind == KINETO_KIND_CPU_OP;
-        uint64_t all = is_op ? in->flops[s->row] : 0, inside = below[i];
-        r->unusable += is_op && !inside && in->unusable[s->row / 64] >> s->row % 64 & 1;
-        if (!all && !inside)
-            continue; /* memory that is zero is not touched */
-        if (all > inside)
-            r->flops[i] = all - inside;
-        r->any_flops |= all > 0;
-        if (s->around != KA_NONE)
-            below[s->around] = plus(below[s->around], KB_MAX(all, inside));
-    }
-    free(below);
-    return below != NULL;
+    if (!ka_own_flops(r->s, in, r->flops, &r->unusable))
+        return false;
+    for (uint32_t i = 0; i < r->s->slice_count && !r->any_flops; i++)
+        r->any_flops = r->flops[i] > 0;
+    return true;
 }
 
 /* Operators inside one that is counted are how it does its work. */
-static void find_owners(roofline *r)
+static void find_flop_owners(roofline *r)
 {
     for (uint32_t i = 0; i < r->s->slice_count; i++) {
         const ka_slice *s = &r->s->slices[i];
@@ -62,7 +81,7 @@ static void find_owners(roofline *r)
     }
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precision)
 {
@@ -88,32 +107,33 @@ static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
     return bytes_of(texts[0], texts[1], precision);
 }
 
-/* ---- device time ---------------------------------------------------------------------------- */
+/* ---- device time ----------------------------------------------------------------------------- */
 
-static bool multiplies(const ka_class *c)
+static bool multiplies_matrices(const ka_class *c)
 {
     return c->family == KA_FAMILY_GEMM || c->family == KA_FAMILY_CONVOLUTION ||
            c->family == KA_FAMILY_ATTENTION;
 }
 
-static void take_work(roofline *r)
+static void add_device_time(roofline *r)
 {
     const ka_dataset *s = r->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
         uint32_t owner = w->call == KA_NONE ? KA_NONE : r->owner[w->call];
         const ka_class *c = &s->class_of[w->name];
+        KB_ASSERT(owner == KA_NONE || owner < s->slice_count);
         if (owner == KA_NONE || w->kind != KINETO_KIND_CONCURRENT_KERNEL ||
             w->type == KA_TYPE_COMMUNICATION)
             continue;
         r->device_ns[owner] = ka_add_ns(r->device_ns[owner], ka_work_ns(w));
         if (c->precision != KA_PRECISION_UNKNOWN &&
-            (multiplies(c) || r->precision[owner] == KA_PRECISION_UNKNOWN))
+            (multiplies_matrices(c) || r->precision[owner] == KA_PRECISION_UNKNOWN))
             r->precision[owner] = c->precision;
     }
 }
 
-static void add_operator(roofline *r, uint32_t slice, bool want_bytes)
+static void add_roofline_operator(roofline *r, uint32_t slice, bool want_bytes)
 {
     uint32_t name = r->s->slices[slice].name;
     if (!r->place[name]) {
@@ -123,6 +143,7 @@ static void add_operator(roofline *r, uint32_t slice, bool want_bytes)
         }
         r->place[name] = (uint32_t)r->all.count;
     }
+    KB_ASSERT(r->place[name] <= r->all.count);
     sums *to = &r->all.data[r->place[name] - 1];
     uint8_t stated = KA_PRECISION_UNKNOWN;
     if (want_bytes || r->precision[slice] == KA_PRECISION_UNKNOWN)
@@ -136,9 +157,9 @@ static void add_operator(roofline *r, uint32_t slice, bool want_bytes)
     *ns = ka_add_ns(*ns, r->device_ns[slice]);
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-static uint32_t longest(const int64_t *ns)
+static uint32_t longest_precision(const int64_t *ns)
 {
     uint32_t best = KA_PRECISION_UNKNOWN;
     for (uint32_t p = 0; p < KA_PRECISION_COUNT; p++)
@@ -158,14 +179,15 @@ static void put_or_none(ka_table *t, double v, bool is_known)
 static const char *bound_by(double flops_pct, double bytes_pct, bool is_known)
 {
     return !is_known                                                            ? "unknown"
-           : flops_pct < LEAST_BOUND_PERCENT && bytes_pct < LEAST_BOUND_PERCENT ? "neither"
+           : flops_pct < MIN_BOUND_PERCENT && bytes_pct < MIN_BOUND_PERCENT ? "neither"
            : flops_pct >= bytes_pct                                             ? "compute"
                                                                                 : "memory";
 }
 
-static void put_operator(const roofline *r, const ka_peaks *peaks, const sums *o, ka_table *t)
+static void put_roofline_operator(const roofline *r, const ka_peaks *peaks, const sums *o,
+                                  ka_table *t)
 {
-    double ns = (double)o->device_ns, peak = ka_peak_tflops(peaks, longest(o->ns_of));
+    double ns = (double)o->device_ns, peak = ka_peak_tflops(peaks, longest_precision(o->ns_of));
     double tflops = ns > 0 ? o->flops / ns / 1000 : 0, gbps = ns > 0 ? o->bytes / ns : 0;
     double flops_pct = ka_percent(tflops, peak), bytes_pct = ka_percent(gbps, peaks->memory_gbps);
     if (!(o->flops > 0) && !(o->bytes > 0))
@@ -198,8 +220,8 @@ static uint32_t most_used(const step_sums *step)
     return best;
 }
 
-static void put_step(const roofline *r, const ka_peaks *peaks, uint32_t devices, uint32_t index,
-                     const step_sums *sum, ka_table *t)
+static void put_mfu_step(const roofline *r, const ka_peaks *peaks, uint32_t devices, uint32_t index,
+                         const step_sums *sum, ka_table *t)
 {
     const ka_step *step = &r->s->steps[index];
     char text[32];
@@ -225,7 +247,7 @@ static bool several_processes(const ka_dataset *s)
     return i < s->step_count;
 }
 
-static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
+static bool put_mfu_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
 {
     const ka_dataset *s = r->s;
     step_sums *sum = calloc((size_t)s->step_count + 1, sizeof *sum);
@@ -240,15 +262,15 @@ static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices
          ok = sum && own && (!merged || ka_devices_by_process(s, own));
     for (uint32_t i = 0; ok && i < s->step_count; i++)
         if (s->steps[i].slice != KA_NONE)
-            put_step(r, peaks, merged ? own[s->steps[i].process] : devices, i, &sum[i], t);
+            put_mfu_step(r, peaks, merged ? own[s->steps[i].process] : devices, i, &sum[i], t);
     free(sum);
     free(own);
     return ok;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool measure(roofline *r, const ka_inputs *in, bool want_bytes)
+static bool measure_roofline(roofline *r, const ka_inputs *in, bool want_bytes)
 {
     size_t slices = (size_t)r->s->slice_count + 1;
     r->flops = kb_array_zeroed(slices, sizeof *r->flops);
@@ -259,11 +281,11 @@ static bool measure(roofline *r, const ka_inputs *in, bool want_bytes)
     if (!in || !r->flops || !r->owner || !r->precision || !r->device_ns || !r->place ||
         !count_own_flops(r, in))
         return false;
-    find_owners(r);
-    take_work(r);
+    find_flop_owners(r);
+    add_device_time(r);
     for (uint32_t i = 0; i < r->s->slice_count && !r->no_memory; i++)
         if (r->owner[i] == i && r->device_ns[i] > 0 && (want_bytes || r->flops[i]))
-            add_operator(r, i, want_bytes);
+            add_roofline_operator(r, i, want_bytes);
     return !r->no_memory;
 }
 
@@ -277,15 +299,15 @@ static void roofline_free(roofline *r)
     kb_vec_free(&r->all);
 }
 
-static void note(const ka_dataset *s, const ka_peaks *peaks, kineto_string device, bool any,
-                 ka_table *t)
+static void note_roofline(const ka_dataset *s, const ka_peaks *peaks, kineto_string device,
+                          bool any, ka_table *t)
 {
     if (!t)
         return;
     if (!s->work_count)
         ka_note_no_device(t);
     else if (!any)
-        ka_note(t, "no operator with work on a device tells its shapes: record with record_shapes");
+        ka_note(t, "no operator with work on a device has shapes: record with record_shapes");
     else if (!peaks->words && device.size)
         ka_note(t, "what %.*s can do is not in the table of devices", (int)KB_MIN(device.size, 60u),
                 device.data);
@@ -305,18 +327,19 @@ kineto_status ka_analyze_roofline(const ka_dataset *s, kineto_analysis *a, kinet
     if (s->work_count) {
         if (ka_view_get(s, KA_VIEW_FLOPS, &v, err))
             return KINETO_E_MEMORY;
-        ok = measure(&r, ka_inputs_of(&v), operators != NULL);
+        ok = measure_roofline(&r, ka_inputs_of(&v), operators != NULL);
     }
     for (size_t i = 0; ok && operators && i < r.all.count; i++)
-        put_operator(&r, peaks, &r.all.data[i], operators);
+        put_roofline_operator(&r, peaks, &r.all.data[i], operators);
     if (operators)
-        ka_sort(operators, (const int[]){1, -4, 2, 0});
+        KA_SORT(operators, KA_UP(roofline, rank), KA_DOWN(roofline, device_us),
+                           KA_UP(roofline, operator));
     if (ok && mfu && r.any_flops)
-        ok = put_steps(&r, peaks, devices, mfu);
-    note(s, peaks, device, operators && ka_table_rows(operators), operators);
+        ok = put_mfu_steps(&r, peaks, devices, mfu);
+    note_roofline(s, peaks, device, operators && ka_table_rows(operators), operators);
     if (mfu && r.any_flops && !ka_table_rows(mfu))
         ka_note(mfu, "the trace has no steps: mark them with ranges named ProfilerStep#N");
-    note(s, peaks, device, mfu && ka_table_rows(mfu), mfu);
+    note_roofline(s, peaks, device, mfu && ka_table_rows(mfu), mfu);
     if (r.unusable)
         ka_note(mfu, "too little: the inputs of %llu calls do not say how much they compute",
                 (unsigned long long)r.unusable);

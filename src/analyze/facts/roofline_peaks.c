@@ -1,4 +1,5 @@
-/* Which device a trace is of, and what it can do at most: device_peaks.def. */
+/* Peaks of devices: the row of device_peaks.def that fits the name of a device, and the device
+ * that did most of the work of a trace. */
 #include "analyze/facts/analyses.h"
 
 #include <strings.h>
@@ -101,7 +102,7 @@ double ka_peak_tflops(const ka_peaks *p, uint32_t precision)
     }
 }
 
-/* ---- properties ----------------------------------------------------------------------------- */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 /* -1: it is not there. */
 static int64_t whole_member(kineto_string json, const char *key, const char *old_key)

@@ -1,11 +1,11 @@
-/* Sequences of kernels that come back: operators that launched the same kernels in the same order.
- */
+/* The table sequences: operators that launched the same kernels in the same order. The
+ * reduction keeps the first few over all ranks. */
 #include "analyze/facts/analyses.h"
 
 /* Longer names of sequences are cut, and say how much of them is missing. */
-#define MOST_TEXT ((size_t)64 << 10)
+#define MAX_TEXT ((size_t)64 << 10)
 /* What other ranks may add to: the sequences with the most time on the device. */
-#define MOST_SEQUENCES 4096u
+#define MAX_SEQUENCES 4096u
 
 typedef struct sequence {
     uint32_t op;           /* name */
@@ -23,11 +23,11 @@ typedef struct finding {
     KB_VEC(uint32_t) names; /* of kernels, of all sequences */
     KB_VEC(sequence) all;
     kb_map known;               /* hash to index of `all` */
-    ka_occurrence_list *places; /* NULL: nobody asks for them */
+    ka_occurrence_list *places; /* NULL: not needed */
     bool no_memory;
 } finding;
 
-/* ---- which operators ----------------------------------------------------------------------------------- */
+/* ---- which operators ------------------------------------------------------------------------- */
 
 static bool name_holds(finding *f, uint32_t name)
 {
@@ -48,7 +48,7 @@ static bool is_asked_for(void *context, const ka_slice *slice)
     return name_holds(f, slice->name);
 }
 
-/* ---- what they launched ---------------------------------------------------------------------------------- */
+/* ---- what they launched ---------------------------------------------------------------------- */
 
 static void take_works(finding *f, uint32_t slice)
 {
@@ -79,9 +79,9 @@ static void sort_works(finding *f)
         }
 }
 
-/* ---- the same ones ---------------------------------------------------------------------------------------- */
+/* ---- the same ones --------------------------------------------------------------------------- */
 
-static bool is_same(const finding *f, const sequence *q, uint32_t op)
+static bool is_same_sequence(const finding *f, const sequence *q, uint32_t op)
 {
     if (q->op != op || q->count != f->works.count)
         return false;
@@ -101,7 +101,7 @@ static sequence *put_new(finding *f, uint32_t op)
 }
 
 /* NULL: out of memory. */
-static sequence *find(finding *f, uint32_t op)
+static sequence *find_sequence(finding *f, uint32_t op)
 {
     uint64_t hash = kb_hash(&op, sizeof op);
     for (size_t i = 0; i < f->works.count; i++) {
@@ -116,17 +116,17 @@ static sequence *find(finding *f, uint32_t op)
             return NULL;
         if (created)
             return put_new(f, op);
-        if (is_same(f, &f->all.data[*at], op))
+        if (is_same_sequence(f, &f->all.data[*at], op))
             return &f->all.data[*at];
     }
 }
 
-static void add(finding *f, uint32_t slice)
+static void add_sequence(finding *f, uint32_t slice)
 {
     if (f->works.count < f->least || f->no_memory)
         return;
     sort_works(f);
-    sequence *q = find(f, f->s->slices[slice].name);
+    sequence *q = find_sequence(f, f->s->slices[slice].name);
     if (!q)
         return;
     if (f->places)
@@ -150,7 +150,7 @@ static void find_outermost(finding *f)
         f->works.count = 0;
         for (uint32_t k = i; k < slice->next; k++)
             take_works(f, k);
-        add(f, i);
+        add_sequence(f, i);
         i = slice->next;
     }
 }
@@ -162,10 +162,10 @@ static void add_visited(void *context, uint32_t op, const uint32_t *slices, uint
     f->works.count = 0;
     for (uint32_t i = 0; i < count; i++)
         take_works(f, slices[i]);
-    add(f, op);
+    add_sequence(f, op);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static int compare_sequences(const void *left, const void *right)
 {
@@ -177,7 +177,7 @@ static int compare_sequences(const void *left, const void *right)
 
 typedef KB_VEC(char) text;
 
-static bool append(text *t, kineto_string s)
+static bool append_sequence_name(text *t, kineto_string s)
 {
     if (!kb_vec_reserve(t, t->count + s.size + 1))
         return false;
@@ -197,20 +197,20 @@ static bool append_rest(const finding *f, const sequence *q, uint32_t from, text
         hash = kb_hash_seeded(hash, name.data, name.size);
     }
     snprintf(rest, sizeof rest, "|… %u more, %016llx", q->count - from, (unsigned long long)hash);
-    return append(t, kb_string(rest));
+    return append_sequence_name(t, kb_string(rest));
 }
 
-static void put(finding *f, ka_table *table, const sequence *q, text *t)
+static void put_sequence(finding *f, ka_table *table, const sequence *q, text *t)
 {
     t->count = 0;
-    bool ok = append(t, ka_name(f->s, q->op));
+    bool ok = append_sequence_name(t, ka_name(f->s, q->op));
     for (uint32_t i = 0; i < q->count && ok; i++) {
         kineto_string name = ka_name(f->s, f->names.data[q->first + i]);
-        if (t->count + name.size > MOST_TEXT) {
+        if (t->count + name.size > MAX_TEXT) {
             ok = append_rest(f, q, i, t);
             break;
         }
-        ok = append(t, kb_string("|")) && append(t, name);
+        ok = append_sequence_name(t, kb_string("|")) && append_sequence_name(t, name);
     }
     f->no_memory |= !ok;
     ka_put_text(table, (kineto_string){t->data, t->count});
@@ -219,13 +219,13 @@ static void put(finding *f, ka_table *table, const sequence *q, text *t)
     ka_put_ns(table, q->cpu_ns);
 }
 
-static void put_all(finding *f, ka_table *table)
+static void put_sequences(finding *f, ka_table *table)
 {
     text t = {0};
     if (f->all.count)
         qsort(f->all.data, f->all.count, sizeof *f->all.data, compare_sequences);
-    for (size_t i = 0; i < f->all.count && i < MOST_SEQUENCES && !f->no_memory; i++)
-        put(f, table, &f->all.data[i], &t);
+    for (size_t i = 0; i < f->all.count && i < MAX_SEQUENCES && !f->no_memory; i++)
+        put_sequence(f, table, &f->all.data[i], &t);
     kb_vec_free(&t);
     if (!f->s->work_count)
         ka_note_no_device(table);
@@ -237,7 +237,7 @@ static void put_all(finding *f, ka_table *table)
                 (unsigned long long)f->least);
 }
 
-static bool find_all(finding *f)
+static bool find_sequences(finding *f)
 {
     f->holds = calloc(f->s->name_count + (size_t)1, 1);
     f->no_memory |= !f->holds;
@@ -261,13 +261,13 @@ kineto_status ka_analyze_sequences(const ka_dataset *s, kineto_analysis *a, kine
 {
     ka_table *t = ka_table_of(a, KA_TABLE_sequence_sums);
     finding f = {.s = s, .least = s->options->sequence_min};
-    if (find_all(&f))
-        put_all(&f, t);
+    if (find_sequences(&f))
+        put_sequences(&f, t);
     finding_free(&f);
     return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
 }
 
-/* ---- where they are ---------------------------------------------------------------------------------------- */
+/* ---- where they are -------------------------------------------------------------------------- */
 
 /* Places know sequences as they were found; from then on by time, and the first few only. */
 static bool keep_first(finding *f)
@@ -295,12 +295,12 @@ static bool keep_first(finding *f)
 bool ka_sequences_find(const ka_dataset *s, ka_occurrence_list *out)
 {
     finding f = {.s = s, .least = s->options->sequence_min, .places = out};
-    bool ok = find_all(&f) && keep_first(&f);
+    bool ok = find_sequences(&f) && keep_first(&f);
     finding_free(&f);
     return ok;
 }
 
-/* ---- of all ranks: the first few ------------------------------------------------------------------------- */
+/* ---- of all ranks: the first few ------------------------------------------------------------- */
 
 void ka_reduce_sequences(kineto_analysis *a)
 {
@@ -308,14 +308,17 @@ void ka_reduce_sequences(kineto_analysis *a)
              *from = ka_table_of(a, KA_TABLE_sequence_sums);
     if (!to || !from)
         return;
-    bool by_count = ka_definitions_of(a->definitions)->sequences_by_count;
-    ka_sort(from, by_count ? (const int[]){-2, 1, 0} : (const int[]){-3, 1, 0});
+    KB_ASSERT(from->at == 0 && to->at == 0);
+    if (ka_definitions_of(a->definitions)->sequences_by_count)
+        KA_SORT(from, KA_DOWN(sequence_sums, count), KA_UP(sequence_sums, pattern));
+    else
+        KA_SORT(from, KA_DOWN(sequence_sums, gpu_us), KA_UP(sequence_sums, pattern));
     to->cells.count = 0;
     for (uint64_t r = 0; r < ka_table_rows(from) && r < a->sequence_top; r++) {
-        ka_put_text(to, ka_text_at(from, r, 0));
-        ka_put_int(to, ka_cell_at(from, r, 1).i);
-        ka_put_ns(to, ka_cell_at(from, r, 2).i);
-        ka_put_ns(to, ka_cell_at(from, r, 3).i);
+        ka_put_text(to, ka_text_at(from, r, KA_COL_sequence_sums_pattern));
+        ka_put_int(to, ka_cell_at(from, r, KA_COL_sequence_sums_count).i);
+        ka_put_ns(to, ka_cell_at(from, r, KA_COL_sequence_sums_gpu_us).i);
+        ka_put_ns(to, ka_cell_at(from, r, KA_COL_sequence_sums_cpu_us).i);
     }
     if (!to->cells.count)
         ka_note(to, "%s", from->note);

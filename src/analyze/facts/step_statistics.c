@@ -1,17 +1,21 @@
-/* Steps as a whole: warm-up, median and deviation, and what took longer in those that took long. */
+/* The tables step_statistics and step_outliers: warm-up, median and median absolute deviation
+ * of steps, and the things that took longer in outliers than their median over all steps.
+ *
+ * The MAD is robust: one slow step does not widen the limit for the others. The contents of a
+ * step are merged by name and compared with their medians. */
 #include "analyze/facts/analyses.h"
 
 #define WARM_UP_DEVIATIONS 3.0
 #define OUTLIER_DEVIATIONS 3.5
 #define MAD_TO_SIGMA       1.4826
-#define LEAST_SHARE        0.05 /* of the median that a step must be longer by */
-#define MOST_DIFFERENCES   3u
+#define MIN_SHARE        0.05 /* of the median that a step must be longer by */
+#define MAX_DIFFERENCES   3u
 
-/* ---- durations ------------------------------------------------------------------------------ */
+/* ---- durations ------------------------------------------------------------------------------- */
 
 static double step_us(const ka_step *s) { return ka_us(kb_length_ns(s->start_ns, s->end_ns)); }
 
-static void describe(ka_durations *d, double *room, uint32_t first)
+static void describe_steps(ka_durations *d, double *room, uint32_t first)
 {
     memcpy(room, d->us + first, (d->count - first) * sizeof *room);
     d->median = ka_median(room, d->count - first);
@@ -21,7 +25,7 @@ static void describe(ka_durations *d, double *room, uint32_t first)
 static bool is_long(const ka_durations *d, uint32_t step, double allowed)
 {
     double over = d->us[step] - d->median;
-    return over > allowed && over > LEAST_SHARE * d->median;
+    return over > allowed && over > MIN_SHARE * d->median;
 }
 
 static bool is_outlier(const ka_durations *d, uint32_t step)
@@ -42,14 +46,15 @@ bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process)
         d->place[i] = looked_at ? (int32_t)d->count : -1;
         if (!looked_at)
             continue;
+        KB_ASSERT(d->count <= i);
         d->step[d->count] = i;
         d->us[d->count++] = step_us(&s->steps[i]);
     }
     if (ok && d->count) {
-        describe(d, room, 0);
+        describe_steps(d, room, 0);
         while (d->warm_up + 1 < d->count && is_long(d, d->warm_up, WARM_UP_DEVIATIONS * d->mad))
             d->warm_up++;
-        describe(d, room, d->warm_up);
+        describe_steps(d, room, d->warm_up);
     }
     free(room);
     return ok;
@@ -82,7 +87,7 @@ static void put_statistics(const ka_dataset *s, const ka_durations *d, ka_table 
     ka_put_int(t, outliers);
 }
 
-/* ---- what is in a step ---------------------------------------------------------------------- */
+/* ---- what is in a step ----------------------------------------------------------------------- */
 
 enum {
     KERNEL,
@@ -129,7 +134,7 @@ typedef struct contents {
 
 static uint64_t key_of(uint32_t kind, uint32_t name) { return (uint64_t)kind << 32 | name; }
 
-static void flush(contents *c, int32_t step)
+static void flush_step_contents(contents *c, int32_t step)
 {
     for (size_t i = 0; i < c->named.count; i++) {
         uint32_t name = c->named.data[i];
@@ -141,7 +146,7 @@ static void flush(contents *c, int32_t step)
     c->named.count = 0;
 }
 
-static void add(contents *c, uint32_t kind, uint32_t name, int64_t ns)
+static void add_content(contents *c, uint32_t kind, uint32_t name, int64_t ns)
 {
     if (!c->kind[name]) {
         c->kind[name] = (uint8_t)(kind + 1);
@@ -150,7 +155,7 @@ static void add(contents *c, uint32_t kind, uint32_t name, int64_t ns)
     c->now[name] = ka_add_ns(c->now[name], ns);
 }
 
-static bool waits(contents *c, const ka_slice *s)
+static bool is_waiting_slice(contents *c, const ka_slice *s)
 {
     uint8_t *known = &c->waits[s->name];
     if (!*known) {
@@ -163,16 +168,16 @@ static bool waits(contents *c, const ka_slice *s)
 }
 
 /* -1: it is left out. Calls that do not wait are part of their operators. */
-static int kind_of(contents *c, const ka_slice *s)
+static int content_kind(contents *c, const ka_slice *s)
 {
     switch (s->kind) {
     case KINETO_KIND_RUNTIME:
     case KINETO_KIND_DRIVER:
-        return waits(c, s) ? SYNCHRONIZATION : -1;
+        return is_waiting_slice(c, s) ? SYNCHRONIZATION : -1;
     case KINETO_KIND_CPU_OP:
-        return waits(c, s) ? DATA_LOADER : OPERATOR;
+        return is_waiting_slice(c, s) ? DATA_LOADER : OPERATOR;
     case KINETO_KIND_USER_ANNOTATION:
-        return waits(c, s) ? DATA_LOADER : RANGE;
+        return is_waiting_slice(c, s) ? DATA_LOADER : RANGE;
     case KINETO_KIND_PYTHON_FUNCTION:
         return PYTHON;
     default:
@@ -190,7 +195,7 @@ static uint32_t first_step(const ka_dataset *s)
 }
 
 /* A step's own name has its number in it: what is in no range of it gets one name for all. */
-static uint32_t name_of(const ka_dataset *s, uint32_t slice, uint32_t first)
+static uint32_t content_name(const ka_dataset *s, uint32_t slice, uint32_t first)
 {
     int32_t step = s->slices[slice].step;
     return step >= 0 && s->steps[step].slice == slice ? s->slices[first].name
@@ -206,21 +211,21 @@ static void take_slices(contents *c, int64_t *own)
         own[i] = ka_slice_ns(&s->slices[i]);
     for (uint32_t i = 0; i < s->slice_count; i++) {
         uint32_t parent = s->slices[i].parent;
-        if (parent != KA_NONE && kind_of(c, &s->slices[i]) >= 0)
+        if (parent != KA_NONE && content_kind(c, &s->slices[i]) >= 0)
             own[parent] = ka_add_ns(own[parent], -ka_slice_ns(&s->slices[i]));
     }
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *slice = &s->slices[i];
-        int kind = slice->step < 0 ? -1 : kind_of(c, slice);
+        int kind = slice->step < 0 ? -1 : content_kind(c, slice);
         if (kind < 0)
             continue;
         if (slice->step != step)
-            flush(c, step);
+            flush_step_contents(c, step);
         step = slice->step;
-        add(c, (uint32_t)kind, name_of(s, i, first),
+        add_content(c, (uint32_t)kind, content_name(s, i, first),
             kind == DATA_LOADER ? ka_slice_ns(slice) : KB_MAX(own[i], 0));
     }
-    flush(c, step);
+    flush_step_contents(c, step);
 }
 
 static uint32_t kind_of_work(const ka_work *w)
@@ -231,7 +236,7 @@ static uint32_t kind_of_work(const ka_work *w)
                                                : KERNEL;
 }
 
-static bool take_work(contents *c)
+static bool add_step_work(contents *c)
 {
     const ka_dataset *s = c->s;
     int64_t(*sums)[OPERATOR] = calloc((size_t)s->step_count + 1, sizeof *sums);
@@ -262,7 +267,7 @@ static int compare_portions(const void *left, const void *right)
 }
 
 /* Kinds that are summed over names lose them; then what is of the same step becomes one. */
-static void join(contents *c)
+static void join_contents(contents *c)
 {
     size_t kept = 0;
     for (size_t i = 0; i < c->portions.count; i++)
@@ -288,10 +293,10 @@ static bool contents_make(contents *c, const ka_dataset *s)
     c->kind = calloc(names, 1);
     c->waits = calloc(names, 1);
     int64_t *own = malloc(((size_t)s->slice_count + 1) * sizeof *own);
-    bool ok = c->now && c->kind && c->waits && own && take_work(c);
+    bool ok = c->now && c->kind && c->waits && own && add_step_work(c);
     if (ok) {
         take_slices(c, own);
-        join(c);
+        join_contents(c);
     }
     free(own);
     return ok && !c->no_memory;
@@ -306,7 +311,7 @@ static void contents_free(contents *c)
     free(c->waits);
 }
 
-/* ---- what differs --------------------------------------------------------------------------- */
+/* ---- what differs ---------------------------------------------------------------------------- */
 
 typedef struct difference {
     uint64_t key;
@@ -314,15 +319,15 @@ typedef struct difference {
 } difference;
 
 typedef struct differences {
-    difference most[MOST_DIFFERENCES];
+    difference most[MAX_DIFFERENCES];
     uint32_t count;
 } differences;
 
-static void keep(differences *d, uint64_t key, double us)
+static void keep_largest_difference(differences *d, uint64_t key, double us)
 {
-    if (us <= 0 || (d->count == MOST_DIFFERENCES && us <= d->most[d->count - 1].us))
+    if (us <= 0 || (d->count == MAX_DIFFERENCES && us <= d->most[d->count - 1].us))
         return;
-    uint32_t at = d->count < MOST_DIFFERENCES ? d->count++ : MOST_DIFFERENCES - 1;
+    uint32_t at = d->count < MAX_DIFFERENCES ? d->count++ : MAX_DIFFERENCES - 1;
     for (; at > 0 && d->most[at - 1].us < us; at--)
         d->most[at] = d->most[at - 1];
     d->most[at] = (difference){key, us};
@@ -342,7 +347,7 @@ static void compare_steps(const contents *c, const ka_durations *d, size_t from,
         const portion *p = &c->portions.data[i];
         int32_t place = d->place[p->step];
         if (place >= 0 && is_outlier(d, (uint32_t)place))
-            keep(&of[place], p->key, ka_us(p->ns) - median);
+            keep_largest_difference(&of[place], p->key, ka_us(p->ns) - median);
     }
 }
 
@@ -409,7 +414,7 @@ static bool put_outliers(const ka_dataset *s, const ka_durations *d, ka_table *t
     return ok;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------ */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool has_outlier(const ka_durations *d)
 {
@@ -439,7 +444,7 @@ kineto_status ka_analyze_step_statistics(const ka_dataset *s, kineto_analysis *a
     if (ok && outliers && has_outlier(&d))
         ok = put_outliers(s, &d, outliers);
     else if (ok && d.count < 4)
-        ka_note(outliers, "%u step%s too few to tell which took long", d.count,
+        ka_note(outliers, "%u step%s too few to find outliers", d.count,
                 d.count == 1 ? " is" : "s are");
     else if (ok)
         ka_note(outliers, "no step took much longer than the others");

@@ -1,5 +1,6 @@
-/* Where the time of each step went: given to what is first in the order of roles, so that parts add
- * up to the step. Work of devices that a step launched belongs to it. */
+/* The table steps: the time of each step by role (kernel, copy, ..., nothing). Each moment
+ * counts for the first role in their order, so that the parts add up to the step. Work of
+ * devices belongs to the step that launched it. */
 #include "analyze/facts/analyses.h"
 
 /* Moments of steps that no earlier role was busy in, role by role. */

@@ -6,9 +6,8 @@
  * Other definitions score by their own rule (score_stragglers). */
 #include "analyze/facts/analyses.h"
 
-enum { RANK, STREAM, STEP, NAME, START, DUR, STEP_US };
 
-/* ---- one rank ------------------------------------------------------------------------------------------- */
+/* ---- one rank -------------------------------------------------------------------------------- */
 
 static bool is_marked(const ka_dataset *s, const ka_work *w)
 {
@@ -45,7 +44,7 @@ kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kin
     return KINETO_OK;
 }
 
-/* ---- all ranks ------------------------------------------------------------------------------------------ */
+/* ---- all ranks ------------------------------------------------------------------------------- */
 
 typedef ka_straggler_mark mark;
 typedef ka_rank_score rank_score;
@@ -53,7 +52,7 @@ typedef ka_straggler_scores comparing;
 
 static int compare_numbers(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
-static int compare_ranks(const void *left, const void *right)
+static int compare_rank_marks(const void *left, const void *right)
 {
     return compare_numbers(((const rank_score *)left)->rank, ((const rank_score *)right)->rank);
 }
@@ -61,7 +60,7 @@ static int compare_ranks(const void *left, const void *right)
 static rank_score *rank_at(comparing *c, int64_t rank)
 {
     rank_score key = {.rank = rank};
-    return bsearch(&key, c->ranks.data, c->ranks.count, sizeof key, compare_ranks);
+    return bsearch(&key, c->ranks.data, c->ranks.count, sizeof key, compare_rank_marks);
 }
 
 /* A rank once, whose traces came apart, too. */
@@ -70,7 +69,7 @@ static void sort_ranks(comparing *c)
     size_t kept = 0;
     rank_score *r = c->ranks.data;
     if (c->ranks.count)
-        qsort(r, c->ranks.count, sizeof *r, compare_ranks);
+        qsort(r, c->ranks.count, sizeof *r, compare_rank_marks);
     for (size_t i = 0; i < c->ranks.count; i++)
         if (!kept || r[kept - 1].rank != r[i].rank)
             r[kept++] = r[i];
@@ -78,27 +77,27 @@ static void sort_ranks(comparing *c)
 }
 
 /* Rows are in the order of traces' addition, so those of a trace are together. */
-static void collect(comparing *c, const ka_table *t)
+static void collect_marks(comparing *c, const ka_table *t)
 {
     double sum = 0;
     for (uint64_t r = 0; r < ka_table_rows(t) && !c->no_memory; r++) {
-        mark m = {.rank = ka_cell_at(t, r, RANK).i,
-                  .stream = ka_cell_at(t, r, STREAM).i,
-                  .step = ka_cell_at(t, r, STEP).i,
-                  .name = ka_cell_at(t, r, NAME).i,
-                  .start_ns = ka_cell_at(t, r, START).i,
-                  .dur_ns = ka_cell_at(t, r, DUR).i};
+        mark m = {.rank = ka_cell_at(t, r, KA_COL_straggler_marks_rank).i,
+                  .stream = ka_cell_at(t, r, KA_COL_straggler_marks_stream).i,
+                  .step = ka_cell_at(t, r, KA_COL_straggler_marks_step).i,
+                  .name = ka_cell_at(t, r, KA_COL_straggler_marks_name).i,
+                  .start_ns = ka_cell_at(t, r, KA_COL_straggler_marks_start_us).i,
+                  .dur_ns = ka_cell_at(t, r, KA_COL_straggler_marks_dur_us).i};
         c->no_memory |= !kb_vec_push(&c->marks, m);
-        if (r && m.rank == ka_cell_at(t, r - 1, RANK).i)
+        if (r && m.rank == ka_cell_at(t, r - 1, KA_COL_straggler_marks_rank).i)
             continue;
         c->no_memory |= !kb_vec_push(&c->ranks, ((rank_score){m.rank, 0}));
-        sum += ka_cell_at(t, r, STEP_US).d;
+        sum += ka_cell_at(t, r, KA_COL_straggler_marks_step_us).d;
     }
     c->mean_step_us = c->ranks.count ? sum / (double)c->ranks.count : 0;
     sort_ranks(c);
 }
 
-/* ---- exact ----------------------------------------------------------------------------------------------- */
+/* ---- exact ----------------------------------------------------------------------------------- */
 
 static int compare_kinds(const mark *a, const mark *b)
 {
@@ -135,7 +134,7 @@ static void number_them(comparing *c)
 }
 
 /* The n-th ones of a step on all ranks; a rank has at most one of them. */
-static double waited(comparing *c, const mark *m, size_t count)
+static double waited_for_ns(comparing *c, const mark *m, size_t count)
 {
     const mark *last = m;
     double sum = 0;
@@ -150,7 +149,7 @@ static double waited(comparing *c, const mark *m, size_t count)
     return sum;
 }
 
-/* Of collectives that some ranks had more often, nobody knows which belong together. */
+/* Collectives that some ranks had more often cannot be matched. */
 static size_t same_kind(const comparing *c, size_t first)
 {
     size_t end = first;
@@ -179,7 +178,7 @@ static double score_exact(comparing *c)
         for (size_t i = first, next; i < end; i = next) {
             for (next = i; next < end && c->marks.data[next].nth == c->marks.data[i].nth; next++)
                 ;
-            all += waited(c, &c->marks.data[i], next - i);
+            all += waited_for_ns(c, &c->marks.data[i], next - i);
         }
     }
     for (size_t i = 0; i < c->ranks.count; i++)
@@ -187,7 +186,7 @@ static double score_exact(comparing *c)
     return all;
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static int compare_scores(const void *left, const void *right)
 {
@@ -217,12 +216,12 @@ void ka_reduce_stragglers(kineto_analysis *a)
         return;
     t->cells.count = 0;
     t->note[0] = 0;
-    collect(&c, marks);
+    collect_marks(&c, marks);
     bool several = c.ranks.count > 1;
     if (!marks->cells.count)
         ka_note(t, "no kernels that communicate in the trace");
     else if (!several)
-        ka_note(t, "one rank waits for nobody: name the traces of several");
+        ka_note(t, "one rank cannot be compared: name the traces of several");
     else if (!c.no_memory && score)
         score(&c);
     else if (!c.no_memory && score_exact(&c) <= 0)

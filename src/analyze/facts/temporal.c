@@ -1,5 +1,6 @@
-/* Where the time of a device went: idle, computing, and the rest; which kinds of work ran alone and
- * which at the same time; how much of the communication was behind computation. */
+/* The tables temporal_breakdown, kernel_types and overlap: idle, computing and other time of
+ * devices; which kinds of work run at once; and how much of communication overlaps with
+ * computation. */
 #include "analyze/facts/analyses.h"
 
 /* Moments at which work of each type ran; OTHER is in `all` only. */
@@ -7,7 +8,7 @@ typedef struct busy {
     ka_spans all, of[4]; /* by ka_type */
 } busy;
 
-static bool collect(const ka_dataset *s, busy *b)
+static bool collect_busy(const ka_dataset *s, busy *b)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
@@ -28,7 +29,7 @@ static void busy_free(busy *b)
         kb_vec_free(&b->of[t]);
 }
 
-/* ---- breakdown -------------------------------------------------------------------------------------- */
+/* ---- breakdown ------------------------------------------------------------------------------- */
 
 static void put_breakdown(const ka_dataset *s, const busy *b, ka_table *t)
 {
@@ -58,7 +59,7 @@ static kineto_status put_overlap(const ka_dataset *s, const busy *b, ka_table *t
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-/* ---- kinds at the same time ----------------------------------------------------------------------------- */
+/* ---- kinds at the same time ------------------------------------------------------------------ */
 
 typedef struct edge {
     int64_t ns;
@@ -88,7 +89,7 @@ static bool collect_edges(const busy *b, bool omit_other, edge **out, size_t *co
     return ok;
 }
 
-static void put_kind(ka_table *t, uint32_t types, int64_t ns, int64_t all)
+static void put_kind_row(ka_table *t, uint32_t types, int64_t ns, int64_t all)
 {
     static const char *const names[] = {[KA_TYPE_OTHER] = "OTHER",
                                         [KA_TYPE_COMPUTATION] = "COMPUTATION",
@@ -98,6 +99,7 @@ static void put_kind(ka_table *t, uint32_t types, int64_t ns, int64_t all)
                                     KA_TYPE_OTHER};
     char text[80];
     size_t n = 0;
+    KB_ASSERT(types != 0 && types >> KB_COUNT(names) == 0);
     for (size_t i = 0; i < KB_COUNT(order); i++)
         if (types >> order[i] & 1)
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " overlapping " : "",
@@ -107,7 +109,8 @@ static void put_kind(ka_table *t, uint32_t types, int64_t ns, int64_t all)
     ka_put_number(t, ka_percent((double)ns, (double)all));
 }
 
-static kineto_status put_kinds(const ka_dataset *s, const busy *b, ka_table *t, kineto_error *err)
+static kineto_status put_kind_rows(const ka_dataset *s, const busy *b, ka_table *t,
+                                   kineto_error *err)
 {
     int64_t sums[16] = {0}, all = 0;
     uint32_t seen = 0; /* types that have a row though they took no time together */
@@ -126,8 +129,8 @@ static kineto_status put_kinds(const ka_dataset *s, const busy *b, ka_table *t, 
         all = ka_add_ns(all, sums[types]);
     for (uint32_t types = 1; types < KB_COUNT(sums); types++)
         if (sums[types] || seen >> types & 1)
-            put_kind(t, types, sums[types], all);
-    ka_sort(t, (const int[]){-2, 1, 0});
+            put_kind_row(t, types, sums[types], all);
+    KA_SORT(t, KA_DOWN(kernel_types, sum_us), KA_UP(kernel_types, kernel_type));
     free(edges);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
@@ -145,14 +148,14 @@ kineto_status ka_analyze_temporal(const ka_dataset *s, kineto_analysis *a, kinet
         ka_note_no_device(overlap);
         return KINETO_OK;
     }
-    if (!collect(s, &b))
+    if (!collect_busy(s, &b))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status && breakdown)
         put_breakdown(s, &b, breakdown);
     if (!status && overlap)
         status = put_overlap(s, &b, overlap, err);
     if (!status && kinds)
-        status = put_kinds(s, &b, kinds, err);
+        status = put_kind_rows(s, &b, kinds, err);
     busy_free(&b);
     return status;
 }

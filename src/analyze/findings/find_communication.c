@@ -1,7 +1,13 @@
-/* Ranks, and what they say to each other. */
+/* Rules about ranks and communication: DataParallel, backends of collectives, exposed and small
+ * collectives, broadcasts of buffers, and ranks that come late.
+ *
+ * Communication is device work of the type KA_TYPE_COMMUNICATION (NCCL, RCCL, oneCCL by kernel
+ * name) or, where ranks exchange through the host, ranges of Gloo and MPI. "Exposed" is time in
+ * which no computation of the same device runs (ka_exposed_time). communication.imbalance
+ * compares ranks: it reads tables that have the rows of all of them, and has no dataset. */
 #include "analyze/findings/find_time.h"
 
-/* ---- how a program divides its work -------------------------------------------------------- */
+/* ---- how a program divides its work ---------------------------------------------------------- */
 
 static bool is_between_devices(const ka_dataset *s, const ka_work *w)
 {
@@ -15,7 +21,7 @@ static bool is_between_devices(const ka_dataset *s, const ka_work *w)
 static int64_t saved_by_exchange(ka_finder *f)
 {
     ka_factors x;
-    int64_t saved = KA_NO_WORTH;
+    int64_t saved = KA_NO_SAVINGS;
     if (ka_factors_make(f, &x)) {
         for (uint32_t i = 0; i < f->s->work_count; i++)
             if (is_between_devices(f->s, &f->s->work[i]))
@@ -27,14 +33,14 @@ static int64_t saved_by_exchange(ka_finder *f)
 }
 
 /* Replicas are copied, and gradients gathered, in every step. What their threads cost each other
- * nobody sees. */
-void ka_look_data_parallel(ka_finder *f)
+ * the trace does not show. */
+void ka_find_data_parallel(ka_finder *f)
 {
     uint32_t range = ka_find_range(f->s, "DataParallel.forward");
     if (range == KA_NONE || f->device_count < 2)
         return;
     int64_t saved = saved_by_exchange(f);
-    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_WORTH, 0.4, kb_string(""));
+    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_SAVINGS, 0.4, kb_string(""));
     if (!x)
         return;
     if (ka_share(f, saved) < 10)
@@ -50,7 +56,7 @@ void ka_look_data_parallel(ka_finder *f)
 }
 
 /* "backend" of the header's distributedInfo. */
-static kineto_string told_backend(const kineto_trace *t)
+static kineto_string find_backend(const kineto_trace *t)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
         kineto_string key, value;
@@ -61,13 +67,13 @@ static kineto_string told_backend(const kineto_trace *t)
     return (kineto_string){"", 0};
 }
 
-static int pick_communication(const ka_finder *f, const ka_work *w, void *context)
+static int select_communication(const ka_finder *f, const ka_work *w, void *context)
 {
     (void)f;
     (void)context;
-    return w->type == KA_TYPE_COMMUNICATION ? KA_PICKED
-           : w->type == KA_TYPE_COMPUTATION ? KA_COVERS
-                                            : KA_NEITHER;
+    return w->type == KA_TYPE_COMMUNICATION ? KA_SELECTED
+           : w->type == KA_TYPE_COMPUTATION ? KA_HIDES
+                                            : KA_IGNORE;
 }
 
 static bool has_device_library(const ka_finder *f)
@@ -79,11 +85,11 @@ static bool has_device_library(const ka_finder *f)
     for (uint32_t i = 0; i < f->s->work_count; i++)
         if (f->s->work[i].type == KA_TYPE_COMMUNICATION)
             return true;
-    return kb_string_holds(told_backend(f->s->trace), "ccl");
+    return kb_string_holds(find_backend(f->s->trace), "ccl");
 }
 
 /* The library for the devices of the trace. */
-static const char *backend_for(const ka_finder *f)
+static const char *backend_advice(const ka_finder *f)
 {
     kineto_string name = ka_device_text(f->s->trace, -1, "name");
     return kb_string_holds(name, "Intel") ? "xccl" : "nccl";
@@ -95,7 +101,7 @@ static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begi
     for (uint32_t i = 0; i < f->s->slice_count; i++) {
         const ka_slice *slice = &f->s->slices[i];
         if ((slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION) ||
-            !kb_string_begins(ka_name(f->s, slice->name), begins) || !ka_counts(f, slice->step))
+            !kb_string_begins(ka_name(f->s, slice->name), begins) || !ka_is_in_steps(f, slice->step))
             continue;
         ns = ka_add_ns(ns, ka_slice_ns(slice));
         ka_show_row(f, x, slice->row, ka_slice_ns(slice), NULL);
@@ -103,23 +109,23 @@ static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begi
     return ns;
 }
 
-/* Collectives of the host often run on threads that nobody is seen to wait for: only a saving that
+/* Collectives of the host often run on threads that no recorded call waits for: only a saving that
  * the path shows is one. */
-void ka_look_ddp_backend(ka_finder *f)
+void ka_find_ddp_backend(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_OPERATOR, "gloo:", 0},
                                                    {KINETO_WHAT_IF_OPERATOR, "mpi:", 0}};
-    kineto_string told = told_backend(f->s->trace);
+    kineto_string stated = find_backend(f->s->trace);
     bool by_host = ka_find_range(f->s, "gloo:") != KA_NONE ||
-                   ka_find_range(f->s, "mpi:") != KA_NONE || kb_string_holds(told, "gloo") ||
-                   kb_string_holds(told, "mpi");
+                   ka_find_range(f->s, "mpi:") != KA_NONE || kb_string_holds(stated, "gloo") ||
+                   kb_string_holds(stated, "mpi");
     if (ka_find_range(f->s, "DistributedDataParallel.forward") == KA_NONE || !by_host ||
         has_device_library(f))
         return;
     int64_t all =
         ka_add_ns(show_host_collectives(f, NULL, "gloo:"), show_host_collectives(f, NULL, "mpi:"));
-    int64_t saved = ka_lesser_saving(ka_saved_by(f, at_once, KB_COUNT(at_once)), all);
-    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_WORTH, 0.5, kb_string(""));
+    int64_t saved = ka_min_savings(ka_saved_by(f, at_once, KB_COUNT(at_once)), all);
+    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_SAVINGS, 0.5, kb_string(""));
     if (!x)
         return;
     if (ka_share(f, saved) < 10)
@@ -127,20 +133,20 @@ void ka_look_ddp_backend(ka_finder *f)
     ka_say(f, x,
            "DistributedDataParallel exchanges gradients through the host: its collectives take %s",
            kb_duration(all).s);
-    ka_advise(f, x, "torch.distributed.init_process_group(backend=\"%s\")", backend_for(f));
+    ka_advise(f, x, "torch.distributed.init_process_group(backend=\"%s\")", backend_advice(f));
     show_host_collectives(f, x, "gloo:");
     show_host_collectives(f, x, "mpi:");
 }
 
-/* ---- small collectives ---------------------------------------------------------------------- */
+/* ---- small collectives ----------------------------------------------------------------------- */
 
 #define SMALL_BYTES   INT64_C(65536) /* bound by latency; as in the table collective_groups */
-#define LEAST_SMALL   10.0           /* of a step */
-#define LEAST_PERCENT 1.0
+#define MIN_SMALL   10.0           /* of a step */
+#define MIN_PERCENT 1.0
 #define SHARE_PERCENT 10.0
 
 typedef struct small_ones {
-    uint64_t count; /* each device has so many; the times, too, are the mean of devices */
+    uint64_t count; /* per device; the times are means of all devices, too */
     int64_t ns, exposed_ns, bytes;
     int64_t saved_ns; /* if those of a step were one */
 } small_ones;
@@ -153,7 +159,7 @@ typedef struct collective_rows {
     uint32_t work; /* place in by_time of the next one that is looked at */
 } collective_rows;
 
-static collective_rows all_collectives(const ka_finder *f)
+static collective_rows start_collectives(const ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_collectives);
     return (collective_rows){.f = f, .t = t, .count = ka_table_rows(t)};
@@ -168,43 +174,42 @@ static bool next_collective(collective_rows *c, uint64_t *row)
         if (w->type != KA_TYPE_COMMUNICATION)
             continue;
         *row = c->row++;
-        if (ka_counts(c->f, w->step))
+        if (ka_is_in_steps(c->f, w->step))
             return true;
     }
     return false;
 }
 
-static const char *a_device(const ka_finder *f) { return f->device_count > 1 ? " a device" : ""; }
+static const char *per_device_text(const ka_finder *f) { return f->device_count > 1 ? " a device" : ""; }
 
-static small_ones add_small(const ka_finder *f)
+static small_ones sum_small_collectives(const ka_finder *f)
 {
-    collective_rows all = all_collectives(f);
-    uint32_t bytes = ka_fact_column(all.t, "bytes"), dur = ka_fact_column(all.t, "dur_us"),
-             exposed = ka_fact_column(all.t, "exposed_us");
+    collective_rows all = start_collectives(f);
     int64_t devices = KB_MAX(f->device_count, 1u);
     double steps = KB_MAX(f->step_count, 1u);
     small_ones sum = {.count = 0};
     for (uint64_t row; next_collective(&all, &row);) {
-        int64_t size = ka_fact_int(all.t, row, bytes);
+        int64_t size = ka_fact_int(all.t, row, KA_COL_collectives_bytes);
         if (size == KA_NO_INT || size >= SMALL_BYTES)
             continue;
         sum.count++;
         sum.bytes = ka_add_ns(sum.bytes, size);
-        sum.ns = ka_add_ns(sum.ns, ka_fact_int(all.t, row, dur));
-        sum.exposed_ns = ka_add_ns(sum.exposed_ns, ka_fact_int(all.t, row, exposed));
+        sum.ns = ka_add_ns(sum.ns, ka_fact_int(all.t, row, KA_COL_collectives_dur_us));
+        sum.exposed_ns = ka_add_ns(sum.exposed_ns,
+                                   ka_fact_int(all.t, row, KA_COL_collectives_exposed_us));
     }
     sum.count = (sum.count + (uint64_t)devices - 1) / (uint64_t)devices;
     sum.bytes /= devices;
     sum.ns /= devices;
     sum.exposed_ns /= devices;
-    if ((double)sum.count >= LEAST_SMALL * steps)
+    if ((double)sum.count >= MIN_SMALL * steps)
         sum.saved_ns = (int64_t)((double)sum.exposed_ns * (1 - steps / (double)sum.count));
     return sum;
 }
 
-static bool is_worth_joining(const ka_finder *f, const small_ones *sum)
+static bool can_join_collectives(const ka_finder *f, const small_ones *sum)
 {
-    return sum->saved_ns > 0 && ka_share(f, sum->saved_ns) >= LEAST_PERCENT;
+    return sum->saved_ns > 0 && ka_share(f, sum->saved_ns) >= MIN_PERCENT;
 }
 
 /* Those of one name, in one group of ranks. */
@@ -219,16 +224,17 @@ typedef struct collective_kinds {
     kb_map at; /* of name and group → index of the list */
 } collective_kinds;
 
-static void kinds_free(collective_kinds *kinds)
+static void free_collective_kinds(collective_kinds *kinds)
 {
     kb_vec_free(&kinds->list);
     kb_map_free(&kinds->at);
 }
 
-static collective_kind *kind_of_row(collective_kinds *kinds, const ka_table *t, uint64_t row)
+static collective_kind *find_collective_kind(collective_kinds *kinds, const ka_table *t,
+                                             uint64_t row)
 {
-    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "name")),
-                  group = ka_text_at(t, row, ka_fact_column(t, "group"));
+    kineto_string name = ka_text_at(t, row, KA_COL_collectives_name),
+                  group = ka_text_at(t, row, KA_COL_collectives_group);
     uint64_t key = kb_hash_seeded(kb_hash(group.data, group.size), name.data, name.size);
     bool created;
     uint64_t *at = kb_map_insert(&kinds->at, key, kinds->list.count, &created);
@@ -238,29 +244,28 @@ static collective_kind *kind_of_row(collective_kinds *kinds, const ka_table *t, 
 }
 
 /* Of steps, as collective_groups are of all. Free them in any case; false: out of memory. */
-static bool list_kinds(const ka_finder *f, collective_kinds *kinds)
+static bool list_collective_kinds(const ka_finder *f, collective_kinds *kinds)
 {
-    collective_rows all = all_collectives(f);
-    uint32_t bytes = ka_fact_column(all.t, "bytes"), dur = ka_fact_column(all.t, "dur_us"),
-             exposed = ka_fact_column(all.t, "exposed_us");
+    collective_rows all = start_collectives(f);
     for (uint64_t row; next_collective(&all, &row);) {
-        collective_kind *k = kind_of_row(kinds, all.t, row);
-        int64_t size = ka_fact_int(all.t, row, bytes);
+        collective_kind *k = find_collective_kind(kinds, all.t, row);
+        int64_t size = ka_fact_int(all.t, row, KA_COL_collectives_bytes);
         if (!k)
             return false;
-        k->exposed_ns = ka_add_ns(k->exposed_ns, ka_fact_int(all.t, row, exposed));
+        k->exposed_ns =
+            ka_add_ns(k->exposed_ns, ka_fact_int(all.t, row, KA_COL_collectives_exposed_us));
         if (size == KA_NO_INT || size >= SMALL_BYTES)
             continue;
         k->small_count++;
-        k->small_ns = ka_add_ns(k->small_ns, ka_fact_int(all.t, row, dur));
+        k->small_ns = ka_add_ns(k->small_ns, ka_fact_int(all.t, row, KA_COL_collectives_dur_us));
     }
     return true;
 }
 
-static void show_small(ka_finder *f, ka_found *x)
+static void show_small_collectives(ka_finder *f, ka_found *x)
 {
     collective_kinds kinds = {0};
-    f->no_memory |= !list_kinds(f, &kinds);
+    f->no_memory |= !list_collective_kinds(f, &kinds);
     for (size_t i = 0; i < kinds.list.count; i++) {
         const collective_kind *k = &kinds.list.data[i];
         if (k->small_count)
@@ -268,22 +273,23 @@ static void show_small(ka_finder *f, ka_found *x)
                          (unsigned long long)k->small_count, ka_short_name(k->name).s,
                          kb_duration(k->small_ns).s, f->device_count > 1 ? ", on all devices" : "");
     }
-    kinds_free(&kinds);
+    free_collective_kinds(&kinds);
 }
 
-void ka_look_communication_small(ka_finder *f)
+/* Collectives below SMALL_BYTES; the savings assume that they are joined to one per step. */
+void ka_find_communication_small(ka_finder *f)
 {
-    small_ones sum = add_small(f);
-    if (!is_worth_joining(f, &sum))
+    small_ones sum = sum_small_collectives(f);
+    if (!can_join_collectives(f, &sum))
         return;
     ka_found *x = ka_open_finding(f, sum.saved_ns, 0.5, kb_string(""));
     if (!x)
         return;
     x->count = sum.count;
     ka_say(f, x,
-           "%llu collectives%s carry less than 64 KiB each, %.0f bytes on the average; they take "
-           "%s, %s each, and for %s nothing is computed beside them",
-           (unsigned long long)sum.count, a_device(f), (double)sum.bytes / (double)sum.count,
+           "%llu collectives%s carry less than 64 KiB each, %.0f bytes on average; they take %s, "
+           "%s each, and overlap no computation for %s",
+           (unsigned long long)sum.count, per_device_text(f), (double)sum.bytes / (double)sum.count,
            kb_duration(sum.ns).s, kb_duration(sum.ns / (int64_t)sum.count).s,
            kb_duration(sum.exposed_ns).s);
     if (ka_find_range(f->s, "DistributedDataParallel.forward") != KA_NONE)
@@ -294,37 +300,37 @@ void ka_look_communication_small(ka_finder *f)
         ka_advise(f, x,
                   "Join them: one flat tensor for all, torch.distributed.all_reduce_coalesced() or "
                   "_coalescing_manager(); reduce metrics once in many steps");
-    show_small(f, x);
+    show_small_collectives(f, x);
 }
 
-/* ---- exposed collectives -------------------------------------------------------------------- */
+/* ---- exposed collectives --------------------------------------------------------------------- */
 
 static void show_collective(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
 {
     const ka_work *w = &f->s->work[work];
     kineto_string place = ka_place_of(f->s, w->call);
-    ka_show_row(f, context, w->row, exposed_ns, "%s%s%s with nothing beside it",
+    ka_show_row(f, context, w->row, exposed_ns, "%s%s%s not overlapped",
                 ka_short_name(place).s, place.size ? ", " : "", kb_duration(exposed_ns).s);
 }
 
 /* The kind of collective with the most exposed time, and how much: the mean of all devices. */
-static kb_text worst_kind(ka_finder *f, int64_t *ns)
+static kb_text find_worst_kind(ka_finder *f, int64_t *ns)
 {
     collective_kinds kinds = {0};
     kb_text worst = {""};
     *ns = 0;
-    f->no_memory |= !list_kinds(f, &kinds);
+    f->no_memory |= !list_collective_kinds(f, &kinds);
     for (size_t i = 0; i < kinds.list.count; i++)
         if (kinds.list.data[i].exposed_ns > *ns) {
             *ns = kinds.list.data[i].exposed_ns;
             worst = ka_short_name(kinds.list.data[i].name);
         }
     *ns /= (int64_t)KB_MAX(f->device_count, 1u);
-    kinds_free(&kinds);
+    free_collective_kinds(&kinds);
     return worst;
 }
 
-static const char *how_to_hide(const ka_finder *f, const char *kind)
+static const char *overlap_advice(const ka_finder *f, const char *kind)
 {
     kineto_string name = kb_string(kind);
     if (kb_string_holds(name, "all_to_all") || kb_string_holds(name, "alltoall") ||
@@ -347,41 +353,41 @@ static const char *how_to_hide(const ka_finder *f, const char *kind)
 
 /* All that is exposed is more than can be hidden: an upper bound. What joining small ones saves
  * counts there. */
-void ka_look_communication_exposed(ka_finder *f)
+void ka_find_communication_exposed(ka_finder *f)
 {
     static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "device_communication", 0};
     ka_exposure e;
-    small_ones small = add_small(f);
-    if (!ka_expose(f, pick_communication, NULL, NULL, &e))
+    small_ones small = sum_small_collectives(f);
+    if (!ka_exposed_time(f, select_communication, NULL, NULL, &e))
         return;
-    int64_t joined = is_worth_joining(f, &small) ? small.saved_ns : 0;
-    if (ka_share(f, e.exposed_ns - joined) < LEAST_PERCENT)
+    int64_t joined = can_join_collectives(f, &small) ? small.saved_ns : 0;
+    if (ka_share(f, e.exposed_ns - joined) < MIN_PERCENT)
         return;
-    int64_t saved = ka_lesser_saving(e.exposed_ns - joined, ka_saved_by(f, &at_once, 1));
-    if (ka_share(f, saved) < LEAST_PERCENT)
+    int64_t saved = ka_min_savings(e.exposed_ns - joined, ka_saved_by(f, &at_once, 1));
+    if (ka_share(f, saved) < MIN_PERCENT)
         return;
     int64_t worst;
-    kb_text kind = worst_kind(f, &worst);
+    kb_text kind = find_worst_kind(f, &worst);
     ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
     if (!x)
         return;
     x->count = e.count;
     ka_say(f, x,
-           "%llu collectives run for %s%s, and for %s of it (%.1f %% of the time) nothing is "
-           "computed beside them; %s is exposed most, for %s",
-           (unsigned long long)e.count, kb_duration(e.ns).s, a_device(f),
+           "%llu collectives take %s%s, of which %s (%.1f %% of the time) overlap no computation; "
+           "%s is exposed most, for %s",
+           (unsigned long long)e.count, kb_duration(e.ns).s, per_device_text(f),
            kb_duration(e.exposed_ns).s, ka_share(f, e.exposed_ns), kind.s, kb_duration(worst).s);
-    ka_advise(f, x, "%s", how_to_hide(f, kind.s));
-    ka_expose(f, pick_communication, show_collective, x, &e);
+    ka_advise(f, x, "%s", overlap_advice(f, kind.s));
+    ka_exposed_time(f, select_communication, show_collective, x, &e);
 }
 
 /* How much of it there is; communication.exposed says what it costs. */
-void ka_look_communication_share(ka_finder *f)
+void ka_find_communication_share(ka_finder *f)
 {
     ka_exposure e;
-    if (!ka_expose(f, pick_communication, NULL, NULL, &e) || ka_share(f, e.ns) < SHARE_PERCENT)
+    if (!ka_exposed_time(f, select_communication, NULL, NULL, &e) || ka_share(f, e.ns) < SHARE_PERCENT)
         return;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = e.count;
@@ -389,13 +395,13 @@ void ka_look_communication_share(ka_finder *f)
     ka_set_severity(x, ka_share(f, e.exposed_ns) >= SHARE_PERCENT ? KINETO_FINDING_MEDIUM
                                                                   : KINETO_FINDING_LOW);
     ka_say(f, x,
-           "%.1f %% of the time a device exchanges data with others, %.1f %% with nothing to "
-           "compute meanwhile",
+           "a device exchanges data with others in %.1f %% of the time, in %.1f %% without any "
+           "computation",
            ka_share(f, e.ns), ka_share(f, e.exposed_ns));
-    ka_expose(f, pick_communication, show_collective, x, &e);
+    ka_exposed_time(f, select_communication, show_collective, x, &e);
 }
 
-/* ---- buffers of DistributedDataParallel ------------------------------------------------------- */
+/* ---- buffers of DistributedDataParallel ------------------------------------------------------ */
 
 #define BROADCAST_PERCENT 0.5
 
@@ -419,7 +425,7 @@ typedef struct broadcasts {
 } broadcasts;
 
 /* The range and all in it take no time. */
-static void leave_out_broadcast(const ka_dataset *s, broadcasts *b, uint32_t slice)
+static void mask_broadcast(const ka_dataset *s, broadcasts *b, uint32_t slice)
 {
     b->chosen[slice] = 1;
     b->count++;
@@ -442,13 +448,13 @@ static void find_broadcasts(ka_finder *f, broadcasts *b)
     bool ok = ka_answers_make(f, &forwards) && ka_answers_make(f, &names);
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
         if (!ka_answer(s, &forwards, s->slices[i].name, is_parallel_forward) ||
-            !ka_counts(f, s->slices[i].step))
+            !ka_is_in_steps(f, s->slices[i].step))
             continue;
         uint32_t end = s->slices[i].next;
         for (i++; i < end;) {
             bool found = ka_answer(s, &names, s->slices[i].name, is_broadcast);
             if (found)
-                leave_out_broadcast(s, b, i);
+                mask_broadcast(s, b, i);
             i = found ? s->slices[i].next : i + 1;
         }
         i = end - 1;
@@ -479,20 +485,22 @@ static void say_broadcasts(ka_finder *f, const broadcasts *b, int64_t saved)
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
-void ka_look_buffer_broadcast(ka_finder *f)
+/* Broadcasts below forward passes of DDP; needs operators, since kernels of broadcasts look
+ * alike. */
+void ka_find_buffer_broadcast(ka_finder *f)
 {
     broadcasts b = {.chosen = calloc((size_t)f->s->slice_count + 1, 1)};
     f->no_memory |= !b.chosen;
     if (!f->no_memory && ka_factors_make(f, &b.x))
         find_broadcasts(f, &b);
     int64_t saved = b.count && !f->no_memory ? ka_saved_with(f, &b.x) : 0;
-    if (b.count && ka_is_worth(f, saved, BROADCAST_PERCENT))
+    if (b.count && ka_is_significant(f, saved, BROADCAST_PERCENT))
         say_broadcasts(f, &b, saved);
     ka_factors_free(&b.x);
     free(b.chosen);
 }
 
-/* ---- ranks, side by side -------------------------------------------------------------------- */
+/* ---- ranks, side by side --------------------------------------------------------------------- */
 
 typedef struct rank_wait {
     int64_t rank;
@@ -501,7 +509,7 @@ typedef struct rank_wait {
 } rank_wait;
 typedef KB_VEC(rank_wait) rank_waits;
 
-static rank_wait *rank_of(rank_waits *list, kb_map *at, int64_t rank)
+static rank_wait *find_rank_wait(rank_waits *list, kb_map *at, int64_t rank)
 {
     bool created;
     uint64_t *index = kb_map_insert(at, (uint64_t)rank, list->count, &created);
@@ -510,48 +518,48 @@ static rank_wait *rank_of(rank_waits *list, kb_map *at, int64_t rank)
     return &list->data[*index];
 }
 
-static bool add_waits(const ka_finder *f, rank_waits *list, kb_map *at)
+static bool add_rank_waits(const ka_finder *f, rank_waits *list, kb_map *at)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_wait);
-    uint32_t rank = ka_fact_column(t, "rank"), waits = ka_fact_column(t, "synchronizing_us");
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, rank));
+        rank_wait *r = find_rank_wait(list, at, ka_fact_int(t, row, KA_COL_distributed_wait_rank));
         if (!r)
             return false;
-        r->waits_ns = ka_add_ns(r->waits_ns, ka_fact_int(t, row, waits));
+        r->waits_ns = ka_add_ns(
+            r->waits_ns, ka_fact_int(t, row, KA_COL_distributed_wait_synchronizing_us));
         r->steps++;
     }
     return true;
 }
 
-static bool add_exposed(const ka_finder *f, rank_waits *list, kb_map *at)
+static bool add_rank_exposed(const ka_finder *f, rank_waits *list, kb_map *at)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_overlap);
-    uint32_t rank = ka_fact_column(t, "rank"), exposed = ka_fact_column(t, "communication_us");
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, rank));
+        rank_wait *r = find_rank_wait(list, at, ka_fact_int(t, row, KA_COL_distributed_overlap_rank));
         if (!r)
             return false;
-        r->exposed_ns = ka_add_ns(r->exposed_ns, ka_fact_int(t, row, exposed));
+        r->exposed_ns = ka_add_ns(
+            r->exposed_ns, ka_fact_int(t, row, KA_COL_distributed_overlap_communication_us));
     }
     return true;
 }
 
-static int64_t of_a_step(const rank_wait *r, int64_t ns)
+static int64_t per_step_ns(const rank_wait *r, int64_t ns)
 {
     return ns / (int64_t)KB_MAX(r->steps, 1u);
 }
 
 /* What a rank waits is lost where nothing is computed meanwhile. */
-static int64_t lost_ns(const rank_wait *r)
+static int64_t lost_rank_ns(const rank_wait *r)
 {
-    return of_a_step(r, KB_MIN(r->waits_ns, r->exposed_ns));
+    return per_step_ns(r, KB_MIN(r->waits_ns, r->exposed_ns));
 }
 
-static int compare_losses(const void *left, const void *right)
+static int compare_rank_losses(const void *left, const void *right)
 {
     const rank_wait *a = left, *b = right;
-    int64_t loss_a = of_a_step(a, a->waits_ns), loss_b = of_a_step(b, b->waits_ns);
+    int64_t loss_a = per_step_ns(a, a->waits_ns), loss_b = per_step_ns(b, b->waits_ns);
     if (loss_a != loss_b)
         return loss_a < loss_b ? -1 : 1;
     return (a->rank > b->rank) - (a->rank < b->rank);
@@ -566,11 +574,10 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
     x->rank_count = (uint32_t)list->count;
     x->count = list->count;
     ka_say(f, x,
-           "In its collectives a rank waits for others for %s of a step on the average, with "
-           "nothing to compute meanwhile: rank %lld waits for %s, rank %lld, which comes last, "
-           "for %s",
+           "Ranks wait for one another in collectives for %s of a step on average, without any "
+           "computation: rank %lld waits for %s, rank %lld, which arrives last, for %s",
            kb_duration(mean).s, (long long)early->rank,
-           kb_duration(lost_ns(early)).s, (long long)late->rank, kb_duration(lost_ns(late)).s);
+           kb_duration(lost_rank_ns(early)).s, (long long)late->rank, kb_duration(lost_rank_ns(late)).s);
     ka_advise(f, x,
               "See what rank %lld does more than the others before its collectives: ckineto diff "
               "of its trace and that of rank %lld; larger shards or longer sequences there, its "
@@ -579,31 +586,31 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
     for (size_t i = 0; i < list->count; i++) {
         const rank_wait *r = &list->data[i];
         x->rank = (int32_t)r->rank;
-        ka_show_span(f, x, 0, 0, lost_ns(r),
-                     "waits for %s of a step, %s of it with nothing to compute meanwhile",
-                     kb_duration(of_a_step(r, r->waits_ns)).s, kb_duration(lost_ns(r)).s);
+        ka_show_span(f, x, 0, 0, lost_rank_ns(r),
+                     "waits for %s of a step, %s of it without any computation",
+                     kb_duration(per_step_ns(r, r->waits_ns)).s, kb_duration(lost_rank_ns(r)).s);
     }
     x->rank = (int32_t)late->rank;
 }
 
 /* Were all ranks as fast as the mean of them, a step would be shorter by what they wait on the
  * average. */
-void ka_look_communication_imbalance(ka_finder *f)
+void ka_find_communication_imbalance(ka_finder *f)
 {
     rank_waits list = {0};
     kb_map at = {0};
-    f->no_memory |= !add_waits(f, &list, &at);
+    f->no_memory |= !add_rank_waits(f, &list, &at);
     size_t count = list.count;
-    f->no_memory |= !f->no_memory && count && !add_exposed(f, &list, &at);
+    f->no_memory |= !f->no_memory && count && !add_rank_exposed(f, &list, &at);
     if (!f->no_memory && count > 1 && list.count == count) {
         int64_t mean = 0;
         for (size_t i = 0; i < count; i++)
-            mean = ka_add_ns(mean, lost_ns(&list.data[i]) / (int64_t)count);
-        qsort(list.data, count, sizeof *list.data, compare_losses);
-        if (ka_share(f, ka_add_ns(mean, 0) * (int64_t)KB_MAX(f->step_count, 1u)) >= LEAST_PERCENT)
+            mean = ka_add_ns(mean, lost_rank_ns(&list.data[i]) / (int64_t)count);
+        qsort(list.data, count, sizeof *list.data, compare_rank_losses);
+        if (ka_share(f, ka_add_ns(mean, 0) * (int64_t)KB_MAX(f->step_count, 1u)) >= MIN_PERCENT)
             report_imbalance(f, &list, mean);
     } else if (!f->no_memory && count < 2) {
-        ka_cannot_judge(f, "the ranks have no collectives of the same steps in common: they are "
+        ka_skip_rule(f, "the ranks have no collectives of the same steps in common: they are "
                            "not of one run, or their collectives were not recorded");
     }
     kb_map_free(&at);

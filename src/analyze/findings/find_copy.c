@@ -1,9 +1,15 @@
-/* Copies: what keeps the host waiting, what nothing hides, what need not be. */
+/* Rules about copies: synchronous calls, pageable memory, exposed uploads, tensors that are
+ * filled on the host and then copied, and copies within the device.
+ *
+ * The direction and the kind of memory come from the names of copies ("Memcpy HtoD (Pageable ->
+ * Device)"), as CUPTI, rocprofiler and Level Zero write them. What a copy costs is the smaller
+ * of three numbers: its own time, the shortening of the critical path without the wait, and the
+ * idle time of devices after the wait. */
 #include "analyze/findings/find_time.h"
 
-/* ---- copies and memsets that the host waits for --------------------------------------------- */
+/* ---- copies and memsets that the host waits for ---------------------------------------------- */
 
-static void show_calls(ka_finder *f, ka_found *x, const ka_waits *waits, uint8_t kind)
+static void show_copy_calls(ka_finder *f, ka_found *x, const ka_waits *waits, uint8_t kind)
 {
     for (size_t i = 0; i < waits->list.count; i++) {
         const ka_wait *w = &waits->list.data[i];
@@ -22,7 +28,7 @@ typedef struct waited {
     uint32_t site; /* of the longest */
 } waited;
 
-static waited add_waits(const ka_waits *waits, uint8_t kind, ka_without *without)
+static waited sum_copy_waits(const ka_waits *waits, uint8_t kind, ka_what_if_mask *without)
 {
     waited sum = {.site = KA_NONE};
     int64_t longest = -1;
@@ -33,7 +39,7 @@ static waited add_waits(const ka_waits *waits, uint8_t kind, ka_without *without
         sum.count++;
         sum.ns = ka_add_ns(sum.ns, w->ns);
         sum.idle_ns = ka_add_ns(sum.idle_ns, w->idle_ns);
-        without->slices[w->call] |= KA_NEED_NOT_WAIT;
+        without->slices[w->call] |= KA_NO_WAIT;
         if (w->ns > longest)
             sum.site = w->site;
         longest = KB_MAX(longest, w->ns);
@@ -41,14 +47,14 @@ static waited add_waits(const ka_waits *waits, uint8_t kind, ka_without *without
     return sum;
 }
 
-static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_without *without)
+static void check_copy_calls(ka_finder *f, const ka_waits *waits, ka_what_if_mask *without)
 {
-    waited sum = add_waits(waits, KA_WAIT_COPY_CALL, without);
+    waited sum = sum_copy_waits(waits, KA_WAIT_COPY_CALL, without);
     if (!sum.count)
         return;
-    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), sum.ns);
-    saved = ka_lesser_saving(saved, ka_host_idle_ns(f));
-    if (saved == KA_NO_WORTH || ka_share(f, saved) < KA_LEAST_WORTH)
+    int64_t saved = ka_min_savings(ka_saved_by_mask(f, without), sum.ns);
+    saved = ka_min_savings(saved, ka_host_idle_ns(f));
+    if (saved == KA_NO_SAVINGS || ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
     if (!x)
@@ -65,23 +71,24 @@ static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_without *wi
               "hipMemcpyAsync, cudaMemsetAsync), from pinned memory; in PyTorch "
               "tensor.to(device, non_blocking=True) instead of what %s does",
               name.s);
-    show_calls(f, x, waits, KA_WAIT_COPY_CALL);
+    show_copy_calls(f, x, waits, KA_WAIT_COPY_CALL);
 }
 
-void ka_look_copy_synchronous(ka_finder *f)
+/* Copy and memset calls without Async, and the idle time after them. */
+void ka_find_copy_synchronous(ka_finder *f)
 {
     ka_waits waits = {0};
-    ka_without without = {0};
-    if (ka_waits_find(f, &waits) && ka_without_create(f, &without, false))
-        judge_copy_calls(f, &waits, &without);
-    ka_without_free(&without);
+    ka_what_if_mask without = {0};
+    if (ka_waits_find(f, &waits) && ka_what_if_mask_create(f, &without, false))
+        check_copy_calls(f, &waits, &without);
+    ka_what_if_mask_free(&without);
     ka_waits_free(&waits);
 }
 
-/* ---- pageable memory ------------------------------------------------------------------------ */
+/* ---- pageable memory ------------------------------------------------------------------------- */
 
 #define USUAL_GBPS  12.0 /* what pinned memory reaches over PCIe 3, if the trace does not say */
-#define LEAST_BYTES (1 << 20) /* of a copy whose bandwidth counts */
+#define MIN_BYTES (1 << 20) /* of a copy whose bandwidth counts */
 
 typedef struct pageable {
     uint64_t count;
@@ -91,18 +98,18 @@ typedef struct pageable {
     double gbps;
 } pageable;
 
-static bool bytes_of(const ka_finder *f, const ka_work *w, double *bytes)
+static bool copy_bytes(const ka_finder *f, const ka_work *w, double *bytes)
 {
-    int64_t told;
-    if (!ka_arg_int(f->s->trace, w->row, "bytes", &told) || told < 0)
+    int64_t stated;
+    if (!ka_arg_int(f->s->trace, w->row, "bytes", &stated) || stated < 0)
         return false;
-    *bytes = (double)told;
+    *bytes = (double)stated;
     return true;
 }
 
-static bool is_pageable(const ka_finder *f, const ka_work *w)
+static bool is_pageable_copy(const ka_finder *f, const ka_work *w)
 {
-    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_counts(f, w->step) &&
+    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_in_steps(f, w->step) &&
            kb_string_holds(ka_name(f->s, w->name), "Pageable");
 }
 
@@ -113,34 +120,34 @@ static double measured_gbps(const ka_finder *f)
         const ka_work *w = &f->s->work[i];
         if (w->kind != KINETO_KIND_GPU_MEMCPY || !kb_string_holds(ka_name(f->s, w->name), "Pinned"))
             continue;
-        if (bytes_of(f, w, &bytes) && bytes >= LEAST_BYTES && ka_work_ns(w) > 0)
+        if (copy_bytes(f, w, &bytes) && bytes >= MIN_BYTES && ka_work_ns(w) > 0)
             best = KB_MAX(best, bytes / (double)ka_work_ns(w));
     }
     return KB_MAX(best, USUAL_GBPS);
 }
 
-static void add_copy(ka_finder *f, uint32_t work, pageable *sum, ka_without *without)
+static void add_copy_rate(ka_finder *f, uint32_t work, pageable *sum, ka_what_if_mask *without)
 {
     const ka_work *w = &f->s->work[work];
     double bytes = 0;
     sum->count++;
     sum->ns = ka_add_ns(sum->ns, ka_work_ns(w));
-    if (!bytes_of(f, w, &bytes))
+    if (!copy_bytes(f, w, &bytes))
         return;
     sum->bytes += bytes;
     sum->told_ns = ka_add_ns(sum->told_ns, ka_work_ns(w));
     int64_t pinned_ns = (int64_t)(bytes / sum->gbps),
-            excess = bytes >= LEAST_BYTES ? ka_work_ns(w) - pinned_ns : 0;
+            excess = bytes >= MIN_BYTES ? ka_work_ns(w) - pinned_ns : 0;
     without->work_ns[work] = KB_MAX(excess, 0);
     sum->excess_ns = ka_add_ns(sum->excess_ns, without->work_ns[work]);
 }
 
-static pageable add_copies(ka_finder *f, ka_without *without)
+static pageable sum_copy_rates(ka_finder *f, ka_what_if_mask *without)
 {
     pageable sum = {.gbps = measured_gbps(f)};
     for (uint32_t i = 0; i < f->s->work_count; i++)
-        if (is_pageable(f, &f->s->work[i]))
-            add_copy(f, i, &sum, without);
+        if (is_pageable_copy(f, &f->s->work[i]))
+            add_copy_rate(f, i, &sum, without);
     return sum;
 }
 
@@ -149,7 +156,7 @@ static void show_copies(ka_finder *f, ka_found *x)
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
-        if (!is_pageable(f, w))
+        if (!is_pageable_copy(f, w))
             continue;
         kineto_string site = w->call == KA_NONE
                                  ? (kineto_string){"", 0}
@@ -159,7 +166,7 @@ static void show_copies(ka_finder *f, ka_found *x)
 }
 
 /* Small copies take their latency, whatever memory they are from. */
-static kb_text rates(const pageable *sum)
+static kb_text copy_rates_text(const pageable *sum)
 {
     kb_text text = {""};
     if (sum->excess_ns > 0 && sum->told_ns > 0)
@@ -184,15 +191,15 @@ static void advise_upload(ka_finder *f, ka_found *x, uint32_t site)
                   ka_short_name(name).s);
 }
 
-static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_without *without)
+static void check_pageable_copies(ka_finder *f, const ka_waits *waits, ka_what_if_mask *without)
 {
-    pageable sum = add_copies(f, without);
+    pageable sum = sum_copy_rates(f, without);
     if (!sum.count)
         return;
-    waited upload = add_waits(waits, KA_WAIT_UPLOAD, without);
+    waited upload = sum_copy_waits(waits, KA_WAIT_UPLOAD, without);
     int64_t most = ka_add_ns(sum.excess_ns, KB_MIN(upload.ns, ka_host_idle_ns(f)));
-    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), most);
-    if (ka_share(f, saved) < KA_LEAST_WORTH)
+    int64_t saved = ka_min_savings(ka_saved_by_mask(f, without), most);
+    if (ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
     if (!x)
@@ -201,52 +208,52 @@ static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_without *with
     ka_say(f, x,
            "%llu copies from or to pageable memory take %s%s; %llu call%s the host waiting for "
            "what it sends for %s, and devices are idle for %s after them%s",
-           (unsigned long long)sum.count, kb_duration(sum.ns).s, rates(&sum).s,
+           (unsigned long long)sum.count, kb_duration(sum.ns).s, copy_rates_text(&sum).s,
            (unsigned long long)upload.count, upload.count == 1 ? " keeps" : "s keep",
            kb_duration(upload.ns).s, kb_duration(upload.idle_ns).s,
            ka_later_text(saved, ka_add_ns(sum.excess_ns, upload.idle_ns)).s);
     if (upload.site != KA_NONE)
         advise_upload(f, x, upload.site);
     if (upload.ns > sum.ns)
-        show_calls(f, x, waits, KA_WAIT_UPLOAD);
+        show_copy_calls(f, x, waits, KA_WAIT_UPLOAD);
     else
         show_copies(f, x);
 }
 
 /* Pinned memory is faster, and the host need not wait for what it sends. Waiting for what it
  * receives is the matter of sync.stall. */
-void ka_look_copy_pageable(ka_finder *f)
+void ka_find_copy_pageable(ka_finder *f)
 {
     ka_waits waits = {0};
-    ka_without without = {0};
-    if (ka_waits_find(f, &waits) && ka_without_create(f, &without, true))
-        judge_pageable(f, &waits, &without);
-    ka_without_free(&without);
+    ka_what_if_mask without = {0};
+    if (ka_waits_find(f, &waits) && ka_what_if_mask_create(f, &without, true))
+        check_pageable_copies(f, &waits, &without);
+    ka_what_if_mask_free(&without);
     ka_waits_free(&waits);
 }
 
-/* ---- copies to the device that nothing hides ------------------------------------------------ */
+/* ---- copies to the device that nothing hides ------------------------------------------------- */
 
-static int pick_upload(const ka_finder *f, const ka_work *w, void *context)
+static int select_upload(const ka_finder *f, const ka_work *w, void *context)
 {
     (void)context;
-    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_upload(ka_name(f->s, w->name)) ? KA_PICKED
-                                                                                     : KA_COVERS;
+    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_upload(ka_name(f->s, w->name)) ? KA_SELECTED
+                                                                                     : KA_HIDES;
 }
 
-static void show_exposed(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
+static void show_exposed_uploads(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
 {
-    ka_show_row(f, context, f->s->work[work].row, exposed_ns, "%s of it with nothing beside it",
+    ka_show_row(f, context, f->s->work[work].row, exposed_ns, "%s of it not overlapped",
                 kb_duration(exposed_ns).s);
 }
 
 /* What pinned memory alone would save of the uploads that nothing hides. */
 typedef struct slower {
-    const ka_without *without;
+    const ka_what_if_mask *without;
     int64_t ns;
 } slower;
 
-static void add_slower(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
+static void add_slower_upload(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
 {
     slower *sum = context;
     (void)f;
@@ -256,19 +263,20 @@ static void add_slower(ka_finder *f, uint32_t work, int64_t exposed_ns, void *co
 /* That is the matter of copy.pageable. False: out of memory. */
 static bool expose_uploads(ka_finder *f, ka_exposure *e, int64_t *slower_ns)
 {
-    ka_without without = {0};
+    ka_what_if_mask without = {0};
     slower sum = {&without, 0};
-    bool ok = ka_without_create(f, &without, true);
+    bool ok = ka_what_if_mask_create(f, &without, true);
     if (ok) {
-        (void)add_copies(f, &without);
-        ok = ka_expose(f, pick_upload, add_slower, &sum, e);
+        (void)sum_copy_rates(f, &without);
+        ok = ka_exposed_time(f, select_upload, add_slower_upload, &sum, e);
     }
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     *slower_ns = sum.ns / (int64_t)KB_MAX(f->device_count, 1u);
     return ok;
 }
 
-void ka_look_copy_exposed(ka_finder *f)
+/* Uploads during which the device does nothing else; slow pageable ones are the rule above. */
+void ka_find_copy_exposed(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_COPY, "HtoD", 0},
                                                    {KINETO_WHAT_IF_COPY, "HostToDevice", 0},
@@ -277,31 +285,31 @@ void ka_look_copy_exposed(ka_finder *f)
     ka_exposure e;
     int64_t slower_ns;
     if (!expose_uploads(f, &e, &slower_ns) ||
-        ka_share(f, e.exposed_ns - slower_ns) < KA_LEAST_WORTH)
+        ka_share(f, e.exposed_ns - slower_ns) < KA_MIN_SAVINGS_PCT)
         return;
     int64_t saved =
-        ka_lesser_saving(e.exposed_ns - slower_ns, ka_saved_by(f, at_once, KB_COUNT(at_once)));
-    if (ka_share(f, saved) < KA_LEAST_WORTH)
+        ka_min_savings(e.exposed_ns - slower_ns, ka_saved_by(f, at_once, KB_COUNT(at_once)));
+    if (ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
     if (!x)
         return;
     x->count = e.count;
     ka_say(f, x,
-           "%llu copies to the device take %s, and for %s of it (%.1f %% of the time) nothing "
-           "else runs there",
+           "%llu copies to the device take %s, of which %s (%.1f %% of the time) overlap no other "
+           "work of the device",
            (unsigned long long)e.count, kb_duration(e.ns).s, kb_duration(e.exposed_ns).s,
            ka_share(f, e.exposed_ns));
     ka_advise(f, x,
               "Copy the next batch while this one is computed: with torch.cuda.stream(copies): "
               "batch = batch.to(device, non_blocking=True), from pinned memory, and "
               "current_stream().wait_stream(copies) before it is used");
-    ka_expose(f, pick_upload, show_exposed, x, &e);
+    ka_exposed_time(f, select_upload, show_exposed_uploads, x, &e);
 }
 
-/* ---- tensors made on the host only to be copied --------------------------------------------- */
+/* ---- tensors made on the host only to be copied ---------------------------------------------- */
 
-#define MOST_EXTRA 2048u /* candidates, whose arguments are asked for */
+#define MAX_EXTRA 2048u /* candidates, whose arguments are asked for */
 
 typedef struct extra {
     uint32_t to, fill; /* slices: aten::to; the operator that made and filled the tensor */
@@ -310,15 +318,15 @@ typedef struct extra {
 } extra;
 typedef KB_VEC(extra) extras;
 
-static bool is_op(const ka_dataset *s, uint32_t slice, const char *name)
+static bool is_operator_named(const ka_dataset *s, uint32_t slice, const char *name)
 {
     return slice != KA_NONE && s->slices[slice].kind == KINETO_KIND_CPU_OP &&
            kb_string_equal(ka_name(s, s->slices[slice].name), kb_string(name));
 }
 
-#define MOST_BACK 64u /* other ranges between two operators */
+#define MAX_BACK 64u /* other ranges between two operators */
 
-static bool fills(kineto_string name)
+static bool fills_tensor(kineto_string name)
 {
     static const char *const names[] = {"aten::fill_",    "aten::zero_",   "aten::normal_",
                                         "aten::uniform_", "aten::random_", "aten::arange"};
@@ -327,9 +335,9 @@ static bool fills(kineto_string name)
 
 /* A device has filled it if anything in the operator launched work. With very much in it, it does
  * more than fill. */
-static bool is_of_host(const ka_dataset *s, uint32_t fill)
+static bool is_host_fill(const ka_dataset *s, uint32_t fill)
 {
-    if (s->slices[fill].next - fill > MOST_BACK)
+    if (s->slices[fill].next - fill > MAX_BACK)
         return false;
     for (uint32_t i = fill; i < s->slices[fill].next; i++)
         if (s->slices[i].work_count)
@@ -337,28 +345,28 @@ static bool is_of_host(const ka_dataset *s, uint32_t fill)
     return true;
 }
 
-/* The last operator in front of a slice that does not enclose it, if it filled a tensor; of it the
+/* The last operator before a slice that does not enclose it, if it filled a tensor; of it the
  * outermost one that ended before. */
-static uint32_t fill_before(const ka_dataset *s, uint32_t slice, uint32_t *filled)
+static uint32_t find_fill_before(const ka_dataset *s, uint32_t slice, uint32_t *filled)
 {
     uint32_t first = s->threads[s->slices[slice].thread].first, i = slice, steps = 0;
-    while (i-- > first && steps++ < MOST_BACK) {
+    while (i-- > first && steps++ < MAX_BACK) {
         if (s->slices[i].next > slice || s->slices[i].kind != KINETO_KIND_CPU_OP)
             continue;
-        if (!fills(ka_name(s, s->slices[i].name)))
+        if (!fills_tensor(ka_name(s, s->slices[i].name)))
             return KA_NONE;
         uint32_t outer = i, around;
         while ((around = ka_operator_around(s, outer)) != KA_NONE && s->slices[around].next <= slice &&
-               steps++ < MOST_BACK)
+               steps++ < MAX_BACK)
             outer = around;
         *filled = i;
-        return is_of_host(s, outer) ? outer : KA_NONE;
+        return is_host_fill(s, outer) ? outer : KA_NONE;
     }
     return KA_NONE;
 }
 
-/* Of an operator's first input; 0: it is not told, or no tensor. */
-static double elements_of(const ka_finder *f, uint32_t op)
+/* Of an operator's first input; 0: not recorded, or not a tensor. */
+static double count_elements(const ka_finder *f, uint32_t op)
 {
     ka_shapes in;
     double count = 1;
@@ -369,9 +377,9 @@ static double elements_of(const ka_finder *f, uint32_t op)
     return count;
 }
 
-static bool is_as_large(const ka_finder *f, uint32_t filled, uint32_t copy)
+static bool has_as_many_elements(const ka_finder *f, uint32_t filled, uint32_t copy)
 {
-    double was = elements_of(f, filled), is = elements_of(f, copy);
+    double was = count_elements(f, filled), is = count_elements(f, copy);
     return was <= 0 || is <= 0 || was == is;
 }
 
@@ -394,24 +402,24 @@ static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
 {
     const ka_dataset *s = f->s;
     const ka_work *w = &s->work[work];
-    if (w->kind != KINETO_KIND_GPU_MEMCPY || w->call == KA_NONE || !ka_counts(f, w->step) ||
+    if (w->kind != KINETO_KIND_GPU_MEMCPY || w->call == KA_NONE || !ka_is_in_steps(f, w->step) ||
         !ka_is_upload(ka_name(s, w->name)))
         return false;
     uint32_t copy = ka_operator_around(s, w->call);
-    if (!is_op(s, copy, "aten::copy_"))
+    if (!is_operator_named(s, copy, "aten::copy_"))
         return false;
     uint32_t to = ka_operator_around(s, copy);
-    if (is_op(s, to, "aten::_to_copy"))
+    if (is_operator_named(s, to, "aten::_to_copy"))
         to = ka_operator_around(s, to);
-    if (!is_op(s, to, "aten::to"))
+    if (!is_operator_named(s, to, "aten::to"))
         return false;
     *out = (extra){.to = to, .work = work};
-    out->fill = fill_before(s, to, &out->filled);
-    return out->fill != KA_NONE && copies_as_it_is(f, copy) && is_as_large(f, out->filled, copy);
+    out->fill = find_fill_before(s, to, &out->filled);
+    return out->fill != KA_NONE && copies_as_it_is(f, copy) && has_as_many_elements(f, out->filled, copy);
 }
 
-/* Functions of PyTorch that make a tensor on the device they are told. */
-static bool makes_on_device(kineto_string op)
+/* Functions of PyTorch that make a tensor on the device of their argument `device`. */
+static bool is_made_on_device(kineto_string op)
 {
     static const char *const names[] = {"aten::zeros",      "aten::ones",       "aten::full",
                                         "aten::arange",     "aten::rand",       "aten::randn",
@@ -426,7 +434,7 @@ static void advise_extra(ka_finder *f, ka_found *x, const extra *e)
     kineto_string op = ka_name(f->s, f->s->slices[e->fill].name);
     kb_text name = ka_short_name(op),
             fill = ka_short_name(ka_name(f->s, f->s->slices[e->filled].name));
-    if (makes_on_device(op))
+    if (is_made_on_device(op))
         ka_advise(f, x,
                   "Make them where they are used: torch.%s(…, device=device) instead of "
                   "torch.%s(…).to(device)",
@@ -438,19 +446,19 @@ static void advise_extra(ka_finder *f, ka_found *x, const extra *e)
                   fill.s);
 }
 
-static void judge_extra(ka_finder *f, const extras *all, ka_without *without)
+static void check_extra_copies(ka_finder *f, const extras *all, ka_what_if_mask *without)
 {
     int64_t host = 0;
     for (size_t i = 0; i < all->count; i++) {
         const extra *e = &all->data[i];
-        without->slices[e->fill] |= KA_TAKES_NO_TIME;
-        without->slices[e->to] |= KA_TAKES_NO_TIME | KA_NEED_NOT_WAIT;
+        without->slices[e->fill] |= KA_ZERO_COST;
+        without->slices[e->to] |= KA_ZERO_COST | KA_NO_WAIT;
         without->work_ns[e->work] = INT64_MAX;
         host = ka_add_ns(host, ka_add_ns(ka_slice_ns(&f->s->slices[e->fill]),
                                          ka_slice_ns(&f->s->slices[e->to])));
     }
-    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), host);
-    if (ka_share(f, saved) < KA_LEAST_WORTH)
+    int64_t saved = ka_min_savings(ka_saved_by_mask(f, without), host);
+    if (ka_share(f, saved) < KA_MIN_SAVINGS_PCT)
         return;
     const ka_slice *fill = &f->s->slices[all->data[0].fill];
     ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
@@ -471,23 +479,24 @@ static void judge_extra(ka_finder *f, const extras *all, ka_without *without)
     }
 }
 
-void ka_look_copy_extra(ka_finder *f)
+/* A fill on the host that is copied to the device unchanged (Extra CUDA Copy of PyTorch). */
+void ka_find_copy_extra(ka_finder *f)
 {
     extras all = {0};
-    ka_without without = {0};
+    ka_what_if_mask without = {0};
     extra e;
-    for (uint32_t i = 0; i < f->s->work_count && all.count < MOST_EXTRA && !f->no_memory; i++)
+    for (uint32_t i = 0; i < f->s->work_count && all.count < MAX_EXTRA && !f->no_memory; i++)
         if (is_extra(f, i, &e))
             f->no_memory |= !kb_vec_push(&all, e);
-    if (all.count && !f->no_memory && ka_without_create(f, &without, true))
-        judge_extra(f, &all, &without);
-    ka_without_free(&without);
+    if (all.count && !f->no_memory && ka_what_if_mask_create(f, &without, true))
+        check_extra_copies(f, &all, &without);
+    ka_what_if_mask_free(&without);
     kb_vec_free(&all);
 }
 
-/* ---- copying within the device -------------------------------------------------------------- */
+/* ---- copying within the device --------------------------------------------------------------- */
 
-static bool moves_only(const ka_finder *f, const ka_work *w)
+static bool only_moves_bytes(const ka_finder *f, const ka_work *w)
 {
     if (w->kind == KINETO_KIND_GPU_MEMCPY)
         return ka_is_within_device(ka_name(f->s, w->name));
@@ -496,10 +505,10 @@ static bool moves_only(const ka_finder *f, const ka_work *w)
            (family == KA_FAMILY_COPY || family == KA_FAMILY_LAYOUT);
 }
 
-static int pick_moves(const ka_finder *f, const ka_work *w, void *context)
+static int select_moves(const ka_finder *f, const ka_work *w, void *context)
 {
     (void)context;
-    return moves_only(f, w) ? KA_PICKED : KA_COVERS;
+    return only_moves_bytes(f, w) ? KA_SELECTED : KA_HIDES;
 }
 
 /* Which operators do it. */
@@ -529,12 +538,12 @@ static void add_mover(ka_finder *f, kb_map *at, movers *all, const ka_work *w)
     all->data[*index].ns = ka_add_ns(all->data[*index].ns, ka_work_ns(w));
 }
 
-static void list_movers(ka_finder *f, ka_without *without, movers *all)
+static void list_movers(ka_finder *f, ka_what_if_mask *without, movers *all)
 {
     kb_map at = {0};
     for (uint32_t i = 0; i < f->s->work_count && !f->no_memory; i++) {
         const ka_work *w = &f->s->work[i];
-        if (!moves_only(f, w) || !ka_counts(f, w->step))
+        if (!only_moves_bytes(f, w) || !ka_is_in_steps(f, w->step))
             continue;
         without->work_ns[i] = INT64_MAX;
         add_mover(f, &at, all, w);
@@ -544,17 +553,17 @@ static void list_movers(ka_finder *f, ka_without *without, movers *all)
     kb_map_free(&at);
 }
 
-static void show_copying(ka_finder *f, ka_found *x)
+static void show_movers(ka_finder *f, ka_found *x)
 {
     for (uint32_t i = 0; i < f->s->work_count; i++) {
         const ka_work *w = &f->s->work[i];
-        if (moves_only(f, w) && ka_counts(f, w->step))
+        if (only_moves_bytes(f, w) && ka_is_in_steps(f, w->step))
             ka_show_row(f, x, w->row, ka_work_ns(w), "%s",
                         ka_short_name(ka_place_of(f->s, w->call)).s);
     }
 }
 
-static void report_moves(ka_finder *f, const ka_exposure *e, int64_t saved, const movers *all)
+static void report_movers(ka_finder *f, const ka_exposure *e, int64_t saved, const movers *all)
 {
     char names[240] = "";
     size_t n = 0;
@@ -566,8 +575,8 @@ static void report_moves(ka_finder *f, const ka_exposure *e, int64_t saved, cons
         return;
     x->count = e->count;
     ka_say(f, x,
-           "%llu times data is only moved within the device, for %s (%.1f %% of the time), and "
-           "for %s with nothing beside it; mostly by %s",
+           "%llu copies within the device take %s (%.1f %% of the time), of which %s are not "
+           "overlapped; mostly by %s",
            (unsigned long long)e->count, kb_duration(e->ns).s, ka_share(f, e->ns),
            kb_duration(e->exposed_ns).s, names);
     ka_advise(f, x,
@@ -575,26 +584,26 @@ static void report_moves(ka_finder *f, const ka_exposure *e, int64_t saved, cons
               "throughout, out= or slices of a tensor instead of cat(), and no contiguous() where "
               "strides will do",
               ka_short_name(ka_name(f->s, all->data[0].name)).s);
-    show_copying(f, x);
+    show_movers(f, x);
 }
 
-#define LEAST_MOVES 5.0 /* percent of the time */
+#define MIN_MOVES 5.0 /* percent of the time */
 
 /* All of it is more than can be saved: an upper bound. */
-void ka_look_copy_device(ka_finder *f)
+void ka_find_copy_device(ka_finder *f)
 {
     ka_exposure e;
-    ka_without without = {0};
+    ka_what_if_mask without = {0};
     movers all = {0};
-    if (!ka_expose(f, pick_moves, NULL, NULL, &e) || ka_share(f, e.ns) < LEAST_MOVES ||
-        !ka_without_create(f, &without, true))
+    if (!ka_exposed_time(f, select_moves, NULL, NULL, &e) || ka_share(f, e.ns) < MIN_MOVES ||
+        !ka_what_if_mask_create(f, &without, true))
         return;
     list_movers(f, &without, &all);
     if (!f->no_memory && all.count) {
-        int64_t saved = ka_lesser_saving(e.exposed_ns, ka_saved_without(f, &without));
+        int64_t saved = ka_min_savings(e.exposed_ns, ka_saved_by_mask(f, &without));
         if (ka_share(f, saved) >= 1)
-            report_moves(f, &e, saved, &all);
+            report_movers(f, &e, saved, &all);
     }
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     kb_vec_free(&all);
 }

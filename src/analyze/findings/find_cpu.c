@@ -8,11 +8,11 @@
 
 #define MIN_PERCENT 5.0
 
-/* ---- operators by what they do -------------------------------------------------------------- */
+/* ---- operators by what they do --------------------------------------------------------------- */
 
 enum { OP_OTHER, OP_PRODUCT, OP_COPY, OP_ELEMENTWISE };
 
-static bool is_one_of(kineto_string name, const char *const *list, size_t count)
+static bool is_name_in_list(kineto_string name, const char *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (kb_string_equal(name, kb_string(list[i])))
@@ -20,7 +20,7 @@ static bool is_one_of(kineto_string name, const char *const *list, size_t count)
     return false;
 }
 
-static uint8_t kind_of_operator(kineto_string name)
+static uint8_t classify_host_operator(kineto_string name)
 {
     static const char *const copies[] = {"copy_", "clone", "contiguous", "cat", "stack", "_to_copy",
                                          "to", "repeat", "constant_pad_nd"};
@@ -39,8 +39,8 @@ static uint8_t kind_of_operator(kineto_string name)
     if (ka_is_eligible(name))
         return OP_PRODUCT;
     name = (kineto_string){name.data + 6, name.size - 6};
-    return is_one_of(name, copies, KB_COUNT(copies))             ? OP_COPY
-           : is_one_of(name, elementwise, KB_COUNT(elementwise)) ? OP_ELEMENTWISE
+    return is_name_in_list(name, copies, KB_COUNT(copies))             ? OP_COPY
+           : is_name_in_list(name, elementwise, KB_COUNT(elementwise)) ? OP_ELEMENTWISE
                                                                  : OP_OTHER;
 }
 
@@ -52,7 +52,7 @@ typedef struct host_operators {
     ka_factors x;
 } host_operators;
 
-static void host_operators_free(host_operators *o)
+static void free_host_operators(host_operators *o)
 {
     free(o->self_ns);
     free(o->kind);
@@ -69,16 +69,16 @@ static void fill_host_operators(ka_finder *f, host_operators *o, ka_answers *nam
         uint32_t around = ka_operator_around(s, i);
         if (around != KA_NONE)
             o->self_ns[around] = KB_MAX(o->self_ns[around] - ka_slice_ns(slice), 0);
-        if (ka_counts(f, slice->step) && !ka_is_dataloader(ka_name(s, slice->name))) {
+        if (ka_is_in_steps(f, slice->step) && !ka_is_dataloader(ka_name(s, slice->name))) {
             o->self_ns[i] = KB_MAX(ka_slice_ns(slice), 0);
-            o->kind[i] = ka_answer(s, names, slice->name, kind_of_operator);
+            o->kind[i] = ka_answer(s, names, slice->name, classify_host_operator);
         }
     }
 }
 
-/* False: there is nothing to look at, since the trace has devices, or there is no memory. Free it in
- * any case. */
-static bool host_operators_make(ka_finder *f, host_operators *o)
+/* Operators of a trace without devices. False: the trace has devices, or allocation failed. To be
+ * freed in any case. */
+static bool list_host_operators(ka_finder *f, host_operators *o)
 {
     ka_answers names = {0};
     *o = (host_operators){0};
@@ -94,10 +94,10 @@ static bool host_operators_make(ka_finder *f, host_operators *o)
 }
 
 /* What all would be shorter by; where the critical path cannot say, what the operators would. */
-static int64_t saved_on_host(ka_finder *f, const host_operators *o, int64_t most_ns)
+static int64_t estimate_host_savings(ka_finder *f, const host_operators *o, int64_t most_ns)
 {
     int64_t saved = ka_saved_with(f, &o->x);
-    return saved == KA_NO_WORTH ? most_ns : KB_MIN(saved, most_ns);
+    return saved == KA_NO_SAVINGS ? most_ns : KB_MIN(saved, most_ns);
 }
 
 /* Evidence: of each name the longest, weighed with all of the name. `chosen` is by slice. */
@@ -107,7 +107,7 @@ typedef struct of_name {
     uint32_t longest; /* slice */
 } of_name;
 
-static int compare_names(const void *left, const void *right)
+static int compare_host_names(const void *left, const void *right)
 {
     const of_name *a = left, *b = right;
     if (a->ns != b->ns)
@@ -115,7 +115,8 @@ static int compare_names(const void *left, const void *right)
     return (a->longest > b->longest) - (a->longest < b->longest);
 }
 
-static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, const uint8_t *chosen)
+static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, const uint8_t *chosen
+                           )
 {
     const ka_dataset *s = f->s;
     size_t count = (size_t)kineto_trace_string_count(s->trace) + 1;
@@ -130,14 +131,14 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
         n->ns = ka_add_ns(n->ns, o->self_ns[i]);
     }
     if (names)
-        qsort(names, count, sizeof *names, compare_names);
+        qsort(names, count, sizeof *names, compare_host_names);
     for (uint32_t i = 0; names && i < KB_MIN(count, (size_t)f->evidence_limit) && names[i].count; i++) {
         ka_shapes in = {0};
         (void)ka_shapes_of(s->trace, s->slices[names[i].longest].row, &in);
         kineto_string stack = ka_stack_of(f, names[i].longest);
         kb_text shapes = ka_shapes_text(&in);
         ka_show_row(f, x, s->slices[names[i].longest].row, names[i].ns,
-                    "%llu of this name take %s themselves%s%s%s%.*s",
+                    "%llu calls of this name take %s of self time%s%s%s%.*s",
                     (unsigned long long)names[i].count, kb_duration(names[i].ns).s,
                     shapes.s[0] ? "; of " : "", shapes.s, stack.size ? ", called by " : "",
                     (int)stack.size, stack.data);
@@ -145,11 +146,11 @@ static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, c
     free(names);
 }
 
-/* ---- cores that products of matrices use ------------------------------------------------------ */
+/* ---- cores that products of matrices use ----------------------------------------------------- */
 
-#define MIN_FLOPS        1e6   /* of an operator: smaller ones are not worth several threads */
+#define MIN_FLOPS        1e6   /* of an operator: smaller ones gain nothing from several threads */
 #define ONE_CORE_GFLOPS  100.0 /* in 32 bits: what one core does, at most, as libraries use it */
-#define SLOW_CORE_GFLOPS 8.0   /* less than that is no use of a core */
+#define SLOW_CORE_GFLOPS 8.0   /* slower than one core at work */
 #define PRODUCTS_PERCENT 10.0
 #define MORE_CORES       2.0 /* what more threads are taken to make of it */
 
@@ -167,33 +168,33 @@ static bool find_products(ka_finder *f, host_operators *o, products *p)
     ka_view view;
     kineto_error err = {0};
     const ka_inputs *in = NULL;
-    uint64_t *below = calloc((size_t)s->slice_count + 1, sizeof *below);
+    uint64_t unusable, *own = kb_array_zeroed((size_t)s->slice_count + 1, sizeof *own);
     p->chosen = calloc((size_t)s->slice_count + 1, 1);
-    f->no_memory |= !below || !p->chosen;
+    f->no_memory |= !own || !p->chosen;
     if (!f->no_memory && ka_view_get(s, KA_VIEW_FLOPS, &view, &err) == KINETO_OK)
         in = ka_inputs_of(&view);
-    for (uint32_t i = s->slice_count; in && in->flops && i-- > 0;) {
+    if (in && in->flops)
+        f->no_memory |= !ka_own_flops(s, in, own, &unusable);
+    for (uint32_t i = s->slice_count; in && in->flops && !f->no_memory && i-- > 0;) {
         const ka_slice *slice = &s->slices[i];
-        uint64_t all = slice->kind == KINETO_KIND_CPU_OP ? in->flops[slice->row] : 0;
-        if (slice->around != KA_NONE)
-            below[slice->around] += KB_MAX(all, below[i]);
-        if (all <= below[i] || (double)all < MIN_FLOPS || !o->self_ns[i])
+        double flops = own[i] ? (double)in->flops[slice->row] : 0;
+        if (flops < MIN_FLOPS || !o->self_ns[i])
             continue;
         p->chosen[i] = 1;
-        p->flops += (double)all;
+        p->flops += flops;
         ka_amount_add(&p->all, ka_slice_ns(slice));
         o->x.slices[i] = 1 / MORE_CORES;
         if (!p->slowest || ka_slice_ns(slice) > ka_slice_ns(&s->slices[p->slowest]))
             p->slowest = i;
     }
-    free(below);
+    free(own);
     return !f->no_memory;
 }
 
-static void say_cores(ka_finder *f, const host_operators *o, const products *p, double gflops)
+static void report_cores(ka_finder *f, const host_operators *o, const products *p, double gflops)
 {
     int64_t most = (int64_t)((double)p->all.ns * (1 - 1 / MORE_CORES));
-    ka_found *x = ka_open_finding(f, saved_on_host(f, o, most), 0.3, kb_string(""));
+    ka_found *x = ka_open_finding(f, estimate_host_savings(f, o, most), 0.3, kb_string(""));
     bool slow = gflops < SLOW_CORE_GFLOPS;
     if (!x)
         return;
@@ -203,7 +204,7 @@ static void say_cores(ka_finder *f, const host_operators *o, const products *p, 
            "GFLOP/s: %s",
            (unsigned long long)p->all.count, ka_share(f, p->all.ns), gflops,
            slow ? "one core alone does more"
-                : "about what one core does, so more cores are not used or not there");
+                : "about what one core does; other cores are unused or missing");
     ka_advise(f, x, "%s",
               slow ? "Threads may wait for one another: set as many as there are cores for this "
                      "process (torch.set_num_threads(N) or OMP_NUM_THREADS=N, where N is what nproc "
@@ -214,31 +215,32 @@ static void say_cores(ka_finder *f, const host_operators *o, const products *p, 
     show_operators(f, x, o, p->chosen);
 }
 
-void ka_look_cpu_threads(ka_finder *f)
+/* Products on the host that run at the speed of one core: FLOPs by their time. */
+void ka_find_cpu_threads(ka_finder *f)
 {
     host_operators o;
     products p = {0};
-    if (host_operators_make(f, &o) && find_products(f, &o, &p) && p.all.ns > 0) {
+    if (list_host_operators(f, &o) && find_products(f, &o, &p) && p.all.ns > 0) {
         double gflops = p.flops / (double)p.all.ns;
         if (gflops < ONE_CORE_GFLOPS && ka_share(f, p.all.ns) >= PRODUCTS_PERCENT)
-            say_cores(f, &o, &p, gflops);
+            report_cores(f, &o, &p, gflops);
     }
     free(p.chosen);
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- products in 32 bits ---------------------------------------------------------------------- */
+/* ---- products in 32 bits --------------------------------------------------------------------- */
 
 #define FLOAT_PERCENT  30.0
 #define FLOAT_MEDIUM   50.0
 #define BYTES_OF_FLOAT 4u
 
 /* How much faster they would be depends on what the processor has, which a trace does not say. */
-void ka_look_cpu_float32(ka_finder *f)
+void ka_find_cpu_float32(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             ka_shapes in;
             bool is = o.kind[i] == OP_PRODUCT && o.self_ns[i] > 0 &&
@@ -249,7 +251,7 @@ void ka_look_cpu_float32(ka_finder *f)
                 ka_amount_add(&all, o.self_ns[i]);
         }
         ka_found *x = ka_share(f, all.ns) >= FLOAT_PERCENT
-                          ? ka_open_finding(f, KA_NO_WORTH, 0.4, kb_string(""))
+                          ? ka_open_finding(f, KA_NO_SAVINGS, 0.4, kb_string(""))
                           : NULL;
         if (x) {
             x->count = all.count;
@@ -263,18 +265,18 @@ void ka_look_cpu_float32(ka_finder *f)
             show_operators(f, x, &o, o.kind);
         }
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- copies ----------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 #define COPY_LEFT 0.25 /* of their time: some are needed */
 
-void ka_look_cpu_copies(ka_finder *f)
+void ka_find_cpu_copies(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             o.kind[i] = o.kind[i] == OP_COPY && o.self_ns[i] > 0;
             if (!o.kind[i])
@@ -283,8 +285,8 @@ void ka_look_cpu_copies(ka_finder *f)
             o.x.slices[i] = COPY_LEFT;
         }
         int64_t most = (int64_t)((double)all.ns * (1 - COPY_LEFT));
-        int64_t saved = ka_share(f, all.ns) >= MIN_PERCENT ? saved_on_host(f, &o, most) : 0;
-        ka_found *x = ka_share(f, saved) >= KA_LEAST_WORTH
+        int64_t saved = ka_share(f, all.ns) >= MIN_PERCENT ? estimate_host_savings(f, &o, most) : 0;
+        ka_found *x = ka_share(f, saved) >= KA_MIN_SAVINGS_PCT
                           ? ka_open_finding(f, saved, 0.4, kb_string(""))
                           : NULL;
         if (x) {
@@ -296,10 +298,10 @@ void ka_look_cpu_copies(ka_finder *f)
             show_operators(f, x, &o, o.kind);
         }
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- operators bound by memory ------------------------------------------------------------------ */
+/* ---- operators bound by memory --------------------------------------------------------------- */
 
 #define MIN_BYTES     (1.0 * (1 << 20)) /* moved by an operator: less may stay in caches */
 #define BOUND_PERCENT 15.0
@@ -319,10 +321,11 @@ static double bytes_moved(const ka_shapes *in)
     return sum + most;
 }
 
-static void say_bound(ka_finder *f, const host_operators *o, const ka_amount *all, double bytes)
+static void report_memory_bound(ka_finder *f, const host_operators *o, const ka_amount *all,
+                                double bytes)
 {
     int64_t most = (int64_t)((double)all->ns * (1 - FUSED_LEFT));
-    ka_found *x = ka_open_finding(f, saved_on_host(f, o, most), 0.3, kb_string(""));
+    ka_found *x = ka_open_finding(f, estimate_host_savings(f, o, most), 0.3, kb_string(""));
     if (!x)
         return;
     x->count = all->count;
@@ -333,12 +336,13 @@ static void say_bound(ka_finder *f, const host_operators *o, const ka_amount *al
     show_operators(f, x, o, o->kind);
 }
 
-void ka_look_cpu_memory_bound(ka_finder *f)
+/* Operators on the host with large inputs that do little with each number. */
+void ka_find_cpu_memory_bound(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
     double bytes = 0;
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             ka_shapes in;
             bool is = o.kind[i] == OP_ELEMENTWISE && o.self_ns[i] > 0 &&
@@ -352,23 +356,24 @@ void ka_look_cpu_memory_bound(ka_finder *f)
             o.x.slices[i] = FUSED_LEFT;
         }
         if (ka_share(f, all.ns) >= BOUND_PERCENT)
-            say_bound(f, &o, &all, bytes);
+            report_memory_bound(f, &o, &all, bytes);
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- many tiny operators ------------------------------------------------------------------------ */
+/* ---- many tiny operators --------------------------------------------------------------------- */
 
 #define TINY_OPERATOR_NS INT64_C(10000)
 #define TINY_PERCENT     10.0
 #define MIN_TINY         100u /* of a step */
 #define TINY_LEFT        0.5
 
-void ka_look_cpu_tiny(ka_finder *f)
+/* Operators on the host whose own time is mostly dispatch. */
+void ka_find_cpu_tiny(ka_finder *f)
 {
     host_operators o;
     ka_amount all = {0};
-    if (host_operators_make(f, &o)) {
+    if (list_host_operators(f, &o)) {
         for (uint32_t i = 0; i < f->s->slice_count; i++) {
             o.kind[i] = o.self_ns[i] > 0 && o.self_ns[i] < TINY_OPERATOR_NS;
             if (!o.kind[i])
@@ -379,7 +384,7 @@ void ka_look_cpu_tiny(ka_finder *f)
         uint64_t each = all.count / KB_MAX(f->step_count, 1u);
         int64_t most = (int64_t)((double)all.ns * (1 - TINY_LEFT));
         ka_found *x = each >= MIN_TINY && ka_share(f, all.ns) >= TINY_PERCENT
-                          ? ka_open_finding(f, saved_on_host(f, &o, most), 0.4, kb_string(""))
+                          ? ka_open_finding(f, estimate_host_savings(f, &o, most), 0.4, kb_string(""))
                           : NULL;
         if (x) {
             x->count = all.count;
@@ -391,10 +396,10 @@ void ka_look_cpu_tiny(ka_finder *f)
             show_operators(f, x, &o, o.kind);
         }
     }
-    host_operators_free(&o);
+    free_host_operators(&o);
 }
 
-/* ---- between operators -------------------------------------------------------------------------- */
+/* ---- between operators ----------------------------------------------------------------------- */
 
 #define BETWEEN_PERCENT 20.0
 
@@ -412,7 +417,7 @@ static bool is_recorded_work(const ka_dataset *s, const ka_slice *slice)
 }
 
 /* When no thread is in a recorded operator; false: out of memory. */
-static bool find_between(ka_finder *f, ka_spans *between)
+static bool find_time_between_operators(ka_finder *f, ka_spans *between)
 {
     const ka_dataset *s = f->s;
     ka_spans whole = {0}, busy = {0};
@@ -433,7 +438,7 @@ static bool find_between(ka_finder *f, ka_spans *between)
 }
 
 /* The operator that begins where a gap ends. */
-static void show_between(ka_finder *f, ka_found *x, const ka_spans *between)
+static void show_time_between_operators(ka_finder *f, ka_found *x, const ka_spans *between)
 {
     const ka_dataset *s = f->s;
     for (size_t i = 0; i < between->count; i++) {
@@ -447,7 +452,7 @@ static void show_between(ka_finder *f, ka_found *x, const ka_spans *between)
                 continue;
             kineto_string stack = ka_stack_of(f, i);
             char text[400];
-            int n = kb_snprintf(text, sizeof text, "in front of %s%s%.*s",
+            int n = kb_snprintf(text, sizeof text, "before %s%s%.*s",
                                 ka_short_name(ka_name(s, s->slices[i].name)).s,
                                 stack.size ? ", called by " : "", (int)KB_MIN(stack.size, (size_t)200),
                                 stack.data);
@@ -458,15 +463,16 @@ static void show_between(ka_finder *f, ka_found *x, const ka_spans *between)
         }
 }
 
-void ka_look_cpu_between(ka_finder *f)
+/* Time in which no thread is in an operator. */
+void ka_find_cpu_between(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},
                                                    {KINETO_WHAT_IF_CLASS, "host_python", 0}};
     ka_spans between = {0};
-    if (f->host_only && find_between(f, &between)) {
+    if (f->host_only && find_time_between_operators(f, &between)) {
         int64_t ns = ka_spans_ns(&between);
         int64_t saved = ka_share(f, ns) >= BETWEEN_PERCENT
-                            ? ka_lesser_saving(ns, ka_saved_by(f, at_once, KB_COUNT(at_once)))
+                            ? ka_min_savings(ns, ka_saved_by(f, at_once, KB_COUNT(at_once)))
                             : 0;
         ka_found *x = ka_share(f, saved) >= MIN_PERCENT
                           ? ka_open_finding(f, saved, 0.4, kb_string(""))
@@ -474,14 +480,14 @@ void ka_look_cpu_between(ka_finder *f)
         if (x) {
             x->count = between.count;
             ka_say(f, x,
-                   "for %.1f %% of the time no thread is in an operator: the program runs Python, or "
-                   "waits for something that was not recorded",
+                   "no operator runs in %.1f %% of the time: the program runs Python, or waits "
+                   "for something that was not recorded",
                    ka_share(f, ns));
             if (!(f->has & KA_NEEDS_STACKS))
                 ka_advise(f, x,
                           "Record once with profile(with_stack=True) to see which Python it is; "
                           "torch.compile(model) leaves the interpreter out");
-            show_between(f, x, &between);
+            show_time_between_operators(f, x, &between);
         }
     }
     kb_vec_free(&between);

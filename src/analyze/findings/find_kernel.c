@@ -1,4 +1,10 @@
-/* Products of matrices and convolutions that do not use the units made for them, or do it badly. */
+/* Rules about matrix units (tensor cores, MFMA, XMX): products of matrices and convolutions
+ * that do not use them, fully or in part, and 32-bit products without TF32.
+ *
+ * Kernels are classified by name (analyze/classes); which units a device has comes from its
+ * compute capability or name. The assumed speedup is the mean of 1 and the ratio of the
+ * device's peaks (device_peaks.def), limited by MAX_16_BIT and the like: real kernels never
+ * reach the ratio of peaks. */
 #include "analyze/findings/find_work.h"
 
 /* What a kernel is to these rules. */
@@ -9,13 +15,13 @@ enum {
     COULD       /* it multiplies without, for whatever other reason */
 };
 
-#define LEAST_PERCENT 1.0
-/* Below this share of what is multiplied nobody meant to use tensor cores. */
+#define MIN_PERCENT 1.0
+/* Below this share of multiplications the program does not use tensor cores on purpose. */
 #define USED_PERCENT 1.0
 /* How much faster, at most, whatever peaks promise: kernels end bound by memory. */
-#define MOST_16_BIT    3.0
-#define MOST_TF32      3.0
-#define MOST_FROM_16   2.0
+#define MAX_16_BIT    3.0
+#define MAX_TF32      3.0
+#define MAX_FROM_16   2.0
 #define ON_TOP_OF_TF32 (4.0 / 3)
 #define UNKNOWN_DEVICE 2.0
 
@@ -30,25 +36,25 @@ typedef struct products {
     int64_t device;
 } products;
 
-/* ---- what kernels are ----------------------------------------------------------------------- */
+/* ---- what kernels are ------------------------------------------------------------------------ */
 
-static bool multiplies(const ka_class *c)
+static bool is_matrix_family(const ka_class *c)
 {
     return c->family == KA_FAMILY_GEMM || c->family == KA_FAMILY_CONVOLUTION ||
            c->family == KA_FAMILY_ATTENTION || c->family == KA_FAMILY_RNN;
 }
 
 /* Products with vectors read more than they compute, and sums of parts compute nothing. */
-static uint8_t is_by_vector(kineto_string name)
+static uint8_t is_matrix_vector(kineto_string name)
 {
     return kb_string_holds(name, "gemv") || kb_string_holds(name, "dot_kernel") ||
            kb_string_holds(name, "gemmk1") || kb_string_holds(name, "gemmSN") ||
            kb_string_holds(name, "splitKreduce") || kb_string_holds(name, "reduce_1Block");
 }
 
-static uint8_t kind_of(const ka_work *w, const ka_class *c, bool by_vector, bool tf32)
+static uint8_t classify_product(const ka_work *w, const ka_class *c, bool by_vector, bool tf32)
 {
-    if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !multiplies(c))
+    if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !is_matrix_family(c))
         return OTHER;
     if (c->tensor == KA_TENSOR_YES)
         return USES;
@@ -61,7 +67,7 @@ static uint8_t kind_of(const ka_work *w, const ka_class *c, bool by_vector, bool
 
 static uint8_t eligible(kineto_string name) { return ka_is_eligible(name); }
 
-static void take(ka_finder *f, products *p, ka_answers *operators, ka_answers *kernels)
+static void add_product(ka_finder *f, products *p, ka_answers *operators, ka_answers *kernels)
 {
     const ka_dataset *s = f->s;
     bool tf32 = ka_has_tf32(s->trace, p->device);
@@ -69,11 +75,11 @@ static void take(ka_finder *f, products *p, ka_answers *operators, ka_answers *k
         const ka_work *w = &s->work[i];
         const ka_class *c = &s->class_of[w->name];
         if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || w->type == KA_TYPE_COMMUNICATION ||
-            !ka_counts(f, w->step))
+            !ka_is_in_steps(f, w->step))
             continue;
         int64_t ns = ka_work_ns(w);
         uint32_t op = ka_operator_of(s, w->call);
-        p->is[i] = kind_of(w, c, ka_answer(s, kernels, w->name, is_by_vector), tf32);
+        p->is[i] = classify_product(w, c, ka_answer(s, kernels, w->name, is_matrix_vector), tf32);
         p->device_ns = ka_add_ns(p->device_ns, ns);
         if ((op != KA_NONE && ka_answer(s, operators, s->slices[op].name, eligible)) ||
             p->is[i] != OTHER)
@@ -90,7 +96,7 @@ static void take(ka_finder *f, products *p, ka_answers *operators, ka_answers *k
     }
 }
 
-static bool products_make(ka_finder *f, products *p)
+static bool list_products(ka_finder *f, products *p)
 {
     ka_answers operators = {0}, kernels = {0};
     kineto_string name;
@@ -103,42 +109,42 @@ static bool products_make(ka_finder *f, products *p)
     f->no_memory |= !p->is;
     bool ok = p->is && ka_answers_make(f, &operators) && ka_answers_make(f, &kernels);
     if (ok)
-        take(f, p, &operators, &kernels);
+        add_product(f, p, &operators, &kernels);
     ka_answers_free(&operators);
     ka_answers_free(&kernels);
     return ok;
 }
 
-/* Nothing can be said of devices that are neither NVIDIA's, AMD's nor Intel's. */
-static bool knows_device(ka_finder *f)
+/* Matrix units of devices other than NVIDIA's, AMD's and Intel's are not known. */
+static bool has_device_peaks(ka_finder *f)
 {
     int64_t device = ka_busiest_device(f->s);
     kineto_string name = ka_device_text(f->s->trace, device, "name");
     if (ka_device_number(f->s->trace, device, "computeMajor") >= 0 ||
         kb_string_holds(name, "Intel"))
         return true;
-    ka_cannot_judge(f, "the trace does not say which units device %lld (%s) has", (long long)device,
+    ka_skip_rule(f, "the trace does not say which units device %lld (%s) has", (long long)device,
                     name.size ? ka_short_name(name).s : "no name");
     return false;
 }
 
-/* ---- how much faster they would be ---------------------------------------------------------- */
+/* ---- how much faster they would be ----------------------------------------------------------- */
 
 /* Half of what peaks promise, and no more than `most`. */
-static double faster(double peak, double now, double most)
+static double speedup_text(double peak, double now, double most)
 {
     double ratio = peak > 0 && now > 0 ? peak / now : 2 * UNKNOWN_DEVICE - 1;
     return KB_MIN(most, KB_MAX(1, (1 + ratio) / 2));
 }
 
-static double faster_16_bit(const products *p)
+static double speedup_16_bit(const products *p)
 {
-    return faster(KB_MAX(p->peaks->bf16, p->peaks->fp16), p->peaks->fp32, MOST_16_BIT);
+    return speedup_text(KB_MAX(p->peaks->bf16, p->peaks->fp16), p->peaks->fp32, MAX_16_BIT);
 }
 
-static double faster_tf32(const products *p)
+static double speedup_tf32(const products *p)
 {
-    return faster(p->peaks->tf32, p->peaks->fp32, MOST_TF32);
+    return speedup_text(p->peaks->tf32, p->peaks->fp32, MAX_TF32);
 }
 
 static bool is_narrow(const ka_dataset *s, const ka_work *w)
@@ -148,13 +154,13 @@ static bool is_narrow(const ka_dataset *s, const ka_work *w)
 }
 
 /* How much faster kernels of 16 bits are taken to be, where others are `times`. */
-static double from_16_bit(double times) { return KB_MIN(times, MOST_FROM_16); }
+static double from_16_bit(double times) { return KB_MIN(times, MAX_FROM_16); }
 
 /* With those that could round to TF32 so much faster, and the others. */
-static int64_t saved_by(ka_finder *f, const products *p, double tf32, double others)
+static int64_t savings_of_speedup(ka_finder *f, const products *p, double tf32, double others)
 {
     ka_factors x;
-    int64_t saved = KA_NO_WORTH;
+    int64_t saved = KA_NO_SAVINGS;
     bool ok = ka_factors_make(f, &x);
     for (uint32_t i = 0; ok && i < f->s->work_count; i++)
         if (p->is[i] == TF32_COULD)
@@ -167,13 +173,13 @@ static int64_t saved_by(ka_finder *f, const products *p, double tf32, double oth
     return saved;
 }
 
-static bool nobody_uses(const products *p)
+static bool no_product_uses_tensor_cores(const products *p)
 {
     int64_t all = ka_add_ns(p->uses.ns, ka_add_ns(p->tf32_could.ns, p->could.ns));
     return ka_percent((double)p->uses.ns, (double)all) < USED_PERCENT;
 }
 
-/* ---- tensor cores --------------------------------------------------------------------------- */
+/* ---- tensor cores ---------------------------------------------------------------------------- */
 
 static void advise_16_bit(ka_finder *f, ka_found *x, const products *p)
 {
@@ -203,14 +209,14 @@ static void advise_16_bit(ka_finder *f, ka_found *x, const products *p)
  * precision.fp32_matmul. */
 static int64_t saved_by_16_bit(ka_finder *f, const products *p, double narrow, double rounded)
 {
-    int64_t saved = saved_by(f, p, rounded, narrow);
-    if (p->tf32_could.count && saved != KA_NO_WORTH)
-        saved -= KB_MAX(saved_by(f, p, faster_tf32(p), 1), 0);
+    int64_t saved = savings_of_speedup(f, p, rounded, narrow);
+    if (p->tf32_could.count && saved != KA_NO_SAVINGS)
+        saved -= KB_MAX(savings_of_speedup(f, p, speedup_tf32(p), 1), 0);
     return saved;
 }
 
 /* What these kernels take less, were nothing else in the way. */
-static double most_saved(const products *p, double narrow, double rounded)
+static double max_product_savings(const products *p, double narrow, double rounded)
 {
     return (1 - 1 / narrow) * (double)(p->could.ns - p->narrow_ns) +
            (1 - 1 / from_16_bit(narrow)) * (double)p->narrow_ns +
@@ -218,7 +224,7 @@ static double most_saved(const products *p, double narrow, double rounded)
 }
 
 /* How much faster those of them are that gain most. */
-static double most_times(const products *p, double narrow, double rounded)
+static double max_product_time(const products *p, double narrow, double rounded)
 {
     double times = p->tf32_could.count ? rounded : 1;
     return KB_MAX(times, p->narrow_ns < p->could.ns ? narrow
@@ -226,13 +232,13 @@ static double most_times(const products *p, double narrow, double rounded)
                                                     : 1);
 }
 
-/* It is said also where steps wait for something else: once that is mended it counts. */
-static void tensor_cores(ka_finder *f, products *p)
+/* Reported also where steps wait for something else: it counts once that is fixed. */
+static void report_tensor_cores(ka_finder *f, products *p)
 {
-    double narrow = faster_16_bit(p),
-           rounded = p->tf32_could.count ? faster_tf32(p) * ON_TOP_OF_TF32 : narrow,
-           most = most_saved(p, narrow, rounded);
-    if (100 * most < LEAST_PERCENT * (double)f->whole_ns)
+    double narrow = speedup_16_bit(p),
+           rounded = p->tf32_could.count ? speedup_tf32(p) * ON_TOP_OF_TF32 : narrow,
+           most = max_product_savings(p, narrow, rounded);
+    if (100 * most < MIN_PERCENT * (double)f->whole_ns)
         return;
     int64_t saved = saved_by_16_bit(f, p, narrow, rounded);
     ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
@@ -240,44 +246,45 @@ static void tensor_cores(ka_finder *f, products *p)
         return;
     x->count = p->could.count + p->tf32_could.count;
     ka_say(f, x,
-           "%.1f %% of the time of kernels is in operators that could use %s, and none of it does; "
-           "those that multiply without, %.1f %%, are taken to be %.1f times as fast with%s",
+           "%.1f %% of kernel time is in operators that could use %s, and none of it does; the "
+           "kernels that multiply without, %.1f %%, are assumed to be %.1f times as fast with%s",
            ka_percent((double)p->eligible_ns, (double)p->device_ns), ka_matrix_unit_name(p->unit),
            ka_percent((double)ka_add_ns(p->could.ns, p->tf32_could.ns), (double)p->device_ns),
-           most_times(p, narrow, rounded),
-           saved != KA_NO_WORTH && (double)saved < most / 4
+           max_product_time(p, narrow, rounded),
+           saved != KA_NO_SAVINGS && (double)saved < most / 4
                ? ", which would shorten steps little: they wait for other things first"
                : "");
     advise_16_bit(f, x, p);
     ka_show_work(f, x, p->is, p->could.ns >= p->tf32_could.ns ? COULD : TF32_COULD);
 }
 
-void ka_look_tensor_cores(ka_finder *f)
+/* No product uses the matrix units, though operators could. */
+void ka_find_tensor_cores(ka_finder *f)
 {
     products p;
-    if (!knows_device(f))
+    if (!has_device_peaks(f))
         return;
-    if (products_make(f, &p) && p.unit != KA_MATRIX_NONE && p.eligible_ns > 0 && nobody_uses(&p))
-        tensor_cores(f, &p);
+    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.eligible_ns > 0 && no_product_uses_tensor_cores(&p))
+        report_tensor_cores(f, &p);
     free(p.is);
 }
 
-/* ---- TF32 ----------------------------------------------------------------------------------- */
+/* ---- TF32 ------------------------------------------------------------------------------------ */
 
-static void fp32_matmul(ka_finder *f, products *p)
+static void report_fp32_matmul(ka_finder *f, products *p)
 {
-    double times = faster_tf32(p);
-    int64_t saved = saved_by(f, p, times, 1);
-    if (!ka_is_worth(f, saved, LEAST_PERCENT))
+    double times = speedup_tf32(p);
+    int64_t saved = savings_of_speedup(f, p, times, 1);
+    if (!ka_is_significant(f, saved, MIN_PERCENT))
         return;
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
     if (!x)
         return;
     x->count = p->tf32_could.count;
     ka_say(f, x,
-           "%llu products of 32-bit matrices run without tensor cores and take %.1f %% of the time "
-           "of kernels that compute; with inputs rounded to TF32 they are taken to be %.1f times "
-           "as fast",
+           "%llu products of 32-bit matrices run without tensor cores and take %.1f %% of the "
+           "time of kernels that compute; with inputs rounded to TF32 they are assumed to be %.1f "
+           "times as fast",
            (unsigned long long)p->tf32_could.count,
            ka_percent((double)p->tf32_could.ns, (double)p->device_ns), times);
     ka_advise(f, x,
@@ -287,20 +294,21 @@ static void fp32_matmul(ka_finder *f, products *p)
     ka_show_work(f, x, p->is, TF32_COULD);
 }
 
-void ka_look_fp32_matmul(ka_finder *f)
+/* Products of 32-bit matrices on devices with TF32, without it. */
+void ka_find_fp32_matmul(ka_finder *f)
 {
     products p;
-    if (!knows_device(f))
+    if (!has_device_peaks(f))
         return;
-    if (products_make(f, &p) && p.tf32_could.count)
-        fp32_matmul(f, &p);
+    if (list_products(f, &p) && p.tf32_could.count)
+        report_fp32_matmul(f, &p);
     free(p.is);
 }
 
-/* ---- the rest of a model that uses them ------------------------------------------------------- */
+/* ---- the rest of a model that uses them ------------------------------------------------------ */
 
 /* 16-bit products that were kept from them are what precision.unaligned_matmul is about. */
-static void leave_narrow_products(const ka_dataset *s, products *p)
+static void drop_narrow_products(const ka_dataset *s, products *p)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
@@ -313,11 +321,11 @@ static void leave_narrow_products(const ka_dataset *s, products *p)
     }
 }
 
-static void fp32_partly(ka_finder *f, products *p)
+static void report_fp32_partly(ka_finder *f, products *p)
 {
-    leave_narrow_products(f->s, p);
-    int64_t saved = saved_by(f, p, 1, faster_16_bit(p));
-    if (!ka_is_worth(f, saved, LEAST_PERCENT))
+    drop_narrow_products(f->s, p);
+    int64_t saved = savings_of_speedup(f, p, 1, speedup_16_bit(p));
+    if (!ka_is_significant(f, saved, MIN_PERCENT))
         return;
     ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
     if (!x)
@@ -325,7 +333,7 @@ static void fp32_partly(ka_finder *f, products *p)
     x->count = p->could.count;
     ka_say(f, x,
            "%llu kernels that multiply matrices or convolve do so without %s and take %.1f %% of "
-           "the time of kernels, beside %.1f %% that use them",
+           "kernel time; %.1f %% use them",
            (unsigned long long)p->could.count, ka_matrix_unit_name(p->unit),
            ka_percent((double)p->could.ns, (double)p->device_ns),
            ka_percent((double)p->uses.ns, (double)p->device_ns));
@@ -341,12 +349,13 @@ static void fp32_partly(ka_finder *f, products *p)
     ka_show_work(f, x, p->is, COULD);
 }
 
-void ka_look_fp32_partly(ka_finder *f)
+/* Most products use the matrix units; the others are reported. */
+void ka_find_fp32_partly(ka_finder *f)
 {
     products p;
-    if (!knows_device(f))
+    if (!has_device_peaks(f))
         return;
-    if (products_make(f, &p) && p.unit != KA_MATRIX_NONE && p.could.count && !nobody_uses(&p))
-        fp32_partly(f, &p);
+    if (list_products(f, &p) && p.unit != KA_MATRIX_NONE && p.could.count && !no_product_uses_tensor_cores(&p))
+        report_fp32_partly(f, &p);
     free(p.is);
 }

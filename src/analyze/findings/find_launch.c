@@ -1,8 +1,13 @@
-/* Devices that are idle, and launches. */
+/* Rules about idle devices and launches: low utilisation, launch-bound programs, tiny kernels,
+ * full queues, and gaps between operators.
+ *
+ * Idle time is cut by reason in facts/idle.h: the rules use the same pieces as the table
+ * idle_named, so that the findings and the table agree. Gaps after a wait (find_sync.c) or a
+ * late batch (find_data_loader.c) are left to the rules about these. */
 #include "analyze/facts/idle.h"
 #include "analyze/findings/find_time.h"
 
-/* ---- gaps of devices ------------------------------------------------------------------------ */
+/* ---- gaps of devices ------------------------------------------------------------------------- */
 
 /* One gap, for evidence. */
 typedef struct long_gap {
@@ -10,23 +15,23 @@ typedef struct long_gap {
     int64_t start_ns, end_ns, ns;
 } long_gap;
 
-#define MOST_GAPS 64u
+#define MAX_GAPS 64u
 
-/* What devices were idle for, gaps behind a wait or a late batch left out: there the queue was
+/* Idle time of devices without gaps after a wait or a late batch: there the queue was
  * drained, and that is what is to be mended. */
 typedef struct gaps {
     ka_finder *f;
     int64_t ns[KA_IDLE_COUNT];
     uint64_t count;  /* of gaps with what is looked for */
     uint64_t wanted; /* bits of ka_idle: what it is */
-    long_gap longest[MOST_GAPS];
+    long_gap longest[MAX_GAPS];
     uint32_t kept;
 } gaps;
 
-static void keep(gaps *g, const long_gap *gap)
+static void keep_longest_gap(gaps *g, const long_gap *gap)
 {
     uint32_t least = 0;
-    if (g->kept < MOST_GAPS) {
+    if (g->kept < MAX_GAPS) {
         g->longest[g->kept++] = *gap;
         return;
     }
@@ -42,7 +47,7 @@ static bool add_gap(void *context, const ka_gap *gap)
     gaps *g = context;
     int64_t wanted = 0;
     if (!gap->whole || gap->ns[KA_IDLE_SYNCHRONIZING] || gap->ns[KA_IDLE_DATA_LOADER] ||
-        !ka_counts(g->f, g->f->s->work[gap->after].step))
+        !ka_is_in_steps(g->f, g->f->s->work[gap->after].step))
         return true;
     for (uint32_t i = 0; i < KA_IDLE_COUNT; i++) {
         g->ns[i] = ka_add_ns(g->ns[i], gap->ns[i]);
@@ -52,11 +57,11 @@ static bool add_gap(void *context, const ka_gap *gap)
     if (wanted <= 0)
         return true;
     g->count++;
-    keep(g, &(long_gap){gap->after, gap->start_ns, gap->end_ns, wanted});
+    keep_longest_gap(g, &(long_gap){gap->after, gap->start_ns, gap->end_ns, wanted});
     return true;
 }
 
-static int compare_gaps(const void *left, const void *right)
+static int compare_gap_lengths(const void *left, const void *right)
 {
     const long_gap *a = left, *b = right;
     if (a->ns != b->ns)
@@ -65,8 +70,8 @@ static int compare_gaps(const void *left, const void *right)
 }
 
 /* Idle time of what is wanted, the mean of all devices; -1: it could not be found out. Without the
- * longest gap: what happens once (loading of code, a checkpoint) is no habit of the program. */
-static int64_t find_gaps(ka_finder *f, gaps *g)
+ * longest gap: one-time work (loading of code, a checkpoint) is not typical of the program. */
+static int64_t find_launch_gaps(ka_finder *f, gaps *g)
 {
     ka_idleness idle = {0};
     kineto_error err = {0};
@@ -78,8 +83,8 @@ static int64_t find_gaps(ka_finder *f, gaps *g)
     for (uint32_t i = 0; i < KA_IDLE_COUNT; i++)
         if (g->wanted >> i & 1)
             sum = ka_add_ns(sum, g->ns[i]);
-    if (g->kept) { /* what is not in the sum is no evidence either */
-        qsort(g->longest, g->kept, sizeof *g->longest, compare_gaps);
+    if (g->kept) { /* gaps that are not in the sum are not evidence */
+        qsort(g->longest, g->kept, sizeof *g->longest, compare_gap_lengths);
         sum -= g->longest[0].ns;
         g->count--;
         memmove(g->longest, g->longest + 1, --g->kept * sizeof *g->longest);
@@ -87,7 +92,7 @@ static int64_t find_gaps(ka_finder *f, gaps *g)
     return f->no_memory ? -1 : sum / KB_MAX(f->device_count, 1u);
 }
 
-static void show_gaps(ka_finder *f, ka_found *x, const gaps *g)
+static void show_launch_gaps(ka_finder *f, ka_found *x, const gaps *g)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < g->kept; i++) {
@@ -106,14 +111,14 @@ static void show_gaps(ka_finder *f, ka_found *x, const gaps *g)
     }
 }
 
-/* ---- a device is idle most of the time ------------------------------------------------------ */
+/* ---- a device is idle most of the time ------------------------------------------------------- */
 
 /* A reason in words, and the rule that is about it. */
 typedef struct about {
     const char *words, *rule;
 } about;
 
-static about what_about(ka_idle reason)
+static about gap_cause_text(ka_idle reason)
 {
     static const about all[KA_IDLE_COUNT] = {
         [KA_IDLE_SYNCHRONIZING] = {"the host waiting for the device", "sync.stall"},
@@ -151,7 +156,7 @@ typedef struct uses {
     uint64_t low;
 } uses;
 
-static bool add_idle(void *context, const ka_gap *gap)
+static bool add_device_idle(void *context, const ka_gap *gap)
 {
     uses *all = context;
     use *u = &all->of[gap->device];
@@ -160,7 +165,7 @@ static bool add_idle(void *context, const ka_gap *gap)
     return true;
 }
 
-static void add_work(uses *all)
+static void add_device_work(uses *all)
 {
     const ka_dataset *s = all->s;
     for (size_t d = 0; d < all->idle.devices.count; d++)
@@ -178,7 +183,7 @@ static void add_work(uses *all)
     }
 }
 
-/* Steps that were left out stay in the list, in front of the others. */
+/* Steps that were left out stay in the list, before the others. */
 static bool find_first_steps(const ka_finder *f, uses *all)
 {
     const ka_dataset *s = f->s;
@@ -192,21 +197,21 @@ static bool find_first_steps(const ka_finder *f, uses *all)
     return all->first_ns != NULL;
 }
 
-static bool uses_make(ka_finder *f, uses *all)
+static bool make_device_uses(ka_finder *f, uses *all)
 {
     kineto_error err = {0};
     *all = (uses){.s = f->s};
     bool ok = ka_idleness_make(&all->idle, f->s, &err) == KINETO_OK && find_first_steps(f, all);
     all->of = ok ? calloc(all->idle.devices.count + 1, sizeof *all->of) : NULL;
     if (all->of)
-        add_work(all);
-    f->no_memory |= !all->of || !ka_idleness_walk(&all->idle, add_idle, NULL, all);
+        add_device_work(all);
+    f->no_memory |= !all->of || !ka_idleness_walk(&all->idle, add_device_idle, NULL, all);
     return !f->no_memory;
 }
 
-/* What was not recorded was no idleness. With steps what is in front of the first work is. False:
+/* Unrecorded time is not idle time. With steps the time before the first work is. False:
  * the device was never idle between its work. */
-static bool find_use(const uses *all, use *u)
+static bool find_device_use(const uses *all, use *u)
 {
     bool any = false;
     uint32_t last = kineto_trace_process_count(all->s->trace);
@@ -226,12 +231,12 @@ static bool find_use(const uses *all, use *u)
 }
 
 /* NULL: none is idle. */
-static const use *least_used(uses *all)
+static const use *find_least_used(uses *all)
 {
     const use *worst = NULL;
     for (size_t d = 0; d < all->idle.devices.count; d++) {
         use *u = &all->of[d];
-        if (!find_use(all, u))
+        if (!find_device_use(all, u))
             continue;
         all->low += u->busy_percent < LOW_PERCENT;
         if (!worst || u->busy_percent < worst->busy_percent)
@@ -240,7 +245,7 @@ static const use *least_used(uses *all)
     return worst;
 }
 
-static ka_idle most_idle(const use *u, int64_t *gaps_ns)
+static ka_idle find_most_idle(const use *u, int64_t *gaps_ns)
 {
     uint32_t most = KA_IDLE_UNKNOWN;
     *gaps_ns = 0;
@@ -252,14 +257,14 @@ static ka_idle most_idle(const use *u, int64_t *gaps_ns)
     return (ka_idle)most;
 }
 
-/* It says how much and why; the findings about the reasons say what they are worth. */
-static void report_low(ka_finder *f, const use *u, uint64_t low)
+/* Reports how much idle time and why; the findings about the reasons report the savings. */
+static void report_low_utilization(ka_finder *f, const use *u, uint64_t low)
 {
     int64_t gaps_ns;
-    ka_idle reason = most_idle(u, &gaps_ns);
-    about most = what_about(reason);
+    ka_idle reason = find_most_idle(u, &gaps_ns);
+    about most = gap_cause_text(reason);
     kineto_string name = ka_device_text(f->s->trace, u->device, "name");
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = low;
@@ -267,8 +272,8 @@ static void report_low(ka_finder *f, const use *u, uint64_t low)
     ka_set_severity(x,
                     u->busy_percent < POOR_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
     ka_say(f, x,
-           "Device %lld%s%s%s does something for %.1f %% of the %s up to its last work; %.0f %% of "
-           "its idle time is %s",
+           "Device %lld%s%s%s is busy for %.1f %% of the %s up to its last work; %.0f %% of its "
+           "idle time is %s",
            (long long)u->device, name.size ? " (" : "", ka_short_name(name).s, name.size ? ")" : "",
            u->busy_percent, kb_duration(kb_length_ns(u->start_ns, u->end_ns)).s,
            ka_percent((double)u->gaps_ns[reason], (double)gaps_ns), most.words);
@@ -281,33 +286,34 @@ static void report_low(ka_finder *f, const use *u, uint64_t low)
                  kb_duration(u->idle_ns).s);
 }
 
-void ka_look_low_utilization(ka_finder *f)
+/* Idle time of the device with the least work, and its main reason. Has no savings of its own. */
+void ka_find_low_utilization(ka_finder *f)
 {
     uses all;
-    if (uses_make(f, &all)) {
-        const use *worst = least_used(&all);
+    if (make_device_uses(f, &all)) {
+        const use *worst = find_least_used(&all);
         if (worst && worst->busy_percent < LOW_PERCENT)
-            report_low(f, worst, all.low);
+            report_low_utilization(f, worst, all.low);
     }
     free(all.of);
     free(all.first_ns);
     ka_idleness_free(&all.idle);
 }
 
-/* ---- the host cannot launch as fast --------------------------------------------------------- */
+/* ---- the host cannot launch as fast ---------------------------------------------------------- */
 
-#define LEAST_PERCENT 1.0
+#define MIN_PERCENT 1.0
 
 /* Devices that wait for the host: what it does meanwhile, if it took no time, would save as much.
- * `words` go on "a device …". NULL: it is not worth a finding. */
+ * `words` go on "a device …". NULL: below the threshold of a finding. */
 static ka_found *open_host_bound(ka_finder *f, gaps *g, const kineto_what_if_scale *at_once,
                                  size_t scale_count, const char *words)
 {
-    int64_t idle = find_gaps(f, g);
-    if (idle < 0 || ka_share(f, idle) < LEAST_PERCENT)
+    int64_t idle = find_launch_gaps(f, g);
+    if (idle < 0 || ka_share(f, idle) < MIN_PERCENT)
         return NULL;
-    int64_t saved = ka_lesser_saving(idle, ka_saved_by(f, at_once, scale_count));
-    if (ka_share(f, saved) < LEAST_PERCENT)
+    int64_t saved = ka_min_savings(idle, ka_saved_by(f, at_once, scale_count));
+    if (ka_share(f, saved) < MIN_PERCENT)
         return NULL;
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
     if (!x)
@@ -329,14 +335,14 @@ static bool has_compiled(const ka_dataset *s)
 }
 
 /* With calls and operators that took no time the device would not wait for them. */
-void ka_look_launch_bound(ka_finder *f)
+void ka_find_launch_bound(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_operator", 0},
                                                    {KINETO_WHAT_IF_LAUNCH, "", 0}};
     gaps g = {.wanted = 1u << KA_IDLE_LAUNCHING | 1u << KA_IDLE_IN_OPERATOR};
     ka_found *x = open_host_bound(f, &g, at_once, KB_COUNT(at_once),
-                                  "has nothing to do because the host is still in an operator or "
-                                  "in the call that launches its next work");
+                                  "is idle because the host is still in an operator or in the "
+                                  "call that launches its next work");
     if (!x)
         return;
     ka_advise(f, x, "%s",
@@ -347,18 +353,19 @@ void ka_look_launch_bound(ka_finder *f)
                   : "Launch less: torch.compile(model, mode=\"reduce-overhead\") fuses operators "
                     "and replays them as a graph; torch.cuda.make_graphed_callables(…) does so "
                     "without compiling; larger batches make each launch do more");
-    show_gaps(f, x, &g);
+    show_launch_gaps(f, x, &g);
 }
 
-/* ---- between operators ---------------------------------------------------------------------- */
+/* ---- between operators ----------------------------------------------------------------------- */
 
-void ka_look_host_gaps(ka_finder *f)
+/* Gaps in which the host is in no operator. */
+void ka_find_host_gaps(ka_finder *f)
 {
     static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},
                                                    {KINETO_WHAT_IF_CLASS, "host_python", 0}};
     gaps g = {.wanted = 1u << KA_IDLE_BETWEEN_OPERATORS};
     ka_found *x = open_host_bound(f, &g, at_once, KB_COUNT(at_once),
-                                  "waits while the host is in none of its operators");
+                                  "is idle while the host runs no operator");
     if (!x)
         return;
     ka_advise(f, x, "%s",
@@ -368,14 +375,14 @@ void ka_look_host_gaps(ka_finder *f)
                     "interpreter out of what remains"
                   : "Record once with profile(with_stack=True) to see which Python it is; "
                     "torch.compile(model) leaves the interpreter out");
-    show_gaps(f, x, &g);
+    show_launch_gaps(f, x, &g);
 }
 
-/* ---- tiny kernels --------------------------------------------------------------------------- */
+/* ---- tiny kernels ---------------------------------------------------------------------------- */
 
 #define TINY_NS      INT64_C(10000)
 #define EMPTY_NS     INT64_C(2000) /* what a kernel takes that does nothing */
-#define LEAST_RUN    3u            /* kernels in a row */
+#define MIN_RUN    3u            /* kernels in a row */
 #define TINY_PERCENT 50.0
 
 /* Kernels in a row in a stream that could be one, while the queue was not empty. */
@@ -395,11 +402,11 @@ typedef struct runs {
 static bool is_tiny(const ka_finder *f, const ka_work *w)
 {
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION &&
-           ka_counts(f, w->step) && ka_work_ns(w) < TINY_NS;
+           ka_is_in_steps(f, w->step) && ka_work_ns(w) < TINY_NS;
 }
 
-/* Launched before the one before ended: the device waited for nobody but itself. */
-static bool follows(const ka_dataset *s, uint32_t before, uint32_t work)
+/* Launched before the previous one ended: the device did not wait for the host. */
+static bool follows_at_once(const ka_dataset *s, uint32_t before, uint32_t work)
 {
     const ka_work *a = &s->work[before], *b = &s->work[work];
     int64_t gap = kb_length_ns(a->end_ns, b->start_ns);
@@ -407,7 +414,7 @@ static bool follows(const ka_dataset *s, uint32_t before, uint32_t work)
            gap <= KA_LATENCY_NS;
 }
 
-static void take_run(runs *r, const run *taken)
+static void take_tiny_run(runs *r, const run *taken)
 {
     int64_t empty_ns = KB_MIN(r->least_ns, EMPTY_NS);
     r->in_runs += taken->count;
@@ -420,20 +427,20 @@ static void take_run(runs *r, const run *taken)
         r->longest = *taken;
 }
 
-static void end_run(runs *r, run *current)
+static void end_tiny_run(runs *r, run *current)
 {
-    if (current->count >= LEAST_RUN)
-        take_run(r, current);
+    if (current->count >= MIN_RUN)
+        take_tiny_run(r, current);
     *current = (run){0};
 }
 
-static void count_kernels(runs *r)
+static void count_tiny_kernels(runs *r)
 {
     const ka_dataset *s = r->f->s;
     r->least_ns = INT64_MAX;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
-        if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !ka_counts(r->f, w->step))
+        if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !ka_is_in_steps(r->f, w->step))
             continue;
         r->kernels++;
         r->tiny += is_tiny(r->f, w);
@@ -442,34 +449,34 @@ static void count_kernels(runs *r)
     }
 }
 
-static void find_runs(runs *r, const ka_stream *stream)
+static void find_tiny_runs(runs *r, const ka_stream *stream)
 {
     const ka_dataset *s = r->f->s;
     run current = {0};
     for (uint32_t i = stream->first; i < stream->first + stream->count; i++) {
         if (!is_tiny(r->f, &s->work[i])) {
-            end_run(r, &current);
+            end_tiny_run(r, &current);
             continue;
         }
-        if (current.count && follows(s, i - 1, i)) {
+        if (current.count && follows_at_once(s, i - 1, i)) {
             current.gaps_ns += kb_length_ns(s->work[i - 1].end_ns, s->work[i].start_ns);
         } else {
-            end_run(r, &current);
+            end_tiny_run(r, &current);
             current.first = i;
         }
         current.count++;
     }
-    end_run(r, &current);
+    end_tiny_run(r, &current);
 }
 
-static void show_run(ka_finder *f, ka_found *x, const run *longest)
+static void show_tiny_run(ka_finder *f, ka_found *x, const run *longest)
 {
     for (uint32_t i = longest->first; i < longest->first + longest->count; i++)
         ka_show_row(f, x, f->s->work[i].row, ka_work_ns(&f->s->work[i]), "one of %u in a row",
                     longest->count);
 }
 
-static void report_tiny(ka_finder *f, const runs *r, int64_t saved)
+static void report_tiny_runs(ka_finder *f, const runs *r, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
     if (!x)
@@ -480,39 +487,40 @@ static void report_tiny(ka_finder *f, const runs *r, int64_t saved)
            "runs that were waiting in the queue, up to %u in a row, with %s of gaps between them",
            ka_percent((double)r->tiny, (double)r->kernels), (unsigned long long)r->in_runs,
            r->longest.count, kb_duration(r->gaps_ns).s);
-    show_run(f, x, &r->longest);
+    show_tiny_run(f, x, &r->longest);
 }
 
 /* One kernel for a run of them would save the gaps between them, and of each what an empty one
  * takes, but nothing where other work hides it. Runs that wait for launches are the matter of
  * launch.bound. */
-static void look_at_runs(ka_finder *f, runs *r)
+static void check_tiny_runs(ka_finder *f, runs *r)
 {
     for (uint32_t i = 0; i < f->s->stream_count; i++)
-        find_runs(r, &f->s->streams[i]);
+        find_tiny_runs(r, &f->s->streams[i]);
     int64_t saved = ka_add_ns(r->gaps_ns, r->fixed_ns) / KB_MAX(f->device_count, 1u);
-    if (ka_share(f, saved) < LEAST_PERCENT)
+    if (ka_share(f, saved) < MIN_PERCENT)
         return;
     r->x.gaps = 0;
-    saved = ka_lesser_saving(saved, ka_saved_with(f, &r->x));
-    if (!f->no_memory && ka_share(f, saved) >= LEAST_PERCENT)
-        report_tiny(f, r, saved);
+    saved = ka_min_savings(saved, ka_saved_with(f, &r->x));
+    if (!f->no_memory && ka_share(f, saved) >= MIN_PERCENT)
+        report_tiny_runs(f, r, saved);
 }
 
-void ka_look_launch_tiny(ka_finder *f)
+/* Runs of short kernels that wait in the queue: the gaps between them are the savings. */
+void ka_find_launch_tiny(ka_finder *f)
 {
     runs r = {.f = f};
-    count_kernels(&r);
+    count_tiny_kernels(&r);
     if (!r.tiny || ka_percent((double)r.tiny, (double)r.kernels) < TINY_PERCENT)
         return;
     if (ka_factors_make(f, &r.x))
-        look_at_runs(f, &r);
+        check_tiny_runs(f, &r);
     ka_factors_free(&r.x);
 }
 
-/* ---- a full queue --------------------------------------------------------------------------- */
+/* ---- a full queue ---------------------------------------------------------------------------- */
 
-#define LEAST_BLOCKED_NS 20000
+#define MIN_BLOCKED_NS 20000
 #define BLOCKED_PERCENT  5.0
 
 typedef struct blocked {
@@ -521,47 +529,48 @@ typedef struct blocked {
     int64_t ns;
 } blocked;
 
-static bool is_blocked(const blocked *b, const ka_slice *call)
+static bool is_launch_blocked(const blocked *b, const ka_slice *call)
 {
     const ka_dataset *s = b->hosts.s;
-    return call->work_count && ka_slice_ns(call) >= LEAST_BLOCKED_NS &&
+    return call->work_count && ka_slice_ns(call) >= MIN_BLOCKED_NS &&
            ka_hosts_waiting(&b->hosts, s->work[s->launched[call->first_work]].stream,
                             call->start_ns) >= KA_FULL_QUEUE;
 }
 
-static void report_blocked(ka_finder *f, const blocked *b)
+static void report_full_queue(ka_finder *f, const blocked *b)
 {
     const ka_dataset *s = f->s;
-    int64_t idle = ka_idle_ns(f, "full_queue");
+    int64_t idle = ka_idle_ns(f, KA_IDLE_BIT(FULL_QUEUE));
     ka_found *x = ka_open_finding(f, idle, 0.8, kb_string(""));
     if (!x)
         return;
     x->count = b->count;
     ka_say(f, x,
-           "%llu launches find about 1024 others waiting and keep the host for %s, %.1f %% of the "
-           "time; devices are idle for %s of it",
+           "%llu launches block on a queue of about 1024 others, for %s, %.1f %% of the time; "
+           "devices are idle for %s of it",
            (unsigned long long)b->count, kb_duration(b->ns).s, ka_share(f, b->ns),
            kb_duration(idle).s);
-    if (ka_share(f, idle) < LEAST_PERCENT)
+    if (ka_share(f, idle) < MIN_PERCENT)
         ka_advise(f, x,
-                  "Nothing for the device's sake: it is busy. What else the host has to do "
-                  "(input, logging) should not be on the thread that launches");
+                  "Nothing for the device, which is busy; move other work of the host (input, "
+                  "logging) away from the thread that launches");
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (is_blocked(b, &s->slices[i]) && ka_counts(f, s->slices[i].step))
+        if (is_launch_blocked(b, &s->slices[i]) && ka_is_in_steps(f, s->slices[i].step))
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
-void ka_look_launch_full_queue(ka_finder *f)
+/* Launches that take long while about 1024 others wait in the stream. */
+void ka_find_launch_full_queue(ka_finder *f)
 {
     const ka_dataset *s = f->s;
     blocked b = {.count = 0};
     f->no_memory |= !ka_hosts_make(&b.hosts, s);
     for (uint32_t i = 0; i < s->slice_count && !f->no_memory; i++)
-        if (is_blocked(&b, &s->slices[i]) && ka_counts(f, s->slices[i].step)) {
+        if (is_launch_blocked(&b, &s->slices[i]) && ka_is_in_steps(f, s->slices[i].step)) {
             b.count++;
             b.ns = ka_add_ns(b.ns, ka_slice_ns(&s->slices[i]));
         }
     if (!f->no_memory && b.count && ka_share(f, b.ns) >= BLOCKED_PERCENT)
-        report_blocked(f, &b);
+        report_full_queue(f, &b);
     ka_hosts_free(&b.hosts);
 }

@@ -1,21 +1,26 @@
-/* Memory of devices. */
+/* Rules about memory of devices: near the limit, growth from step to step, fragmentation, and
+ * allocations from the driver within steps.
+ *
+ * Sources are the tables `memory` and `memory_leaks`, and the [memory] rows of PyTorch, of
+ * which a curve is read for each device. The first step warms up the allocator: it does not
+ * count as growth or churn. */
 #include "analyze/findings/find_work.h"
 #include "analyze/summary/summary.h"
 
-/* ---- the curve ------------------------------------------------------------------------------ */
+/* ---- the curve ------------------------------------------------------------------------------- */
 
 /* One [memory] row. */
 typedef struct moment {
-    int64_t ns, bytes, total, reserved; /* total, reserved: -1 not told */
+    int64_t ns, bytes, total, reserved; /* total, reserved: -1: not recorded */
     kineto_row row;
 } moment;
 
 /* Of one device: the one asked for. */
 typedef struct curve {
-    KB_VEC(moment) list; /* by time; total is told or summed up */
+    KB_VEC(moment) list; /* by time; total is recorded or summed up */
 } curve;
 
-static int compare_moments(const void *left, const void *right)
+static int compare_memory_moments(const void *left, const void *right)
 {
     const moment *a = left, *b = right;
     if (a->ns != b->ns)
@@ -32,13 +37,13 @@ static const ka_keys keys = {NUMBERS,
 static bool read_moment(const kineto_trace *t, kineto_row row, int64_t type, int64_t device,
                         moment *m)
 {
-    int64_t told[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
-    uint32_t known = ka_arg_ints(t, row, &keys, told);
-    m->bytes = told[BYTES];
-    m->total = told[TOTAL];
-    m->reserved = told[RESERVED];
-    return known >> BYTES & 1 && told[TYPE] == type &&
-           (ka_is_host_memory(type) || told[INDEX] == device);
+    int64_t stated[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
+    uint32_t known = ka_arg_ints(t, row, &keys, stated);
+    m->bytes = stated[BYTES];
+    m->total = stated[TOTAL];
+    m->reserved = stated[RESERVED];
+    return known >> BYTES & 1 && stated[TYPE] == type &&
+           (ka_is_host_memory(type) || stated[INDEX] == device);
 }
 
 /* Is it a track of that process? -1: of any. */
@@ -53,8 +58,8 @@ static bool is_of_process(const ka_finder *f, uint32_t track, int64_t pid)
     return p.pid == pid;
 }
 
-static void read_block(ka_finder *f, curve *c, const kt_block *b, kineto_row first, int64_t type,
-                       int64_t device, int64_t pid)
+static void read_memory_block(ka_finder *f, curve *c, const kt_block *b, kineto_row first,
+                              int64_t type, int64_t device, int64_t pid)
 {
     for (uint32_t i = 0; i < b->count && !f->no_memory; i++) {
         moment m = {.ns = b->start_ns[i], .row = first + i};
@@ -67,7 +72,7 @@ static void read_block(ka_finder *f, curve *c, const kt_block *b, kineto_row fir
 }
 
 /* Free the list in any case. */
-static bool curve_of(ka_finder *f, int64_t type, int64_t device, int64_t pid, curve *c)
+static bool read_memory_curve(ka_finder *f, int64_t type, int64_t device, int64_t pid, curve *c)
 {
     const kineto_trace *t = f->s->trace;
     uint64_t sampling = ka_memory_sampling(t);
@@ -77,11 +82,11 @@ static bool curve_of(ka_finder *f, int64_t type, int64_t device, int64_t pid, cu
     for (uint32_t b = 0; b < kt_block_count(t) && !f->no_memory; b++) {
         const kt_block *block = kt_block_at(t, b);
         if (block->kinds >> KINETO_KIND_MEMORY & 1)
-            read_block(f, c, block, row, type, device, pid);
+            read_memory_block(f, c, block, row, type, device, pid);
         row += block->count;
     }
     if (c->list.count)
-        qsort(c->list.data, c->list.count, sizeof *c->list.data, compare_moments);
+        qsort(c->list.data, c->list.count, sizeof *c->list.data, compare_memory_moments);
     for (size_t i = 0; i < c->list.count; i++) {
         moment *m = &c->list.data[i];
         now = m->total >= 0 ? m->total : ka_add_ns(now, ka_memory_scaled(sampling, m->bytes));
@@ -90,17 +95,17 @@ static bool curve_of(ka_finder *f, int64_t type, int64_t device, int64_t pid, cu
     return !f->no_memory && c->list.count > 0;
 }
 
-/* ---- what the table of devices says --------------------------------------------------------- */
+/* ---- what the table of devices says ---------------------------------------------------------- */
 
 typedef struct use {
     kineto_string name;            /* "GPU0", "CPU", "xpu1" */
     int64_t type, device;          /* KINETO_DEVICE_…; index, -1 of the host */
     int64_t pid;                   /* whose memory it is; -1: there is one process */
-    int64_t peak, reserved, at_ns; /* reserved: KA_NO_INT not told */
-    int64_t limit;                 /* of the device's memory; -1 not told */
+    int64_t peak, reserved, at_ns; /* reserved: KA_NO_INT: not recorded */
+    int64_t limit;                 /* of the device's memory; -1: not known */
 } use;
 
-static int64_t index_in(kineto_string name)
+static int64_t parse_device_index(kineto_string name)
 {
     size_t from = name.size;
     int64_t index = 0;
@@ -111,7 +116,7 @@ static int64_t index_in(kineto_string name)
     return from < name.size ? index : -1;
 }
 
-static int64_t type_in(kineto_string name)
+static int64_t parse_device_type(kineto_string name)
 {
     if (kb_string_begins(name, "GPU"))
         return KINETO_DEVICE_CUDA;
@@ -125,35 +130,35 @@ static int64_t type_in(kineto_string name)
     return 0;
 }
 
-static int64_t whole_number(double v) { return v >= 0 && v < 9e18 ? (int64_t)v : -1; }
+static int64_t to_whole_number(double v) { return v >= 0 && v < 9e18 ? (int64_t)v : -1; }
 
-static use use_at(const ka_finder *f, uint64_t row)
+static use read_memory_use(const ka_finder *f, uint64_t row)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_memory);
-    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "device")), device = name;
+    kineto_string name = ka_text_at(t, row, KA_COL_memory_device), device = name;
     const char *of = memmem(name.data, name.size, KA_MEMORY_PROCESS, strlen(KA_MEMORY_PROCESS));
     device.size = of ? (size_t)(of - name.data) : name.size;
     use u = {.name = name,
-             .type = type_in(device),
-             .device = index_in(device),
-             .pid = of ? index_in(name) : -1,
-             .peak = ka_fact_int(t, row, ka_fact_column(t, "peak_allocated_bytes")),
-             .reserved = ka_fact_int(t, row, ka_fact_column(t, "peak_reserved_bytes")),
-             .at_ns = ka_fact_int(t, row, ka_fact_column(t, "peak_at_us")),
+             .type = parse_device_type(device),
+             .device = parse_device_index(device),
+             .pid = of ? parse_device_index(name) : -1,
+             .peak = ka_fact_int(t, row, KA_COL_memory_peak_allocated_bytes),
+             .reserved = ka_fact_int(t, row, KA_COL_memory_peak_reserved_bytes),
+             .at_ns = ka_fact_int(t, row, KA_COL_memory_peak_at_us),
              .limit = -1};
     if (u.device >= 0)
-        u.limit = whole_number(ka_device_number(f->s->trace, u.device, "totalGlobalMem"));
+        u.limit = to_whole_number(ka_device_number(f->s->trace, u.device, "totalGlobalMem"));
     return u;
 }
 
 /* More are of a trace that cannot be right, and each costs a walk over its rows. */
-#define MOST_DEVICES UINT64_C(16)
-static uint64_t use_count(const ka_finder *f)
+#define MAX_DEVICES UINT64_C(16)
+static uint64_t count_memory_uses(const ka_finder *f)
 {
-    return KB_MIN(ka_table_rows(ka_fact_table(f, KA_TABLE_memory)), MOST_DEVICES);
+    return KB_MIN(ka_table_rows(ka_fact_table(f, KA_TABLE_memory)), MAX_DEVICES);
 }
 
-static double gib(int64_t bytes) { return (double)bytes / (1 << 30); }
+static double gib_text(int64_t bytes) { return (double)bytes / (1 << 30); }
 
 static kb_text amount_text(double bytes)
 {
@@ -168,45 +173,47 @@ static kb_text amount_text(double bytes)
     return text;
 }
 
-/* ---- near the limit ------------------------------------------------------------------------- */
+/* ---- near the limit -------------------------------------------------------------------------- */
 
 #define LIMIT_PERCENT   90.0
 #define SERIOUS_PERCENT 97.0
 
-void ka_look_memory_limit(ka_finder *f)
+/* The peak of allocated memory against the size of the device. */
+void ka_find_memory_limit(ka_finder *f)
 {
-    for (uint64_t row = 0; row < use_count(f); row++) {
-        use u = use_at(f, row);
+    for (uint64_t row = 0; row < count_memory_uses(f); row++) {
+        use u = read_memory_use(f, row);
         double part = ka_percent((double)u.peak, (double)u.limit);
         if (u.limit <= 0 || part <= LIMIT_PERCENT)
             continue;
-        ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, u.name);
+        ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, u.name);
         if (!x)
             return;
         ka_set_extent(x, part);
         ka_set_severity(x, part > SERIOUS_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
         ka_say(f, x, "%.*s has %.2f of its %.1f GiB allocated at the peak, %.1f %%",
-               (int)KB_MIN(u.name.size, (size_t)40), u.name.data, gib(u.peak), gib(u.limit), part);
+               (int)KB_MIN(u.name.size, (size_t)40), u.name.data, gib_text(u.peak), gib_text(u.limit), part);
         ka_advise(
             f, x,
             "torch.utils.checkpoint around the largest blocks, 16-bit activations (autocast), "
             "sharded optimizer states (FSDP, ZeRO), or smaller batches with gradients "
-            "accumulated; 'ckineto analyze --only memory_operators' says who takes most");
+            "accumulated; 'ckineto analyze --only memory_operators' lists the operators that "
+            "allocate most");
         ka_show_span(f, x, u.at_ns, u.at_ns, u.peak, "%s allocated", amount_text((double)u.peak).s);
     }
 }
 
-#define WARM_UP_PART 3 /* of a trace without steps */
-/* When the program should have all the memory it needs: after its first step, whether that is
- * looked at or not, or after a third of what was recorded. */
-static int64_t warm_from(const ka_finder *f)
+#define WARM_UP_PART  3 /* of a trace without steps */
+/* When the program should have all the memory it needs: after its first step, whether that is looked
+ * at or not, or after a third of what was recorded. */
+static int64_t warm_from_ns(const ka_finder *f)
 {
     const ka_dataset *s = f->s;
     return s->step_count ? s->steps[0].end_ns
                          : s->start_ns + kb_length_ns(s->start_ns, s->end_ns) / WARM_UP_PART;
 }
 
-/* ---- fragmentation -------------------------------------------------------------------------- */
+/* ---- fragmentation --------------------------------------------------------------------------- */
 
 #define UNUSED_PERCENT       20.0               /* of what is reserved */
 #define UNUSED_LIMIT_PERCENT 5.0                /* … and of the device */
@@ -214,7 +221,7 @@ static int64_t warm_from(const ka_finder *f)
 #define TIGHT_PERCENT        80.0
 
 /* The row of the peak, which knows what was reserved at that moment. */
-static const moment *peak_of(const curve *c)
+static const moment *find_peak(const curve *c)
 {
     const moment *best = NULL;
     for (size_t i = 0; i < c->list.count; i++)
@@ -223,12 +230,12 @@ static const moment *peak_of(const curve *c)
     return best;
 }
 
-static int64_t unused_at(const moment *m)
+static int64_t unused_bytes_at(const moment *m)
 {
     return m->reserved > m->total ? kb_length_ns(m->total, m->reserved) : 0;
 }
 
-static bool is_much(const use *u, int64_t unused, int64_t reserved)
+static bool is_much_unused(const use *u, int64_t unused, int64_t reserved)
 {
     if (ka_percent((double)unused, (double)reserved) < UNUSED_PERCENT)
         return false;
@@ -244,22 +251,22 @@ typedef struct proofs {
 } proofs;
 
 /* A request that what was unused would have held, had it been in one piece; after the warm-up. */
-static int64_t grown_at(const ka_finder *f, const curve *c, size_t i)
+static int64_t find_growth(const ka_finder *f, const curve *c, size_t i)
 {
     const moment *m = &c->list.data[i], *before = i ? &c->list.data[i - 1] : NULL;
-    if (!before || m->ns < warm_from(f) || m->reserved < 0 || before->reserved < 0 ||
-        m->bytes <= 0 || m->reserved <= before->reserved || unused_at(before) < m->bytes)
+    if (!before || m->ns < warm_from_ns(f) || m->reserved < 0 || before->reserved < 0 || m->bytes <= 0 ||
+        m->reserved <= before->reserved || unused_bytes_at(before) < m->bytes)
         return 0;
     return kb_length_ns(before->reserved, m->reserved);
 }
 
-static bool is_retry(const ka_finder *f, uint32_t slice)
+static bool is_allocation_retry(const ka_finder *f, uint32_t slice)
 {
     static const char *const calls[] = {"cudaFree", "hipFree", "cuMemFree", "cuMemUnmap",
                                         "hipMemUnmap"};
     const ka_slice *s = &f->s->slices[slice];
     kineto_string name = ka_name(f->s, s->name);
-    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from(f) || !ka_counts(f, s->step) ||
+    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from_ns(f) || !ka_is_in_steps(f, s->step) ||
         kb_string_holds(name, "Async") || kb_string_holds(name, "Host") ||
         ka_operator_of(f->s, slice) == KA_NONE)
         return false;
@@ -269,43 +276,43 @@ static bool is_retry(const ka_finder *f, uint32_t slice)
     return false;
 }
 
-static proofs find_proofs(const ka_finder *f, const curve *c)
+static proofs find_retries(const ka_finder *f, const curve *c)
 {
     proofs p = {0};
     for (size_t i = 0; i < c->list.count; i++) {
-        int64_t bytes = grown_at(f, c, i);
+        int64_t bytes = find_growth(f, c, i);
         p.grown += bytes > 0;
         p.grown_bytes = ka_add_ns(p.grown_bytes, bytes);
     }
     for (uint32_t i = 0; i < f->s->slice_count; i++)
-        p.retried += is_retry(f, i);
+        p.retried += is_allocation_retry(f, i);
     return p;
 }
 
-static void show_proofs(ka_finder *f, ka_found *x, const curve *c)
+static void show_retries(ka_finder *f, ka_found *x, const curve *c)
 {
     for (size_t i = 0; i < c->list.count; i++) {
         const moment *m = &c->list.data[i];
-        int64_t bytes = grown_at(f, c, i);
+        int64_t bytes = find_growth(f, c, i);
         if (bytes)
-            ka_show_row(f, x, m->row, bytes,
-                        "%s more are taken from the device for %s, with %s unused",
+            ka_show_row(f, x, m->row, bytes, "%s more are requested from the device for %s, while "
+                                             "%s are unused",
                         amount_text((double)bytes).s, amount_text((double)m->bytes).s,
-                        amount_text((double)unused_at(m - 1)).s);
+                        amount_text((double)unused_bytes_at(m - 1)).s);
     }
     for (uint32_t i = 0; i < f->s->slice_count; i++)
-        if (is_retry(f, i))
+        if (is_allocation_retry(f, i))
             ka_show_row(f, x, f->s->slices[i].row, ka_slice_ns(&f->s->slices[i]),
-                        "memory is given back within %s, to try again",
+                        "memory is released within %s, to retry",
                         ka_short_name(ka_name(f->s, f->s->slices[ka_operator_of(f->s, i)].name)).s);
 }
 
-static void say_fragmented(ka_finder *f, const use *u, const curve *c, const moment *m,
-                           const proofs *p)
+static void report_fragmentation(ka_finder *f, const use *u, const curve *c, const moment *m,
+                                 const proofs *p)
 {
-    int64_t unused = unused_at(m);
+    int64_t unused = unused_bytes_at(m);
     bool tight = ka_percent((double)m->reserved, (double)u->limit) >= TIGHT_PERCENT;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.7, u->name);
     char what[120];
     if (!x)
         return;
@@ -313,74 +320,73 @@ static void say_fragmented(ka_finder *f, const use *u, const curve *c, const mom
     ka_set_extent(x, (double)unused);
     ka_set_severity(x, u->limit > 0 && tight ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
     if (p->grown)
-        kb_snprintf(what, sizeof what,
-                    "it took %s more in %llu requests that fit into what it held",
+        kb_snprintf(what, sizeof what, "it requested %s more in %llu requests that fit into "
+                                       "memory it held",
                     amount_text((double)p->grown_bytes).s, (unsigned long long)p->grown);
     else
-        kb_snprintf(what, sizeof what,
-                    "it gave memory back %llu times within operators, to try again",
+        kb_snprintf(what, sizeof what, "it released memory %llu times within operators, to retry",
                     (unsigned long long)p->retried);
-    ka_say(
-        f, x,
-        "when most is allocated on %.*s, %s, the allocator holds %s more, %.0f %% of what it took "
-        "from the device, and after the warm-up %s",
-        (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text((double)m->total).s,
-        amount_text((double)unused).s, ka_percent((double)unused, (double)m->reserved), what);
+    ka_say(f, x,
+           "at the peak on %.*s, with %s allocated, the allocator holds %s more, %.0f %% of what "
+           "it reserved, and after the warm-up %s",
+           (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text((double)m->total).s,
+           amount_text((double)unused).s, ka_percent((double)unused, (double)m->reserved), what);
     ka_advise(
         f, x,
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment; fewer different "
         "sizes (pad sequences to a few lengths); free what is short-lived before what "
         "stays is allocated");
-    show_proofs(f, x, c);
+    show_retries(f, x, c);
 }
 
-void ka_look_memory_fragmentation(ka_finder *f)
+/* Reserved and unused memory, together with requests that it could not serve. */
+void ka_find_memory_fragmentation(ka_finder *f)
 {
     bool any_reserved = false;
-    for (uint64_t row = 0; row < use_count(f); row++) {
-        use u = use_at(f, row);
+    for (uint64_t row = 0; row < count_memory_uses(f); row++) {
+        use u = read_memory_use(f, row);
         curve c = {0};
         any_reserved |= u.reserved != KA_NO_INT;
-        if (u.reserved == KA_NO_INT || u.device < 0 || !is_much(&u, u.reserved, u.reserved))
+        if (u.reserved == KA_NO_INT || u.device < 0 || !is_much_unused(&u, u.reserved, u.reserved))
             continue;
-        const moment *m = curve_of(f, u.type, u.device, u.pid, &c) ? peak_of(&c) : NULL;
-        if (m && is_much(&u, unused_at(m), m->reserved)) {
-            proofs p = find_proofs(f, &c);
+        const moment *m = read_memory_curve(f, u.type, u.device, u.pid, &c) ? find_peak(&c) : NULL;
+        if (m && is_much_unused(&u, unused_bytes_at(m), m->reserved)) {
+            proofs p = find_retries(f, &c);
             if (p.grown || p.retried)
-                say_fragmented(f, &u, &c, m, &p);
+                report_fragmentation(f, &u, &c, m, &p);
         }
         kb_vec_free(&c.list);
     }
     if (!any_reserved)
-        ka_cannot_judge(f, "memory events do not say what the allocator reserved");
+        ka_skip_rule(f, "memory events do not say what the allocator reserved");
 }
 
-/* ---- growth --------------------------------------------------------------------------------- */
+/* ---- growth ---------------------------------------------------------------------------------- */
 
-#define LEAST_STEPS    3u /* behind the first one, which warms up */
-#define MOST_STEPS     256u
+#define MIN_STEPS    3u /* after the first one, which warms up */
+#define MAX_STEPS     256u
 #define RISING_PERCENT 80.0 /* of the pairs of neighbours */
 #define GROWTH_PERCENT 1.0  /* of the level, over all steps … */
 #define GROWTH_BYTES   ((double)(1 << 20))
 #define STEPS_TO_LIMIT 10000.0
 
-/* What a step leaves behind. */
+/* Memory at the end and at the peak of a step. */
 typedef struct level {
     uint32_t step;
     double peak, end; /* bytes */
 } level;
 
-static int compare_numbers(const void *left, const void *right)
+static int compare_level_numbers(const void *left, const void *right)
 {
     const double *a = left, *b = right;
     return (*a > *b) - (*a < *b);
 }
 
-/* Levels of steps behind the first one; at most MOST_STEPS, evenly chosen. Steps are by start. */
-static uint32_t levels_of(const ka_finder *f, const curve *c, level *levels)
+/* Levels of steps after the first one; at most MAX_STEPS, evenly chosen. Steps are by start. */
+static uint32_t find_step_levels(const ka_finder *f, const curve *c, level *levels)
 {
     const ka_dataset *s = f->s;
-    uint32_t stride = f->step_count / MOST_STEPS + 1, count = 0, seen = 0;
+    uint32_t stride = f->step_count / MAX_STEPS + 1, count = 0, seen = 0;
     size_t at = 0;
     double now = 0;
     for (uint32_t i = 0; i < s->step_count; i++) {
@@ -394,14 +400,14 @@ static uint32_t levels_of(const ka_finder *f, const curve *c, level *levels)
             l.peak = KB_MAX(l.peak, now);
         }
         l.end = now;
-        if (seen++ && seen % stride == 0 && count < MOST_STEPS)
+        if (seen++ && seen % stride == 0 && count < MAX_STEPS)
             levels[count++] = l;
     }
     return count;
 }
 
 /* Median of the slopes between all pairs (Theil and Sen): one odd step does not move it. */
-static double slope_of(const level *levels, uint32_t count, bool of_peaks)
+static double growth_slope(const level *levels, uint32_t count, bool of_peaks)
 {
     double *slopes = malloc((size_t)count * count / 2 * sizeof *slopes + 1), slope = 0;
     size_t n = 0;
@@ -412,14 +418,14 @@ static double slope_of(const level *levels, uint32_t count, bool of_peaks)
             slopes[n++] = rise / (levels[j].step - levels[i].step);
         }
     if (n) {
-        qsort(slopes, n, sizeof *slopes, compare_numbers);
+        qsort(slopes, n, sizeof *slopes, compare_level_numbers);
         slope = ka_quantile(slopes, n, 0.5);
     }
     free(slopes);
     return slope;
 }
 
-static double rising_percent(const level *levels, uint32_t count, bool of_peaks)
+static double percent_of_rises(const level *levels, uint32_t count, bool of_peaks)
 {
     uint32_t rising = 0;
     for (uint32_t i = 1; i < count; i++)
@@ -428,37 +434,37 @@ static double rising_percent(const level *levels, uint32_t count, bool of_peaks)
     return 100.0 * rising / (count - 1);
 }
 
-static bool grows(const level *levels, uint32_t count, bool of_peaks, double *slope)
+static bool is_growing(const level *levels, uint32_t count, bool of_peaks, double *slope)
 {
     double last = of_peaks ? levels[count - 1].peak : levels[count - 1].end;
-    *slope = slope_of(levels, count, of_peaks);
+    *slope = growth_slope(levels, count, of_peaks);
     double growth = *slope * (levels[count - 1].step - levels[0].step);
     return growth >= GROWTH_BYTES && 100 * growth >= GROWTH_PERCENT * last &&
-           rising_percent(levels, count, of_peaks) >= RISING_PERCENT;
+           percent_of_rises(levels, count, of_peaks) >= RISING_PERCENT;
 }
 
-/* The operator that made most of what was not released; empty: nobody knows. */
-static kineto_string keeper_of(const ka_finder *f, const use *u, int64_t *bytes)
+/* The operator that allocated most of what was not released; empty: not known. */
+static kineto_string find_keeper(const ka_finder *f, const use *u, int64_t *bytes)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_memory_leaks);
-    uint32_t device = ka_fact_column(t, "device"), operator = ka_fact_column(t, "operator"),
-             left = ka_fact_column(t, "bytes"), count = ka_fact_column(t, "count");
     kineto_string best = {"", 0};
     *bytes = 0;
-    for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        if (kb_string_equal(ka_text_at(t, row, device), u->name) &&
-            ka_fact_int(t, row, count) >= (int64_t)f->step_count / 2 &&
-            ka_fact_int(t, row, left) > *bytes) {
-            *bytes = ka_fact_int(t, row, left);
-            best = ka_text_at(t, row, operator);
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        int64_t left = ka_fact_int(t, row, KA_COL_memory_leaks_bytes);
+        if (kb_string_equal(ka_text_at(t, row, KA_COL_memory_leaks_device), u->name) &&
+            ka_fact_int(t, row, KA_COL_memory_leaks_count) >= (int64_t)f->step_count / 2 &&
+            left > *bytes) {
+            *bytes = left;
+            best = ka_text_at(t, row, KA_COL_memory_leaks_operator);
         }
+    }
     return best;
 }
 
 static void advise_growth(ka_finder *f, ka_found *x, const use *u)
 {
     int64_t bytes;
-    kineto_string keeper = keeper_of(f, u, &bytes);
+    kineto_string keeper = find_keeper(f, u, &bytes);
     if (!keeper.size) {
         ka_advise(f, x,
                   "Look for what keeps tensors of a step: losses summed without .item() or "
@@ -466,17 +472,17 @@ static void advise_growth(ka_finder *f, ka_found *x, const use *u)
         return;
     }
     ka_advise(f, x,
-              "%s made %s that was never released: look for who keeps it (losses summed without "
-              ".item() or .detach(), lists of outputs, retain_graph=True)",
+              "%s allocated %s that was never released: look for what keeps it (losses summed "
+              "without .item() or .detach(), lists of outputs, retain_graph=True)",
               ka_short_name(keeper).s, amount_text((double)bytes).s);
 }
 
-static void say_growth(ka_finder *f, const use *u, const level *levels, uint32_t count,
-                       bool of_peaks, double slope)
+static void report_growth(ka_finder *f, const use *u, const level *levels, uint32_t count,
+                          bool of_peaks, double slope)
 {
     double last = of_peaks ? levels[count - 1].peak : levels[count - 1].end,
            left = ((double)u->limit - last) / slope;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.7, u->name);
     char full[80] = "";
     if (!x)
         return;
@@ -486,7 +492,7 @@ static void say_growth(ka_finder *f, const use *u, const level *levels, uint32_t
         (void)snprintf(full, sizeof full, "; at this rate it is full after %.0f more steps", left);
     x->count = count;
     ka_say(f, x, "%s on %.*s grows by %s a step, to %s%s",
-           of_peaks ? "the peak of what is allocated" : "what steps leave allocated",
+           of_peaks ? "the peak of allocated memory" : "memory that steps leave allocated",
            (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text(slope).s,
            amount_text(last).s, full);
     advise_growth(f, x, u);
@@ -496,43 +502,43 @@ static void say_growth(ka_finder *f, const use *u, const level *levels, uint32_t
                     amount_text(levels[i].end).s);
 }
 
-static void look_at_growth(ka_finder *f, const use *u)
+static void check_growth(ka_finder *f, const use *u)
 {
     curve c;
-    level *levels = malloc(MOST_STEPS * sizeof *levels);
+    level *levels = malloc(MAX_STEPS * sizeof *levels);
     f->no_memory |= !levels;
-    uint32_t count =
-        levels && curve_of(f, u->type, u->device, u->pid, &c) ? levels_of(f, &c, levels) : 0;
+    uint32_t count = levels && read_memory_curve(f, u->type, u->device, u->pid, &c) ? find_step_levels(f, &c, levels) : 0;
     double slope;
-    if (count >= LEAST_STEPS && grows(levels, count, false, &slope))
-        say_growth(f, u, levels, count, false, slope);
-    else if (count >= LEAST_STEPS && grows(levels, count, true, &slope))
-        say_growth(f, u, levels, count, true, slope);
+    if (count >= MIN_STEPS && is_growing(levels, count, false, &slope))
+        report_growth(f, u, levels, count, false, slope);
+    else if (count >= MIN_STEPS && is_growing(levels, count, true, &slope))
+        report_growth(f, u, levels, count, true, slope);
     if (levels)
         kb_vec_free(&c.list);
     free(levels);
 }
 
-void ka_look_memory_growth(ka_finder *f)
+/* Memory at the ends, or at the peaks, of steps that grows steadily (median slope). */
+void ka_find_memory_growth(ka_finder *f)
 {
-    if (f->step_count < LEAST_STEPS + 1) {
-        ka_cannot_judge(f, "%u steps are too few to tell growth from warming up: record %u or more",
-                        f->step_count, LEAST_STEPS + 1);
+    if (f->step_count < MIN_STEPS + 1) {
+        ka_skip_rule(f, "%u steps are too few to separate growth from warm-up: record %u or more",
+                        f->step_count, MIN_STEPS + 1);
         return;
     }
-    for (uint64_t row = 0; row < use_count(f) && !f->no_memory; row++) {
-        use u = use_at(f, row);
-        look_at_growth(f, &u);
+    for (uint64_t row = 0; row < count_memory_uses(f) && !f->no_memory; row++) {
+        use u = read_memory_use(f, row);
+        check_growth(f, &u);
     }
 }
 
-/* ---- allocator churn ------------------------------------------------------------------------ */
+/* ---- allocator churn ------------------------------------------------------------------------- */
 
 #define CHURN_PERCENT 0.5
-#define LEAST_CALLS   3u
+#define MIN_CALLS   3u
 
 /* Calls that take memory from the driver or give it back. Those of pools (…Async) do not wait. */
-static uint8_t takes_memory(kineto_string name)
+static uint8_t takes_driver_memory(kineto_string name)
 {
     static const char *const starts[] = {
         "cudaMalloc",     "cudaFree",     "cudaHostAlloc",
@@ -558,21 +564,21 @@ typedef struct churn {
     int64_t from_ns;
 } churn;
 
-static bool churns(const ka_finder *f, churn *c, uint32_t i)
+static bool is_churn_call(const ka_finder *f, churn *c, uint32_t i)
 {
     const ka_slice *s = &f->s->slices[i];
-    return kt_kind_is_launch(s->kind) && s->start_ns >= c->from_ns && ka_counts(f, s->step) &&
-           ka_answer(f->s, &c->names, s->name, takes_memory);
+    return kt_kind_is_launch(s->kind) && s->start_ns >= c->from_ns && ka_is_in_steps(f, s->step) &&
+           ka_answer(f->s, &c->names, s->name, takes_driver_memory);
 }
 
 /* The driver's call in one of the runtime is the same call. */
-static bool is_outer(const ka_finder *f, churn *c, uint32_t i)
+static bool is_outermost_call(const ka_finder *f, churn *c, uint32_t i)
 {
     uint32_t around = f->s->slices[i].parent;
-    return around == KA_NONE || !churns(f, c, around);
+    return around == KA_NONE || !is_churn_call(f, c, around);
 }
 
-static void add_call(const ka_finder *f, churn *c, uint32_t i)
+static void add_churn_call(const ka_finder *f, churn *c, uint32_t i)
 {
     static const char *const pieces[] = {"MemCreate", "MemMap", "MemUnmap", "MemSetAccess",
                                          "MemRelease"};
@@ -586,7 +592,7 @@ static void show_churn(ka_finder *f, ka_found *x, churn *c)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++) {
-        if (!churns(f, c, i) || !is_outer(f, c, i))
+        if (!is_churn_call(f, c, i) || !is_outermost_call(f, c, i))
             continue;
         uint32_t op = ka_operator_of(s, i);
         kb_text name =
@@ -596,16 +602,16 @@ static void show_churn(ka_finder *f, ka_found *x, churn *c)
     }
 }
 
-static void say_churn(ka_finder *f, churn *c, int64_t saved)
+static void report_churn(ka_finder *f, churn *c, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, f->step_count ? 0.8 : 0.4, kb_string(""));
     if (!x)
         return;
     x->count = c->all.count;
     ka_say(f, x,
-           "memory is taken from the driver or given back %llu times %s, %s altogether, %s each",
+           "memory is allocated from the driver or released %llu times %s, %s in total, %s each",
            (unsigned long long)c->all.count,
-           f->step_count ? "behind the first step" : "when the program should be warm",
+           f->step_count ? "after the first step" : "after the warm-up",
            kb_duration(c->all.ns).s, kb_duration(c->all.ns / (int64_t)c->all.count).s);
     if (c->mapped * 2 > c->all.count)
         ka_advise(f, x,
@@ -620,22 +626,23 @@ static void say_churn(ka_finder *f, churn *c, int64_t saved)
     show_churn(f, x, c);
 }
 
-void ka_look_allocator_churn(ka_finder *f)
+/* cudaMalloc, cudaFree and the like after the first step. */
+void ka_find_allocator_churn(ka_finder *f)
 {
     const ka_dataset *s = f->s;
-    churn c = {.from_ns = warm_from(f)};
+    churn c = {.from_ns = warm_from_ns(f)};
     bool ok = ka_answers_make(f, &c.names) && ka_factors_make(f, &c.x);
     for (uint32_t i = 0; ok && i < s->slice_count; i++)
-        if (churns(f, &c, i)) {
-            if (is_outer(f, &c, i))
-                add_call(f, &c, i);
+        if (is_churn_call(f, &c, i)) {
+            if (is_outermost_call(f, &c, i))
+                add_churn_call(f, &c, i);
             c.x.slices[i] = 0;
         }
-    int64_t saved = ok && c.all.count >= LEAST_CALLS ? ka_saved_with(f, &c.x) : 0;
-    if (ok && saved == KA_NO_WORTH)
+    int64_t saved = ok && c.all.count >= MIN_CALLS ? ka_saved_with(f, &c.x) : 0;
+    if (ok && saved == KA_NO_SAVINGS)
         saved = c.all.ns;
-    if (ok && ka_is_worth(f, saved, CHURN_PERCENT))
-        say_churn(f, &c, saved);
+    if (ok && ka_is_significant(f, saved, CHURN_PERCENT))
+        report_churn(f, &c, saved);
     ka_answers_free(&c.names);
     ka_factors_free(&c.x);
 }

@@ -1,18 +1,23 @@
-/* Kernels that leave a part of the device without work: too few blocks, or a last wave that is
- * nearly empty. */
+/* Rules about kernels that leave a part of the device without work: too few blocks, low
+ * occupancy, or a last wave that is nearly empty.
+ *
+ * Blocks per multiprocessor and occupancy are arguments of kernels; without them they are
+ * computed from grid, block, registers and shared memory and the limits of the device
+ * (deviceProperties). Only names with a noticeable share of time are read, since arguments are
+ * text. */
 #include "analyze/findings/find_work.h"
 
 #include <math.h>
 
-#define LEAST_PERCENT 1.0
+#define MIN_PERCENT 1.0
 /* Percent of all that kernels of a name take, or none of them is looked at. */
-#define LEAST_NAME_SHARE 0.2
-#define LEAST_MEAN_NS    10000 /* shorter ones are bound by their launches */
+#define MIN_NAME_SHARE 0.2
+#define MIN_MEAN_NS    10000 /* shorter ones are bound by their launches */
 #define FEW_OCCUPANCY    10.0  /* percent; for kernels that wait for memory */
 #define FACTOR_THREADS   0.7
-#define LEAST_FACTOR     0.25
-#define MOST_WAVES       8.0
-#define LEAST_LOSS       0.2    /* of the waves */
+#define MIN_FACTOR     0.25
+#define MAX_WAVES       8.0
+#define MIN_LOSS       0.2    /* of the waves */
 #define TAIL_COUNTS      0.5    /* blocks do not end at the same time */
 #define RESERVED_SHARED  1024.0 /* of each block, since Ampere */
 
@@ -32,22 +37,22 @@ typedef struct kernels {
     limits *of;      /* by stream */
     ka_factors x;
     ka_amount found;
-    uint64_t told; /* kernels that say how they were launched */
+    uint64_t stated; /* kernels with recorded launch sizes */
     uint64_t looked_at;
     uint32_t worst; /* index of work */
     double worst_ns, worst_value;
 } kernels;
 
-/* ---- devices -------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
-static double most_blocks(double major, double minor)
+static double max_resident_blocks(double major, double minor)
 {
     if ((major == 7 && minor == 5) || (major == 8 && minor == 6))
         return 16;
     return major == 8 && minor == 9 ? 24 : 32;
 }
 
-static limits limits_of(kineto_string device)
+static limits find_device_limits(kineto_string device)
 {
     double major = ka_property_number(device, "computeMajor"),
            shared = ka_property_number(device, "sharedMemPerMultiprocessor");
@@ -58,7 +63,7 @@ static limits limits_of(kineto_string device)
                     .registers = ka_property_number(device, "regsPerMultiprocessor"),
                     .shared = shared,
                     .warp = KB_MAX(ka_property_number(device, "warpSize"), 1),
-                    .blocks = most_blocks(major, ka_property_number(device, "computeMinor")),
+                    .blocks = max_resident_blocks(major, ka_property_number(device, "computeMinor")),
                     .reserved = major >= 8 ? RESERVED_SHARED : 0};
 }
 
@@ -68,7 +73,7 @@ typedef struct devices {
     kb_map by_id;
 } devices;
 
-static bool devices_make(const kineto_trace *t, devices *d)
+static bool list_device_limits(const kineto_trace *t, devices *d)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < kineto_trace_process_count(t); i++) {
@@ -79,31 +84,31 @@ static bool devices_make(const kineto_trace *t, devices *d)
             continue;
         ok = kb_map_insert(&d->by_id, (uint64_t)p.pid, d->list.count, &is_first) != NULL;
         if (ok && is_first)
-            ok = kb_vec_push(&d->list, limits_of(p.properties_json));
+            ok = kb_vec_push(&d->list, find_device_limits(p.properties_json));
     }
     return ok;
 }
 
 /* By stream; one whose device is not known is taken to be of the first. */
-static bool find_limits(const ka_dataset *s, limits *of)
+static bool find_limits_of(const ka_dataset *s, limits *of)
 {
     devices d = {.by_id = {0}};
-    bool ok = devices_make(s->trace, &d);
+    bool ok = list_device_limits(s->trace, &d);
     for (uint32_t i = 0; ok && i < s->stream_count; i++) {
         static const uint64_t first;
         int64_t id = s->streams[i].device;
         const uint64_t *at = id < 0 ? &first : kb_map_find(&d.by_id, (uint64_t)id);
-        of[i] = at && *at < d.list.count ? d.list.data[*at] : limits_of(kb_string(""));
+        of[i] = at && *at < d.list.count ? d.list.data[*at] : find_device_limits(kb_string(""));
     }
     kb_vec_free(&d.list);
     kb_map_free(&d.by_id);
     return ok;
 }
 
-/* ---- launches ------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 /* Product of "[50, 1, 1]"; -1: there is none. */
-static double product_of(kineto_string list)
+static double multiply_sizes(kineto_string list)
 {
     int64_t product;
     return kt_sizes_product(list, &product) && product > 0 ? (double)product : -1;
@@ -116,61 +121,61 @@ static const ka_keys numbers = {NUMBERS,
                                 {KA_KEY("registers per thread"), KA_KEY("shared memory"),
                                  KA_KEY("est. achieved occupancy %"), KA_KEY("blocks per SM")}};
 
-static launch launch_of(const kineto_trace *t, kineto_row row, const limits *of)
+static launch read_launch_shape(const kineto_trace *t, kineto_row row, const limits *of)
 {
     kineto_string texts[2];
-    double told[NUMBERS];
+    double stated[NUMBERS];
     ka_arg_texts(t, row, &geometry, texts);
-    launch l = {.blocks = product_of(texts[0]), .threads = product_of(texts[1])};
-    uint32_t known = ka_arg_numbers(t, row, &numbers, told);
+    launch l = {.blocks = multiply_sizes(texts[0]), .threads = multiply_sizes(texts[1])};
+    uint32_t known = ka_arg_numbers(t, row, &numbers, stated);
     for (uint32_t i = 0; i < NUMBERS; i++)
-        told[i] = known >> i & 1 && told[i] >= 0 ? told[i] : -1;
-    l.registers = told[REGISTERS];
-    l.shared = told[SHARED];
-    l.occupancy = told[OCCUPANCY];
-    if (l.blocks < 0 && told[PER_UNIT] >= 0 && of->units > 0)
-        l.blocks = told[PER_UNIT] * of->units;
+        stated[i] = known >> i & 1 && stated[i] >= 0 ? stated[i] : -1;
+    l.registers = stated[REGISTERS];
+    l.shared = stated[SHARED];
+    l.occupancy = stated[OCCUPANCY];
+    if (l.blocks < 0 && stated[PER_UNIT] >= 0 && of->units > 0)
+        l.blocks = stated[PER_UNIT] * of->units;
     return l;
 }
 
-static double no_more_than(double now, double room, double each)
+static double min_blocks(double now, double room, double each)
 {
     return room > 0 && each > 0 ? KB_MIN(now, floor(room / each)) : now;
 }
 
 /* How many blocks a multiprocessor holds at once. */
-static double resident(const launch *l, const limits *of)
+static double count_resident_blocks(const launch *l, const limits *of)
 {
     double warps = ceil(l->threads / of->warp), most = of->blocks;
-    most = no_more_than(most, of->threads, warps * of->warp);
+    most = min_blocks(most, of->threads, warps * of->warp);
     if (l->registers > 0) /* given out in pieces of 256 to each warp */
-        most = no_more_than(most, of->registers, warps * 256 * ceil(l->registers * of->warp / 256));
+        most = min_blocks(most, of->registers, warps * 256 * ceil(l->registers * of->warp / 256));
     if (l->shared > 0)
-        most = no_more_than(most, of->shared, l->shared + of->reserved);
+        most = min_blocks(most, of->shared, l->shared + of->reserved);
     return KB_MAX(most, 1);
 }
 
-/* ---- which kernels -------------------------------------------------------------------------- */
+/* ---- which kernels --------------------------------------------------------------------------- */
 
-static bool is_candidate(const ka_finder *f, const ka_work *w)
+static bool is_occupancy_candidate(const ka_finder *f, const ka_work *w)
 {
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type == KA_TYPE_COMPUTATION &&
-           ka_counts(f, w->step);
+           ka_is_in_steps(f, w->step);
 }
 
 /* Names whose kernels are long enough and take enough of all. */
-static void choose_names(ka_finder *f, kernels *k, ka_amount *of)
+static void choose_kernel_names(ka_finder *f, kernels *k, ka_amount *of)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count; i++)
-        if (is_candidate(f, &s->work[i]))
+        if (is_occupancy_candidate(f, &s->work[i]))
             ka_amount_add(&of[s->work[i].name], ka_work_ns(&s->work[i]));
     for (uint32_t i = 0; i < s->name_count; i++)
-        k->wanted[i] = of[i].count && ka_share(f, of[i].ns) >= LEAST_NAME_SHARE &&
-                       of[i].ns / (int64_t)of[i].count >= LEAST_MEAN_NS;
+        k->wanted[i] = of[i].count && ka_share(f, of[i].ns) >= MIN_NAME_SHARE &&
+                       of[i].ns / (int64_t)of[i].count >= MIN_MEAN_NS;
 }
 
-static bool kernels_make(ka_finder *f, kernels *k)
+static bool list_kernel_fills(ka_finder *f, kernels *k)
 {
     const ka_dataset *s = f->s;
     ka_amount *of = calloc((size_t)s->name_count + 1, sizeof *of);
@@ -178,15 +183,15 @@ static bool kernels_make(ka_finder *f, kernels *k)
                    .wanted = calloc((size_t)s->name_count + 1, 1),
                    .of = calloc((size_t)s->stream_count + 1, sizeof *k->of)};
     f->no_memory |= !of || !k->chosen || !k->wanted || !k->of;
-    f->no_memory |= !f->no_memory && !find_limits(s, k->of);
+    f->no_memory |= !f->no_memory && !find_limits_of(s, k->of);
     bool ok = !f->no_memory && ka_factors_make(f, &k->x);
     if (ok)
-        choose_names(f, k, of);
+        choose_kernel_names(f, k, of);
     free(of);
     return ok;
 }
 
-static void kernels_free(kernels *k)
+static void free_kernel_fills(kernels *k)
 {
     ka_factors_free(&k->x);
     free(k->chosen);
@@ -195,21 +200,21 @@ static void kernels_free(kernels *k)
 }
 
 /* @return what a kernel's time should be multiplied with, and a number that says why. */
-typedef double judge(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
+typedef double fill_factor(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
                      double *value);
 
-static void look_at(ka_finder *f, kernels *k, judge *factor_of)
+static void measure_kernel_fill(ka_finder *f, kernels *k, fill_factor *factor_of)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
-        if (!is_candidate(f, w) || !k->wanted[w->name])
+        if (!is_occupancy_candidate(f, w) || !k->wanted[w->name])
             continue;
         const limits *of = &k->of[w->stream];
-        launch l = launch_of(s->trace, w->row, of);
+        launch l = read_launch_shape(s->trace, w->row, of);
         double value = 0, factor = 1, saved;
         k->looked_at++;
-        k->told += l.blocks > 0 && of->units > 0;
+        k->stated += l.blocks > 0 && of->units > 0;
         if (l.blocks > 0 && of->units > 0)
             factor = factor_of(f, w, &l, of, &value);
         if (factor >= 1)
@@ -226,54 +231,54 @@ static void look_at(ka_finder *f, kernels *k, judge *factor_of)
     }
 }
 
-/* Was there anything to look at, and did it say enough? */
-static bool is_told(ka_finder *f, const kernels *k)
+/* False, with the reason, where kernels lack launch sizes. */
+static bool is_launch_known(ka_finder *f, const kernels *k)
 {
-    if (k->told || !k->looked_at)
+    if (k->stated || !k->looked_at)
         return true;
-    ka_cannot_judge(f, "kernels do not say how many blocks they have, or the device how many "
+    ka_skip_rule(f, "kernels do not say how many blocks they have, or the device how many "
                        "multiprocessors");
     return false;
 }
 
-static void look_for(ka_finder *f, judge *factor_of,
-                     void (*say)(ka_finder *f, const kernels *k, int64_t saved))
+static void find_kernels_that(ka_finder *f, fill_factor *factor_of,
+                              void (*say)(ka_finder *f, const kernels *k, int64_t saved))
 {
     kernels k;
-    if (kernels_make(f, &k)) {
-        look_at(f, &k, factor_of);
-        int64_t saved = is_told(f, &k) && k.found.count ? ka_saved_with(f, &k.x) : 0;
-        if (ka_is_worth(f, saved, LEAST_PERCENT))
+    if (list_kernel_fills(f, &k)) {
+        measure_kernel_fill(f, &k, factor_of);
+        int64_t saved = is_launch_known(f, &k) && k.found.count ? ka_saved_with(f, &k.x) : 0;
+        if (ka_is_significant(f, saved, MIN_PERCENT))
             say(f, &k, saved);
     }
-    kernels_free(&k);
+    free_kernel_fills(&k);
 }
 
-/* ---- too few blocks ------------------------------------------------------------------------- */
+/* ---- too few blocks -------------------------------------------------------------------------- */
 
-static bool computes(const ka_finder *f, const ka_work *w)
+static bool is_computing_kernel(const ka_finder *f, const ka_work *w)
 {
     uint8_t family = f->s->class_of[w->name].family;
     return family == KA_FAMILY_GEMM || family == KA_FAMILY_CONVOLUTION ||
            family == KA_FAMILY_ATTENTION;
 }
 
-static double fills(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
-                    double *value)
+static double factor_of_filling(const ka_finder *f, const ka_work *w, const launch *l,
+                                const limits *of, double *value)
 {
     double part = l->blocks / of->units;
     *value = part;
     if (part < 1)
-        return KB_MAX(part, LEAST_FACTOR);
-    bool waits = !computes(f, w) && l->occupancy >= 0 && l->occupancy < FEW_OCCUPANCY;
+        return KB_MAX(part, MIN_FACTOR);
+    bool waits = !is_computing_kernel(f, w) && l->occupancy >= 0 && l->occupancy < FEW_OCCUPANCY;
     return waits ? FACTOR_THREADS : 1;
 }
 
 /* The worst one has too few blocks, else too few threads at a time. */
-static kb_text how_little(const ka_finder *f, const kernels *k)
+static kb_text fill_text(const ka_finder *f, const kernels *k)
 {
     const ka_work *worst = &f->s->work[k->worst];
-    launch l = launch_of(f->s->trace, worst->row, &k->of[worst->stream]);
+    launch l = read_launch_shape(f->s->trace, worst->row, &k->of[worst->stream]);
     kb_text text;
     if (k->worst_value < 1)
         kb_snprintf(text.s, sizeof text.s, "fills %.0f %% of them", 100 * k->worst_value);
@@ -283,9 +288,9 @@ static kb_text how_little(const ka_finder *f, const kernels *k)
     return text;
 }
 
-static void advise_low(ka_finder *f, ka_found *x, const kernels *k)
+static void advise_low_occupancy(ka_finder *f, ka_found *x, const kernels *k)
 {
-    if (computes(f, &f->s->work[k->worst]))
+    if (is_computing_kernel(f, &f->s->work[k->worst]))
         ka_advise(f, x,
                   "Give each launch %.0f times the rows: a larger batch, or several small products "
                   "as one (torch.bmm, one wide Linear instead of several)",
@@ -302,7 +307,7 @@ static void advise_low(ka_finder *f, ka_found *x, const kernels *k)
                   "memory");
 }
 
-static void say_low(ka_finder *f, const kernels *k, int64_t saved)
+static void report_low_occupancy(ka_finder *f, const kernels *k, int64_t saved)
 {
     const ka_work *worst = &f->s->work[k->worst];
     ka_found *x = ka_open_finding(f, saved, 0.3, kb_string(""));
@@ -314,34 +319,37 @@ static void say_low(ka_finder *f, const kernels *k, int64_t saved)
         "%llu kernels have fewer blocks than the device has multiprocessors (%.0f), or few threads "
         "that wait for memory: they take %.1f %% of all; one of %s %s",
         (unsigned long long)k->found.count, k->of[worst->stream].units, ka_share(f, k->found.ns),
-        ka_short_name(ka_name(f->s, worst->name)).s, how_little(f, k).s);
-    advise_low(f, x, k);
+        ka_short_name(ka_name(f->s, worst->name)).s, fill_text(f, k).s);
+    advise_low_occupancy(f, x, k);
     ka_show_work(f, x, k->chosen, 1);
 }
 
-void ka_look_low_occupancy(ka_finder *f) { look_for(f, fills, say_low); }
+void ka_find_low_occupancy(ka_finder *f)
+{
+    find_kernels_that(f, factor_of_filling, report_low_occupancy);
+}
 
-/* ---- the last wave -------------------------------------------------------------------------- */
+/* ---- the last wave --------------------------------------------------------------------------- */
 
-static double tail(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
-                   double *value)
+static double factor_of_full_waves(const ka_finder *f, const ka_work *w, const launch *l,
+                                   const limits *of, double *value)
 {
     (void)f;
     (void)w;
     if (l->threads < 1 || of->threads < 1)
         return 1;
-    double waves = l->blocks / (of->units * resident(l, of)), whole = ceil(waves);
+    double waves = l->blocks / (of->units * count_resident_blocks(l, of)), whole = ceil(waves);
     double loss = (whole - waves) / whole;
     *value = waves;
-    return waves > 1 && waves <= MOST_WAVES && loss >= LEAST_LOSS ? 1 - TAIL_COUNTS * loss : 1;
+    return waves > 1 && waves <= MAX_WAVES && loss >= MIN_LOSS ? 1 - TAIL_COUNTS * loss : 1;
 }
 
-static void say_tail(ka_finder *f, const kernels *k, int64_t saved)
+static void report_tail(ka_finder *f, const kernels *k, int64_t saved)
 {
     const ka_work *worst = &f->s->work[k->worst];
     const limits *of = &k->of[worst->stream];
-    launch l = launch_of(f->s->trace, worst->row, of);
-    double wave = of->units * resident(&l, of);
+    launch l = read_launch_shape(f->s->trace, worst->row, of);
+    double wave = of->units * count_resident_blocks(&l, of);
     ka_found *x = ka_open_finding(f, saved, 0.3, kb_string(""));
     if (!x)
         return;
@@ -360,4 +368,4 @@ static void say_tail(ka_finder *f, const kernels *k, int64_t saved)
     ka_show_work(f, x, k->chosen, 1);
 }
 
-void ka_look_tail_wave(ka_finder *f) { look_for(f, tail, say_tail); }
+void ka_find_tail_wave(ka_finder *f) { find_kernels_that(f, factor_of_full_waves, report_tail); }

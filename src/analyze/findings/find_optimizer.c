@@ -1,9 +1,14 @@
-/* Optimizers: many small kernels where a few would do. */
+/* Rules about optimizers: parameters one by one, many small kernels, gradients filled with
+ * zeros.
+ *
+ * The optimizer is found by the ranges that PyTorch records around its step
+ * ("Optimizer.step#Adam.step") or, with stacks, by functions of torch/optim. The advice depends
+ * on the class: fused=True and foreach=True exist for some optimizers only. */
 #include "analyze/findings/find_work.h"
 
-#define LEAST_PERCENT 1.0
+#define MIN_PERCENT 1.0
 #define SMALL_NS      INT64_C(20000) /* a kernel shorter than this is bound by its launch */
-#define LEAST_KERNELS 20u            /* of a call, so that it is worth a word */
+#define MIN_KERNELS 20u            /* per call; fewer are not reported */
 /* What fused kernels leave of the host's time, and of that of small kernels. */
 #define HOST_LEFT    0.15
 #define SMALL_LEFT   0.5
@@ -18,24 +23,24 @@ typedef struct calls {
     bool foreach; /* kernels that take many tensors at once are among them */
 } calls;
 
-static void calls_free(calls *c)
+static void free_optimizer_calls(calls *c)
 {
     kb_vec_free(&c->list);
     ka_factors_free(&c->x);
 }
 
-static bool is_kernel(const ka_work *w)
+static bool is_optimizer_kernel(const ka_work *w)
 {
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION;
 }
 
-static void take_work(ka_finder *f, calls *c, uint32_t slice)
+static void add_optimizer_work(ka_finder *f, calls *c, uint32_t slice)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slices[slice].work_count; i++) {
         uint32_t at = s->launched[s->slices[slice].first_work + i];
         const ka_work *w = &s->work[at];
-        if (!is_kernel(w))
+        if (!is_optimizer_kernel(w))
             continue;
         ka_amount_add(&c->kernels, ka_work_ns(w));
         c->foreach |= kb_string_holds(ka_name(s, w->name), "multi_tensor_apply");
@@ -47,7 +52,7 @@ static void take_work(ka_finder *f, calls *c, uint32_t slice)
 }
 
 /* Outermost ranges whose name the question says yes to. */
-static bool calls_make(ka_finder *f, calls *c, ka_question *ask)
+static bool list_optimizer_calls(ka_finder *f, calls *c, ka_question *ask)
 {
     const ka_dataset *s = f->s;
     ka_answers names = {0};
@@ -55,7 +60,7 @@ static bool calls_make(ka_finder *f, calls *c, ka_question *ask)
     bool ok = ka_answers_make(f, &names) && ka_factors_make(f, &c->x);
     for (uint32_t i = 0; ok && i < s->slice_count;) {
         const ka_slice *slice = &s->slices[i];
-        if (!ka_counts(f, slice->step) || !ka_answer(s, &names, slice->name, ask)) {
+        if (!ka_is_in_steps(f, slice->step) || !ka_answer(s, &names, slice->name, ask)) {
             i++;
             continue;
         }
@@ -64,14 +69,14 @@ static bool calls_make(ka_finder *f, calls *c, ka_question *ask)
         c->host_ns = ka_add_ns(c->host_ns, ka_slice_ns(slice));
         for (; i < slice->next; i++) {
             c->x.slices[i] = HOST_LEFT;
-            take_work(f, c, i);
+            add_optimizer_work(f, c, i);
         }
     }
     ka_answers_free(&names);
     return ok && !f->no_memory;
 }
 
-static void show_calls(ka_finder *f, ka_found *x, const calls *c)
+static void show_optimizer_calls(ka_finder *f, ka_found *x, const calls *c)
 {
     const ka_dataset *s = f->s;
     for (size_t i = 0; i < c->list.count; i++) {
@@ -84,10 +89,10 @@ static void show_calls(ka_finder *f, ka_found *x, const calls *c)
     }
 }
 
-/* ---- a loop over parameters ------------------------------------------------------------------- */
+/* ---- a loop over parameters ------------------------------------------------------------------ */
 
 /* "torch/optim/adam.py(334): _single_tensor_adam" */
-static uint8_t is_single(kineto_string name)
+static uint8_t is_single_tensor(kineto_string name)
 {
     const char *part = name.size ? memmem(name.data, name.size, "_single_tensor_", 15) : NULL;
     for (part = part ? part + 15 : NULL; part && part < name.data + name.size; part++)
@@ -97,7 +102,7 @@ static uint8_t is_single(kineto_string name)
 }
 
 /* "_single_tensor_adam" → "Adam" */
-static kb_text optimizer_of(const ka_dataset *s, const calls *c)
+static kb_text find_optimizer_name(const ka_dataset *s, const calls *c)
 {
     static const struct {
         const char *part, *name;
@@ -122,7 +127,7 @@ typedef struct fused_support {
 } fused_support;
 
 /* NULL: it has none. */
-static const fused_support *fused_of(const char *name)
+static const fused_support *fused_advice(const char *name)
 {
     static const fused_support all[] = {{"Adam", "1.13"},
                                         {"AdamW", "2.0"},
@@ -134,9 +139,9 @@ static const fused_support *fused_of(const char *name)
     return NULL;
 }
 
-static void advise_by_name(ka_finder *f, ka_found *x, const char *name, const char *more)
+static void advise_optimizer(ka_finder *f, ka_found *x, const char *name, const char *more)
 {
-    const fused_support *fused = fused_of(name);
+    const fused_support *fused = fused_advice(name);
     if (fused)
         ka_advise(f, x,
                   "torch.optim.%s(…, fused=True)%s, which needs torch >= %s for CUDA and ROCm devices; "
@@ -146,9 +151,9 @@ static void advise_by_name(ka_finder *f, ka_found *x, const char *name, const ch
         ka_advise(f, x, "torch.optim.%s(…, foreach=True)", name);
 }
 
-static void say_single(ka_finder *f, const calls *c, int64_t saved)
+static void report_single_tensor(ka_finder *f, const calls *c, int64_t saved)
 {
-    kb_text name = optimizer_of(f->s, c);
+    kb_text name = find_optimizer_name(f->s, c);
     ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
     if (!x)
         return;
@@ -159,27 +164,28 @@ static void say_single(ka_finder *f, const calls *c, int64_t saved)
            name.s, (unsigned long long)(c->kernels.count / c->list.count),
            kb_duration(c->kernels.ns / (int64_t)KB_MAX(c->kernels.count, 1u)).s,
            kb_duration(c->host_ns).s, c->list.count, c->list.count == 1 ? "" : "s");
-    advise_by_name(f, x, name.s, "");
-    show_calls(f, x, c);
+    advise_optimizer(f, x, name.s, "");
+    show_optimizer_calls(f, x, c);
 }
 
-void ka_look_optimizer_single(ka_finder *f)
+/* A call of the optimizer whose stack shows the loop over parameters. */
+void ka_find_optimizer_single(ka_finder *f)
 {
     calls c;
-    if (calls_make(f, &c, is_single) && c.kernels.count) {
+    if (list_optimizer_calls(f, &c, is_single_tensor) && c.kernels.count) {
         int64_t saved = ka_saved_with(f, &c.x);
-        if (ka_is_worth(f, saved, LEAST_PERCENT))
-            say_single(f, &c, saved);
+        if (ka_is_significant(f, saved, MIN_PERCENT))
+            report_single_tensor(f, &c, saved);
     }
-    calls_free(&c);
+    free_optimizer_calls(&c);
 }
 
-/* ---- many small kernels ----------------------------------------------------------------------- */
+/* ---- many small kernels ---------------------------------------------------------------------- */
 
 static uint8_t is_step(kineto_string name) { return kb_string_begins(name, "Optimizer.step"); }
 
 /* "Optimizer.step#Adam.step" → "Adam"; empty: it does not say. */
-static kb_text class_in(kineto_string name)
+static kb_text find_class_name(kineto_string name)
 {
     kb_text text = ka_short_name(name), class = {""};
     char *from = strchr(text.s, '#'), *end = from ? strchr(from, '.') : NULL;
@@ -190,9 +196,9 @@ static kb_text class_in(kineto_string name)
 
 static void advise_fused(ka_finder *f, ka_found *x, const calls *c)
 {
-    kb_text class = class_in(ka_name(f->s, f->s->slices[c->list.data[0]].name));
-    if (fused_of(class.s))
-        advise_by_name(f, x, class.s, c->foreach ? ", where foreach is used now" : "");
+    kb_text class = find_class_name(ka_name(f->s, f->s->slices[c->list.data[0]].name));
+    if (fused_advice(class.s))
+        advise_optimizer(f, x, class.s, c->foreach ? ", where foreach is used now" : "");
     else
         ka_advise(f, x,
                   "%s in the optimizer, or a fused one of its kind (for CUDA and ROCm devices Adam, "
@@ -201,7 +207,7 @@ static void advise_fused(ka_finder *f, ka_found *x, const calls *c)
                   c->foreach ? "Fewer and larger parameters" : "foreach=True");
 }
 
-static void say_unfused(ka_finder *f, const calls *c, int64_t saved)
+static void report_unfused(ka_finder *f, const calls *c, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
     if (!x)
@@ -215,48 +221,48 @@ static void say_unfused(ka_finder *f, const calls *c, int64_t saved)
            (unsigned long long)(c->small.count / c->list.count), kb_duration(SMALL_NS).s,
            kb_duration(c->host_ns / (int64_t)c->list.count).s);
     advise_fused(f, x, c);
-    show_calls(f, x, c);
+    show_optimizer_calls(f, x, c);
 }
 
-/* What a loop over parameters costs is said by optimizer.single_tensor, where stacks show it. */
-void ka_look_optimizer_unfused(ka_finder *f)
+/* optimizer.single_tensor reports the cost of a loop over parameters, where stacks show it. */
+void ka_find_optimizer_unfused(ka_finder *f)
 {
     calls c;
-    bool is_said = f->out->verdicts[KA_LOOK_optimizer_single].judgement == KINETO_JUDGED_FOUND;
-    if (!is_said && calls_make(f, &c, is_step)) {
-        bool many = c.list.count && c.small.count / c.list.count >= LEAST_KERNELS;
+    bool is_said = f->out->verdicts[KA_FIND_optimizer_single].judgement == KINETO_JUDGED_FOUND;
+    if (!is_said && list_optimizer_calls(f, &c, is_step)) {
+        bool many = c.list.count && c.small.count / c.list.count >= MIN_KERNELS;
         int64_t saved = many ? ka_saved_with(f, &c.x) : 0;
-        if (ka_is_worth(f, saved, LEAST_PERCENT))
-            say_unfused(f, &c, saved);
-        calls_free(&c);
+        if (ka_is_significant(f, saved, MIN_PERCENT))
+            report_unfused(f, &c, saved);
+        free_optimizer_calls(&c);
     } else if (!is_said) {
-        calls_free(&c);
+        free_optimizer_calls(&c);
     }
 }
 
-/* ---- gradients filled with zeros ---------------------------------------------------------------- */
+/* ---- gradients filled with zeros ------------------------------------------------------------- */
 
 static uint8_t is_zero_grad(kineto_string name)
 {
     return kb_string_begins(name, "Optimizer.zero_grad") || kb_string_ends(name, ": zero_grad");
 }
 
-static uint8_t zeroes(kineto_string name)
+static uint8_t is_zero_fill(kineto_string name)
 {
     return kb_string_equal(name, kb_string("aten::zero_")) ||
            kb_string_equal(name, kb_string("aten::_foreach_zero_"));
 }
 
 /* aten::zeros makes something new, and fills that. */
-static bool fills_gradient(const ka_dataset *s, ka_answers *names, uint32_t i)
+static bool is_gradient_fill(const ka_dataset *s, ka_answers *names, uint32_t i)
 {
     const ka_slice *slice = &s->slices[i];
     uint32_t op = slice->parent == KA_NONE ? KA_NONE : ka_operator_of(s, slice->parent);
-    return slice->kind == KINETO_KIND_CPU_OP && ka_answer(s, names, slice->name, zeroes) &&
+    return slice->kind == KINETO_KIND_CPU_OP && ka_answer(s, names, slice->name, is_zero_fill) &&
            (op == KA_NONE || !kb_string_begins(ka_name(s, s->slices[op].name), "aten::zeros"));
 }
 
-static void leave_out(const ka_dataset *s, calls *c, uint32_t slice)
+static void mask_optimizer_slice(const ka_dataset *s, calls *c, uint32_t slice)
 {
     for (uint32_t i = slice; i < s->slices[slice].next; i++) {
         c->x.slices[i] = 0;
@@ -266,7 +272,7 @@ static void leave_out(const ka_dataset *s, calls *c, uint32_t slice)
 }
 
 /* Without the filling: it and its kernels take no time. Everything else is as it was. */
-static uint64_t leave_out_zeroes(ka_finder *f, calls *c)
+static uint64_t mask_zero_fills(ka_finder *f, calls *c)
 {
     const ka_dataset *s = f->s;
     ka_answers names = {0};
@@ -278,9 +284,9 @@ static uint64_t leave_out_zeroes(ka_finder *f, calls *c)
         c->x.work[i] = 1;
     for (size_t k = 0; ok && k < c->list.count; k++)
         for (uint32_t i = c->list.data[k]; i < s->slices[c->list.data[k]].next;) {
-            bool fills = fills_gradient(s, &names, i);
+            bool fills = is_gradient_fill(s, &names, i);
             if (fills)
-                leave_out(s, c, i);
+                mask_optimizer_slice(s, c, i);
             count += fills;
             i = fills ? s->slices[i].next : i + 1;
         }
@@ -288,7 +294,7 @@ static uint64_t leave_out_zeroes(ka_finder *f, calls *c)
     return count;
 }
 
-static void say_zeroes(ka_finder *f, const calls *c, uint64_t count, int64_t saved)
+static void report_zero_fills(ka_finder *f, const calls *c, uint64_t count, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
     if (!x)
@@ -300,16 +306,17 @@ static void say_zeroes(ka_finder *f, const calls *c, uint64_t count, int64_t sav
     ka_advise(f, x,
               "optimizer.zero_grad(set_to_none=True): then backward writes gradients instead "
               "of adding to zeros, which saves as much again");
-    show_calls(f, x, c);
+    show_optimizer_calls(f, x, c);
 }
 
-void ka_look_zero_grad(ka_finder *f)
+/* Fills with zeros below Optimizer.zero_grad. */
+void ka_find_zero_grad(ka_finder *f)
 {
     calls c;
-    bool ok = calls_make(f, &c, is_zero_grad);
-    uint64_t count = ok && c.list.count ? leave_out_zeroes(f, &c) : 0;
+    bool ok = list_optimizer_calls(f, &c, is_zero_grad);
+    uint64_t count = ok && c.list.count ? mask_zero_fills(f, &c) : 0;
     int64_t saved = count ? ka_saved_with(f, &c.x) : 0;
-    if (count && ka_is_worth(f, saved, ZERO_PERCENT))
-        say_zeroes(f, &c, count, saved);
-    calls_free(&c);
+    if (count && ka_is_significant(f, saved, ZERO_PERCENT))
+        report_zero_fills(f, &c, count, saved);
+    free_optimizer_calls(&c);
 }

@@ -1,20 +1,24 @@
-/* Habits of programs. */
+/* Rules about code of the program: tensors indexed element by element, and convolutions with a
+ * bias before a batch norm.
+ *
+ * Loops are found as repetitions among siblings (operators with the same parent): the same
+ * names in the same order, at least MIN_REPEATS times. */
 #include "analyze/findings/find_work.h"
 
-/* ---- a tensor walked element by element ------------------------------------------------------- */
+/* ---- a tensor walked element by element ------------------------------------------------------ */
 
-#define LEAST_REPEATS 10u
-#define MOST_PERIOD   64u
+#define MIN_REPEATS 10u
+#define MAX_PERIOD   64u
 #define LOOP_PERCENT  0.5
-#define MOST_STACKS   100u
+#define MAX_STACKS   100u
 
 /* Operators as a tree without what is between them: calls of Python do not make them strangers. */
 typedef struct siblings {
     uint32_t *next;  /* by slice: the next operator with the same one around it; KA_NONE */
-    uint32_t *first; /* by slice: the first one in it, KA_NONE; by thread behind all slices */
+    uint32_t *first; /* by slice: the first one in it, KA_NONE; by thread after all slices */
 } siblings;
 
-static bool siblings_make(ka_finder *f, siblings *x)
+static bool make_sibling_lists(ka_finder *f, siblings *x)
 {
     const ka_dataset *s = f->s;
     size_t heads = (size_t)s->slice_count + s->thread_count + 1;
@@ -62,45 +66,45 @@ static uint8_t is_select(kineto_string name)
     return kb_string_equal(name, kb_string("aten::select"));
 }
 
-/* The passes from `at` on, if the next one begins at `behind`: as long as each operator is called
+/* The passes from `at` on, if the next one begins at `after`: as long as each operator is called
  * what that of the pass before is. */
-static loop passes_of(const ka_dataset *s, const siblings *x, uint32_t at, uint32_t behind,
-                      uint32_t period)
+static loop count_loop_passes(const ka_dataset *s, const siblings *x, uint32_t at, uint32_t after,
+                              uint32_t period)
 {
     loop found = {at, at, period, 1};
     uint32_t same = 0;
     for (uint32_t before = at;
-         behind != KA_NONE && s->slices[before].name == s->slices[behind].name;
-         before = x->next[before], behind = x->next[behind])
+         after != KA_NONE && s->slices[before].name == s->slices[after].name;
+         before = x->next[before], after = x->next[after])
         if (++same % period == 0) {
             found.repeats++;
-            found.last = behind;
+            found.last = after;
         }
     return found;
 }
 
 /* How many operators one pass would do for. */
-static uint64_t left_out(const loop *l) { return (uint64_t)(l->repeats - 1) * l->period; }
+static uint64_t masked_passes(const loop *l) { return (uint64_t)(l->repeats - 1) * l->period; }
 
 /* The passes that begin there. A pass may select several times, so each of the next selects may be
  * where the second one begins: that which leaves most out is. */
-static loop loop_at(const ka_dataset *s, const siblings *x, loops *l, uint32_t at)
+static loop find_loop_at(const ka_dataset *s, const siblings *x, loops *l, uint32_t at)
 {
     loop best = {at, at, 0, 1};
     uint32_t period = 1;
-    for (uint32_t i = x->next[at]; i != KA_NONE && period <= MOST_PERIOD;
+    for (uint32_t i = x->next[at]; i != KA_NONE && period <= MAX_PERIOD;
          i = x->next[i], period++) {
         if (!ka_answer(s, &l->selects, s->slices[i].name, is_select))
             continue;
-        loop found = passes_of(s, x, at, i, period);
-        if (found.repeats >= LEAST_REPEATS && left_out(&found) > left_out(&best))
+        loop found = count_loop_passes(s, x, at, i, period);
+        if (found.repeats >= MIN_REPEATS && masked_passes(&found) > masked_passes(&best))
             best = found;
     }
     return best;
 }
 
 /* One pass stays: it does for all. */
-static void take_loop(ka_finder *f, loops *l, const loop *found)
+static void add_loop(ka_finder *f, loops *l, const loop *found)
 {
     const ka_dataset *s = f->s;
     int64_t ns = kb_length_ns(s->slices[found->first].start_ns, s->slices[found->last].end_ns);
@@ -112,32 +116,32 @@ static void take_loop(ka_finder *f, loops *l, const loop *found)
         l->longest = *found;
 }
 
-static void walk_siblings(ka_finder *f, const siblings *x, loops *l, uint32_t first,
-                          void (*take)(ka_finder *f, loops *l, const loop *found))
+static void find_loops_among(ka_finder *f, const siblings *x, loops *l, uint32_t first,
+                             void (*take)(ka_finder *f, loops *l, const loop *found))
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = first; i != KA_NONE;) {
         bool is_one = ka_answer(s, &l->selects, s->slices[i].name, is_select) &&
-                      ka_counts(f, s->slices[i].step);
-        loop found = is_one ? loop_at(s, x, l, i) : (loop){i, i, 0, 0};
-        if (found.repeats >= LEAST_REPEATS)
+                      ka_is_in_steps(f, s->slices[i].step);
+        loop found = is_one ? find_loop_at(s, x, l, i) : (loop){i, i, 0, 0};
+        if (found.repeats >= MIN_REPEATS)
             take(f, l, &found);
         i = found.repeats > 1 ? x->next[found.last] : x->next[i];
     }
 }
 
-static void walk(ka_finder *f, const siblings *x, loops *l,
-                 void (*take)(ka_finder *f, loops *l, const loop *found))
+static void walk_loop_slices(ka_finder *f, const siblings *x, loops *l,
+                             void (*take)(ka_finder *f, loops *l, const loop *found))
 {
     for (uint32_t i = 0; i < f->s->slice_count + f->s->thread_count; i++)
-        walk_siblings(f, x, l, x->first[i], take);
+        find_loops_among(f, x, l, x->first[i], take);
 }
 
 static void show_loop(ka_finder *f, loops *l, const loop *found)
 {
     const ka_dataset *s = f->s;
     const ka_slice *first = &s->slices[found->first], *last = &s->slices[found->last];
-    kineto_string stack = l->shown++ < MOST_STACKS ? ka_stack_of(f, found->first) : kb_string("");
+    kineto_string stack = l->shown++ < MAX_STACKS ? ka_stack_of(f, found->first) : kb_string("");
     ka_show_row(f, l->found, first->row, kb_length_ns(first->start_ns, last->end_ns),
                 "%u times %u operators, %s%s%.*s", found->repeats, found->period,
                 kb_duration(kb_length_ns(first->start_ns, last->end_ns)).s,
@@ -168,18 +172,19 @@ static void say_loops(ka_finder *f, const siblings *x, loops *l, int64_t saved)
               "One operation for all elements: x[index_tensor], torch.gather, a mask, or the "
               "arithmetic on the whole tensor; elements that Python needs come over at once with "
               "x.tolist()");
-    walk(f, x, l, show_loop);
+    walk_loop_slices(f, x, l, show_loop);
 }
 
-void ka_look_loop_indexing(ka_finder *f)
+/* Repetitions of operators with a select or index among them. */
+void ka_find_loop_indexing(ka_finder *f)
 {
     siblings x = {0};
     loops l = {0};
-    bool ok = siblings_make(f, &x) && ka_answers_make(f, &l.selects) && ka_factors_make(f, &l.x);
+    bool ok = make_sibling_lists(f, &x) && ka_answers_make(f, &l.selects) && ka_factors_make(f, &l.x);
     if (ok)
-        walk(f, &x, &l, take_loop);
+        walk_loop_slices(f, &x, &l, add_loop);
     int64_t saved = ok && l.all.count ? ka_saved_with(f, &l.x) : 0;
-    if (ok && ka_is_worth(f, saved, LOOP_PERCENT))
+    if (ok && ka_is_significant(f, saved, LOOP_PERCENT))
         say_loops(f, &x, &l, saved);
     ka_answers_free(&l.selects);
     ka_factors_free(&l.x);
@@ -187,16 +192,16 @@ void ka_look_loop_indexing(ka_finder *f)
     free(x.first);
 }
 
-/* ---- a convolution's bias in front of a batch norm --------------------------------------------- */
+/* ---- a convolution's bias before a batch norm ------------------------------------------------ */
 
 #define BIAS_PERCENT 0.2
 /* So far into a module its convolution is looked for: modules may nest as deep as a trace is long.
  */
-#define MOST_INSIDE 1000u
+#define MAX_INSIDE 1000u
 
 enum { NO_MODULE, OTHER_MODULE, CONV_MODULE, NORM_MODULE };
 
-static uint8_t module_of(kineto_string name)
+static uint8_t find_module_of(kineto_string name)
 {
     if (!kb_string_begins(name, "nn.Module: "))
         return NO_MODULE;
@@ -208,7 +213,7 @@ static uint8_t module_of(kineto_string name)
                : OTHER_MODULE;
 }
 
-static uint8_t convolves(kineto_string name)
+static uint8_t is_convolution_name(kineto_string name)
 {
     return kb_string_equal(name, kb_string("aten::conv1d")) ||
            kb_string_equal(name, kb_string("aten::conv2d")) ||
@@ -225,14 +230,14 @@ typedef struct biases {
 } biases;
 
 /* The convolution with a bias in a call of a module; KA_NONE. */
-static uint32_t biased_in(ka_finder *f, biases *b, uint32_t module)
+static uint32_t find_biased(ka_finder *f, biases *b, uint32_t module)
 {
     const ka_dataset *s = f->s;
-    uint32_t end = KB_MIN(s->slices[module].next, module + MOST_INSIDE);
+    uint32_t end = KB_MIN(s->slices[module].next, module + MAX_INSIDE);
     for (uint32_t i = module + 1; i < end; i++) {
         ka_shapes in;
         if (s->slices[i].kind != KINETO_KIND_CPU_OP ||
-            !ka_answer(s, &b->convolutions, s->slices[i].name, convolves))
+            !ka_answer(s, &b->convolutions, s->slices[i].name, is_convolution_name))
             continue;
         return ka_shapes_of(s->trace, s->slices[i].row, &in) && in.count > 2 &&
                        in.of[2].rank == 1 && in.of[2].bytes
@@ -243,10 +248,10 @@ static uint32_t biased_in(ka_finder *f, biases *b, uint32_t module)
 }
 
 /* What adds the bias, where it is a kernel of its own. */
-static void leave_out(ka_finder *f, biases *b, uint32_t conv)
+static void mask_bias_work(ka_finder *f, biases *b, uint32_t conv)
 {
     const ka_dataset *s = f->s;
-    uint32_t end = KB_MIN(s->slices[conv].next, conv + MOST_INSIDE);
+    uint32_t end = KB_MIN(s->slices[conv].next, conv + MAX_INSIDE);
     for (uint32_t i = conv; i < end; i++)
         for (uint32_t w = 0; w < s->slices[i].work_count; w++) {
             uint32_t work = s->launched[s->slices[i].first_work + w];
@@ -265,7 +270,7 @@ static void find_biases(ka_finder *f, biases *b)
         const ka_slice *slice = &s->slices[i];
         uint32_t around = slice->parent == KA_NONE ? KA_NONE : b->module[slice->parent];
         uint8_t is = slice->kind == KINETO_KIND_PYTHON_FUNCTION
-                         ? ka_answer(s, &b->modules, slice->name, module_of)
+                         ? ka_answer(s, &b->modules, slice->name, find_module_of)
                          : NO_MODULE;
         b->module[i] = is == NO_MODULE ? around : i;
         b->last[i] = KA_NONE;
@@ -273,18 +278,18 @@ static void find_biases(ka_finder *f, biases *b)
             continue;
         uint32_t before = b->last[around];
         b->last[around] = i;
-        if (is != NORM_MODULE || before == KA_NONE || !ka_counts(f, slice->step) ||
-            ka_answer(s, &b->modules, s->slices[before].name, module_of) != CONV_MODULE)
+        if (is != NORM_MODULE || before == KA_NONE || !ka_is_in_steps(f, slice->step) ||
+            ka_answer(s, &b->modules, s->slices[before].name, find_module_of) != CONV_MODULE)
             continue;
-        uint32_t conv = biased_in(f, b, before);
+        uint32_t conv = find_biased(f, b, before);
         if (conv == KA_NONE)
             continue;
         f->no_memory |= !kb_vec_push(&b->found, conv);
-        leave_out(f, b, conv);
+        mask_bias_work(f, b, conv);
     }
 }
 
-static void say_biases(ka_finder *f, biases *b, int64_t saved)
+static void report_biases(ka_finder *f, biases *b, int64_t saved)
 {
     const ka_dataset *s = f->s;
     ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
@@ -293,13 +298,13 @@ static void say_biases(ka_finder *f, biases *b, int64_t saved)
     x->count = b->found.count;
     kb_text module = ka_short_name(ka_name(s, s->slices[b->module[b->found.data[0]]].name));
     ka_say(f, x,
-           "%zu convolutions add a bias that the batch norm behind them takes away again; the "
-           "first one is in %s",
+           "%zu convolutions add a bias that the batch norm after them subtracts again; the first "
+           "one is in %s",
            b->found.count, module.s);
     ka_advise(
         f, x,
-        "bias=False in the Conv in front of each BatchNorm; a trained model keeps its results "
-        "if its bias is subtracted from running_mean");
+        "bias=False in the Conv before each BatchNorm; a trained model keeps its results if its "
+        "bias is subtracted from running_mean");
     for (size_t i = 0; i < b->found.count; i++) {
         const ka_slice *conv = &s->slices[b->found.data[i]];
         ka_shapes in;
@@ -309,7 +314,8 @@ static void say_biases(ka_finder *f, biases *b, int64_t saved)
     }
 }
 
-void ka_look_conv_bias(ka_finder *f)
+/* Convolutions with a third input, followed by a batch norm of the same parent. */
+void ka_find_conv_bias(ka_finder *f)
 {
     size_t slices = (size_t)f->s->slice_count + 1;
     biases b = {.module = malloc(slices * sizeof *b.module),
@@ -318,10 +324,10 @@ void ka_look_conv_bias(ka_finder *f)
     if (!f->no_memory && ka_answers_make(f, &b.modules) && ka_answers_make(f, &b.convolutions) &&
         ka_factors_make(f, &b.x))
         find_biases(f, &b);
-    int64_t saved = b.any_work && !f->no_memory ? ka_saved_with(f, &b.x) : KA_NO_WORTH;
+    int64_t saved = b.any_work && !f->no_memory ? ka_saved_with(f, &b.x) : KA_NO_SAVINGS;
     if (!f->no_memory && b.found.count &&
-        (saved == KA_NO_WORTH || ka_is_worth(f, saved, BIAS_PERCENT)))
-        say_biases(f, &b, saved);
+        (saved == KA_NO_SAVINGS || ka_is_significant(f, saved, BIAS_PERCENT)))
+        report_biases(f, &b, saved);
     kb_vec_free(&b.found);
     ka_answers_free(&b.modules);
     ka_answers_free(&b.convolutions);

@@ -1,14 +1,19 @@
-/* Sizes that tensor cores and wide loads do not fit. */
+/* Rules about sizes that tensor cores and wide loads do not fit: matrices and convolutions
+ * whose dimensions are not multiples of 8 (16 bits) or 4 (32 bits).
+ *
+ * Sizes are "Input Dims" of the operator that launched the kernel. Operators with the same name
+ * and shapes are one entry; the savings are those of its kernels if the sizes were rounded up
+ * and the kernel became faster by FASTER_*. */
 #include "analyze/findings/find_work.h"
 
 enum { OTHER, ALIGNED, MATMUL_16, SHAPES };
 
-#define LEAST_PERCENT  1.0
-#define LEAST_CHANNELS 5   /* fewer are what pictures have, or a convolution for each channel */
-#define LEAST_ROWS     9   /* fewer are a batch, and nobody rounds that up */
+#define MIN_PERCENT  1.0
+#define MIN_CHANNELS 5   /* fewer are what pictures have, or a convolution for each channel */
+#define MIN_ROWS     9   /* fewer are a batch, which is not rounded up */
 #define FASTER_UNUSED  2.0 /* than 16-bit products that were kept from tensor cores */
 #define FASTER_USED    1.25
-#define MOST_SIZES     3u
+#define MAX_SIZES     3u
 
 /* One operator with these shapes. */
 typedef struct shape {
@@ -16,7 +21,7 @@ typedef struct shape {
     uint32_t op; /* the first call */
     ka_amount kernels;
     double padded;                 /* times of its work if sizes were rounded up */
-    int64_t sizes[MOST_SIZES];     /* those that do not fit … */
+    int64_t sizes[MAX_SIZES];     /* those that do not fit … */
     uint32_t size_count, multiple; /* … what they should be multiples of */
 } shape;
 
@@ -27,11 +32,11 @@ typedef struct shapes {
     ka_answers ops;
 } shapes;
 
-/* ---- which sizes count ---------------------------------------------------------------------- */
+/* ---- which sizes count ----------------------------------------------------------------------- */
 
 enum { NO_PRODUCT, MM, ADDMM, CONVOLUTION, CONVOLUTION_OF_WEIGHTS };
 
-static uint8_t product_of(kineto_string name)
+static uint8_t classify_shape_product(kineto_string name)
 {
     static const struct {
         const char *name;
@@ -50,7 +55,7 @@ static uint8_t product_of(kineto_string name)
                : NO_PRODUCT;
 }
 
-static void want(shape *to, int64_t size, int64_t least)
+static void want_multiple(shape *to, int64_t size, int64_t least)
 {
     if (size < least || size % to->multiple == 0)
         return;
@@ -58,59 +63,62 @@ static void want(shape *to, int64_t size, int64_t least)
         if (to->sizes[i] == size)
             return;
     to->padded *= (double)ka_round_up(size, to->multiple) / (double)size;
-    if (to->size_count < MOST_SIZES)
+    if (to->size_count < MAX_SIZES)
         to->sizes[to->size_count++] = size;
 }
 
 /* Elements of a load of 16 bytes. 0: of other widths nothing is known. */
-static uint32_t multiple_of(const ka_shape *a) { return a->bytes == 2 ? 8 : a->bytes == 4 ? 4 : 0; }
-
-static void look_at_product(shape *to, const ka_shape *a, const ka_shape *b)
+static uint32_t load_multiple(const ka_shape *a)
 {
-    if (a->rank < 2 || b->rank < 2 || !multiple_of(a))
+    return a->bytes == 2 ? 8 : a->bytes == 4 ? 4 : 0;
+}
+
+static void check_product_shape(shape *to, const ka_shape *a, const ka_shape *b)
+{
+    if (a->rank < 2 || b->rank < 2 || !load_multiple(a))
         return;
-    to->multiple = multiple_of(a);
-    want(to, a->dims[a->rank - 2], LEAST_ROWS);
-    want(to, a->dims[a->rank - 1], 1);
-    want(to, b->dims[b->rank - 1], 1);
+    to->multiple = load_multiple(a);
+    want_multiple(to, a->dims[a->rank - 2], MIN_ROWS);
+    want_multiple(to, a->dims[a->rank - 1], 1);
+    want_multiple(to, b->dims[b->rank - 1], 1);
     to->is = to->size_count ? (a->bytes == 2 ? MATMUL_16 : SHAPES) : ALIGNED;
 }
 
-/* Activations have channels behind the batch, weights those that go out in front of those that come
+/* Activations have channels after the batch, weights the output channels before the input
  * in; weights are the last tensor that has as many dimensions. */
-static void look_at_convolution(shape *to, const ka_shapes *in, bool of_weights)
+static void check_convolution_shape(shape *to, const ka_shapes *in, bool of_weights)
 {
     uint32_t weights = KA_NONE;
     for (uint32_t i = 0; i < in->count; i++)
         if (in->of[i].rank >= 3) {
             weights = of_weights ? KA_NONE : i;
-            to->multiple = multiple_of(&in->of[i]);
+            to->multiple = load_multiple(&in->of[i]);
         }
     if (!to->multiple)
         return;
     for (uint32_t i = 0; i < in->count; i++)
         if (in->of[i].rank >= 3)
-            want(to, in->of[i].dims[1], LEAST_CHANNELS);
+            want_multiple(to, in->of[i].dims[1], MIN_CHANNELS);
     if (weights != KA_NONE)
-        want(to, in->of[weights].dims[0], LEAST_CHANNELS);
+        want_multiple(to, in->of[weights].dims[0], MIN_CHANNELS);
     to->is = to->size_count ? SHAPES : ALIGNED;
 }
 
-static shape shape_of(const ka_shapes *in, uint8_t product, uint32_t op)
+static shape read_operator_shape(const ka_shapes *in, uint8_t product, uint32_t op)
 {
     shape fresh = {.is = ALIGNED, .op = op, .padded = 1, .multiple = 8};
     uint32_t first = product == ADDMM;
     if (product >= CONVOLUTION)
-        look_at_convolution(&fresh, in, product == CONVOLUTION_OF_WEIGHTS);
+        check_convolution_shape(&fresh, in, product == CONVOLUTION_OF_WEIGHTS);
     else if (first + 2 <= in->count)
-        look_at_product(&fresh, &in->of[first], &in->of[first + 1]);
+        check_product_shape(&fresh, &in->of[first], &in->of[first + 1]);
     return fresh;
 }
 
-/* ---- which operators have them -------------------------------------------------------------- */
+/* ---- which operators have them --------------------------------------------------------------- */
 
 /* The same operator with the same sizes is looked at once. */
-static uint32_t find_shape(ka_finder *f, shapes *all, uint32_t op, uint8_t product)
+static uint32_t find_or_add_shape(ka_finder *f, shapes *all, uint32_t op, uint8_t product)
 {
     const ka_slice *slice = &f->s->slices[op];
     ka_shapes in;
@@ -118,24 +126,24 @@ static uint32_t find_shape(ka_finder *f, shapes *all, uint32_t op, uint8_t produ
     (void)ka_shapes_of(f->s->trace, slice->row, &in); /* all zero if it does not say */
     uint64_t key = kb_hash_seeded(slice->name, &in, sizeof in);
     uint64_t *at = kb_map_insert(&all->by_text, key, all->list.count, &created);
-    if (!at || (created && !kb_vec_push(&all->list, shape_of(&in, product, op)))) {
+    if (!at || (created && !kb_vec_push(&all->list, read_operator_shape(&in, product, op)))) {
         f->no_memory = true;
         return 0;
     }
     return (uint32_t)*at;
 }
 
-static shape *shape_at(ka_finder *f, shapes *all, uint32_t op)
+static shape *operator_shape_at(ka_finder *f, shapes *all, uint32_t op)
 {
-    uint8_t product = ka_answer(f->s, &all->ops, f->s->slices[op].name, product_of);
+    uint8_t product = ka_answer(f->s, &all->ops, f->s->slices[op].name, classify_shape_product);
     if (product == NO_PRODUCT)
         return NULL;
     if (!all->of[op])
-        all->of[op] = find_shape(f, all, op, product) + 1;
+        all->of[op] = find_or_add_shape(f, all, op, product) + 1;
     return f->no_memory ? NULL : &all->list.data[all->of[op] - 1];
 }
 
-static bool multiplies(const ka_dataset *s, const ka_work *w)
+static bool is_product_work(const ka_dataset *s, const ka_work *w)
 {
     uint8_t family = s->class_of[w->name].family;
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL &&
@@ -143,14 +151,14 @@ static bool multiplies(const ka_dataset *s, const ka_work *w)
 }
 
 /* Kernels with these sizes, and how long they would take with others. */
-static void take(ka_finder *f, shapes *all, uint8_t wanted, ka_factors *x)
+static void add_shape_work(ka_finder *f, shapes *all, uint8_t wanted, ka_factors *x)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count && !f->no_memory; i++) {
         const ka_work *w = &s->work[i];
         uint32_t op =
-            ka_counts(f, w->step) && multiplies(s, w) ? ka_operator_of(s, w->call) : KA_NONE;
-        shape *of = op == KA_NONE ? NULL : shape_at(f, all, op);
+            ka_is_in_steps(f, w->step) && is_product_work(s, w) ? ka_operator_of(s, w->call) : KA_NONE;
+        shape *of = op == KA_NONE ? NULL : operator_shape_at(f, all, op);
         if (!of || of->is != wanted)
             continue;
         bool unused = wanted == MATMUL_16 && s->class_of[w->name].tensor == KA_TENSOR_NO;
@@ -159,9 +167,9 @@ static void take(ka_finder *f, shapes *all, uint8_t wanted, ka_factors *x)
     }
 }
 
-/* ---- what is said --------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
-static int compare_shapes(const void *left, const void *right)
+static int compare_shape_times(const void *left, const void *right)
 {
     const shape *a = left, *b = right;
     if (a->kernels.ns != b->kernels.ns)
@@ -169,7 +177,7 @@ static int compare_shapes(const void *left, const void *right)
     return (a->op > b->op) - (a->op < b->op);
 }
 
-static kb_text padding_of(const shape *of)
+static kb_text padding_factor(const shape *of)
 {
     kb_text text = {""};
     size_t n = 0;
@@ -191,19 +199,19 @@ static void show_shapes(ka_finder *f, ka_found *x, const shapes *all)
         (void)ka_shapes_of(s->trace, s->slices[of->op].row, &in);
         kineto_string stack = ka_stack_of(f, of->op);
         ka_show_row(f, x, s->slices[of->op].row, of->kernels.ns,
-                    "%s: round %s; %llu kernels, %s%s%.*s", ka_shapes_text(&in).s, padding_of(of).s,
+                    "%s: round %s; %llu kernels, %s%s%.*s", ka_shapes_text(&in).s, padding_factor(of).s,
                     (unsigned long long)of->kernels.count, kb_duration(of->kernels.ns).s,
                     stack.size ? "; called by " : "", (int)stack.size, stack.data);
     }
 }
 
-static void say(ka_finder *f, shapes *all, const char *what, int64_t saved)
+static void report_shapes(ka_finder *f, shapes *all, const char *what, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
     ka_amount sum = {0};
     if (!x)
         return;
-    qsort(all->list.data, all->list.count, sizeof *all->list.data, compare_shapes);
+    qsort(all->list.data, all->list.count, sizeof *all->list.data, compare_shape_times);
     for (size_t i = 0; i < all->list.count; i++) {
         sum.ns = ka_add_ns(sum.ns, all->list.data[i].kernels.ns);
         sum.count += all->list.data[i].kernels.count;
@@ -215,26 +223,26 @@ static void say(ka_finder *f, shapes *all, const char *what, int64_t saved)
             sizes = ka_shapes_text(&in);
     x->count = sum.count;
     ka_say(f, x,
-           "%llu kernels of %s have sizes that are no multiples of %u and take %s, %.1f %% of all; "
+           "%llu kernels of %s have sizes that are not multiples of %u and take %s, %.1f %% of all; "
            "most of it %s %s",
            (unsigned long long)sum.count, what, most->multiple, kb_duration(sum.ns).s,
            ka_share(f, sum.ns), name.s, sizes.s);
     ka_advise(f, x, "Round up where the model or the batch is made: %s for %s %s%s",
-              padding_of(most).s, name.s, sizes.s,
+              padding_factor(most).s, name.s, sizes.s,
               most->multiple == 8 ? " (multiples of 64 are better still)" : "");
     show_shapes(f, x, all);
 }
 
-static void look(ka_finder *f, uint8_t wanted, const char *what)
+static void check_shapes(ka_finder *f, uint8_t wanted, const char *what)
 {
     shapes all = {.of = calloc((size_t)f->s->slice_count + 1, sizeof *all.of)};
     ka_factors x = {0};
     f->no_memory |= !all.of;
     if (!f->no_memory && ka_answers_make(f, &all.ops) && ka_factors_make(f, &x))
-        take(f, &all, wanted, &x);
+        add_shape_work(f, &all, wanted, &x);
     int64_t saved = f->no_memory || !all.list.count ? 0 : ka_saved_with(f, &x);
-    if (!f->no_memory && ka_is_worth(f, saved, LEAST_PERCENT))
-        say(f, &all, what, saved);
+    if (!f->no_memory && ka_is_significant(f, saved, MIN_PERCENT))
+        report_shapes(f, &all, what, saved);
     ka_factors_free(&x);
     ka_answers_free(&all.ops);
     kb_vec_free(&all.list);
@@ -242,9 +250,9 @@ static void look(ka_finder *f, uint8_t wanted, const char *what)
     free(all.of);
 }
 
-void ka_look_unaligned_matmul(ka_finder *f) { look(f, MATMUL_16, "products of 16-bit matrices"); }
+void ka_find_unaligned_matmul(ka_finder *f) { check_shapes(f, MATMUL_16, "products of 16-bit matrices"); }
 
-void ka_look_unaligned_shapes(ka_finder *f)
+void ka_find_unaligned_shapes(ka_finder *f)
 {
-    look(f, SHAPES, "convolutions and products of 32-bit matrices");
+    check_shapes(f, SHAPES, "convolutions and products of 32-bit matrices");
 }

@@ -1,7 +1,12 @@
-/* Waiting for the device: calls that stall, by the place in the program that makes them. */
+/* The rule sync.stall: calls that wait for the device and then leave it idle until the host has
+ * launched again, by the place in the program that makes them.
+ *
+ * Waits come from ka_waits_find. A place is an operator with the stack around it. The savings
+ * of each place are computed on the critical path without its waits; those of all places
+ * together are limited by the idle time because of the host. */
 #include "analyze/findings/find_time.h"
 
-/* ---- sites ---------------------------------------------------------------------------------- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 /* A place of the program: an operator, or a call, with its stack. */
 typedef struct site {
@@ -21,12 +26,12 @@ typedef struct sites {
     uint32_t *site_of; /* by wait; KA_NONE: it is not about it */
 } sites;
 
-#define MOST_STACKS 256u /* that are looked for: those of the heaviest waits */
-#define MOST_FRAMES 6u   /* of Python, that a stack has */
-#define MOST_AROUND 256u /* ranges that are looked at for these */
-#define MOST_SITES  10u  /* that are left out of the path one by one */
+#define MAX_STACKS 256u /* that are looked for: those of the heaviest waits */
+#define MAX_FRAMES 6u   /* of Python, that a stack has */
+#define MAX_AROUND 256u /* ranges that are looked at for these */
+#define MAX_SITES  10u  /* that are left out of the path one by one */
 
-static int compare_weights(const void *left, const void *right, void *context)
+static int compare_wait_weights(const void *left, const void *right, void *context)
 {
     const ka_wait *waits = context, *a = &waits[*(const uint32_t *)left],
                   *b = &waits[*(const uint32_t *)right];
@@ -37,17 +42,17 @@ static int compare_weights(const void *left, const void *right, void *context)
     return (a->call > b->call) - (a->call < b->call);
 }
 
-static uint32_t *heaviest_first(const ka_waits *waits)
+static uint32_t *sort_waits(const ka_waits *waits)
 {
     uint32_t *order = malloc((waits->list.count + 1) * sizeof *order);
     for (uint32_t i = 0; order && i < waits->list.count; i++)
         order[i] = i;
     if (order && waits->list.count)
-        qsort_r(order, waits->list.count, sizeof *order, compare_weights, waits->list.data);
+        qsort_r(order, waits->list.count, sizeof *order, compare_wait_weights, waits->list.data);
     return order;
 }
 
-static void add_to_site(sites *all, uint32_t wait, kineto_string stack)
+static void add_wait_to_site(sites *all, uint32_t wait, kineto_string stack)
 {
     const ka_wait *w = &all->waits.list.data[wait];
     kineto_string name = ka_name(all->f->s, all->f->s->slices[w->site].name);
@@ -66,40 +71,40 @@ static void add_to_site(sites *all, uint32_t wait, kineto_string stack)
     all->site_of[wait] = (uint32_t)*at;
 }
 
-/* What tells places apart, without the text of a stack, which takes long and would stay. */
-static uint64_t place_of(const ka_dataset *s, uint32_t slice)
+/* Hash of a place. Without the text of the stack, which takes long to make and would stay in memory. */
+static uint64_t site_text(const ka_dataset *s, uint32_t slice)
 {
-    uint32_t names[MOST_FRAMES], count = 0, out = 0;
+    uint32_t names[MAX_FRAMES], count = 0, out = 0;
     kineto_arg arg;
     if (kineto_args_find(s->trace, s->slices[slice].row, "Call stack", &arg) &&
         arg.type == KINETO_ARG_STRING && arg.text.size)
         return kb_hash_seeded(s->slices[slice].name, arg.text.data, arg.text.size);
     for (uint32_t i = s->slices[slice].parent;
-         i != KA_NONE && count < MOST_FRAMES && out < MOST_AROUND; i = s->slices[i].parent, out++)
+         i != KA_NONE && count < MAX_FRAMES && out < MAX_AROUND; i = s->slices[i].parent, out++)
         if (s->slices[i].kind == KINETO_KIND_PYTHON_FUNCTION)
             names[count++] = s->slices[i].name;
     return kb_hash_seeded(s->slices[slice].name, names, count * sizeof *names);
 }
 
 /* Each place has one, or, if there are very many, none at all its waits. */
-static kineto_string stack_at(sites *all, uint32_t slice)
+static kineto_string wait_stack(sites *all, uint32_t slice)
 {
     kineto_string stack = {"", 0};
     bool created;
     uint64_t *at =
-        kb_map_insert(&all->places, place_of(all->f->s, slice), all->stacks.count, &created);
+        kb_map_insert(&all->places, site_text(all->f->s, slice), all->stacks.count, &created);
     if (at && !created)
         return all->stacks.data[*at];
-    if (all->stacks.count < MOST_STACKS)
+    if (all->stacks.count < MAX_STACKS)
         stack = ka_stack_of(all->f, slice);
     all->f->no_memory |= !at || !kb_vec_push(&all->stacks, stack);
     return stack;
 }
 
 /* Waits of copies are other rules' matter. */
-static void gather(sites *all)
+static void gather_wait_sites(sites *all)
 {
-    uint32_t *order = heaviest_first(&all->waits);
+    uint32_t *order = sort_waits(&all->waits);
     all->site_of = malloc((all->waits.list.count + 1) * sizeof *all->site_of);
     all->f->no_memory |= !order || !all->site_of;
     for (size_t i = 0; !all->f->no_memory && i < all->waits.list.count; i++) {
@@ -107,32 +112,32 @@ static void gather(sites *all)
         all->site_of[order[i]] = KA_NONE;
         if (w->kind != KA_WAIT_OTHER)
             continue;
-        kineto_string stack = stack_at(all, w->site);
-        add_to_site(all, order[i], stack);
+        kineto_string stack = wait_stack(all, w->site);
+        add_wait_to_site(all, order[i], stack);
     }
     free(order);
 }
 
-/* ---- what they are worth -------------------------------------------------------------------- */
+/* ---- savings --------------------------------------------------------------------------------- */
 
 /* Without the waits of one site; KA_NONE: of all. */
-static int64_t saved_by_site(sites *all, uint32_t which)
+static int64_t savings_of_site(sites *all, uint32_t which)
 {
-    ka_without without = {0};
-    int64_t saved = KA_NO_WORTH;
-    if (ka_without_create(all->f, &without, false)) {
+    ka_what_if_mask without = {0};
+    int64_t saved = KA_NO_SAVINGS;
+    if (ka_what_if_mask_create(all->f, &without, false)) {
         for (size_t i = 0; i < all->waits.list.count; i++)
             if (all->site_of[i] != KA_NONE && (which == KA_NONE || all->site_of[i] == which))
-                without.slices[all->waits.list.data[i].call] |= KA_NEED_NOT_WAIT;
-        saved = ka_saved_without(all->f, &without);
+                without.slices[all->waits.list.data[i].call] |= KA_NO_WAIT;
+        saved = ka_saved_by_mask(all->f, &without);
     }
-    ka_without_free(&without);
+    ka_what_if_mask_free(&without);
     return saved;
 }
 
-/* Without each site alone. Those behind the first are taken to save as much of the idle time behind
+/* Savings without each site alone. Sites after the first MAX_SITES are assumed to save as much of the idle time after
  * them as the first do; where that is nothing, of what they wait. */
-static int64_t give_alone(sites *all)
+static int64_t share_site_savings(sites *all)
 {
     int64_t alone = 0, idle = 0, waited = 0;
     for (uint32_t i = 0; i < all->list.count; i++) {
@@ -140,7 +145,7 @@ static int64_t give_alone(sites *all)
         double like = idle > 0     ? (double)alone / (double)idle * (double)x->idle_ns
                       : waited > 0 ? (double)alone / (double)waited * (double)x->ns
                                    : 0;
-        int64_t saved = i < MOST_SITES ? saved_by_site(all, i) : (int64_t)like;
+        int64_t saved = i < MAX_SITES ? savings_of_site(all, i) : (int64_t)like;
         x->saved_ns = KB_MIN(saved, x->ns);
         alone = ka_add_ns(alone, KB_MAX(x->saved_ns, 0));
         idle = ka_add_ns(idle, x->idle_ns);
@@ -150,11 +155,11 @@ static int64_t give_alone(sites *all)
 }
 
 /* Where one wait follows another, doing away with either alone saves nothing: what all of them
- * together save beyond each alone is shared by the idle time behind them. They are never worth more
+ * together save beyond each alone is shared by the idle time after them. They never save more
  * than all of them together. */
-static void give_worths(sites *all, int64_t total)
+static void set_site_savings(sites *all, int64_t total)
 {
-    int64_t alone = give_alone(all), idle = 0;
+    int64_t alone = share_site_savings(all), idle = 0;
     for (uint32_t i = 0; i < all->list.count; i++)
         idle = ka_add_ns(idle, all->list.data[i].idle_ns);
     for (uint32_t i = 0; i < all->list.count; i++) {
@@ -167,10 +172,10 @@ static void give_worths(sites *all, int64_t total)
     }
 }
 
-/* ---- saying it ------------------------------------------------------------------------------ */
+/* ---- saying it ------------------------------------------------------------------------------- */
 
 /* The innermost frame that is not of the framework: it stays the same when that is updated. */
-static kineto_string own_frame(kineto_string stack)
+static kineto_string find_own_frame(kineto_string stack)
 {
     static const char *const foreign[] = {"site-packages", "dist-packages", "<built-in",
                                           "torch/",        "<string>",      "nn.Module"};
@@ -191,7 +196,7 @@ static kineto_string own_frame(kineto_string stack)
     return first;
 }
 
-static void advise(ka_finder *f, ka_found *x, const site *of, const char *where)
+static void advise_sync(ka_finder *f, ka_found *x, const site *of, const char *where)
 {
     kineto_string name = of->name;
     bool reads = kb_string_holds(name, "item") || kb_string_holds(name, "_local_scalar_dense") ||
@@ -218,18 +223,18 @@ static void advise(ka_finder *f, ka_found *x, const site *of, const char *where)
                   where);
     else if (copies)
         ka_advise(f, x,
-                  "Copy to the host without waiting%s: tensor.to(\"cpu\", non_blocking=True) "
-                  "into pinned memory, and read it a step later, behind an event",
+                  "Copy to the host without waiting%s: tensor.to(\"cpu\", non_blocking=True) into "
+                  "pinned memory, and read it a step later, after an event",
                   where);
     else
         ka_advise(f, x,
-                  "Leave this wait out%s: work of a stream is in order without it; for times "
-                  "use events that are read later",
+                  "Remove this wait%s: work of a stream is in order without it; for times use "
+                  "events that are read later",
                   where);
 }
 
 /* Those after which devices are idle; if there are none, the longest. */
-static void show_waits(ka_finder *f, ka_found *x, const sites *all, uint32_t which)
+static void show_sync_waits(ka_finder *f, ka_found *x, const sites *all, uint32_t which)
 {
     const site *of = &all->list.data[which];
     int size = (int)KB_MIN(of->stack.size, (size_t)400);
@@ -246,25 +251,25 @@ static void show_waits(ka_finder *f, ka_found *x, const sites *all, uint32_t whi
     }
 }
 
-/* The idle time right behind the waits was measured; that the host would keep its lead over the
+/* The idle time right after the waits was measured; that the host would keep its lead over the
  * device for longer is what the critical path foretells. */
-static double how_sure(const site *x)
+static double sync_confidence(const site *x)
 {
     double measured = (double)x->idle_ns / (double)KB_MAX(x->saved_ns, 1);
     return 0.4 + 0.4 * KB_MIN(measured, 1);
 }
 
-static void report(sites *all, uint32_t which)
+static void report_sync_stall(sites *all, uint32_t which)
 {
     ka_finder *f = all->f;
     const site *of = &all->list.data[which];
-    kineto_string frame = own_frame(of->stack);
+    kineto_string frame = find_own_frame(of->stack);
     kb_text name = ka_short_name(of->name), place = ka_short_name(frame);
     char subject[200], where[100] = "";
     snprintf(subject, sizeof subject, "%s%s%s", name.s, frame.size ? " at " : "", place.s);
     if (frame.size)
         snprintf(where, sizeof where, " (%s)", place.s);
-    ka_found *x = ka_open_finding(f, of->saved_ns, how_sure(of), kb_string(subject));
+    ka_found *x = ka_open_finding(f, of->saved_ns, sync_confidence(of), kb_string(subject));
     if (!x)
         return;
     x->count = of->count;
@@ -274,25 +279,25 @@ static void report(sites *all, uint32_t which)
            subject, (unsigned long long)of->count, of->count == 1 ? "time" : "times",
            kb_duration(of->ns / (int64_t)KB_MAX(of->count, 1u)).s, kb_duration(of->idle_ns).s,
            ka_later_text(of->saved_ns, of->idle_ns).s);
-    advise(f, x, of, where);
-    show_waits(f, x, all, which);
+    advise_sync(f, x, of, where);
+    show_sync_waits(f, x, all, which);
 }
 
 /* What waiting costs is bounded by what devices were idle because of the host. */
-void ka_look_sync_stall(ka_finder *f)
+void ka_find_sync_stall(ka_finder *f)
 {
     sites all = {.f = f};
     if (ka_waits_find(f, &all.waits))
-        gather(&all);
-    int64_t total = KA_NO_WORTH;
+        gather_wait_sites(&all);
+    int64_t total = KA_NO_SAVINGS;
     if (!f->no_memory && all.list.count)
-        total = ka_lesser_saving(saved_by_site(&all, KA_NONE), ka_host_idle_ns(f));
-    if (!f->no_memory && total != KA_NO_WORTH && ka_share(f, total) >= KA_LEAST_WORTH) {
-        give_worths(&all, total);
+        total = ka_min_savings(savings_of_site(&all, KA_NONE), ka_host_idle_ns(f));
+    if (!f->no_memory && total != KA_NO_SAVINGS && ka_share(f, total) >= KA_MIN_SAVINGS_PCT) {
+        set_site_savings(&all, total);
         for (uint32_t i = 0; i < all.list.count && !f->no_memory; i++) {
             all.list.data[i].saved_ns = KB_MIN(all.list.data[i].saved_ns, total);
-            if (ka_share(f, all.list.data[i].saved_ns) >= KA_LEAST_WORTH)
-                report(&all, i);
+            if (ka_share(f, all.list.data[i].saved_ns) >= KA_MIN_SAVINGS_PCT)
+                report_sync_stall(&all, i);
         }
     }
     ka_waits_free(&all.waits);

@@ -1,7 +1,8 @@
-/* What several rules measure. */
+/* Time that nothing hides, calls that wait, and the critical path without slices: what the
+ * rules about copies, waits and communication share. find_time.h has the contracts. */
 #include "analyze/findings/find_time.h"
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool has_one_of(kineto_string name, const char *const *words, size_t count)
 {
@@ -17,7 +18,7 @@ bool ka_is_upload(kineto_string name)
     return has_one_of(name, words, KB_COUNT(words));
 }
 
-static bool is_download(kineto_string name)
+static bool is_download_name(kineto_string name)
 {
     static const char *const words[] = {"DtoH", "DeviceToHost", "D2H", "D2M"};
     return has_one_of(name, words, KB_COUNT(words));
@@ -40,11 +41,11 @@ uint32_t ka_find_range(const ka_dataset *s, const char *begins)
     return KA_NONE;
 }
 
-#define MOST_AROUND 64u /* that are climbed */
+#define MAX_AROUND 64u /* that are climbed */
 
 uint32_t ka_site_of(const ka_dataset *s, uint32_t slice)
 {
-    uint32_t i = ka_operator_around(s, slice), site = i, left = MOST_AROUND;
+    uint32_t i = ka_operator_around(s, slice), site = i, left = MAX_AROUND;
     if (i == KA_NONE)
         return slice;
     for (; (i = s->slices[i].around) != KA_NONE && left; site = i, left--)
@@ -66,23 +67,23 @@ kineto_string ka_place_of(const ka_dataset *s, uint32_t call)
                                         : ka_name(s, s->slices[around].name);
 }
 
-/* ---- time that nothing hides ---------------------------------------------------------------- */
+/* ---- time that nothing hides ----------------------------------------------------------------- */
 
 typedef struct device_spans {
     ka_spans picked, covers;
-    KB_VEC(uint32_t) work; /* picked, if anybody wants to see each */
+    KB_VEC(uint32_t) work; /* selected, if `each` is given */
 } device_spans;
 
 typedef struct exposing {
     ka_finder *f;
-    ka_pick *pick;
+    ka_select *pick;
     ka_each *each;
     void *context;
     kb_map at; /* of a device → index of devices */
     KB_VEC(device_spans) devices;
 } exposing;
 
-static device_spans *spans_of(exposing *x, const ka_stream *stream)
+static device_spans *list_busy_spans(exposing *x, const ka_stream *stream)
 {
     int64_t key[] = {stream->process, stream->device};
     bool created;
@@ -92,31 +93,31 @@ static device_spans *spans_of(exposing *x, const ka_stream *stream)
     return &x->devices.data[*at];
 }
 
-static bool add_work(exposing *x, device_spans *to, uint32_t work, ka_exposure *out)
+static bool add_selected_work(exposing *x, device_spans *to, uint32_t work, ka_exposure *out)
 {
     const ka_work *w = &x->f->s->work[work];
     int which = x->pick(x->f, w, x->context);
     ka_span span = {w->start_ns, w->end_ns};
-    if (which == KA_NEITHER || w->end_ns <= w->start_ns ||
-        (which == KA_PICKED && !ka_counts(x->f, w->step)))
+    if (which == KA_IGNORE || w->end_ns <= w->start_ns ||
+        (which == KA_SELECTED && !ka_is_in_steps(x->f, w->step)))
         return true;
-    if (which == KA_COVERS)
+    if (which == KA_HIDES)
         return kb_vec_push(&to->covers, span);
     out->count++;
     return kb_vec_push(&to->picked, span) && (!x->each || kb_vec_push(&to->work, work));
 }
 
-static bool add_stream(exposing *x, const ka_stream *stream, ka_exposure *out)
+static bool add_stream_spans(exposing *x, const ka_stream *stream, ka_exposure *out)
 {
-    device_spans *to = stream->count ? spans_of(x, stream) : NULL;
+    device_spans *to = stream->count ? list_busy_spans(x, stream) : NULL;
     bool ok = to || !stream->count;
     for (uint32_t i = stream->first; ok && i < stream->first + stream->count; i++)
-        ok = add_work(x, to, i, out);
+        ok = add_selected_work(x, to, i, out);
     return ok;
 }
 
 /* Spans of one stream are in order, those of another begin anew. */
-static void show_each(const exposing *x, const device_spans *d)
+static void call_for_each_exposed(const exposing *x, const device_spans *d)
 {
     const ka_work *work = x->f->s->work;
     size_t cursor = 0;
@@ -129,7 +130,7 @@ static void show_each(const exposing *x, const device_spans *d)
     }
 }
 
-static bool add_exposed(const exposing *x, device_spans *d, ka_exposure *out)
+static bool add_exposed_ns(const exposing *x, device_spans *d, ka_exposure *out)
 {
     ka_spans alone = {0};
     ka_spans_unite(&d->picked);
@@ -139,20 +140,20 @@ static bool add_exposed(const exposing *x, device_spans *d, ka_exposure *out)
     out->exposed_ns = ka_add_ns(out->exposed_ns, ka_spans_ns(&alone));
     kb_vec_free(&alone);
     if (ok && x->each)
-        show_each(x, d);
+        call_for_each_exposed(x, d);
     return ok;
 }
 
-bool ka_expose(ka_finder *f, ka_pick *pick, ka_each *each, void *context, ka_exposure *out)
+bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context, ka_exposure *out)
 {
     exposing x = {.f = f, .pick = pick, .each = each, .context = context};
     bool ok = true;
     *out = (ka_exposure){0};
     for (uint32_t i = 0; ok && i < f->s->stream_count; i++)
-        ok = add_stream(&x, &f->s->streams[i], out);
+        ok = add_stream_spans(&x, &f->s->streams[i], out);
     for (size_t i = 0; i < x.devices.count; i++) {
         device_spans *d = &x.devices.data[i];
-        ok = ok && add_exposed(&x, d, out);
+        ok = ok && add_exposed_ns(&x, d, out);
         kb_vec_free(&d->picked);
         kb_vec_free(&d->covers);
         kb_vec_free(&d->work);
@@ -161,15 +162,16 @@ bool ka_expose(ka_finder *f, ka_pick *pick, ka_each *each, void *context, ka_exp
         out->ns /= (int64_t)x.devices.count;
         out->exposed_ns /= (int64_t)x.devices.count;
     }
+    KB_ASSERT(!ok || (out->exposed_ns >= 0 && out->exposed_ns <= out->ns));
     kb_vec_free(&x.devices);
     kb_map_free(&x.at);
     f->no_memory |= !ok;
     return ok;
 }
 
-/* ---- the critical path without something ---------------------------------------------------- */
+/* ---- the critical path without something ----------------------------------------------------- */
 
-bool ka_without_create(ka_finder *f, ka_without *w, bool with_work)
+bool ka_what_if_mask_create(ka_finder *f, ka_what_if_mask *w, bool with_work)
 {
     w->slices = calloc((size_t)f->s->slice_count + 1, 1);
     w->work_ns = with_work ? calloc((size_t)f->s->work_count + 1, sizeof *w->work_ns) : NULL;
@@ -177,32 +179,32 @@ bool ka_without_create(ka_finder *f, ka_without *w, bool with_work)
     return !f->no_memory;
 }
 
-void ka_without_free(ka_without *w)
+void ka_what_if_mask_free(ka_what_if_mask *w)
 {
     free(w->slices);
     free(w->work_ns);
-    *w = (ka_without){0};
+    *w = (ka_what_if_mask){0};
 }
 
-static void inherit(const ka_dataset *s, ka_without *w)
+static void inherit_mask_bits(const ka_dataset *s, ka_what_if_mask *w)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].parent != KA_NONE)
             w->slices[i] |= w->slices[s->slices[i].parent];
 }
 
-static bool is_wait(const ka_path *p, const ka_edge *e)
+static bool is_waiting_call(const ka_path *p, const ka_edge *e)
 {
     const ka_node *node = &p->nodes.data[e->dst];
     return (e->type == KA_EDGE_SYNC || e->type == KA_EDGE_SYNC_INFERRED) &&
            node->of == KA_OF_SLICE && node->is_end;
 }
 
-static int64_t weight_without(const ka_path *p, const ka_without *w, const ka_edge *e)
+static int64_t masked_weight(const ka_path *p, const ka_what_if_mask *w, const ka_edge *e)
 {
-    if (is_wait(p, e) && w->slices[p->nodes.data[e->dst].index] & KA_NEED_NOT_WAIT)
+    if (is_waiting_call(p, e) && w->slices[p->nodes.data[e->dst].index] & KA_NO_WAIT)
         return INT64_MIN / 2; /* as if the edge were not there */
-    if (e->of == KA_OF_SLICE && w->slices[e->owner] & KA_TAKES_NO_TIME)
+    if (e->of == KA_OF_SLICE && w->slices[e->owner] & KA_ZERO_COST)
         return 0;
     if (e->of == KA_OF_WORK && w->work_ns)
         return KB_MAX(e->ns - w->work_ns[e->owner], 0);
@@ -210,21 +212,21 @@ static int64_t weight_without(const ka_path *p, const ka_without *w, const ka_ed
 }
 
 /* The path is made when it is first asked for. */
-static const ka_path *path_of(ka_finder *f)
+static const ka_path *get_path(ka_finder *f)
 {
-    return ka_saved_by(f, NULL, 0) == KA_NO_WORTH ? NULL : f->path;
+    return ka_saved_by(f, NULL, 0) == KA_NO_SAVINGS ? NULL : f->path;
 }
 
-int64_t ka_saved_without(ka_finder *f, ka_without *w)
+int64_t ka_saved_by_mask(ka_finder *f, ka_what_if_mask *w)
 {
-    const ka_path *p = path_of(f);
+    const ka_path *p = get_path(f);
     if (!p)
-        return KA_NO_WORTH;
-    inherit(f->s, w);
+        return KA_NO_SAVINGS;
+    inherit_mask_bits(f->s, w);
     int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
             *times = malloc((p->nodes.count + 1) * sizeof *times), latest = 0;
     for (size_t i = 0; weights && times && i < p->edges.count; i++)
-        weights[i] = weight_without(p, w, &p->edges.data[i]);
+        weights[i] = masked_weight(p, w, &p->edges.data[i]);
     if (weights && times) {
         ka_path_times(p, weights, times);
         latest = ka_path_length(p, times);
@@ -233,18 +235,18 @@ int64_t ka_saved_without(ka_finder *f, ka_without *w)
     }
     free(weights);
     free(times);
-    return f->no_memory ? KA_NO_WORTH : p->length_ns - latest;
+    return f->no_memory ? KA_NO_SAVINGS : p->length_ns - latest;
 }
 
-/* ---- calls in which the host waited --------------------------------------------------------- */
+/* ---- calls in which the host waited ---------------------------------------------------------- */
 
-static bool manages_memory(kineto_string name)
+static bool is_memory_call(kineto_string name)
 {
     static const char *const words[] = {"lloc", "Free", "free", "Register"};
     return has_one_of(name, words, KB_COUNT(words));
 }
 
-static bool copies_at_once(kineto_string name)
+static bool is_synchronous_copy(kineto_string name)
 {
     static const char *const words[] = {"Memcpy", "Memset"};
     return kb_string_begins(name, "cu") || kb_string_begins(name, "hip")
@@ -252,30 +254,30 @@ static bool copies_at_once(kineto_string name)
                : false;
 }
 
-#define MOST_ASKED 64u /* slices and work of an operator */
+#define MAX_ASKED 64u /* slices and work of an operator */
 
-static bool is_sent_or_received(const ka_dataset *s, uint32_t work)
+static bool is_transfer_name(const ka_dataset *s, uint32_t work)
 {
     kineto_string name = ka_name(s, s->work[work].name);
     return s->work[work].kind == KINETO_KIND_GPU_MEMCPY &&
-           (ka_is_upload(name) || is_download(name));
+           (ka_is_upload(name) || is_download_name(name));
 }
 
-static uint32_t copy_of(const ka_dataset *s, uint32_t site)
+static uint32_t find_copy_of(const ka_dataset *s, uint32_t site)
 {
-    uint32_t end = KB_MIN(s->slices[site].next, site + MOST_ASKED), left = MOST_ASKED;
+    uint32_t end = KB_MIN(s->slices[site].next, site + MAX_ASKED), left = MAX_ASKED;
     for (uint32_t i = site; i < end; i++)
         for (uint32_t k = 0; k < s->slices[i].work_count && left; k++, left--) {
             uint32_t work = s->launched[s->slices[i].first_work + k];
-            if (is_sent_or_received(s, work))
+            if (is_transfer_name(s, work))
                 return work;
         }
     return KA_NONE;
 }
 
-static uint8_t kind_of(const ka_dataset *s, const ka_wait *w)
+static uint8_t classify_wait(const ka_dataset *s, const ka_wait *w)
 {
-    if (copies_at_once(ka_name(s, s->slices[w->call].name)))
+    if (is_synchronous_copy(ka_name(s, s->slices[w->call].name)))
         return KA_WAIT_COPY_CALL;
     if (w->copy == KA_NONE)
         return KA_WAIT_OTHER;
@@ -284,19 +286,19 @@ static uint8_t kind_of(const ka_dataset *s, const ka_wait *w)
 }
 
 /* An operator that copies and then synchronises waits once. Bit 0 of `seen` is for calls. */
-static void add_wait(ka_finder *f, ka_waits *out, uint8_t *seen, uint32_t call)
+static void append_wait(ka_finder *f, ka_waits *out, uint8_t *seen, uint32_t call)
 {
     const ka_dataset *s = f->s;
     ka_wait w = {.call = call, .site = ka_site_of(s, call), .ns = ka_slice_ns(&s->slices[call])};
-    w.copy = copy_of(s, w.site);
-    w.kind = kind_of(s, &w);
+    w.copy = find_copy_of(s, w.site);
+    w.kind = classify_wait(s, &w);
     uint8_t bit = (uint8_t)(2u << w.kind);
     w.is_first = !(seen[w.site] & bit);
     seen[w.site] |= bit;
     f->no_memory |= !kb_vec_push(&out->list, w);
 }
 
-static int compare_waits(const void *left, const void *right, void *context)
+static int compare_wait_ends(const void *left, const void *right, void *context)
 {
     const ka_slice *slices = context;
     const ka_wait *a = left, *b = right;
@@ -306,7 +308,7 @@ static int compare_waits(const void *left, const void *right, void *context)
     return (a->call > b->call) - (a->call < b->call);
 }
 
-static bool busy_spans(const ka_dataset *s, ka_spans *busy)
+static bool list_device_busy(const ka_dataset *s, ka_spans *busy)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
@@ -319,7 +321,7 @@ static bool busy_spans(const ka_dataset *s, ka_spans *busy)
 
 /* Without the wait the next work would begin earlier by what was waited, if nothing of it runs
  * before: a gap can be saved once. With several devices, gaps are those of all of them. */
-static void share_gaps(const ka_dataset *s, ka_waits *waits, const ka_spans *busy)
+static void share_gaps_among_waits(const ka_dataset *s, ka_waits *waits, const ka_spans *busy)
 {
     size_t next = 0, gap = SIZE_MAX;
     int64_t left = 0;
@@ -329,7 +331,7 @@ static void share_gaps(const ka_dataset *s, ka_waits *waits, const ka_spans *bus
         while (next < busy->count && busy->data[next].start_ns <= call->end_ns)
             next++;
         if (!next || next == busy->count || busy->data[next - 1].end_ns > call->end_ns)
-            continue; /* busy, or nothing before or behind */
+            continue; /* busy, or nothing before or after */
         if (next != gap)
             left = kb_length_ns(KB_MAX(busy->data[next - 1].end_ns, call->start_ns),
                                 busy->data[next].start_ns);
@@ -339,36 +341,36 @@ static void share_gaps(const ka_dataset *s, ka_waits *waits, const ka_spans *bus
     }
 }
 
-static void collect(ka_finder *f, const ka_path *p, uint8_t *seen, ka_waits *out)
+static void collect_waits(ka_finder *f, const ka_path *p, uint8_t *seen, ka_waits *out)
 {
     for (size_t i = 0; i < p->edges.count && !f->no_memory; i++) {
         const ka_edge *e = &p->edges.data[i];
-        if (!is_wait(p, e))
+        if (!is_waiting_call(p, e))
             continue;
         uint32_t call = p->nodes.data[e->dst].index;
-        if (seen[call] & 1 || !ka_counts(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
-            manages_memory(ka_name(f->s, f->s->slices[call].name)))
+        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
+            is_memory_call(ka_name(f->s, f->s->slices[call].name)))
             continue;
         seen[call] |= 1;
-        add_wait(f, out, seen, call);
+        append_wait(f, out, seen, call);
     }
 }
 
 bool ka_waits_find(ka_finder *f, ka_waits *out)
 {
-    const ka_path *p = path_of(f);
+    const ka_path *p = get_path(f);
     ka_spans busy = {0};
     if (!p)
         return true;
     uint8_t *seen = calloc((size_t)f->s->slice_count + 1, 1);
     f->no_memory |= !seen;
     if (!f->no_memory)
-        collect(f, p, seen, out);
-    f->no_memory |= !f->no_memory && out->list.count && !busy_spans(f->s, &busy);
+        collect_waits(f, p, seen, out);
+    f->no_memory |= !f->no_memory && out->list.count && !list_device_busy(f->s, &busy);
     if (!f->no_memory && out->list.count) {
-        qsort_r(out->list.data, out->list.count, sizeof *out->list.data, compare_waits,
+        qsort_r(out->list.data, out->list.count, sizeof *out->list.data, compare_wait_ends,
                 (void *)(uintptr_t)f->s->slices);
-        share_gaps(f->s, out, &busy);
+        share_gaps_among_waits(f->s, out, &busy);
     }
     kb_vec_free(&busy);
     free(seen);
@@ -379,7 +381,9 @@ void ka_waits_free(ka_waits *waits) { kb_vec_free(&waits->list); }
 
 int64_t ka_host_idle_ns(const ka_finder *f)
 {
-    return ka_idle_ns(f, "synchronizing,in_operator,launching,between_operators,in_runtime");
+    return ka_idle_ns(f, KA_IDLE_BIT(SYNCHRONIZING) | KA_IDLE_BIT(IN_OPERATOR) |
+                             KA_IDLE_BIT(LAUNCHING) | KA_IDLE_BIT(BETWEEN_OPERATORS) |
+                             KA_IDLE_BIT(IN_RUNTIME));
 }
 
 kb_text ka_later_text(int64_t saved_ns, int64_t measured_ns)

@@ -5,10 +5,10 @@
 
 #include "analyze/findings/find_work.h"
 
-/** The rules say nothing of what is worth less (percent of all that was looked at). */
-#define KA_LEAST_WORTH 0.5
+/** Rules do not report smaller savings: percent of the time of all steps, or of the trace. */
+#define KA_MIN_SAVINGS_PCT 0.5
 
-/** Copies by direction, told by their names, of all vendors. */
+/** Copies by direction, recognized by their names, of all vendors. */
 bool ka_is_upload(kineto_string name);
 bool ka_is_within_device(kineto_string name);
 /** Is there a range of the host whose name begins so? Its first one; KA_NONE. */
@@ -19,10 +19,10 @@ uint32_t ka_site_of(const ka_dataset *s, uint32_t slice);
 /** Where a call was made, in words: the operator, else the range around it; may be empty. */
 kineto_string ka_place_of(const ka_dataset *s, uint32_t call);
 
-/* ---- time that nothing hides ---- */
-enum { KA_PICKED, KA_COVERS, KA_NEITHER };
+/* ---- time that nothing hides ----------------------------------------------------------------- */
+enum { KA_SELECTED, KA_HIDES, KA_IGNORE };
 /** Which is it? */
-typedef int ka_pick(const ka_finder *f, const ka_work *w, void *context);
+typedef int ka_select(const ka_finder *f, const ka_work *w, void *context);
 typedef struct ka_exposure {
     int64_t ns, exposed_ns; /* moments with picked work; of these: without covering work. The mean
                                of all devices */
@@ -32,24 +32,24 @@ typedef struct ka_exposure {
 typedef void ka_each(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context);
 /** @param each  called for each picked piece; may be NULL. False: out of memory; f->no_memory is
  * set. */
-bool ka_expose(ka_finder *f, ka_pick *pick, ka_each *each, void *context, ka_exposure *out);
+bool ka_exposed_time(ka_finder *f, ka_select *pick, ka_each *each, void *context, ka_exposure *out);
 
-/* ---- the critical path without something ---- */
-typedef struct ka_without {
+/* ---- the critical path without something ----------------------------------------------------- */
+typedef struct ka_what_if_mask {
     uint8_t *slices;  /* by slice: bits */
     int64_t *work_ns; /* by work: how much shorter it would be; NULL */
-} ka_without;
+} ka_what_if_mask;
 enum {
-    KA_NEED_NOT_WAIT = 1, /* a call returns without waiting for work */
-    KA_TAKES_NO_TIME = 2
+    KA_NO_WAIT = 1, /* a call returns without waiting for work */
+    KA_ZERO_COST = 2
 };
-bool ka_without_create(ka_finder *f, ka_without *w, bool with_work);
-void ka_without_free(ka_without *w);
-/** How much shorter all would be; KA_NO_WORTH if nobody can say. Bits of a slice become those of
+bool ka_what_if_mask_create(ka_finder *f, ka_what_if_mask *w, bool with_work);
+void ka_what_if_mask_free(ka_what_if_mask *w);
+/** How much shorter all would be; KA_NO_SAVINGS if that is not known. Bits of a slice become those of
  * all that is in it. */
-int64_t ka_saved_without(ka_finder *f, ka_without *w);
+int64_t ka_saved_by_mask(ka_finder *f, ka_what_if_mask *w);
 
-/* ---- calls in which the host waited ---- */
+/* ---- calls in which the host waited ---------------------------------------------------------- */
 typedef enum ka_wait_kind {
     KA_WAIT_OTHER,
     KA_WAIT_COPY_CALL, /* a copy or memset that is not Async */

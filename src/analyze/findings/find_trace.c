@@ -1,10 +1,15 @@
-/* Steps, and the trace itself. */
+/* Rules about steps and about the trace itself: outliers, one-time work at the start, work of
+ * the profiler, and traces that are unfit for conclusions.
+ *
+ * trace.unfit uses the rules of `ckineto verify` and the ledger of lost events: it is listed
+ * before all other findings if most of a device's time was not recorded. */
+#include "analyze/facts/idle.h"
 #include "analyze/findings/find_work.h"
 #include "trace/bytes/json_text.h"
 
 #include <ckineto/analyze.h>
 
-/* ---- slow steps ------------------------------------------------------------------------------- */
+/* ---- slow steps ------------------------------------------------------------------------------ */
 
 #define OUTLIER_PERCENT 0.5
 #define MIN_STEPS       4u
@@ -18,41 +23,40 @@ typedef struct outliers {
     double explained_ns; /* of the worst: what the first thing in it took longer */
 } outliers;
 
-static bool same_step(const ka_table *t, uint64_t a, uint64_t b)
+static bool is_same_step(const ka_table *t, uint64_t a, uint64_t b)
 {
-    uint32_t step = ka_fact_column(t, "step");
-    return kb_string_equal(ka_text_at(t, a, step), ka_text_at(t, b, step));
+    return kb_string_equal(ka_text_at(t, a, KA_COL_step_outliers_step),
+                           ka_text_at(t, b, KA_COL_step_outliers_step));
 }
 
-static int64_t over_median(const ka_table *t, uint64_t row)
+static int64_t ns_over_median(const ka_table *t, uint64_t row)
 {
-    double median = 1000 * ka_fact_number(t, row, ka_fact_column(t, "median_us"));
-    int64_t ns = ka_fact_int(t, row, ka_fact_column(t, "dur_us"));
+    double median = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_median_us);
+    int64_t ns = ka_fact_int(t, row, KA_COL_step_outliers_dur_us);
     return median > 0 && median < 9e18 ? ns - (int64_t)median : 0;
 }
 
-static bool is_clear(const ka_finder *f, const ka_table *t, uint64_t row)
+static bool is_clear_outlier(const ka_finder *f, const ka_table *t, uint64_t row)
 {
-    double median = 1000 * ka_fact_number(t, row, ka_fact_column(t, "median_us"));
+    double median = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_median_us);
     return f->step_count >= FEW_STEPS ||
-           ka_percent((double)over_median(t, row), median) >= FEW_PERCENT;
+           ka_percent((double)ns_over_median(t, row), median) >= FEW_PERCENT;
 }
 
 /* A step has a row for each thing that took longer in it, one after the other. */
-static outliers outliers_of(const ka_finder *f, const ka_table *t)
+static outliers sum_outliers(const ka_finder *f, const ka_table *t)
 {
     outliers o = {0};
-    uint32_t delta = ka_fact_column(t, "delta_us");
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        int64_t over = over_median(t, row);
-        if ((row && same_step(t, row, row - 1)) || !is_clear(f, t, row))
+        int64_t over = ns_over_median(t, row);
+        if ((row && is_same_step(t, row, row - 1)) || !is_clear_outlier(f, t, row))
             continue;
         o.count++;
         o.over_ns = ka_add_ns(o.over_ns, over);
         if (over > o.worst_ns) {
             o.worst_ns = over;
             o.worst = row;
-            o.explained_ns = 1000 * ka_fact_number(t, row, delta);
+            o.explained_ns = 1000 * ka_fact_number(t, row, KA_COL_step_outliers_delta_us);
         }
     }
     return o;
@@ -71,19 +75,17 @@ static uint32_t slice_of_step(const ka_dataset *s, kineto_string text)
 
 static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
 {
-    uint32_t step = ka_fact_column(t, "step"), what = ka_fact_column(t, "what"),
-             delta = ka_fact_column(t, "delta_us");
     for (uint64_t row = 0, shown = 0; row < ka_table_rows(t) && shown < 1000; row++) {
-        if ((row && same_step(t, row, row - 1)) || !is_clear(f, t, row))
+        if ((row && is_same_step(t, row, row - 1)) || !is_clear_outlier(f, t, row))
             continue;
-        uint32_t slice = slice_of_step(f->s, ka_text_at(t, row, step));
-        double more = ka_fact_number(t, row, delta);
+        uint32_t slice = slice_of_step(f->s, ka_text_at(t, row, KA_COL_step_outliers_step));
+        double more = ka_fact_number(t, row, KA_COL_step_outliers_delta_us);
         if (slice == KA_NONE)
             continue;
         shown++;
-        ka_show_row(f, x, f->s->slices[slice].row, over_median(t, row),
-                    "%s over the median; %s%s%s", kb_duration(over_median(t, row)).s,
-                    ka_short_name(ka_text_at(t, row, what)).s,
+        ka_show_row(f, x, f->s->slices[slice].row, ns_over_median(t, row),
+                    "%s over the median; %s%s%s", kb_duration(ns_over_median(t, row)).s,
+                    ka_short_name(ka_text_at(t, row, KA_COL_step_outliers_what)).s,
                     more > 0 && more < 9e12 ? " took longer by " : "",
                     more > 0 && more < 9e12 ? kb_duration((int64_t)(1000 * more)).s : "");
     }
@@ -114,13 +116,14 @@ static void advise_outliers(ka_finder *f, ka_found *x, const outliers *o, kineto
                   ka_short_name(what).s, step);
 }
 
-static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
+static void report_outliers(ka_finder *f, const ka_table *t, const outliers *o)
 {
-    kineto_string what = ka_text_at(t, o->worst, ka_fact_column(t, "what"));
+    kineto_string what = ka_text_at(t, o->worst, KA_COL_step_outliers_what);
     const ka_table *all = ka_fact_table(f, KA_TABLE_step_statistics);
-    int64_t warm_up = ka_table_rows(all) ? ka_fact_int(all, 0, ka_fact_column(all, "warm_up")) : 0;
-    kb_text step = ka_short_name(ka_text_at(t, o->worst, ka_fact_column(t, "step")));
-    double median = ka_fact_number(t, o->worst, ka_fact_column(t, "median_us"));
+    int64_t warm_up =
+        ka_table_rows(all) ? ka_fact_int(all, 0, KA_COL_step_statistics_warm_up) : 0;
+    kb_text step = ka_short_name(ka_text_at(t, o->worst, KA_COL_step_outliers_step));
+    double median = ka_fact_number(t, o->worst, KA_COL_step_outliers_median_us);
     ka_found *x = ka_open_finding(f, o->over_ns, 0.4, kb_string(""));
     char why[200];
     if (!x)
@@ -130,7 +133,7 @@ static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
         kb_snprintf(why, sizeof why, "%.100s took longer in it, by %s", ka_short_name(what).s,
                     kb_duration((int64_t)KB_MIN(o->explained_ns, 9e18)).s);
     else
-        kb_snprintf(why, sizeof why, "nothing that was recorded in it explains most of that");
+        kb_snprintf(why, sizeof why, "no recorded activity explains most of it");
     ka_say(f, x,
            "%llu of %lld steps%s %s longer than the median of %s and the usual deviations from it, by at "
            "most %s in all; step %s most, by %s: %s",
@@ -142,21 +145,22 @@ static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
     show_outliers(f, x, t);
 }
 
-void ka_look_slow_steps(ka_finder *f)
+/* Outliers of step_outliers, with what took longer in the worst. */
+void ka_find_slow_steps(ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_step_outliers);
-    outliers o = outliers_of(f, t);
+    outliers o = sum_outliers(f, t);
     if (f->step_count < MIN_STEPS) {
-        ka_cannot_judge(f, "%u steps are too few to tell which took long: record %u or more",
+        ka_skip_rule(f, "%u steps are too few to find outliers: record %u or more",
                         f->step_count, MIN_STEPS);
         return;
     }
-    if (!o.count || !ka_is_worth(f, o.over_ns, OUTLIER_PERCENT))
+    if (!o.count || !ka_is_significant(f, o.over_ns, OUTLIER_PERCENT))
         return;
-    say_outliers(f, t, &o);
+    report_outliers(f, t, &o);
 }
 
-/* ---- what happens once ------------------------------------------------------------------------ */
+/* ---- what happens once ----------------------------------------------------------------------- */
 
 #define LAZY_PERCENT      1.0
 #define LAZY_MEDIUM       10.0
@@ -165,7 +169,7 @@ void ka_look_slow_steps(ka_finder *f)
 
 enum { NOT_LAZY, LOADS, TAKES, CHOOSES, LAUNCHES };
 
-static uint8_t lazy_kind(kineto_string name)
+static uint8_t classify_lazy_call(kineto_string name)
 {
     static const struct {
         const char *begins;
@@ -202,21 +206,21 @@ typedef struct lazy {
     ka_answers names;
     ka_amount loads, takes, chooses, launches; /* launches: very long ones */
     ka_amount every_launch;
-    int64_t warm_ns;  /* behind it, memory is allocator churn */
+    int64_t warm_ns;  /* after it, allocations are churn */
     int64_t first_ns; /* what the first steps took beyond the median; 0: not known */
     uint32_t first_count;
 } lazy;
 
-static bool is_call(const ka_slice *s)
+static bool is_runtime_call(const ka_slice *s)
 {
     return kt_kind_is_launch(s->kind) || s->kind == KINETO_KIND_OVERHEAD;
 }
 
 /* A launch is one of these only if it takes much longer than others, before the program is warm. */
-static uint8_t lazy_at(const ka_finder *f, lazy *l, uint32_t i)
+static uint8_t add_lazy_at(const ka_finder *f, lazy *l, uint32_t i)
 {
     const ka_slice *s = &f->s->slices[i];
-    uint8_t is = is_call(s) ? ka_answer(f->s, &l->names, s->name, lazy_kind) : NOT_LAZY;
+    uint8_t is = is_runtime_call(s) ? ka_answer(f->s, &l->names, s->name, classify_lazy_call) : NOT_LAZY;
     int64_t mean = l->every_launch.ns / (int64_t)KB_MAX(l->every_launch.count, 1u);
     if ((is == LAUNCHES || is == TAKES) && s->start_ns >= l->warm_ns)
         return NOT_LAZY;
@@ -226,17 +230,17 @@ static uint8_t lazy_at(const ka_finder *f, lazy *l, uint32_t i)
     return is;
 }
 
-static void add_launches(const ka_finder *f, lazy *l)
+static void add_lazy_launches(const ka_finder *f, lazy *l)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (is_call(&s->slices[i]) &&
-            ka_answer(s, &l->names, s->slices[i].name, lazy_kind) == LAUNCHES)
+        if (is_runtime_call(&s->slices[i]) &&
+            ka_answer(s, &l->names, s->slices[i].name, classify_lazy_call) == LAUNCHES)
             ka_amount_add(&l->every_launch, KB_MIN(ka_slice_ns(&s->slices[i]), LONG_LAUNCH_NS));
 }
 
 /* What is looked at: steps, or all that was recorded. */
-static void put_whole(ka_finder *f, ka_spans *whole)
+static void add_whole_lazy(ka_finder *f, ka_spans *whole)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->step_count; i++)
@@ -249,10 +253,10 @@ static void put_whole(ka_finder *f, ka_spans *whole)
 }
 
 /* Takes the spans; how much of what is looked at they cover. */
-static int64_t union_of(ka_finder *f, ka_spans *spans)
+static int64_t union_ns(ka_finder *f, ka_spans *spans)
 {
     ka_spans whole = {0}, both = {0};
-    put_whole(f, &whole);
+    add_whole_lazy(f, &whole);
     ka_spans_unite(spans);
     f->no_memory |= !ka_spans_both(spans, &whole, &both);
     int64_t ns = ka_spans_ns(&both);
@@ -269,13 +273,13 @@ static int64_t add_lazy(ka_finder *f, lazy *l)
     ka_spans spans = {0};
     ka_amount *of[] = {NULL, &l->loads, &l->takes, &l->chooses, &l->launches};
     for (uint32_t i = 0; i < s->slice_count; i++) {
-        uint8_t is = ka_counts(f, s->slices[i].step) ? lazy_at(f, l, i) : NOT_LAZY;
+        uint8_t is = ka_is_in_steps(f, s->slices[i].step) ? add_lazy_at(f, l, i) : NOT_LAZY;
         if (is == NOT_LAZY)
             continue;
         ka_amount_add(of[is], ka_slice_ns(&s->slices[i]));
         f->no_memory |= !kb_vec_push(&spans, (ka_span){s->slices[i].start_ns, s->slices[i].end_ns});
     }
-    return union_of(f, &spans);
+    return union_ns(f, &spans);
 }
 
 /* Steps that the table of steps calls warm-up, and by how much they are longer than the median. */
@@ -285,8 +289,8 @@ static void add_first_steps(const ka_finder *f, lazy *l)
     const ka_table *t = ka_fact_table(f, KA_TABLE_step_statistics);
     if (!ka_table_rows(t))
         return;
-    double median = 1000 * ka_fact_number(t, 0, ka_fact_column(t, "median_us"));
-    int64_t left = ka_fact_int(t, 0, ka_fact_column(t, "warm_up"));
+    double median = 1000 * ka_fact_number(t, 0, KA_COL_step_statistics_median_us);
+    int64_t left = ka_fact_int(t, 0, KA_COL_step_statistics_warm_up);
     l->warm_ns = s->steps[0].end_ns;
     for (uint32_t i = 0; i < s->step_count; i++) {
         const ka_step *step = &s->steps[i];
@@ -300,7 +304,8 @@ static void add_first_steps(const ka_finder *f, lazy *l)
     }
 }
 
-static size_t put_amount(char *text, size_t room, size_t n, const char *what, const ka_amount *a)
+static size_t write_lazy_amount(char *text, size_t room, size_t n, const char *what,
+                                const ka_amount *a)
 {
     if (!a->count || n >= room)
         return n;
@@ -313,7 +318,7 @@ static void show_lazy(ka_finder *f, ka_found *x, lazy *l)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (ka_counts(f, s->slices[i].step) && lazy_at(f, l, i) != NOT_LAZY)
+        if (ka_is_in_steps(f, s->slices[i].step) && add_lazy_at(f, l, i) != NOT_LAZY)
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
     for (uint32_t i = 0, shown = 0; i < s->step_count && shown < l->first_count; i++)
         if (s->steps[i].slice != KA_NONE && ++shown)
@@ -321,12 +326,12 @@ static void show_lazy(ka_finder *f, ka_found *x, lazy *l)
                         kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns), NULL);
 }
 
-static void say_lazy(ka_finder *f, lazy *l, int64_t ns)
+static void report_lazy(ka_finder *f, lazy *l, int64_t ns)
 {
     const ka_dataset *s = f->s;
     char text[400] = "";
     size_t n = 0, room = sizeof text;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.7, kb_string(""));
     if (!x)
         return;
     ka_set_extent(x, ka_share(f, ns));
@@ -337,34 +342,35 @@ static void say_lazy(ka_finder *f, lazy *l, int64_t ns)
     else if (l->first_count)
         n = (size_t)snprintf(text, room, "the first %u steps take %s longer than the others",
                              l->first_count, kb_duration(l->first_ns).s);
-    n = put_amount(text, room, n, "code is loaded", &l->loads);
-    n = put_amount(text, room, n, "memory is taken from the driver", &l->takes);
-    n = put_amount(text, room, n, "algorithms are chosen", &l->chooses);
-    (void)put_amount(text, room, n, "launches take very long", &l->launches);
+    n = write_lazy_amount(text, room, n, "code is loaded", &l->loads);
+    n = write_lazy_amount(text, room, n, "memory is allocated from the driver", &l->takes);
+    n = write_lazy_amount(text, room, n, "algorithms are chosen", &l->chooses);
+    (void)write_lazy_amount(text, room, n, "launches take very long", &l->launches);
     x->count =
         l->first_count + l->loads.count + l->takes.count + l->chooses.count + l->launches.count;
-    ka_say(f, x, "%.1f %% of the time is what programs do once: %s", ka_share(f, ns), text);
+    ka_say(f, x, "one-time work takes %.1f %% of the time: %s", ka_share(f, ns), text);
     ka_advise(f, x,
               "Warm up before recording: torch.profiler.schedule(wait=1, warmup=3, active=5)%s",
-              s->step_count > 2 ? "; of this trace, look at later steps only (--steps)" : "");
+              s->step_count > 2 ? "; of this trace, analyze later steps only (--steps)" : "");
     show_lazy(f, x, l);
 }
 
-void ka_look_lazy_start(ka_finder *f)
+/* One-time work: loading of modules, first allocations, and warm-up steps. */
+void ka_find_lazy_start(ka_finder *f)
 {
     lazy l = {.warm_ns = f->s->start_ns + kb_length_ns(f->s->start_ns, f->s->end_ns) / 3};
     if (!ka_answers_make(f, &l.names))
         return;
     add_first_steps(f, &l);
-    add_launches(f, &l);
+    add_lazy_launches(f, &l);
     int64_t ns = add_lazy(f, &l);
     ns = KB_MAX(ns, l.first_ns);
     if (!f->no_memory && ka_share(f, ns) >= LAZY_PERCENT)
-        say_lazy(f, &l, ns);
+        report_lazy(f, &l, ns);
     ka_answers_free(&l.names);
 }
 
-/* ---- the profiler ----------------------------------------------------------------------------- */
+/* ---- the profiler ---------------------------------------------------------------------------- */
 
 #define OVERHEAD_PERCENT 1.0
 #define OVERHEAD_MEDIUM  10.0
@@ -375,7 +381,7 @@ typedef struct overhead {
     kineto_row longest;
 } overhead;
 
-static bool is_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_ns)
+static bool is_slice_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_ns)
 {
     const ka_dataset *s = f->s;
     uint32_t low = 0, high = s->step_count;
@@ -391,14 +397,14 @@ static bool is_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_ns)
 }
 
 /* Kineto's own mark of all it recorded is of this kind, too. */
-static bool is_work_of_profiler(const ka_finder *f, const kineto_activity *a)
+static bool is_profiler_work(const ka_finder *f, const kineto_activity *a)
 {
     kineto_string category = kineto_trace_string(f->s->trace, a->category);
     return !kb_string_equal(category, kb_string("Trace")) && a->end_ns > f->s->start_ns &&
-           a->start_ns < f->s->end_ns && is_in_steps(f, a->start_ns, a->end_ns);
+           a->start_ns < f->s->end_ns && is_slice_in_steps(f, a->start_ns, a->end_ns);
 }
 
-/* They are on tracks of their own, so they are no slices. */
+/* They are on tracks of their own, so they are not slices. */
 static void find_overhead(ka_finder *f, overhead *o)
 {
     const kineto_trace *t = f->s->trace;
@@ -412,7 +418,7 @@ static void find_overhead(ka_finder *f, overhead *o)
             if (block->kind[i] != KINETO_KIND_OVERHEAD)
                 continue;
             kineto_trace_get(t, row + i, &a);
-            if (!is_work_of_profiler(f, &a))
+            if (!is_profiler_work(f, &a))
                 continue;
             f->no_memory |= !kb_vec_push(&spans, (ka_span){a.start_ns, a.end_ns}) ||
                             !kb_vec_push(&o->rows, row + i);
@@ -423,14 +429,14 @@ static void find_overhead(ka_finder *f, overhead *o)
         }
         row += block->count;
     }
-    o->ns = union_of(f, &spans);
+    o->ns = union_ns(f, &spans);
 }
 
-static void say_overhead(ka_finder *f, const overhead *o)
+static void report_overhead(ka_finder *f, const overhead *o)
 {
     const kineto_trace *t = f->s->trace;
     kineto_activity a;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     kineto_trace_get(t, o->longest, &a);
@@ -441,7 +447,7 @@ static void say_overhead(ka_finder *f, const overhead *o)
                                                              : KINETO_FINDING_LOW);
     ka_say(
         f, x,
-        "for %.1f %% of the time the profiler is at work itself (%zu row%s); the longest is %s, %s",
+        "the profiler itself takes %.1f %% of the time (%zu row%s); the longest is %s, %s",
         ka_share(f, o->ns), o->rows.count, o->rows.count == 1 ? "" : "s", name.s,
         kb_duration(o->longest_ns).s);
     ka_advise(f, x,
@@ -457,16 +463,17 @@ static void say_overhead(ka_finder *f, const overhead *o)
     }
 }
 
-void ka_look_profiler_overhead(ka_finder *f)
+/* Rows of the kind `overhead`, as far as they are in steps. */
+void ka_find_profiler_overhead(ka_finder *f)
 {
     overhead o = {0};
     find_overhead(f, &o);
     if (!f->no_memory && ka_share(f, o.ns) >= OVERHEAD_PERCENT)
-        say_overhead(f, &o);
+        report_overhead(f, &o);
     kb_vec_free(&o.rows);
 }
 
-/* ---- is it fit? ------------------------------------------------------------------------------- */
+/* ---- is it fit? ------------------------------------------------------------------------------ */
 
 #define LOST_PERCENT   0.1 /* of all activities: below, sums hardly change */
 #define FAULTY_PERCENT 0.5 /* of all activities, that are touched by an error */
@@ -483,7 +490,7 @@ typedef struct doubts {
 
 /* What spoils all of the trace counts however often it is; what spoils single activities if many
  * are. */
-static bool counts(const ka_finder *f, const kineto_verify_finding *v, const char *id)
+static bool counts_as_doubt(const ka_finder *f, const kineto_verify_finding *v, const char *id)
 {
     double all = (double)kineto_trace_count(f->s->trace);
     static const char *const spoiling[] = {"device.missing", "clock.suspicion", "rows.none"};
@@ -495,14 +502,14 @@ static bool counts(const ka_finder *f, const kineto_verify_finding *v, const cha
            ka_percent((double)v->count, all) >= FAULTY_PERCENT;
 }
 
-static void read_report(const ka_finder *f, doubts *d)
+static void read_verify_report(const ka_finder *f, doubts *d)
 {
     kineto_verify_finding v;
     size_t n = 0;
     for (uint32_t i = 0; kineto_verify_report_finding(d->report, i, &v); i++) {
         kineto_verify_rule rule;
         kineto_verify_rule_get(v.rule, &rule);
-        if (!counts(f, &v, rule.id))
+        if (!counts_as_doubt(f, &v, rule.id))
             continue;
         d->errors++;
         d->places += v.count;
@@ -511,7 +518,7 @@ static void read_report(const ka_finder *f, doubts *d)
     }
 }
 
-static void show_doubts(ka_finder *f, ka_found *x, const doubts *d)
+static void show_verify_doubts(ka_finder *f, ka_found *x, const doubts *d)
 {
     kineto_verify_finding v;
     for (uint32_t i = 0; kineto_verify_report_finding(d->report, i, &v); i++) {
@@ -525,7 +532,7 @@ static void show_doubts(ka_finder *f, ka_found *x, const doubts *d)
                              (int)KB_MIN(p.text.size, (size_t)400), p.text.data);
             continue;
         }
-        if (!counts(f, &v, rule.id))
+        if (!counts_as_doubt(f, &v, rule.id))
             continue;
         if (kineto_verify_report_place(d->report, i, 0, &p) && p.row != KINETO_NO_ROW)
             ka_show_row(f, x, p.row, weight, "%s: %.*s", rule.id,
@@ -536,15 +543,15 @@ static void show_doubts(ka_finder *f, ka_found *x, const doubts *d)
     }
 }
 
-static void say_empty(ka_finder *f, ka_found *x)
+static void report_empty(ka_finder *f, ka_found *x)
 {
-    ka_say(f, x, "there is nothing in the trace");
+    ka_say(f, x, "the trace is empty");
     ka_advise(f, x, "'ckineto doctor' says what can be recorded on a machine; record again");
 }
 
-static void say_doubtful(ka_finder *f, ka_found *x, const doubts *d, const char *what)
+static void report_doubts(ka_finder *f, ka_found *x, const doubts *d, const char *what)
 {
-    ka_say(f, x, "%s: sums, gaps and what is said here may be wrong", what);
+    ka_say(f, x, "%s: sums, gaps and findings may be wrong", what);
     ka_advise(
         f, x,
         d->unrecorded && d->lost_percent >= LOST_PERCENT
@@ -554,8 +561,8 @@ static void say_doubtful(ka_finder *f, ka_found *x, const doubts *d, const char 
 }
 
 /* Appends "5 events are missing, 2.0 % of all" to a text of `used` bytes; its new length. */
-static size_t put_lost(char *text, size_t size, size_t used, uint64_t lost, double all,
-                       const char *words)
+static size_t write_lost_text(char *text, size_t size, size_t used, uint64_t lost, double all,
+                              const char *words)
 {
     if (!lost)
         return used;
@@ -564,13 +571,13 @@ static size_t put_lost(char *text, size_t size, size_t used, uint64_t lost, doub
                                       lost == 1 ? "" : "s", words, ka_percent((double)lost, all));
 }
 
-static void say_unfit(ka_finder *f, const doubts *d)
+static void report_unfit(ka_finder *f, const doubts *d)
 {
     uint64_t there = kineto_trace_count(f->s->trace);
     double all = (double)d->unrecorded + (double)d->unread + (double)there;
     char text[500] = "";
     size_t n = 0;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 1, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 1, kb_string(""));
     if (!x)
         return;
     ka_set_severity(x, KINETO_FINDING_HIGH);
@@ -578,22 +585,22 @@ static void say_unfit(ka_finder *f, const doubts *d)
     if (d->is_cut) {
         n = (size_t)snprintf(text, sizeof text, "the file ends early, how many events are missing is not known");
     } else if (d->lost_percent >= LOST_PERCENT) {
-        n = put_lost(text, sizeof text, n, d->unrecorded, all, "could not be recorded");
-        n = put_lost(text, sizeof text, n, d->unread, all, "of the file could not be used");
+        n = write_lost_text(text, sizeof text, n, d->unrecorded, all, "could not be recorded");
+        n = write_lost_text(text, sizeof text, n, d->unread, all, "of the file could not be used");
     }
     if (d->errors && n < sizeof text)
         (void)snprintf(text + n, sizeof text - n,
-                       "%swhat is there is incomplete or cannot be right (%s)", n ? ", and " : "",
+                       "%sthe trace is incomplete or contradicts itself (%s)", n ? ", and " : "",
                        d->ids);
     x->count = d->unrecorded + d->unread + d->places;
     if (all <= 0)
-        say_empty(f, x);
+        report_empty(f, x);
     else
-        say_doubtful(f, x, d, text);
-    show_doubts(f, x, d);
+        report_doubts(f, x, d, text);
+    show_verify_doubts(f, x, d);
 }
 
-/* ---- graphs whose nodes were not recorded ---- */
+/* ---- graphs whose nodes were not recorded ---------------------------------------------------- */
 
 #define UNRECORDED_PERCENT 50.0 /* of a device's time, from its first work to its last */
 
@@ -617,14 +624,13 @@ typedef struct unrecorded {
 static unrecorded find_unrecorded(const ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
-    uint32_t stream = ka_fact_column(t, "stream"), reason = ka_fact_column(t, "reason"),
-             idle = ka_fact_column(t, "idle_us"), device = ka_fact_column(t, "device");
     unrecorded most = {.percent = 0};
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        if (ka_fact_int(t, row, stream) != -1 ||
-            !kb_string_equal(ka_text_at(t, row, reason), kb_string("unrecorded_work")))
+        if (ka_fact_int(t, row, KA_COL_idle_named_stream) != -1 ||
+            ka_idle_of(ka_text_at(t, row, KA_COL_idle_named_reason)) != KA_IDLE_UNRECORDED_WORK)
             continue;
-        unrecorded u = {ka_fact_int(t, row, device), ka_fact_int(t, row, idle), 0};
+        unrecorded u = {ka_fact_int(t, row, KA_COL_idle_named_device),
+                        ka_fact_int(t, row, KA_COL_idle_named_idle_us), 0};
         u.percent = ka_percent((double)u.ns, (double)span_of_device(f->s, u.device));
         if (u.percent > most.percent)
             most = u;
@@ -632,17 +638,17 @@ static unrecorded find_unrecorded(const ka_finder *f)
     return most;
 }
 
-static void say_unrecorded(ka_finder *f, const unrecorded *u)
+static void report_unrecorded(ka_finder *f, const unrecorded *u)
 {
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string("graphs"));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string("graphs"));
     if (!x)
         return;
     x->comes_first = true;
     ka_set_severity(x, KINETO_FINDING_HIGH);
     ka_set_extent(x, u->percent);
     ka_say(f, x,
-           "for %.1f %% of the time of device %lld graphs ran whose kernels were not recorded, %s: what "
-           "is said here of kernels, gaps and operators is of the rest",
+           "for %.1f %% of the time of device %lld graphs ran whose kernels were not recorded, "
+           "%s: findings about kernels, gaps and operators cover only the rest",
            u->percent, (long long)u->device, kb_duration(u->ns).s);
     ka_advise(f, x,
               "Record the nodes of graphs: start the profiler before the graphs are captured, or record "
@@ -650,11 +656,12 @@ static void say_unrecorded(ka_finder *f, const unrecorded *u)
     ka_show_span(f, x, f->s->start_ns, f->s->end_ns, u->ns, "%s unrecorded", kb_duration(u->ns).s);
 }
 
-void ka_look_unfit(ka_finder *f)
+/* An empty trace, lost events, contradictions that `verify` finds, and unrecorded graphs. */
+void ka_find_unfit(ka_finder *f)
 {
     unrecorded graphs = find_unrecorded(f);
     if (graphs.percent >= UNRECORDED_PERCENT)
-        say_unrecorded(f, &graphs);
+        report_unrecorded(f, &graphs);
     const kineto_trace *t = f->s->trace;
     kineto_error err = {0};
     doubts d = {0};
@@ -667,8 +674,8 @@ void ka_look_unfit(ka_finder *f)
         return;
     }
     d.lost_percent = ka_percent(lost, lost + there);
-    read_report(f, &d);
+    read_verify_report(f, &d);
     if (d.errors || d.is_cut || d.lost_percent >= LOST_PERCENT)
-        say_unfit(f, &d);
+        report_unfit(f, &d);
     kineto_verify_report_release(d.report);
 }

@@ -1,12 +1,13 @@
-/* What all would be shorter by if parts of it took another time; sizes of inputs; what devices
- * have. */
+/* Savings if work and ranges took another time (ka_factors), sizes of operators' inputs, and
+ * the matrix units of devices: what the rules about kernels and programs share. find_work.h has
+ * the contracts. */
 #include "analyze/findings/find_work.h"
 
 #include <math.h>
 
-/* ---- other times ---------------------------------------------------------------------------- */
+/* ---- other times ----------------------------------------------------------------------------- */
 
-static double *ones(size_t count)
+static double *alloc_factors(size_t count)
 {
     double *x = malloc((count + 1) * sizeof *x);
     for (size_t i = 0; x && i < count; i++)
@@ -16,7 +17,7 @@ static double *ones(size_t count)
 
 bool ka_factors_make(ka_finder *f, ka_factors *x)
 {
-    *x = (ka_factors){ones(f->s->work_count), ones(f->s->slice_count), 1};
+    *x = (ka_factors){alloc_factors(f->s->work_count), alloc_factors(f->s->slice_count), 1};
     f->no_memory |= !x->work || !x->slices;
     return !f->no_memory;
 }
@@ -27,13 +28,13 @@ void ka_factors_free(ka_factors *x)
     free(x->slices);
 }
 
-static double own_ns(const ka_dataset *s, uint32_t slice, const double *inside)
+static double own_slice_ns(const ka_dataset *s, uint32_t slice, const double *inside)
 {
     return (double)ka_slice_ns(&s->slices[slice]) - inside[slice];
 }
 
 /* Times of ranges hold those of the ranges in them, so only their own count. */
-static double at_most(ka_finder *f, const ka_factors *x)
+static double max_savings_ns(ka_finder *f, const ka_factors *x)
 {
     const ka_dataset *s = f->s;
     double sum = 0, *inside = calloc((size_t)s->slice_count + 1, sizeof *inside);
@@ -41,24 +42,24 @@ static double at_most(ka_finder *f, const ka_factors *x)
     if (!inside)
         return 0;
     for (uint32_t i = 0; i < s->work_count; i++)
-        if (x->work[i] < 1 && ka_counts(f, s->work[i].step))
+        if (x->work[i] < 1 && ka_is_in_steps(f, s->work[i].step))
             sum += (1 - x->work[i]) * (double)ka_work_ns(&s->work[i]);
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].parent != KA_NONE)
             inside[s->slices[i].parent] += (double)ka_slice_ns(&s->slices[i]);
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (x->slices[i] < 1 && ka_counts(f, s->slices[i].step))
-            sum += (1 - x->slices[i]) * KB_MAX(own_ns(s, i, inside), 0);
+        if (x->slices[i] < 1 && ka_is_in_steps(f, s->slices[i].step))
+            sum += (1 - x->slices[i]) * KB_MAX(own_slice_ns(s, i, inside), 0);
     free(inside);
     return sum;
 }
 
-static int64_t scaled(const ka_finder *f, const ka_factors *x, const ka_edge *e)
+static int64_t scaled_weight(const ka_finder *f, const ka_factors *x, const ka_edge *e)
 {
     double factor = 1;
-    if (e->of == KA_OF_WORK && ka_counts(f, f->s->work[e->owner].step))
+    if (e->of == KA_OF_WORK && ka_is_in_steps(f, f->s->work[e->owner].step))
         factor = x->work[e->owner];
-    else if (e->of == KA_OF_SLICE && ka_counts(f, f->s->slices[e->owner].step))
+    else if (e->of == KA_OF_SLICE && ka_is_in_steps(f, f->s->slices[e->owner].step))
         factor = x->slices[e->owner];
     if (e->class == KA_PATH_GAP)
         factor = x->gaps;
@@ -66,14 +67,14 @@ static int64_t scaled(const ka_finder *f, const ka_factors *x, const ka_edge *e)
 }
 
 /* The path's length with other weights of its graph. */
-static int64_t saved_on(ka_finder *f, const ka_factors *x)
+static int64_t savings_on_path(ka_finder *f, const ka_factors *x)
 {
     const ka_path *p = f->path;
     int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
             *times = malloc((p->nodes.count + 1) * sizeof *times), after = 0;
     f->no_memory |= !weights || !times;
     for (size_t i = 0; !f->no_memory && i < p->edges.count; i++)
-        weights[i] = scaled(f, x, &p->edges.data[i]);
+        weights[i] = scaled_weight(f, x, &p->edges.data[i]);
     if (!f->no_memory)
         ka_path_times(p, weights, times);
     if (!f->no_memory)
@@ -85,16 +86,17 @@ static int64_t saved_on(ka_finder *f, const ka_factors *x)
 
 int64_t ka_saved_with(ka_finder *f, const ka_factors *x)
 {
-    double most = at_most(f, x);
+    KB_ASSERT(x->work != NULL && x->slices != NULL);
+    double most = max_savings_ns(f, x);
     int64_t limit = most >= 9.2e18 || x->gaps < 1 ? INT64_MAX : (int64_t)most;
     if (limit <= f->whole_ns / 1000) /* too little for anyone to ask where it would come from */
         return limit;
-    if (ka_saved_by(f, NULL, 0) == KA_NO_WORTH || !f->path) /* makes the path */
-        return KA_NO_WORTH;
-    return KB_MIN(limit, saved_on(f, x));
+    if (ka_saved_by(f, NULL, 0) == KA_NO_SAVINGS || !f->path) /* makes the path */
+        return KA_NO_SAVINGS;
+    return KB_MIN(limit, savings_on_path(f, x));
 }
 
-/* ---- evidence ------------------------------------------------------------------------------- */
+/* ---- evidence -------------------------------------------------------------------------------- */
 
 typedef struct by_name {
     int64_t ns;
@@ -102,7 +104,7 @@ typedef struct by_name {
     uint32_t longest; /* index of work */
 } by_name;
 
-static int compare_by_name(const void *left, const void *right)
+static int compare_shown_names(const void *left, const void *right)
 {
     const by_name *a = left, *b = right;
     if (a->ns != b->ns)
@@ -110,7 +112,7 @@ static int compare_by_name(const void *left, const void *right)
     return (a->longest > b->longest) - (a->longest < b->longest);
 }
 
-static void show_longest(ka_finder *f, ka_found *x, const by_name *n)
+static void show_longest_of_names(ka_finder *f, ka_found *x, const by_name *n)
 {
     const ka_dataset *s = f->s;
     const ka_work *w = &s->work[n->longest];
@@ -139,19 +141,19 @@ void ka_show_work(ka_finder *f, ka_found *x, const uint8_t *chosen, uint8_t whic
     }
     for (uint32_t i = 0; i < s->work_count; i++) {
         by_name *n = &names[s->work[i].name];
-        if (chosen[i] != which || !ka_counts(f, s->work[i].step))
+        if (chosen[i] != which || !ka_is_in_steps(f, s->work[i].step))
             continue;
         if (!n->count++ || ka_work_ns(&s->work[i]) > ka_work_ns(&s->work[n->longest]))
             n->longest = i;
         n->ns = ka_add_ns(n->ns, ka_work_ns(&s->work[i]));
     }
-    qsort(names, s->name_count, sizeof *names, compare_by_name);
+    qsort(names, s->name_count, sizeof *names, compare_shown_names);
     for (uint32_t i = 0; i < KB_MIN(s->name_count, f->evidence_limit) && names[i].count; i++)
-        show_longest(f, x, &names[i]);
+        show_longest_of_names(f, x, &names[i]);
     free(names);
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 bool ka_answers_make(ka_finder *f, ka_answers *a)
 {
@@ -160,23 +162,23 @@ bool ka_answers_make(ka_finder *f, ka_answers *a)
     return a->of != NULL;
 }
 
-/* ---- sizes of inputs ------------------------------------------------------------------------ */
+/* ---- sizes of inputs ------------------------------------------------------------------------- */
 
-static void read_dims(kineto_string list, ka_shape *out)
+static void read_shape_dims(kineto_string list, ka_shape *out)
 {
     kt_items items = kt_items_of(list);
     kineto_string item;
     uint32_t rank = 0;
     while (kt_items_next(&items, &item)) {
         int64_t size;
-        if (rank == KA_MOST_DIMS || !kt_value_whole(item, &size) || size < 0)
+        if (rank == KA_MAX_DIMS || !kt_value_whole(item, &size) || size < 0)
             return;
         out->dims[rank++] = size;
     }
     out->rank = kt_items_are_over(&items) ? rank : 0;
 }
 
-static uint32_t float_bytes(kineto_string raw)
+static uint32_t float_type_bytes(kineto_string raw)
 {
     char room[128];
     kineto_string type = kt_value_text(raw, raw.size <= sizeof room ? room : NULL);
@@ -191,16 +193,16 @@ static uint32_t float_bytes(kineto_string raw)
     return 0;
 }
 
-static uint32_t read_items(kineto_string json, ka_shapes *out, bool types)
+static uint32_t read_shape_items(kineto_string json, ka_shapes *out, bool types)
 {
     kt_items items = kt_items_of(json);
     kineto_string item;
     uint32_t n = 0;
-    while (n < KA_MOST_INPUTS && kt_items_next(&items, &item)) {
+    while (n < KA_MAX_INPUTS && kt_items_next(&items, &item)) {
         if (types)
-            out->of[n].bytes = float_bytes(item);
+            out->of[n].bytes = float_type_bytes(item);
         else
-            read_dims(item, &out->of[n]);
+            read_shape_dims(item, &out->of[n]);
         n++;
     }
     return n;
@@ -211,9 +213,9 @@ bool ka_shapes_of(const kineto_trace *t, kineto_row row, ka_shapes *out)
     kineto_string values[2];
     memset(out, 0, sizeof *out); /* others hash it, with what is between its members */
     ka_arg_texts(t, row, &ka_dims_and_types, values);
-    out->count = read_items(values[0], out, false);
+    out->count = read_shape_items(values[0], out, false);
     if (out->count)
-        (void)read_items(values[1], out, true);
+        (void)read_shape_items(values[1], out, true);
     return out->count > 0;
 }
 
@@ -233,9 +235,9 @@ kb_text ka_shapes_text(const ka_shapes *in)
     return text;
 }
 
-/* ---- devices -------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
-static bool is_of_amd(kineto_string name)
+static bool is_amd_device(kineto_string name)
 {
     return kb_string_holds(name, "AMD") || kb_string_holds(name, "Radeon") ||
            kb_string_holds(name, "Instinct") || kb_string_holds(name, "gfx");
@@ -258,7 +260,7 @@ static bool has_xmx(kineto_string name)
 ka_matrix_unit ka_matrix_unit_of(const kineto_trace *t, int64_t device)
 {
     kineto_string name = ka_device_text(t, device, "name");
-    if (is_of_amd(name))
+    if (is_amd_device(name))
         return has_mfma(t, device) ? KA_MATRIX_MFMA : KA_MATRIX_NONE;
     if (kb_string_holds(name, "Intel"))
         return has_xmx(name) ? KA_MATRIX_XMX : KA_MATRIX_NONE;

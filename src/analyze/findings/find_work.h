@@ -5,7 +5,7 @@
 
 #include "analyze/findings/finding.h"
 
-/* ---- other times ---- */
+/* ---- other times ----------------------------------------------------------------------------- */
 /** Factors of times: 1 as recorded, 0 as if it were not there. */
 typedef struct ka_factors {
     double *work, *slices; /* by index of the dataset's work and slices */
@@ -19,14 +19,14 @@ void ka_factors_free(ka_factors *x);
 int64_t ka_saved_with(ka_finder *f, const ka_factors *x);
 
 /** Does it count: is it in a step, or has the trace none? */
-static inline bool ka_counts(const ka_finder *f, int32_t step)
+static inline bool ka_is_in_steps(const ka_finder *f, int32_t step)
 {
     return !f->step_count || step >= 0;
 }
 /** What a saving says of the whole, where it is known. */
-static inline bool ka_is_worth(const ka_finder *f, int64_t saved_ns, double least_percent)
+static inline bool ka_is_significant(const ka_finder *f, int64_t saved_ns, double least_percent)
 {
-    return saved_ns != KA_NO_WORTH && ka_share(f, saved_ns) >= least_percent;
+    return saved_ns != KA_NO_SAVINGS && ka_share(f, saved_ns) >= least_percent;
 }
 
 /** Show work of which chosen[index] is `which`: of each name the longest, weighed with all of the
@@ -43,7 +43,7 @@ static inline void ka_amount_add(ka_amount *a, int64_t ns)
     a->count++;
 }
 
-/* ---- operators ---- */
+/* ---- operators ------------------------------------------------------------------------------- */
 /** The innermost operator that a range is, or is in; KA_NONE: none, or it is very far out (traces
  * may nest as deep as they are long). */
 static inline uint32_t ka_operator_of(const ka_dataset *s, uint32_t slice)
@@ -52,15 +52,15 @@ static inline uint32_t ka_operator_of(const ka_dataset *s, uint32_t slice)
     return is_one ? slice : ka_operator_around(s, slice);
 }
 
-#define KA_MOST_INPUTS 3u
-#define KA_MOST_DIMS   6u
+#define KA_MAX_INPUTS 3u
+#define KA_MAX_DIMS   6u
 typedef struct ka_shape {
-    int64_t dims[KA_MOST_DIMS];
+    int64_t dims[KA_MAX_DIMS];
     uint32_t rank;  /* 0: no tensor, or one of too many dimensions */
     uint32_t bytes; /* of an element of a floating type; 0: it is of none */
 } ka_shape;
 typedef struct ka_shapes {
-    ka_shape of[KA_MOST_INPUTS]; /* the first ones */
+    ka_shape of[KA_MAX_INPUTS]; /* the first ones */
     uint32_t count;              /* of these */
 } ka_shapes;
 /** "Input Dims" and "Input type" of an operator's call; false: it does not say. */
@@ -72,7 +72,7 @@ static inline int64_t ka_round_up(int64_t n, int64_t to)
     return n > INT64_MAX - to ? n : (n + to - 1) / to * to;
 }
 
-/* ---- names ---- */
+/* ---- names ----------------------------------------------------------------------------------- */
 /** Answers of a question about names, asked once for each: 0 not asked, else the answer + 1. */
 typedef struct ka_answers {
     uint8_t *of; /* by string id */
@@ -82,13 +82,14 @@ static inline void ka_answers_free(ka_answers *a) { free(a->of); }
 typedef uint8_t ka_question(kineto_string name);
 static inline uint8_t ka_answer(const ka_dataset *s, ka_answers *a, uint32_t name, ka_question *ask)
 {
+    KB_ASSERT(a->of != NULL);
     if (!a->of[name])
         a->of[name] = (uint8_t)(ask(ka_name(s, name)) + 1);
     return (uint8_t)(a->of[name] - 1);
 }
 
-/* ---- devices ---- */
-/** What multiplies matrices beside the ordinary units. */
+/* ---- devices --------------------------------------------------------------------------------- */
+/** Units that multiply matrices besides the ordinary ones. */
 typedef enum ka_matrix_unit {
     KA_MATRIX_NONE,
     KA_MATRIX_TENSOR, /* NVIDIA since Volta */
@@ -99,6 +100,6 @@ ka_matrix_unit ka_matrix_unit_of(const kineto_trace *t, int64_t device);
 const char *ka_matrix_unit_name(ka_matrix_unit unit);
 /** Devices that round 32-bit inputs for them: NVIDIA since Ampere. */
 bool ka_has_tf32(const kineto_trace *t, int64_t device);
-/** Device of most of the work; -1: nobody knows. */
+/** Device of most of the work; -1: not known. */
 int64_t ka_busiest_device(const ka_dataset *s);
 #endif

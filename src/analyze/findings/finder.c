@@ -1,8 +1,13 @@
-/* What rules use: opening findings, saying things about them, and asking facts. */
+/* Functions that rules use: opening findings, texts and evidence, facts, the critical path,
+ * properties of devices, and stacks.
+ *
+ * All texts of findings are in the arena of kineto_findings, which outlives the trace. A failed
+ * allocation sets f->no_memory, which ends the run with KINETO_E_MEMORY: rules need not check
+ * each call. */
 #include "analyze/findings/finding.h"
 #include "analyze/verify/verify.h"
 
-/* ---- texts ---------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 KINETO_PRINTF(2, 0)
 static kineto_string arena_format(kb_arena *arena, const char *fmt, va_list args)
@@ -16,7 +21,7 @@ static kineto_string arena_format(kb_arena *arena, const char *fmt, va_list args
     return copy ? (kineto_string){copy, size} : (kineto_string){NULL, 0};
 }
 
-static kineto_string keep(ka_finder *f, kineto_string text)
+static kineto_string copy_to_arena(ka_finder *f, kineto_string text)
 {
     char *copy = text.size ? kb_arena_copy(&f->out->arena, text.data, text.size) : NULL;
     f->no_memory |= text.size && !copy;
@@ -24,7 +29,7 @@ static kineto_string keep(ka_finder *f, kineto_string text)
 }
 
 /* The front of a text, not cut inside a character. */
-static kineto_string front(kineto_string text, size_t bytes)
+static kineto_string text_front(kineto_string text, size_t bytes)
 {
     size_t size = KB_MIN(text.size, bytes);
     while (size < text.size && size + 3 > bytes && ((unsigned char)text.data[size] & 0xc0) == 0x80)
@@ -32,8 +37,9 @@ static kineto_string front(kineto_string text, size_t bytes)
     return (kineto_string){text.data, size};
 }
 
-static kineto_string format(ka_finder *f, const char *fmt, va_list args) KINETO_PRINTF(2, 0);
-static kineto_string format(ka_finder *f, const char *fmt, va_list args)
+static kineto_string format_to_arena(ka_finder *f, const char *fmt, va_list args
+                                     ) KINETO_PRINTF(2, 0);
+static kineto_string format_to_arena(ka_finder *f, const char *fmt, va_list args)
 {
     kineto_string text = arena_format(&f->out->arena, fmt, args);
     f->no_memory |= !text.data;
@@ -52,19 +58,20 @@ kb_text ka_short_name(kineto_string name)
     return text;
 }
 
-/* ---- findings ------------------------------------------------------------------------------- */
+/* ---- findings -------------------------------------------------------------------------------- */
 
 ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kineto_string subject)
 {
+    KB_ASSERT(f->rule < KA_FIND_COUNT && f->out->chosen >> f->rule & 1);
     ka_found fresh = {.rule = f->rule,
-                      .saved_ns = saved_ns == KA_NO_WORTH ? saved_ns : KB_MAX(saved_ns, 0),
+                      .saved_ns = saved_ns == KA_NO_SAVINGS ? saved_ns : KB_MAX(saved_ns, 0),
                       .confidence = confidence < 0   ? 0
                                     : confidence > 1 ? 1
                                                      : confidence,
                       .rank = f->s ? f->s->rank : 0,
                       .rank_count = 1,
                       .count = 1,
-                      .subject = keep(f, subject)};
+                      .subject = copy_to_arena(f, subject)};
     if (f->no_memory || !kb_vec_push(&f->out->found, fresh)) {
         f->no_memory = true;
         return NULL;
@@ -78,7 +85,7 @@ void ka_say(ka_finder *f, ka_found *x, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     if (x)
-        x->sentence = format(f, fmt, args);
+        x->sentence = format_to_arena(f, fmt, args);
     va_end(args);
 }
 
@@ -87,7 +94,7 @@ void ka_advise(ka_finder *f, ka_found *x, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     if (x)
-        x->advice = format(f, fmt, args);
+        x->advice = format_to_arena(f, fmt, args);
     va_end(args);
 }
 
@@ -99,20 +106,21 @@ void ka_set_severity(ka_found *x, kineto_finding_severity severity)
     x->severity_is_set = true;
 }
 
-void ka_cannot_judge(ka_finder *f, const char *fmt, ...)
+void ka_skip_rule(ka_finder *f, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    f->out->verdicts[f->rule] = (ka_verdict){KINETO_NOT_JUDGED, format(f, fmt, args)};
+    f->out->verdicts[f->rule] = (ka_verdict){KINETO_NOT_JUDGED, format_to_arena(f, fmt, args)};
     va_end(args);
 }
 
-/* ---- evidence ------------------------------------------------------------------------------- */
+/* ---- evidence -------------------------------------------------------------------------------- */
 
 /* The place for a piece of this weight among the heaviest; NULL: it is not one of them. */
-static ka_evidence *room_for(ka_finder *f, ka_found *x, int64_t weight_ns)
+static ka_evidence *find_evidence_slot(ka_finder *f, ka_found *x, int64_t weight_ns)
 {
     size_t lightest = 0;
+    KB_ASSERT(x->evidence.count <= f->evidence_limit);
     if (x->evidence.count < f->evidence_limit) {
         if (!kb_vec_push(&x->evidence, (ka_evidence){.weight_ns = weight_ns})) {
             f->no_memory = true;
@@ -130,8 +138,9 @@ static ka_evidence *room_for(ka_finder *f, ka_found *x, int64_t weight_ns)
 
 enum { NAME_BYTES = 200, WHERE_BYTES = 320 };
 
-static kineto_string put_into(char *room, kineto_string text)
+static kineto_string copy_into(char *room, kineto_string text)
 {
+    KB_ASSERT(room && text.size <= WHERE_BYTES);
     if (text.size)
         memcpy(room, text.data, text.size);
     return (kineto_string){room, text.size};
@@ -139,7 +148,7 @@ static kineto_string put_into(char *room, kineto_string text)
 
 /* A place in which there is nothing yet. Each has one room for its names: a trace may show a
  * million of them, one heavier than the other. */
-static ka_evidence *clear(ka_finder *f, ka_evidence *e)
+static ka_evidence *clear_evidence(ka_finder *f, ka_evidence *e)
 {
     char *room = e->room ? e->room : kb_arena_alloc(&f->out->arena, NAME_BYTES + WHERE_BYTES, 1);
     f->no_memory |= !room;
@@ -154,11 +163,11 @@ static ka_evidence *clear(ka_finder *f, ka_evidence *e)
 
 void ka_show_row(ka_finder *f, ka_found *x, kineto_row row, int64_t weight_ns, const char *fmt, ...)
 {
-    ka_evidence *e = x ? room_for(f, x, weight_ns) : NULL;
+    ka_evidence *e = x ? find_evidence_slot(f, x, weight_ns) : NULL;
     kineto_activity a;
     char where[WHERE_BYTES];
     va_list args;
-    if (!e || !clear(f, e))
+    if (!e || !clear_evidence(f, e))
         return;
     kineto_trace_get(f->s->trace, row, &a);
     size_t size = ka_track_words(f->s->trace, a.track, where, sizeof where);
@@ -167,20 +176,20 @@ void ka_show_row(ka_finder *f, ka_found *x, kineto_row row, int64_t weight_ns, c
     e->start_ns = a.start_ns;
     e->end_ns = a.end_ns;
     e->weight_ns = weight_ns;
-    e->name = put_into(e->room, front(a.name, NAME_BYTES));
-    e->where = put_into(e->room + NAME_BYTES, (kineto_string){where, size});
+    e->name = copy_into(e->room, text_front(a.name, NAME_BYTES));
+    e->where = copy_into(e->room + NAME_BYTES, (kineto_string){where, size});
     va_start(args, fmt);
     if (fmt)
-        e->text = format(f, fmt, args);
+        e->text = format_to_arena(f, fmt, args);
     va_end(args);
 }
 
 void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, int64_t weight_ns,
                   const char *fmt, ...)
 {
-    ka_evidence *e = x ? room_for(f, x, weight_ns) : NULL;
+    ka_evidence *e = x ? find_evidence_slot(f, x, weight_ns) : NULL;
     va_list args;
-    if (!e || !clear(f, e))
+    if (!e || !clear_evidence(f, e))
         return;
     e->rank = x->rank;
     e->start_ns = start_ns;
@@ -188,46 +197,31 @@ void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, i
     e->weight_ns = weight_ns;
     va_start(args, fmt);
     if (fmt)
-        e->text = format(f, fmt, args);
+        e->text = format_to_arena(f, fmt, args);
     va_end(args);
 }
 
-/* ---- facts ---------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
-const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id) { return &f->facts->tables[id]; }
-
-uint32_t ka_fact_column(const ka_table *t, const char *name)
+const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id)
 {
-    uint32_t i = 0;
-    while (i < t->column_count && !kb_string_equal(t->columns[i].name, kb_string(name)))
-        i++;
-    return i;
+    KB_ASSERT(ka_finding_spec_of(f->rule)->reads & KA_TABLE_BIT(id));
+    KB_ASSERT(f->facts->tables[id].wanted);
+    return &f->facts->tables[id];
 }
 
-static bool is_listed(kineto_string word, const char *list)
-{
-    for (const char *at = list; *at;) {
-        size_t size = strcspn(at, ",");
-        if (kb_string_equal(word, (kineto_string){at, size}))
-            return true;
-        at += size + (at[size] == ',');
-    }
-    return false;
-}
-
-int64_t ka_idle_ns(const ka_finder *f, const char *reasons)
+int64_t ka_idle_ns(const ka_finder *f, uint32_t reasons)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
-    uint32_t stream = ka_fact_column(t, "stream"), reason = ka_fact_column(t, "reason"),
-             idle = ka_fact_column(t, "idle_us");
     int64_t sum = 0;
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        if (ka_fact_int(t, row, stream) == -1 && is_listed(ka_text_at(t, row, reason), reasons))
-            sum = ka_add_ns(sum, ka_fact_int(t, row, idle));
+        if (ka_fact_int(t, row, KA_COL_idle_named_stream) == -1 &&
+            reasons >> ka_idle_of(ka_text_at(t, row, KA_COL_idle_named_reason)) & 1)
+            sum = ka_add_ns(sum, ka_fact_int(t, row, KA_COL_idle_named_idle_us));
     return sum / KB_MAX(f->device_count, 1u);
 }
 
-static bool has_path(ka_finder *f)
+static bool ensure_path(ka_finder *f)
 {
     kineto_error err = {0};
     if (f->path || f->path_failed)
@@ -249,14 +243,14 @@ int64_t ka_saved_by(ka_finder *f, const kineto_what_if_scale *scales, size_t cou
 {
     kineto_what_if_result r = {.size = sizeof r};
     kineto_error err = {0};
-    if (!f->s || !has_path(f) || ka_what_if(f->path, scales, count, &r, &err))
-        return KA_NO_WORTH;
+    if (!f->s || !ensure_path(f) || ka_what_if(f->path, scales, count, &r, &err))
+        return KA_NO_SAVINGS;
     return r.before_ns - r.after_ns;
 }
 
-/* ---- devices -------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
-static kineto_string properties_of(const kineto_trace *t, int64_t device)
+static kineto_string device_properties(const kineto_trace *t, int64_t device)
 {
     kineto_process p;
     for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
@@ -276,15 +270,15 @@ double ka_property_number(kineto_string properties, const char *key)
 
 kineto_string ka_device_text(const kineto_trace *t, int64_t device, const char *key)
 {
-    return ka_json_text(properties_of(t, device), key);
+    return ka_json_text(device_properties(t, device), key);
 }
 
 double ka_device_number(const kineto_trace *t, int64_t device, const char *key)
 {
-    return ka_property_number(properties_of(t, device), key);
+    return ka_property_number(device_properties(t, device), key);
 }
 
-/* ---- stacks --------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 #define STACK_FRAMES 6u
 #define STACK_BYTES  1024u
@@ -302,7 +296,7 @@ static kineto_string python_stack(ka_finder *f, uint32_t slice)
         kb_text name = ka_short_name(ka_name(s, s->slices[i].name));
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", frames++ ? ";" : "", name.s);
     }
-    return keep(f, (kineto_string){text, n});
+    return copy_to_arena(f, (kineto_string){text, n});
 }
 
 kineto_string ka_stack_of(ka_finder *f, uint32_t slice)
@@ -312,6 +306,6 @@ kineto_string ka_stack_of(ka_finder *f, uint32_t slice)
         return (kineto_string){"", 0};
     if (kineto_args_find(f->s->trace, f->s->slices[slice].row, "Call stack", &arg) &&
         arg.type == KINETO_ARG_STRING && arg.text.size)
-        return keep(f, front(arg.text, STACK_BYTES));
+        return copy_to_arena(f, text_front(arg.text, STACK_BYTES));
     return python_stack(f, slice);
 }

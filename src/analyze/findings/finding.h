@@ -1,18 +1,18 @@
-/* Findings: rules, what they look at, and what they say.
+/* Findings: the data of rules, and the functions that rules use.
  *
- * A rule is a function that looks at the facts of one trace and opens findings; the engine
- * (findings.c) turns the time they would save into a worth per step, sorts them and keeps them
- * without the trace. How a rule is added: a line in finding_rules.def, `void ka_look_NAME(ka_finder
- * *f)` in one of the find_*.c, a page docs/findings/ID.md, a case in tests/findings where it fires
- * and one where it does not. */
+ * A rule (finding_rules.def) is a function that reads the facts and the dataset of one trace and
+ * opens findings. The engine (findings.c) turns the time that they would save into savings per step,
+ * sorts them, and keeps them after the trace is released. docs/how-to/contributing.md adds a rule step by
+ * step. Everything of one kineto_find runs on one thread. */
 #ifndef KA_FINDING_H
 #define KA_FINDING_H
 
 #include "analyze/critical/critical.h"
+#include "analyze/facts/idle.h"
 
 #include <ckineto/findings.h>
 
-/** What a trace must have, or a rule cannot judge it. */
+/** What a trace must have; where it lacks one, the rule is skipped. */
 enum {
     KA_NEEDS_DEVICE = 1,    /* work of devices */
     KA_NEEDS_OPERATORS = 2, /* rows cpu_op */
@@ -28,14 +28,21 @@ enum {
     KA_NEEDS_COUNT = 11
 };
 
-typedef enum ka_look {
-#define X(name, ...) KA_LOOK_##name,
-#include "analyze/findings/finding_rules.def"
-#undef X
-    KA_LOOK_COUNT
-} ka_look;
+/** Whose time the savings of a rule are: findings that save time of the same are not additive. */
+enum { KA_SAVES_HOST = 1, KA_SAVES_DEVICE = 2, KA_SAVES_EXCHANGE = 4 };
+/** Has a trace of a real program shown what the rule finds? */
+enum { KA_REAL, KA_SYNTHETIC };
+#define KA_READS(table) KA_TABLE_BIT(KA_TABLE_##table)
 
-#define KA_NO_WORTH INT64_MIN
+typedef enum ka_finding_rule {
+#define RULE(name, ...) KA_FIND_##name,
+#include "analyze/findings/finding_rules.def"
+    KA_FIND_COUNT
+} ka_finding_rule;
+/** A set of rules: a bit for each ka_finding_rule. */
+typedef uint64_t ka_rule_set;
+
+#define KA_NO_SAVINGS INT64_MIN
 
 /** A piece of evidence, or a finding, under way; texts are in the arena of the findings. */
 typedef struct ka_evidence {
@@ -48,12 +55,12 @@ typedef struct ka_evidence {
 } ka_evidence;
 
 typedef struct ka_found {
-    ka_look rule;
+    ka_finding_rule rule;
     uint8_t severity;
     bool severity_is_set;
     bool overlaps;    /* engine: another finding saves some of the same time */
-    bool comes_first; /* in front of findings of any worth: it says that these are doubtful */
-    int64_t saved_ns; /* of all steps together; KA_NO_WORTH */
+    bool comes_first; /* before all others: it makes these doubtful */
+    int64_t saved_ns; /* of all steps together; KA_NO_SAVINGS */
     int64_t whole_ns; /* what saved_ns is a part of, where that is not the finder's; 0 */
     double extent;    /* how bad it is, where no time says so: in any unit of its rule */
     double confidence;
@@ -62,13 +69,13 @@ typedef struct ka_found {
     uint64_t count;
     kineto_string subject, sentence, advice;
     KB_VEC(ka_evidence) evidence;
-    int64_t worth_ns; /* engine: of a step */
+    int64_t step_savings_ns; /* engine: per step */
     int64_t of_ns;    /* that step, of this rank */
     int64_t origin_ns; /* the trace it is in begins: times of its evidence are shown from there */
-    double worth_pct; /* of it */
+    double step_savings_pct; /* of it */
 } ka_found;
 
-/** What rules look at. */
+/** The input of rules. */
 typedef struct ka_finder {
     const ka_dataset *s;      /* NULL for rules that compare ranks */
     kineto_analysis *facts; /* all tables but series and the critical path */
@@ -77,22 +84,30 @@ typedef struct ka_finder {
     uint32_t device_count;
     bool host_only;       /* the trace has neither work of devices nor calls of their runtimes */
     uint32_t has; /* KA_NEEDS_…: what the trace has */
-    ka_look rule; /* under way */
+    ka_finding_rule rule; /* under way */
     uint32_t evidence_limit;
     struct kineto_findings *out;
     ka_path *path; /* once asked for */
     bool path_failed, no_memory;
 } ka_finder;
 
-/** Each rule. */
-#define X(name, ...) void ka_look_##name(ka_finder *f);
+/** Each rule: opens a finding for what it finds (ka_open_finding), or ends without. */
+#define RULE(name, ...) void ka_find_##name(ka_finder *f);
 #include "analyze/findings/finding_rules.def"
-#undef X
 
-/* ---- for rules (finder.c) ---- */
+/** A rule as finding_rules.def declares it. */
+typedef struct ka_finding_spec {
+    void (*find)(ka_finder *f);
+    const char *id, *title, *why, *remedy;
+    ka_table_set reads;
+    uint32_t needs, saves; /* KA_NEEDS_..., KA_SAVES_... */
+    bool only_synthetic;
+} ka_finding_spec;
+
+/* ---- for rules (finder.c) -------------------------------------------------------------------- */
 /** Open a finding of the rule under way; NULL when out of memory (stop looking then).
  *  @param saved_ns  what all that was looked at would be shorter by, of all steps together;
- *                   KA_NO_WORTH: nobody can say. Negative and 0 too are worth nothing.
+ *                   KA_NO_SAVINGS: not known. Negative savings count as 0.
  *  @param confidence 0 … 1: 0.9 measured waiting; 0.7 an estimate; 0.4 an upper bound.
  *  @param subject   which one, where a rule can find several: part of the finding's identity across
  *                   ranks and in diffs; "" otherwise. */
@@ -101,7 +116,7 @@ ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kin
 void ka_say(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
 void ka_advise(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
 void ka_set_severity(ka_found *x, kineto_finding_severity severity);
-/** Which rank has most of what has no worth. */
+/** How bad a finding without savings is: decides which rank is the worst. */
 static inline void ka_set_extent(ka_found *x, double extent) { x->extent = extent; }
 
 /** Evidence; the heaviest ones are kept. `fmt` may be NULL. */
@@ -109,13 +124,12 @@ void ka_show_row(ka_finder *f, ka_found *x, kineto_row row, int64_t weight_ns, c
     KINETO_PRINTF(5, 6);
 void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, int64_t weight_ns,
                   const char *fmt, ...) KINETO_PRINTF(6, 7);
-/** The rule cannot judge this trace, though it has what the table says; why, and what to do. */
-void ka_cannot_judge(ka_finder *f, const char *fmt, ...) KINETO_PRINTF(2, 3);
+/** Skip the rule although the trace meets its needs; why, and what to do. */
+void ka_skip_rule(ka_finder *f, const char *fmt, ...) KINETO_PRINTF(2, 3);
 
-/** A table of the facts; never NULL (it may be empty), and a cell by column name. */
+/** A table of the facts that the rule declares in `reads`; never NULL, but it may be empty. Cells by
+ *  KA_COL_<table>_<column>. */
 const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id);
-/** Index of a column; the name must exist. */
-uint32_t ka_fact_column(const ka_table *t, const char *name);
 static inline int64_t ka_fact_int(const ka_table *t, uint64_t row, uint32_t column)
 {
     return ka_cell_at(t, row, column).i;
@@ -125,17 +139,17 @@ static inline double ka_fact_number(const ka_table *t, uint64_t row, uint32_t co
     return ka_cell_at(t, row, column).d;
 }
 
-/** How much shorter all would be on the critical path with these scaled; KA_NO_WORTH if nobody can
- *  say. Costs a critical path the first time. */
+/** How much shorter all would be on the critical path with these scaled; KA_NO_SAVINGS if that
+ *  is not known. Costs a critical path the first time. */
 int64_t ka_saved_by(ka_finder *f, const kineto_what_if_scale *scales, size_t count);
 /** The lesser of two savings, where both are known: each bounds the other. */
-static inline int64_t ka_lesser_saving(int64_t a, int64_t b)
+static inline int64_t ka_min_savings(int64_t a, int64_t b)
 {
-    return a == KA_NO_WORTH ? b : b == KA_NO_WORTH ? a : KB_MIN(a, b);
+    return a == KA_NO_SAVINGS ? b : b == KA_NO_SAVINGS ? a : KB_MIN(a, b);
 }
-/** Time of the whole devices (stream -1 of idle_named) idle for these reasons, words with commas
- *  between: the mean of all devices. */
-int64_t ka_idle_ns(const ka_finder *f, const char *reasons);
+/** Time in which whole devices (stream -1 of idle_named) were idle for these reasons: the mean of
+ *  all devices. @param reasons  KA_IDLE_BITs. */
+int64_t ka_idle_ns(const ka_finder *f, uint32_t reasons);
 /** Percent of all that was looked at. */
 static inline double ka_share(const ka_finder *f, int64_t ns)
 {
@@ -148,13 +162,13 @@ kineto_string ka_stack_of(ka_finder *f, uint32_t slice);
  * "name" …); -1, or empty: it does not say. `device` is an id as in ka_stream; -1: the first
  * device. */
 double ka_device_number(const kineto_trace *t, int64_t device, const char *key);
-/** The same of properties at hand: for those who ask of each device, who may be very many. */
+/** The same of properties at hand: for callers that read many devices. */
 double ka_property_number(kineto_string properties, const char *key);
 kineto_string ka_device_text(const kineto_trace *t, int64_t device, const char *key);
 /** The front of long names, for sentences; kernels' names can be 2000 long. */
 kb_text ka_short_name(kineto_string name);
 
-/* ---- findings.c ---- */
+/* ---- findings.c ------------------------------------------------------------------------------ */
 typedef struct ka_verdict {
     uint8_t judgement; /* kineto_judgement */
     kineto_string because;
@@ -162,10 +176,10 @@ typedef struct ka_verdict {
 struct kineto_findings {
     kb_arena arena;
     KB_VEC(ka_found) found;
-    ka_verdict verdicts[KA_LOOK_COUNT];
+    ka_verdict verdicts[KA_FIND_COUNT];
     kineto_analysis *across; /* small tables that compare ranks; NULL: none of them is there */
-    uint64_t asked;          /* bits of ka_look */
-    int64_t whole_ns; /* of all steps of all ranks; where none has any: of all traces, so many */
+    ka_rule_set chosen;
+    int64_t whole_ns; /* of all steps of all ranks; without steps: of all traces */
     uint32_t whole_count;
     int64_t step_ns; /* the mean of these */
     uint32_t step_count;
@@ -173,9 +187,34 @@ struct kineto_findings {
     double quality; /* 0 … 1: how much of what was to be recorded is there */
     bool deferred;  /* see ka_findings_defer */
 };
-const char *ka_look_id(ka_look rule);
-/** Does the word stand for the rule? "copy" does for "copy.pageable". */
-bool ka_look_is_meant(ka_look look, const char *word, size_t size);
+
+/* ---- rules.c --------------------------------------------------------------------------------- */
+const ka_finding_spec *ka_finding_spec_of(ka_finding_rule rule);
+const char *ka_finding_rule_id(ka_finding_rule rule);
+/** Does the word name the rule? "copy" names "copy.pageable". */
+bool ka_finding_rule_matches(ka_finding_rule rule, const char *word, size_t size);
+/** Rules of a list of words with commas between; NULL: all. */
+kineto_status ka_parse_rules(const char *list, ka_rule_set *set, kineto_error *err);
+/** Tables that these rules read. */
+ka_table_set ka_tables_of_rules(ka_rule_set chosen);
+/** KA_NEEDS_... that the trace meets; the trace is neither of a device nor of its runtime. */
+uint32_t ka_detect_capabilities(const ka_finder *f);
+bool ka_is_host_only(const ka_dataset *s);
+/** Run the chosen rules that need all of `needed`, and record for each whether it could run. */
+void ka_run_rules(ka_finder *f, uint32_t needed);
+
+/* ---- findings.c ------------------------------------------------------------------------------ */
+/** Sentence, advice, confidence and savings per step of the findings from index `from` on. */
+void ka_set_savings(kineto_findings *out, const ka_finder *f, size_t from);
+uint8_t ka_severity_of(const ka_found *x);
+/** Findings of one rank. `facts` may be NULL. */
+kineto_status ka_find_in_rank(const kineto_trace *trace, const kineto_find_options *o,
+                              const kineto_analyze_options *how, kineto_analysis **facts,
+                              kineto_findings **out, kineto_error *err);
+/** findings_ranks.c: of a trace with several ranks, rank by rank. */
+kineto_status ka_find_in_ranks(const kineto_trace *trace, const kineto_find_options *o,
+                               const kineto_analyze_options *how, kineto_findings **out,
+                               kineto_error *err);
 /** From now on kineto_findings_add leaves out what compares ranks, until ka_findings_complete: see
  *  ka_facts_defer. */
 void ka_findings_defer(kineto_findings *f);
@@ -183,5 +222,5 @@ kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err);
 /** When the trace of a finding's evidence begins; 0 for an index out of range. */
 int64_t ka_finding_origin(const kineto_findings *f, uint32_t index);
 /** Severities and order, after findings came or were added. */
-void ka_findings_settle(kineto_findings *out);
+void ka_findings_sort(kineto_findings *out);
 #endif

@@ -1,9 +1,10 @@
-/* Findings for other programs, and gates. */
+/* Public access to findings, and gates: conditions of CI ("copy=5%") that findings must not
+ * exceed. */
 #include "analyze/findings/finding.h"
 
 #include <math.h>
 
-/* ---- one after the other -------------------------------------------------------------------- */
+/* ---- one after the other --------------------------------------------------------------------- */
 
 uint32_t kineto_findings_count(const kineto_findings *findings)
 {
@@ -17,12 +18,12 @@ bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto
         return false;
     const ka_found *x = &findings->found.data[index];
     *out = (kineto_finding){.rule = x->rule,
-                            .id = ka_look_id(x->rule),
+                            .id = ka_finding_rule_id(x->rule),
                             .severity = x->severity,
-                            .has_worth = x->saved_ns != KA_NO_WORTH,
-                            .worth_ns = x->worth_ns,
+                            .has_worth = x->saved_ns != KA_NO_SAVINGS,
+                            .worth_ns = x->step_savings_ns,
                             .of_ns = x->of_ns,
-                            .worth_pct = x->worth_pct,
+                            .worth_pct = x->step_savings_pct,
                             .confidence = x->confidence,
                             .rank = x->rank,
                             .rank_count = x->rank_count,
@@ -55,7 +56,7 @@ bool kineto_findings_evidence(const kineto_findings *findings, uint32_t finding,
 kineto_judgement kineto_findings_judgement(const kineto_findings *findings, uint32_t rule,
                                            kineto_string *because)
 {
-    bool is_rule = findings && rule < KA_LOOK_COUNT;
+    bool is_rule = findings && rule < KA_FIND_COUNT;
     if (because)
         *because = is_rule ? findings->verdicts[rule].because : (kineto_string){"", 0};
     return is_rule ? (kineto_judgement)findings->verdicts[rule].judgement : KINETO_NOT_ASKED;
@@ -68,7 +69,7 @@ int64_t kineto_findings_step(const kineto_findings *findings, uint32_t *step_cou
     return findings ? findings->step_ns : 0;
 }
 
-/* ---- gates ---------------------------------------------------------------------------------- */
+/* ---- gates ----------------------------------------------------------------------------------- */
 
 typedef struct gate {
     const char *word;
@@ -79,7 +80,7 @@ typedef struct gate {
     uint32_t count; /* of them */
 } gate;
 
-static bool parse_limit(const char *text, gate *g)
+static bool parse_gate_limit(const char *text, gate *g)
 {
     static const struct {
         const char *unit;
@@ -101,45 +102,45 @@ static bool parse_limit(const char *text, gate *g)
     return g->is_percent;
 }
 
-static void find_rules(gate *g)
+static void add_gate_rules(gate *g)
 {
     bool all = g->size == 3 && memcmp(g->word, "all", 3) == 0;
-    for (uint32_t i = 0; i < KA_LOOK_COUNT; i++) {
-        if (!all && !ka_look_is_meant((ka_look)i, g->word, g->size))
+    for (uint32_t i = 0; i < KA_FIND_COUNT; i++) {
+        if (!all && !ka_finding_rule_matches((ka_finding_rule)i, g->word, g->size))
             continue;
         g->rules |= UINT64_C(1) << i;
         g->count++;
     }
 }
 
-static kineto_status parse(const char *text, gate *g, kineto_error *err)
+static kineto_status parse_gate(const char *text, gate *g, kineto_error *err)
 {
     const char *equals = strchr(text, '=');
     *g = (gate){.word = text, .size = equals ? (size_t)(equals - text) : strlen(text)};
-    find_rules(g);
+    add_gate_rules(g);
     if (!g->size || !g->count)
         return kb_fail(
             err, KINETO_E_ARGUMENT,
-            "there is no rule '%.*s' for a gate; 'ckineto analyze --findings --list' has them",
+            "unknown rule '%.*s'; 'ckineto analyze --findings --list' lists the rules",
             (int)KB_MIN(g->size, (size_t)80), text);
-    if (equals && !parse_limit(equals + 1, g))
+    if (equals && !parse_gate_limit(equals + 1, g))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "a gate is ID, ID=5%% or ID=2ms (ns, us, ms, s), not '%.80s'", text);
     return KINETO_OK;
 }
 
-/* A finding without a known worth is above every limit: it was asked for. */
-static bool stops(const gate *g, const ka_found *x)
+/* A finding without known savings is above every limit: the gate names its rule. */
+static bool gate_stops_at(const gate *g, const ka_found *x)
 {
     if (!(g->rules >> x->rule & 1))
         return false;
-    if (!g->has_limit || x->saved_ns == KA_NO_WORTH)
+    if (!g->has_limit || x->saved_ns == KA_NO_SAVINGS)
         return true;
-    return (g->is_percent ? x->worth_pct : (double)x->worth_ns) > g->limit;
+    return (g->is_percent ? x->step_savings_pct : (double)x->step_savings_ns) > g->limit;
 }
 
-/* A sentence behind what `because` begins with, not cut inside a character. */
-static void add_sentence(char *because, size_t bytes, kineto_string sentence)
+/* Append a sentence to `because`; a cut one does not end inside a character. */
+static void append_sentence(char *because, size_t bytes, kineto_string sentence)
 {
     size_t used = strlen(because), room = bytes - used - 1;
     size_t size = KB_MIN(sentence.size, KB_MIN(room, (size_t)400));
@@ -150,26 +151,28 @@ static void add_sentence(char *because, size_t bytes, kineto_string sentence)
     because[used + size] = '\0';
 }
 
-static void explain(const kineto_findings *all, const ka_found *x, char *because, size_t bytes)
+static void explain_finding(const kineto_findings *all, const ka_found *x, char *because,
+                            size_t bytes)
 {
     char of[60] = "";
     if (x->of_ns != all->step_ns)
         snprintf(of, sizeof of, " of rank %d's %s", x->rank, all->step_count ? "step" : "time");
-    if (x->saved_ns == KA_NO_WORTH)
-        snprintf(because, bytes, "%s: ", ka_look_id(x->rule));
+    if (x->saved_ns == KA_NO_SAVINGS)
+        snprintf(because, bytes, "%s: ", ka_finding_rule_id(x->rule));
     else
-        kb_snprintf(because, bytes, "%s: worth %s (%.1f %%%s): ", ka_look_id(x->rule),
-                    kb_duration(x->worth_ns).s, x->worth_pct, of);
-    add_sentence(because, bytes, x->sentence);
+        kb_snprintf(because, bytes, "%s: saves %s (%.1f %%%s): ", ka_finding_rule_id(x->rule),
+                    kb_duration(x->step_savings_ns).s, x->step_savings_pct, of);
+    append_sentence(because, bytes, x->sentence);
 }
 
-static void explain_silence(ka_look rule, const ka_verdict *verdict, char *because, size_t bytes)
+static void explain_missing(ka_finding_rule rule, const ka_verdict *verdict, char *because,
+                            size_t bytes)
 {
     bool was_asked = verdict->judgement != KINETO_NOT_ASKED;
-    snprintf(because, bytes, "%s %s: ", ka_look_id(rule),
-             was_asked ? "could not be judged" : "was not asked for");
-    add_sentence(because, bytes,
-                 was_asked ? verdict->because : kb_string("it is not among the rules looked by"));
+    snprintf(because, bytes, "%s %s: ", ka_finding_rule_id(rule),
+             was_asked ? "was skipped" : "was not selected");
+    append_sentence(because, bytes,
+                 was_asked ? verdict->because : kb_string("it is not among the selected rules"));
 }
 
 kineto_status kineto_findings_gate(const kineto_findings *findings, const char *text, bool *passed,
@@ -183,18 +186,19 @@ kineto_status kineto_findings_gate(const kineto_findings *findings, const char *
     because_bytes = because == unused ? sizeof unused : because_bytes;
     because[0] = '\0';
     if (!findings || !text || !passed)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no findings, no gate, or no place for the answer");
-    kineto_status status = parse(text, &g, err);
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_findings_gate: findings, gate and passed "
+                                               "must not be NULL");
+    kineto_status status = parse_gate(text, &g, err);
     if (status)
         return status;
     for (size_t i = 0; i < findings->found.count; i++)
-        if (stops(&g, &findings->found.data[i])) {
-            explain(findings, &findings->found.data[i], because, because_bytes);
+        if (gate_stops_at(&g, &findings->found.data[i])) {
+            explain_finding(findings, &findings->found.data[i], because, because_bytes);
             return KINETO_OK;
         }
     uint32_t only = g.count == 1 ? (uint32_t)__builtin_ctzll(g.rules) : 0;
     if (g.count == 1 && findings->verdicts[only].judgement >= KINETO_NOT_JUDGED) {
-        explain_silence((ka_look)only, &findings->verdicts[only], because, because_bytes);
+        explain_missing((ka_finding_rule)only, &findings->verdicts[only], because, because_bytes);
         return KINETO_OK;
     }
     *passed = true;

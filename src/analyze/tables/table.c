@@ -1,74 +1,119 @@
-/* Tables of facts: making and filling them. */
+/* Tables of facts: their descriptors, how analyses fill them, and the public functions that read
+ * them. A table belongs to one analysis, which runs on one thread, until all have ended: there are
+ * no locks. Failed allocations set no_memory, which kineto_analyze checks at the end. */
 #include "analyze/tables/table.h"
 
 #include <math.h>
 
-/* ---- columns as tables.def writes them ---------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name, *title, *columns;
-    uint32_t flags;
-} specs[KA_TABLE_COUNT] = {
-#define X(name, title, flags, columns) {#name, title, columns, flags},
+#define TEXT         .type = KINETO_CELL_TEXT, .unit = KA_UNIT_TEXT
+#define INT          .type = KINETO_CELL_INT, .unit = KA_UNIT_NONE
+#define BYTES        .type = KINETO_CELL_INT, .unit = KA_UNIT_BYTES
+#define NS           .type = KINETO_CELL_NS, .unit = KA_UNIT_US
+#define NUMBER       .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_NONE
+#define US           .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_US
+#define PERCENT      .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_PERCENT
+#define GBPS         .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_GBPS
+#define TFLOPS       .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_TFLOPS
+#define FLOP         .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_FLOP
+#define BYTES_NUMBER .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_BYTES
+#define JOULES       .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_JOULES
+#define WATTS        .type = KINETO_CELL_NUMBER, .unit = KA_UNIT_WATTS
+
+#define SUM                  .merge = KA_SUM
+#define SMALLEST             .merge = KA_MIN
+#define LARGEST              .merge = KA_MAX
+#define FIRST                .merge = KA_FIRST
+#define MEAN(table, column)  .merge = KA_MEAN, .of = KA_COL_##table##_##column
+#define SHARE(table, column) .merge = KA_PERCENT, .of = KA_COL_##table##_##column
+#define WEIGHT(number)       .weight = (number)
+#define WHOLE_DEVICE_FIRST   .is_whole_first = true
+
+#define TABLE(id, ...) static const ka_column columns_of_##id[] = {
+#define COLUMN(table, column, ...) {.name = {#column, sizeof #column - 1}, __VA_ARGS__},
+#define END_TABLE(id)                                                                              \
+    };                                                                                             \
+    _Static_assert(KA_COLUMNS_OF_##id <= KA_MAX_COLUMNS, #id " has too many columns");
 #include "analyze/tables/tables.def"
-#undef X
+
+#define IN(id, number) .section = KA_SECTION_##id, .place = (number)
+#define NO_SECTION     .section = KA_SECTION_NONE
+#define TABLE(id, made_by, table_flags, where, heading, text, link)                                \
+    {.name = #id,                                                                                  \
+     .title = (heading),                                                                           \
+     .definition = (text),                                                                         \
+     .page = (link),                                                                               \
+     .flags = (table_flags),                                                                       \
+     .column_count = KA_COLUMNS_OF_##id,                                                           \
+     .columns = columns_of_##id,                                                                   \
+     where},
+static const ka_table_spec specs[KA_TABLE_COUNT] = {
+#include "analyze/tables/tables.def"
 };
 
-static uint8_t type_of(char letter)
+const ka_table_spec *ka_table_spec_of(ka_table_id id)
 {
-    return letter == 't'   ? KINETO_CELL_TEXT
-           : letter == 'i' ? KINETO_CELL_INT
-           : letter == 'u' ? KINETO_CELL_NS
-                           : KINETO_CELL_NUMBER;
+    KB_ASSERT(id < KA_TABLE_COUNT);
+    return &specs[id];
 }
 
-static uint8_t merge_of(char letter)
+uint32_t ka_table_flags(ka_table_id id) { return ka_table_spec_of(id)->flags; }
+const char *ka_table_name(ka_table_id id) { return ka_table_spec_of(id)->name; }
+
+ka_table_set ka_tables_with(uint32_t flags)
 {
-    static const char letters[] = {
-        [KA_KEY] = ' ',  [KA_SUM] = '+',     [KA_MIN] = '<',  [KA_MAX] = '>',
-        [KA_MEAN] = '~', [KA_PERCENT] = '%', [KA_FIRST] = '!'};
-    for (size_t i = 0; i < sizeof letters; i++)
-        if (letters[i] == letter)
-            return (uint8_t)i;
-    return KA_KEY;
+    ka_table_set set = 0;
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        set |= specs[i].flags & flags ? KA_TABLE_BIT(i) : 0;
+    return set;
 }
 
-static uint8_t column_named(const ka_table *t, const char *name, size_t size)
+const char *ka_unit_name(ka_unit unit)
 {
-    uint8_t c = 0;
-    while (c < t->column_count && !kb_string_equal(t->columns[c].name, (kineto_string){name, size}))
-        c++;
-    return c;
+    static const char *const names[] = {
+        [KA_UNIT_TEXT] = "text",      [KA_UNIT_NONE] = "number",  [KA_UNIT_US] = "us",
+        [KA_UNIT_PERCENT] = "%",      [KA_UNIT_GBPS] = "GB/s",    [KA_UNIT_TFLOPS] = "TFLOP/s",
+        [KA_UNIT_FLOP] = "FLOP",      [KA_UNIT_BYTES] = "bytes",  [KA_UNIT_JOULES] = "J",
+        [KA_UNIT_WATTS] = "W"};
+    KB_ASSERT(unit < KB_COUNT(names));
+    return names[unit];
 }
 
-/* "name:type[merge[column]]" with a space or the end behind. */
-static const char *read_column(ka_table *t, const char *at)
+const char *ka_section_name(ka_section section)
 {
-    const char *colon = strchr(at, ':'), *end = colon + strcspn(colon, " ");
-    ka_column *c = &t->columns[t->column_count++];
-    *c = (ka_column){.name = {at, (size_t)(colon - at)}, .type = type_of(colon[1])};
-    if (colon + 2 < end)
-        c->merge = merge_of(colon[2]);
-    if (colon + 3 < end)
-        c->of = column_named(t, colon + 3, (size_t)(end - colon - 3));
-    return end + strspn(end, " ");
+    static const char *const names[] = {"",
+#define X(id) #id,
+                                        KA_SECTIONS(X)
+#undef X
+    };
+    KB_ASSERT(section < KA_SECTION_COUNT);
+    return names[section];
 }
 
-static void table_init(ka_table *t, ka_table_id id, const char *no_streams)
+uint32_t ka_fact_column(const ka_table *t, const char *name)
 {
-    t->id = id;
-    t->no_streams = no_streams;
-    for (const char *at = specs[id].columns; *at;)
-        at = read_column(t, at);
+    uint32_t i = 0;
+    while (i < t->column_count && !kb_string_equal(t->columns[i].name, kb_string(name)))
+        i++;
+    KB_ASSERT(i < t->column_count);
+    return i;
 }
+
+/* ---- creation -------------------------------------------------------------------------------- */
 
 kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err)
 {
     *out = calloc(1, sizeof **out);
     if (!*out)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        table_init(&(*out)->tables[i], (ka_table_id)i, (*out)->no_streams);
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
+        ka_table *t = &(*out)->tables[i];
+        t->id = (ka_table_id)i;
+        t->column_count = specs[i].column_count;
+        t->columns = specs[i].columns;
+        t->no_streams = (*out)->no_streams;
+    }
     return KINETO_OK;
 }
 
@@ -84,39 +129,60 @@ void kineto_analysis_release(kineto_analysis *a)
     free(a);
 }
 
-uint32_t ka_table_flags(ka_table_id id) { return specs[id].flags; }
-const char *ka_table_name(ka_table_id id) { return specs[id].name; }
-
 ka_table *ka_table_of(kineto_analysis *a, ka_table_id id)
 {
+    KB_ASSERT(id < KA_TABLE_COUNT);
     return a->tables[id].wanted ? &a->tables[id] : NULL;
 }
 
-uint64_t ka_table_rows(const ka_table *t) { return t->cells.count / t->column_count; }
-
-/* ---- cells ---------------------------------------------------------------------------------------------- */
-
-static void put(ka_table *t, ka_cell cell)
+uint64_t ka_table_rows(const ka_table *t)
 {
+    KB_ASSERT(t->column_count > 0);
+    return t->cells.count / t->column_count;
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+static void append_cell(ka_table *t, ka_cell cell)
+{
+    KB_ASSERT(t->wanted && t->at < t->column_count);
     t->no_memory |= !kb_vec_push(&t->cells, cell);
     t->at = t->at + 1 == t->column_count ? 0 : t->at + 1;
 }
 
-void ka_put_int(ka_table *t, int64_t v) { put(t, (ka_cell){.i = v}); }
-void ka_put_ns(ka_table *t, int64_t ns) { put(t, (ka_cell){.i = ns}); }
-void ka_put_number(ka_table *t, double v) { put(t, (ka_cell){.d = v}); }
+/* The type of the column that the next cell belongs to. */
+static uint8_t next_type(const ka_table *t) { return t->columns[t->at].type; }
+
+void ka_put_int(ka_table *t, int64_t v)
+{
+    KB_ASSERT(next_type(t) == KINETO_CELL_INT);
+    append_cell(t, (ka_cell){.i = v});
+}
+
+void ka_put_ns(ka_table *t, int64_t ns)
+{
+    KB_ASSERT(next_type(t) == KINETO_CELL_NS);
+    append_cell(t, (ka_cell){.i = ns});
+}
+
+void ka_put_number(ka_table *t, double v)
+{
+    KB_ASSERT(next_type(t) == KINETO_CELL_NUMBER);
+    append_cell(t, (ka_cell){.d = v});
+}
 
 void ka_put_text(ka_table *t, kineto_string s)
 {
+    KB_ASSERT(next_type(t) == KINETO_CELL_TEXT);
     uint32_t id = kb_intern_id(&t->texts, s);
     t->no_memory |= id == KB_INTERN_NONE;
-    put(t, (ka_cell){.i = id});
+    append_cell(t, (ka_cell){.i = id});
 }
 
 void ka_put_none(ka_table *t)
 {
-    put(t, t->columns[t->at].type == KINETO_CELL_NUMBER ? (ka_cell){.d = (double)NAN}
-                                                        : (ka_cell){.i = KA_NO_INT});
+    append_cell(t, next_type(t) == KINETO_CELL_NUMBER ? (ka_cell){.d = (double)NAN}
+                                                      : (ka_cell){.i = KA_NO_INT});
 }
 
 bool ka_is_none(const ka_table *t, uint32_t column, ka_cell cell)
@@ -151,11 +217,11 @@ void ka_note_no_device(ka_table *t)
 {
     if (t && t->no_streams[0])
         ka_note(t, "%s", t->no_streams);
-    ka_note(t, "no device activity in the trace: nothing ran on a device, or no source recorded it "
-               "('ckineto doctor' tells which there are)");
+    ka_note(t, "no device activity in the trace: nothing ran on a device, or no source recorded "
+               "it ('ckineto doctor' lists the sources)");
 }
 
-/* ---- looking at them ----------------------------------------------------------------------------------------- */
+/* ---- public access --------------------------------------------------------------------------- */
 
 uint32_t kineto_fact_table_count(void)
 {
@@ -165,8 +231,8 @@ uint32_t kineto_fact_table_count(void)
     return n;
 }
 
-/* KA_TABLE_COUNT past the end. */
-static uint32_t not_hidden(uint32_t index)
+/* The id of the index-th table that can be requested; KA_TABLE_COUNT past the end. */
+static uint32_t find_public_table(uint32_t index)
 {
     uint32_t i = 0;
     while (i < KA_TABLE_COUNT && ((specs[i].flags & (KA_HIDDEN | KA_DIFF)) || index-- != 0))
@@ -176,26 +242,26 @@ static uint32_t not_hidden(uint32_t index)
 
 const char *kineto_fact_table_name(uint32_t index)
 {
-    uint32_t i = not_hidden(index);
+    uint32_t i = find_public_table(index);
     return i < KA_TABLE_COUNT ? specs[i].name : NULL;
 }
 
 bool kineto_fact_table_is_series(uint32_t index)
 {
-    uint32_t i = not_hidden(index);
-    return i < KA_TABLE_COUNT && specs[i].flags & KA_SERIES;
+    uint32_t i = find_public_table(index);
+    return i < KA_TABLE_COUNT && specs[i].flags & KA_PER_EVENT;
 }
 
 uint32_t kineto_analysis_count(const kineto_analysis *a) { return a ? a->shown_count : 0; }
 
-static const ka_table *shown(const kineto_analysis *a, uint32_t table)
+const ka_table *ka_shown_table(const kineto_analysis *a, uint32_t index)
 {
-    return a && table < a->shown_count ? &a->tables[a->shown[table]] : NULL;
+    return a && index < a->shown_count ? &a->tables[a->shown[index]] : NULL;
 }
 
 bool kineto_analysis_table(const kineto_analysis *a, uint32_t table, kineto_fact_table *out)
 {
-    const ka_table *t = shown(a, table);
+    const ka_table *t = ka_shown_table(a, table);
     *out = (kineto_fact_table){0};
     if (!t)
         return false;
@@ -210,7 +276,7 @@ bool kineto_analysis_table(const kineto_analysis *a, uint32_t table, kineto_fact
 bool kineto_analysis_column(const kineto_analysis *a, uint32_t table, uint32_t column,
                             kineto_fact_column *out)
 {
-    const ka_table *t = shown(a, table);
+    const ka_table *t = ka_shown_table(a, table);
     *out = (kineto_fact_column){0};
     if (!t || column >= t->column_count)
         return false;
@@ -221,7 +287,7 @@ bool kineto_analysis_column(const kineto_analysis *a, uint32_t table, uint32_t c
 bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column,
                           kineto_fact *out)
 {
-    const ka_table *t = shown(a, table);
+    const ka_table *t = ka_shown_table(a, table);
     *out = (kineto_fact){0};
     if (!t || column >= t->column_count || row >= ka_table_rows(t))
         return false;

@@ -1,9 +1,12 @@
-/* Tables of several ranks as one. */
+/* Merging the tables of several ranks: rows are appended, or, in tables with KA_SUMMED, rows
+ * with the same keys become one by the merge of each column (tables.def).
+ *
+ * Texts are ids of the table's own string table: cells of another table are converted first. */
 #include "analyze/tables/table.h"
 
 #include <math.h>
 
-static ka_cell carried(ka_table *to, const ka_table *from, uint32_t column, ka_cell cell)
+static ka_cell convert_cell(ka_table *to, const ka_table *from, uint32_t column, ka_cell cell)
 {
     if (to->columns[column].type != KINETO_CELL_TEXT || ka_is_none(from, column, cell))
         return cell;
@@ -12,7 +15,7 @@ static ka_cell carried(ka_table *to, const ka_table *from, uint32_t column, ka_c
     return (ka_cell){.i = id};
 }
 
-static void append(ka_table *to, const ka_table *from)
+static void append_table_rows(ka_table *to, const ka_table *from)
 {
     if (!kb_vec_reserve(&to->cells, to->cells.count + from->cells.count)) {
         to->no_memory = true;
@@ -20,12 +23,12 @@ static void append(ka_table *to, const ka_table *from)
     }
     for (size_t i = 0; i < from->cells.count; i++)
         to->cells.data[to->cells.count++] =
-            carried(to, from, (uint32_t)(i % from->column_count), from->cells.data[i]);
+            convert_cell(to, from, (uint32_t)(i % from->column_count), from->cells.data[i]);
 }
 
-/* ---- the same keys -------------------------------------------------------------------------------------- */
+/* ---- the same keys --------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const ka_table *t, const ka_cell *row)
+static uint64_t hash_row_keys(const ka_table *t, const ka_cell *row)
 {
     uint64_t hash = 0;
     for (uint32_t c = 0; c < t->column_count; c++)
@@ -42,20 +45,20 @@ static bool same_keys(const ka_table *t, const ka_cell *a, const ka_cell *b)
     return true;
 }
 
-static double as_number(const ka_table *t, uint32_t column, ka_cell cell)
+static double cell_as_number(const ka_table *t, uint32_t column, ka_cell cell)
 {
     if (ka_is_none(t, column, cell))
         return 0;
     return t->columns[column].type == KINETO_CELL_NUMBER ? cell.d : (double)cell.i;
 }
 
-static ka_cell from_number(const ka_table *t, uint32_t column, double v)
+static ka_cell cell_from_number(const ka_table *t, uint32_t column, double v)
 {
     return t->columns[column].type == KINETO_CELL_NUMBER ? (ka_cell){.d = v}
                                                          : (ka_cell){.i = llround(v)};
 }
 
-static ka_cell sum_of(const ka_table *t, uint32_t column, ka_cell a, ka_cell b)
+static ka_cell sum_cells(const ka_table *t, uint32_t column, ka_cell a, ka_cell b)
 {
     int64_t sum;
     if (t->columns[column].type == KINETO_CELL_NUMBER)
@@ -66,28 +69,29 @@ static ka_cell sum_of(const ka_table *t, uint32_t column, ka_cell a, ka_cell b)
 }
 
 /* Means before the weights they are of: `a` still has its own. */
-static ka_cell mean_of(const ka_table *t, uint32_t column, const ka_cell *a, const ka_cell *b)
+static ka_cell mean_of_cells(const ka_table *t, uint32_t column, const ka_cell *a, const ka_cell *b)
 {
     uint32_t of = t->columns[column].of;
-    double x = as_number(t, of, a[of]), y = as_number(t, of, b[of]);
-    double sum = as_number(t, column, a[column]) * x + as_number(t, column, b[column]) * y;
-    return from_number(t, column, x + y > 0 ? sum / (x + y) : 0);
+    KB_ASSERT(t->columns[column].merge == KA_MEAN && of < t->column_count);
+    double x = cell_as_number(t, of, a[of]), y = cell_as_number(t, of, b[of]);
+    double sum = cell_as_number(t, column, a[column]) * x + cell_as_number(t, column, b[column]) * y;
+    return cell_from_number(t, column, x + y > 0 ? sum / (x + y) : 0);
 }
 
-static ka_cell merged(const ka_table *t, uint32_t c, const ka_cell *a, const ka_cell *b)
+static ka_cell merge_cells(const ka_table *t, uint32_t c, const ka_cell *a, const ka_cell *b)
 {
     if (ka_is_none(t, c, a[c]) || ka_is_none(t, c, b[c]))
         return ka_is_none(t, c, a[c]) ? b[c] : a[c];
-    double x = as_number(t, c, a[c]), y = as_number(t, c, b[c]);
+    double x = cell_as_number(t, c, a[c]), y = cell_as_number(t, c, b[c]);
     switch (t->columns[c].merge) {
     case KA_SUM:
-        return sum_of(t, c, a[c], b[c]);
+        return sum_cells(t, c, a[c], b[c]);
     case KA_MIN:
         return x <= y ? a[c] : b[c];
     case KA_MAX:
         return x >= y ? a[c] : b[c];
     case KA_MEAN:
-        return mean_of(t, c, a, b);
+        return mean_of_cells(t, c, a, b);
     default:
         return a[c];
     }
@@ -95,16 +99,16 @@ static ka_cell merged(const ka_table *t, uint32_t c, const ka_cell *a, const ka_
 
 static void merge_row(const ka_table *t, ka_cell *a, const ka_cell *b)
 {
-    ka_cell fresh[KA_MOST_COLUMNS];
+    ka_cell fresh[KA_MAX_COLUMNS];
     for (uint32_t c = 0; c < t->column_count; c++)
-        fresh[c] = merged(t, c, a, b);
+        fresh[c] = merge_cells(t, c, a, b);
     memcpy(a, fresh, t->column_count * sizeof *a);
 }
 
 /* The row with these keys; UINT64_MAX: there is none yet, and `number` is it. */
 static uint64_t find_or_claim(ka_table *t, kb_map *rows, const ka_cell *row, uint64_t number)
 {
-    for (uint64_t hash = hash_of(t, row);; hash++) {
+    for (uint64_t hash = hash_row_keys(t, row);; hash++) {
         bool created = false;
         uint64_t *at = kb_map_insert(rows, hash, number, &created);
         t->no_memory |= !at;
@@ -115,7 +119,7 @@ static uint64_t find_or_claim(ka_table *t, kb_map *rows, const ka_cell *row, uin
     }
 }
 
-static void put_row(ka_table *t, kb_map *rows, const ka_cell *row)
+static void merge_or_append_row(ka_table *t, kb_map *rows, const ka_cell *row)
 {
     uint64_t at = find_or_claim(t, rows, row, ka_table_rows(t));
     if (at != UINT64_MAX) {
@@ -129,24 +133,25 @@ static void put_row(ka_table *t, kb_map *rows, const ka_cell *row)
 static void recompute_percent(ka_table *t, uint32_t column)
 {
     uint32_t of = t->columns[column].of;
+    KB_ASSERT(of < t->column_count && of != column);
     double sum = 0;
     for (uint64_t r = 0; r < ka_table_rows(t); r++)
-        sum += as_number(t, of, ka_cell_at(t, r, of));
+        sum += cell_as_number(t, of, ka_cell_at(t, r, of));
     for (uint64_t r = 0; r < ka_table_rows(t); r++)
-        t->cells.data[r * t->column_count + column] = from_number(
-            t, column, sum > 0 ? 100 * as_number(t, of, ka_cell_at(t, r, of)) / sum : 0);
+        t->cells.data[r * t->column_count + column] = cell_from_number(
+            t, column, sum > 0 ? 100 * cell_as_number(t, of, ka_cell_at(t, r, of)) / sum : 0);
 }
 
-static void sum(ka_table *to, const ka_table *from)
+static void sum_tables(ka_table *to, const ka_table *from)
 {
     kb_map rows = {0};
-    ka_cell row[KA_MOST_COLUMNS];
+    ka_cell row[KA_MAX_COLUMNS];
     for (uint64_t r = 0; r < ka_table_rows(to); r++)
         (void)find_or_claim(to, &rows, to->cells.data + r * to->column_count, r);
     for (uint64_t r = 0; r < ka_table_rows(from) && !to->no_memory; r++) {
         for (uint32_t c = 0; c < from->column_count; c++)
-            row[c] = carried(to, from, c, ka_cell_at(from, r, c));
-        put_row(to, &rows, row);
+            row[c] = convert_cell(to, from, c, ka_cell_at(from, r, c));
+        merge_or_append_row(to, &rows, row);
     }
     kb_map_free(&rows);
     for (uint32_t c = 0; c < to->column_count && !to->no_memory; c++)
@@ -156,10 +161,11 @@ static void sum(ka_table *to, const ka_table *from)
 
 void ka_table_add(ka_table *to, const ka_table *from)
 {
+    KB_ASSERT(to != from && to->id == from->id && to->at == 0 && from->at == 0);
     if (ka_table_flags(to->id) & KA_SUMMED)
-        sum(to, from);
+        sum_tables(to, from);
     else
-        append(to, from);
+        append_table_rows(to, from);
     if (!to->note[0])
         memcpy(to->note, from->note, sizeof to->note);
 }

@@ -14,7 +14,7 @@ typedef struct sorting {
     keyed *rows, *room; /* as many */
 } sorting;
 
-/* ---- comparing, where it is the simplest ------------------------------------------------------ */
+/* ---- comparing, where it is the simplest ----------------------------------------------------- */
 
 typedef struct order {
     const ka_table *t;
@@ -40,7 +40,7 @@ static int compare_cells(const ka_table *t, uint32_t column, uint64_t a, uint64_
     }
 }
 
-static int compare_rows(const void *left, const void *right, void *context)
+static int compare_table_rows(const void *left, const void *right, void *context)
 {
     const order *o = context;
     const keyed *a = left, *b = right;
@@ -54,10 +54,10 @@ static int compare_rows(const void *left, const void *right, void *context)
 
 static void sort_by_comparing(const sorting *s, keyed *rows, size_t count, const int *by)
 {
-    qsort_r(rows, count, sizeof *rows, compare_rows, &(order){s->t, by});
+    qsort_r(rows, count, sizeof *rows, compare_table_rows, &(order){s->t, by});
 }
 
-/* ---- by key ----------------------------------------------------------------------------------- */
+/* ---- by key ---------------------------------------------------------------------------------- */
 
 #define RUN 8u
 
@@ -73,7 +73,7 @@ static void sort_run(keyed *rows, size_t count)
 }
 
 /* What is the same keeps its order. */
-static void merge(keyed *rows, size_t middle, size_t count, keyed *room)
+static void merge_runs(keyed *rows, size_t middle, size_t count, keyed *room)
 {
     size_t i = 0, j = middle, at = 0;
     if (rows[middle - 1].key <= rows[middle].key)
@@ -89,7 +89,7 @@ static void sort_keys(keyed *rows, size_t count, keyed *room)
         sort_run(rows + at, KB_MIN(count - at, (size_t)RUN));
     for (size_t width = RUN; width < count; width *= 2)
         for (size_t at = 0; at + width < count; at += 2 * width)
-            merge(rows + at, width, KB_MIN(count - at, 2 * width), room);
+            merge_runs(rows + at, width, KB_MIN(count - at, 2 * width), room);
 }
 
 static uint64_t number_key(double d)
@@ -100,7 +100,7 @@ static uint64_t number_key(double d)
     return bits >> 63 ? ~bits : bits | UINT64_C(1) << 63;
 }
 
-/* From `from` on, with zeros behind the end. */
+/* From `from` on, with zeros after the end. */
 static uint64_t text_key(kineto_string s, size_t from)
 {
     uint64_t key = 0;
@@ -110,7 +110,7 @@ static uint64_t text_key(kineto_string s, size_t from)
     return key;
 }
 
-/* ---- groups ----------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 /* Rows that are the same in all columns before `by`. */
 typedef struct group {
@@ -123,20 +123,20 @@ typedef struct group {
 } group;
 
 #define FEW       6u
-#define MOST_DEEP 100u
+#define MAX_DEEP 100u
 static void sort_group(const sorting *s, group g);
 
-static kineto_string text_of(const sorting *s, const group *g, size_t i)
+static kineto_string sort_text_of(const sorting *s, const group *g, size_t i)
 {
     return ka_text_at(s->t, g->rows[i].row, (uint32_t)(abs(*g->by) - 1));
 }
 
 static size_t first_difference(const sorting *s, const group *g)
 {
-    kineto_string first = text_of(s, g, 0);
+    kineto_string first = sort_text_of(s, g, 0);
     size_t same = KB_MAX(first.size, g->from);
     for (size_t i = 1; i < g->count && same > g->from; i++) {
-        kineto_string text = text_of(s, g, i);
+        kineto_string text = sort_text_of(s, g, i);
         size_t end = KB_MAX(KB_MIN(same, text.size), g->from), at = g->from;
         while (at < end && text.data[at] == first.data[at])
             at++;
@@ -150,7 +150,7 @@ static void key_texts(const sorting *s, group *g)
     if (!g->ended)
         g->from = first_difference(s, g);
     for (size_t i = 0; i < g->count; i++)
-        g->rows[i].key = g->ended ? text_of(s, g, i).size : text_key(text_of(s, g, i), g->from);
+        g->rows[i].key = g->ended ? sort_text_of(s, g, i).size : text_key(sort_text_of(s, g, i), g->from);
 }
 
 static void key_cells(const sorting *s, group *g)
@@ -163,7 +163,7 @@ static void key_cells(const sorting *s, group *g)
     }
 }
 
-/* What remains to be told of rows with the same key. */
+/* Sort rows with the same key by what follows it. */
 static group rest_of(const sorting *s, const group *g, bool texts, size_t at, size_t end)
 {
     group rest = {.rows = g->rows + at, .count = end - at, .by = g->by + 1, .depth = g->depth + 1};
@@ -171,7 +171,7 @@ static group rest_of(const sorting *s, const group *g, bool texts, size_t at, si
     if (!texts || g->ended)
         return rest;
     for (size_t i = at; i < end && !longer; i++)
-        longer = text_of(s, g, i).size > g->from + sizeof g->rows->key;
+        longer = sort_text_of(s, g, i).size > g->from + sizeof g->rows->key;
     rest.by = g->by;
     rest.from = g->from + sizeof g->rows->key;
     rest.ended = !longer;
@@ -194,7 +194,7 @@ static void sort_group(const sorting *s, group g)
         g = (group){g.rows, g.count, g.by + 1, 0, false, g.depth};
     if (!*g.by || g.count < 2)
         return;
-    if (g.count <= FEW || g.depth > MOST_DEEP) {
+    if (g.count <= FEW || g.depth > MAX_DEEP) {
         sort_by_comparing(s, g.rows, g.count, g.by);
         return;
     }
@@ -214,7 +214,7 @@ static void sort_group(const sorting *s, group g)
     }
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Numbers that are none have no place in an order: comparing leaves them where they are. */
 static bool all_have_keys(const ka_table *t, const int *by)
@@ -244,6 +244,9 @@ static void take_in_order(ka_table *t, const keyed *rows, ka_cell *sorted)
 void ka_sort(ka_table *t, const int *by)
 {
     size_t count = (size_t)ka_table_rows(t);
+    KB_ASSERT(t->at == 0 && t->shifts.count == 0);
+    for (const int *b = by; *b; b++)
+        KB_ASSERT((uint32_t)abs(*b) <= t->column_count);
     keyed *rows = malloc(2 * count * sizeof *rows + 1);
     ka_cell *sorted = malloc(count * t->column_count * sizeof *sorted + 1);
     if (!rows || !sorted) {

@@ -1,5 +1,6 @@
 /* The report on a terminal: findings, then the most informative tables as bars. Without colours,
  * letters distinguish the parts of a step. */
+#include "analyze/tables/table.h"
 #include "cli/facts.h"
 #include "cli/findings.h"
 #include "cli/report/report.h"
@@ -118,10 +119,9 @@ static void print_chart_row(const screen *s, size_t label, kineto_string name, d
 }
 
 /* Numbers of the rows, the largest value first, to be freed; NULL: in the order of the table. */
-static uint64_t *sort_rows_by(const screen *s, uint32_t table, const char *value)
+static uint64_t *sort_rows_by(const screen *s, uint32_t table, uint32_t value)
 {
-    kc_weight w = {.columns = {value}};
-    return s->several ? kc_rows_by(s->facts, table, &w) : NULL;
+    return s->several ? ka_rows_by_column(ka_shown_table(s->facts, table), value) : NULL;
 }
 
 /* At most c->rows rows with values above 0. */
@@ -130,7 +130,7 @@ static void print_chart_rows(const screen *s, const chart *c, uint32_t table, ui
 {
     uint32_t name = find_fact_column(s, table, c->name),
              value = find_fact_column(s, table, c->value);
-    uint64_t shown = 0, *order = sort_rows_by(s, table, c->value);
+    uint64_t shown = 0, *order = sort_rows_by(s, table, value);
     bool has_rank = s->several && find_fact_column(s, table, "rank") != UINT32_MAX;
     size_t label = KB_MIN(s->width / 2, (size_t)60) - (has_rank ? RANK_COLUMNS : 0);
     for (uint64_t i = 0; i < rows && shown < c->rows; i++) {
@@ -240,7 +240,7 @@ static void print_steps(const screen *s)
     for (uint64_t r = 0; r < info.row_count; r++)
         longest =
             KB_MAX(longest, get_fact_number(s, table, r, find_fact_column(s, table, "dur_us")));
-    uint64_t *order = info.row_count > MAX_STEPS ? sort_rows_by(s, table, "dur_us") : NULL;
+    uint64_t *order = info.row_count > MAX_STEPS ? sort_rows_by(s, table, find_fact_column(s, table, "dur_us")) : NULL;
     print_chart_title(s, "Steps");
     for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MAX_STEPS); r++)
         print_step(s, table, order ? order[r] : r, longest);

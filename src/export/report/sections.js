@@ -1,66 +1,17 @@
 'use strict';
-/* The sections of the page and their tables. Tables without a section come last. */
-
+/* The sections of the page. Which tables are in which section comes with the data (`sections` of the
+ * summary, from tables.def); tables of no section are shown under "Other tables". `open` is how many
+ * tables of a section are unfolded at first. */
 const SECTIONS = [
   { id: 'findings', title: 'Findings' },
-  {
-    id: 'overview',
-    title: 'Overview',
-    tables: [
-      'steps',
-      'temporal_breakdown',
-      'gpu_summary',
-      'idle_named',
-      'idle_gaps',
-      'idle_operators',
-      'kernel_types',
-      'idle_breakdown',
-      'step_statistics',
-      'step_outliers',
-      'mfu',
-      'energy',
-    ],
-  },
+  { id: 'overview', title: 'Overview' },
   { id: 'timeline', title: 'Timeline' },
-  {
-    id: 'operators',
-    title: 'Operators',
-    open: 1,
-    tables: ['operators', 'roofline', 'annotations', 'op_launch', 'sequences'],
-  },
-  {
-    id: 'kernels',
-    title: 'Kernels',
-    open: 1,
-    tables: ['kernels', 'kernel_use', 'kernel_operators', 'memory_bandwidth', 'queue_length', 'launch_stats'],
-  },
-  {
-    id: 'memory',
-    title: 'Memory',
-    open: 1,
-    tables: ['memory', 'memory_operators', 'memory_leaks', 'memory_timeline'],
-  },
-  { id: 'modules', title: 'Modules', tables: ['modules'] },
-  {
-    id: 'collectives',
-    title: 'Collectives',
-    open: 2,
-    tables: [
-      'collective_groups',
-      'collectives',
-      'overlap',
-      'distributed_overlap',
-      'distributed_wait',
-      'distributed_operators',
-      'stragglers',
-    ],
-  },
-  {
-    id: 'critical',
-    title: 'Critical path',
-    open: 1,
-    tables: ['critical_path_operators', 'critical_path_summary', 'critical_path_edges'],
-  },
+  { id: 'operators', title: 'Operators', open: 1 },
+  { id: 'kernels', title: 'Kernels', open: 1 },
+  { id: 'memory', title: 'Memory', open: 1 },
+  { id: 'modules', title: 'Modules' },
+  { id: 'collectives', title: 'Collectives', open: 2 },
+  { id: 'critical', title: 'Critical path', open: 1 },
   { id: 'diff', title: 'Diff' },
   { id: 'tables', title: 'Other tables' },
 ];
@@ -92,7 +43,7 @@ class Page {
   }
 
   otherTables() {
-    const known = new Set(SECTIONS.flatMap((s) => s.tables || []));
+    const known = new Set(Object.values(this.summary.sections).flat());
     return Object.keys(this.tables).filter((name) => !known.has(name));
   }
 
@@ -152,7 +103,7 @@ class Page {
   }
 
   /* The first `open` tables are shown, the others folded; those without rows only with the reason. */
-  addTables(id, open, names = SECTIONS.find((s) => s.id === id).tables) {
+  addTables(id, open, names = this.summary.sections[id]) {
     const root = this.bodies.get(id);
     const given = names.filter((name) => this.tables[name]);
     const full = given.filter((name) => this.tables[name].rows.length);

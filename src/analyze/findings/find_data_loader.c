@@ -1,11 +1,16 @@
-/* Waiting for input. */
+/* Rules about the data loader: time in which the program waits for the next batch, and loaders
+ * without worker processes.
+ *
+ * A wait is a range whose name is that of a data loader's __next__ (ka_is_dataloader), in
+ * steps and between them or, without steps, in the whole trace. Savings are the part of the waits in
+ * which devices are idle, too; on programs without devices, the critical path without the
+ * waits. */
 #include "analyze/findings/finding.h"
 
-/* ---- the data loader ------------------------------------------------------------------------ */
+/* ---- the data loader ------------------------------------------------------------------------- */
 
-/* The time that is looked at, and waits in it. Both are of the same moments: steps, and the time from
- * one to the next one if the program waits there (some end theirs before they load); without steps
- * all. */
+/* The time that counts, and the waits in it: steps, and the time between two steps if the program
+ * waits there (some programs end a step before they load); without steps the whole trace. */
 typedef struct waiting {
     ka_spans whole; /* with the time between steps */
     ka_spans spans; /* some thread waits, also outside of these */
@@ -16,14 +21,14 @@ typedef struct waiting {
     double confidence;
 } waiting;
 
-static void waiting_free(waiting *w)
+static void free_loader_waits(waiting *w)
 {
     kb_vec_free(&w->whole);
     kb_vec_free(&w->spans);
 }
 
-/* How much of a range is in what is looked at. */
-static int64_t within(const waiting *w, int64_t start_ns, int64_t end_ns)
+/* How much of a range is in the time that counts. */
+static int64_t ns_in_whole(const waiting *w, int64_t start_ns, int64_t end_ns)
 {
     size_t cursor = 0, low = 0, high = w->whole.count;
     while (low < high) {
@@ -37,14 +42,14 @@ static int64_t within(const waiting *w, int64_t start_ns, int64_t end_ns)
     return ka_spans_within(&w->whole, start_ns, end_ns, &cursor);
 }
 
-static bool waits(const ka_dataset *s, const waiting *w, uint32_t slice)
+static bool is_loader_wait(const ka_dataset *s, const waiting *w, uint32_t slice)
 {
     const ka_slice *x = &s->slices[slice];
-    return ka_is_dataloader(ka_name(s, x->name)) && within(w, x->start_ns, x->end_ns) > 0;
+    return ka_is_dataloader(ka_name(s, x->name)) && ns_in_whole(w, x->start_ns, x->end_ns) > 0;
 }
 
 /* A step that is looked at, up to the next one of its process if that has the next number. */
-static void put_step(ka_finder *f, waiting *w, uint32_t step)
+static void add_loader_step(ka_finder *f, waiting *w, uint32_t step)
 {
     const ka_dataset *s = f->s;
     int64_t end_ns = s->steps[step].end_ns;
@@ -58,14 +63,14 @@ static void put_step(ka_finder *f, waiting *w, uint32_t step)
     f->no_memory |= !kb_vec_push(&w->whole, (ka_span){s->steps[step].start_ns, end_ns});
 }
 
-static void put_whole(ka_finder *f, waiting *w, ka_spans *steps)
+static void add_loader_whole(ka_finder *f, waiting *w, ka_spans *steps)
 {
     const ka_dataset *s = f->s;
     *w = (waiting){.whole_ns = f->whole_ns, .confidence = 0.8};
     for (uint32_t i = 0; i < (f->step_count ? s->step_count : 0); i++) {
         if (s->steps[i].slice == KA_NONE)
             continue;
-        put_step(f, w, i);
+        add_loader_step(f, w, i);
         f->no_memory |= !kb_vec_push(steps, (ka_span){s->steps[i].start_ns, s->steps[i].end_ns});
     }
     if (!f->step_count) {
@@ -77,7 +82,7 @@ static void put_whole(ka_finder *f, waiting *w, ka_spans *steps)
     w->between_ns = ka_spans_ns(&w->whole) - ka_spans_ns(steps);
 }
 
-static int64_t time_in_both(ka_finder *f, const ka_spans *a, const ka_spans *b)
+static int64_t overlap_ns(ka_finder *f, const ka_spans *a, const ka_spans *b)
 {
     ka_spans both = {0};
     f->no_memory |= !ka_spans_both(a, b, &both);
@@ -87,35 +92,38 @@ static int64_t time_in_both(ka_finder *f, const ka_spans *a, const ka_spans *b)
 }
 
 /* Free it in any case. */
-static waiting add_waits(ka_finder *f)
+static waiting sum_loader_waits(ka_finder *f)
 {
     waiting w;
     ka_spans steps = {0};
-    put_whole(f, &w, &steps);
+    add_loader_whole(f, &w, &steps);
     for (uint32_t i = 0; i < f->s->slice_count && !f->no_memory; i++) {
         const ka_slice *x = &f->s->slices[i];
-        if (!waits(f->s, &w, i))
+        if (!is_loader_wait(f->s, &w, i))
             continue;
         f->no_memory |= !kb_vec_push(&w.spans, (ka_span){x->start_ns, x->end_ns});
         w.count++;
     }
     ka_spans_unite(&w.spans);
-    w.ns = time_in_both(f, &w.spans, &w.whole);
-    if (w.ns > time_in_both(f, &w.spans, &steps))
+    w.ns = overlap_ns(f, &w.spans, &w.whole);
+    if (w.ns > overlap_ns(f, &w.spans, &steps))
         w.whole_ns = ka_add_ns(w.whole_ns, w.between_ns);
     kb_vec_free(&steps);
     return w;
 }
 
-static double share_of(const waiting *w, int64_t ns) { return 100 * (double)ns / (double)w->whole_ns; }
+static double loader_share(const waiting *w, int64_t ns)
+{
+    return 100 * (double)ns / (double)w->whole_ns;
+}
 
-static void show_waits(ka_finder *f, const waiting *w, ka_found *x)
+static void show_loader_waits(ka_finder *f, const waiting *w, ka_found *x)
 {
     const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (waits(s, w, i))
+        if (is_loader_wait(s, w, i))
             ka_show_row(f, x, s->slices[i].row,
-                        within(w, s->slices[i].start_ns, s->slices[i].end_ns), NULL);
+                        ns_in_whole(w, s->slices[i].start_ns, s->slices[i].end_ns), NULL);
 }
 
 static bool loads_in_workers(const ka_dataset *s)
@@ -131,7 +139,7 @@ static bool loads_in_workers(const ka_dataset *s)
 #define MIN_PERCENT 1.0
 
 /* The last end of device work that the whole trace has before a moment; INT64_MIN: it has none. */
-static int64_t busy_until(const kineto_trace *trace, int64_t ns)
+static int64_t device_busy_until(const kineto_trace *trace, int64_t ns)
 {
     int64_t latest = INT64_MIN;
     kineto_activity a;
@@ -146,14 +154,14 @@ static int64_t busy_until(const kineto_trace *trace, int64_t ns)
 /* Gaps lie between pieces of work, so this is added to them: the wait from the start of the first
  * step to the first work. If the trace does not show what devices did before, they may have been
  * busy: then it is at most what the other waits are on average. */
-static int64_t idle_at_first(const ka_finder *f, waiting *w, int64_t gaps_ns)
+static int64_t idle_before_first_work(const ka_finder *f, waiting *w, int64_t gaps_ns)
 {
     size_t cursor = 0;
     int64_t from = w->whole.count ? w->whole.data[0].start_ns : INT64_MAX;
     int64_t to = f->s->work_count ? f->s->work[f->s->by_time[0]].start_ns : INT64_MIN;
     if (!f->step_count || from >= to)
         return 0;
-    int64_t busy = busy_until(f->s->trace, to), ns;
+    int64_t busy = device_busy_until(f->s->trace, to), ns;
     from = KB_MAX(from, busy);
     ns = from < to ? ka_spans_within(&w->spans, from, to, &cursor) : 0;
     if (busy != INT64_MIN || !ns)
@@ -165,16 +173,16 @@ static int64_t idle_at_first(const ka_finder *f, waiting *w, int64_t gaps_ns)
 }
 
 /* Savings are bounded by how long the program and devices waited, and by the critical path. */
-static int64_t saved_by_loading(ka_finder *f, const waiting *w, int64_t idle_ns)
+static int64_t estimate_loader_savings(ka_finder *f, const waiting *w, int64_t idle_ns)
 {
     static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "data_loading", 0};
     int64_t saved = ka_saved_by(f, &at_once, 1);
-    if (!f->device_count || saved == KA_NO_WORTH) /* without a device the host is all there is */
+    if (!f->device_count || saved == KA_NO_SAVINGS) /* without a device the host is all there is */
         return w->ns;
-    return ka_lesser_saving(saved, idle_ns);
+    return ka_min_savings(saved, idle_ns);
 }
 
-static void say_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t saved)
+static void report_loader_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t saved)
 {
     ka_found *x = ka_open_finding(f, saved, w->confidence, kb_string(""));
     char idle[60] = "";
@@ -183,9 +191,10 @@ static void say_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t s
     x->count = w->count;
     x->whole_ns = w->whole_ns;
     if (f->device_count)
-        kb_snprintf(idle, sizeof idle, "; devices are idle for %.1f %%", share_of(w, idle_ns));
-    ka_say(f, x, "the program waits for its data loader for %.1f %% of the time, %s a batch%s",
-           share_of(w, w->ns), kb_duration(w->ns / (int64_t)w->count).s, idle);
+        kb_snprintf(idle, sizeof idle, "; devices are idle for %.1f %%", loader_share(w, idle_ns));
+    ka_say(f, x, "the program waits for the data loader in %.1f %% of %s, %s per batch%s",
+           loader_share(w, w->ns), f->step_count ? "step time" : "the time",
+           kb_duration(w->ns / (int64_t)w->count).s, idle);
     if (loads_in_workers(f->s))
         ka_advise(f, x,
                   "The worker processes do not keep up: more of them (num_workers), a larger "
@@ -194,25 +203,27 @@ static void say_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t s
         ka_advise(f, x,
                   "Load in worker processes: DataLoader(num_workers=4, %spersistent_workers=True)",
                   f->device_count ? "pin_memory=True, " : "");
-    show_waits(f, w, x);
+    show_loader_waits(f, w, x);
 }
 
-void ka_look_data_loader(ka_finder *f)
+/* Waits for the next batch, with the idle time of devices in them. */
+void ka_find_data_loader(ka_finder *f)
 {
-    waiting w = add_waits(f);
-    if (w.count && share_of(&w, w.ns) >= MIN_PERCENT) {
-        int64_t idle_ns = ka_idle_ns(f, "data_loader");
-        idle_ns = KB_MIN(ka_add_ns(idle_ns, idle_at_first(f, &w, idle_ns)), w.ns);
-        int64_t saved = saved_by_loading(f, &w, idle_ns);
-        if (share_of(&w, saved) >= MIN_PERCENT)
-            say_waits(f, &w, idle_ns, saved);
+    waiting w = sum_loader_waits(f);
+    if (w.count && loader_share(&w, w.ns) >= MIN_PERCENT) {
+        int64_t idle_ns = ka_idle_ns(f, KA_IDLE_BIT(DATA_LOADER));
+        idle_ns = KB_MIN(ka_add_ns(idle_ns, idle_before_first_work(f, &w, idle_ns)), w.ns);
+        int64_t saved = estimate_loader_savings(f, &w, idle_ns);
+        if (loader_share(&w, saved) >= MIN_PERCENT)
+            report_loader_waits(f, &w, idle_ns, saved);
     }
-    waiting_free(&w);
+    free_loader_waits(&w);
 }
 
-/* ---- loading in the thread that trains ------------------------------------------------------ */
+/* ---- loading in the thread that trains ------------------------------------------------------- */
 
-static bool is_function_of(const ka_dataset *s, uint32_t slice, const char *file, const char *name)
+static bool is_python_function(const ka_dataset *s, uint32_t slice, const char *file,
+                               const char *name)
 {
     kineto_string text = ka_name(s, s->slices[slice].name);
     return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION && kb_string_ends(text, name) &&
@@ -222,31 +233,31 @@ static bool is_function_of(const ka_dataset *s, uint32_t slice, const char *file
 static bool has_inside(const ka_dataset *s, uint32_t slice, const char *name)
 {
     for (uint32_t i = slice + 1; i < s->slices[slice].next; i = s->slices[i].next)
-        if (is_function_of(s, i, "", name))
+        if (is_python_function(s, i, "", name))
             return true;
     return false;
 }
 
-/* With workers, a loader that makes its iterator looks at how many they are. */
+/* A loader with workers checks their number when it makes its iterator. */
 static bool makes_single_loader(const ka_dataset *s, uint32_t slice)
 {
-    return is_function_of(s, slice, "dataloader.py(", ": _get_iterator") &&
+    return is_python_function(s, slice, "dataloader.py(", ": _get_iterator") &&
            !has_inside(s, slice, ": check_worker_number_rationality") &&
            !has_inside(s, slice, "_MultiProcessingDataLoaderIter");
 }
 
 /* Where waits were recorded, input.data_loader says what they cost, and gives the same advice. */
-void ka_look_synchronized_loader(ka_finder *f)
+void ka_find_synchronized_loader(ka_finder *f)
 {
     const ka_dataset *s = f->s;
-    waiting w = add_waits(f);
+    waiting w = sum_loader_waits(f);
     uint64_t count = 0;
-    waiting_free(&w);
+    free_loader_waits(&w);
     for (uint32_t i = 0; i < s->slice_count; i++)
         count += makes_single_loader(s, i);
     if (!count || w.count)
         return;
-    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, KA_NO_SAVINGS, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = count;
