@@ -123,6 +123,7 @@ static void put_idle_categories(const ka_dataset *s, ka_table *t, const ka_strea
     }
 }
 
+/* Table idle_breakdown, stream by stream. */
 kineto_status ka_analyze_idle(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_idle_breakdown);

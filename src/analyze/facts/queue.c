@@ -194,6 +194,7 @@ static void count_hta(counting *c)
     kb_vec_free(&all);
 }
 
+/* Tables queue_length and queue_length_series, stream by stream. */
 kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     counting c = {.s = s,
