@@ -77,11 +77,11 @@ def problems(source, tables):
         if not path:
             yield f"tables.def: {table['name']} names no page"
             continue
-        with open(os.path.join(source, "docs", path), encoding="utf-8") as file:
+        with open(os.path.join(source, "docs/reference", path), encoding="utf-8") as file:
             headings = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-")
                         for h in re.findall(r"^#+ (.*)$", file.read(), flags=re.M)}
         if anchor and anchor not in headings:
-            yield f"tables.def: {table['name']}: docs/{path} has no heading #{anchor}"
+            yield f"tables.def: {table['name']}: docs/reference/{path} has no heading #{anchor}"
 
 
 def main():

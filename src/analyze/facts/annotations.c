@@ -191,6 +191,8 @@ static bool put_kernels(const ka_dataset *s, ka_table *t)
     return ok;
 }
 
+/* Tables annotations (the host first, then devices, each by the most time) and
+ * kernels_annotated. */
 kineto_status ka_analyze_annotations(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *ranges = ka_table_of(a, KA_TABLE_annotations),
@@ -199,7 +201,7 @@ kineto_status ka_analyze_annotations(const ka_dataset *s, kineto_analysis *a, ki
     if (kernels && !s->work_count)
         ka_note_no_device(kernels);
     else if (kernels && !any_range(s))
-        ka_note(kernels, "no range of the user is there that work could belong to");
+        ka_note(kernels, "the trace has no user annotations that work could belong to");
     else if (kernels)
         ok &= put_kernels(s, kernels);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");

@@ -174,6 +174,8 @@ static void note_no_bandwidth(const counting *c, ka_table *t)
         ka_note(t, "no copy or fill of a device has its bytes or its bandwidth recorded");
 }
 
+/* Tables memory_bandwidth and bandwidth_series, from one list of changes that is sorted by
+ * time. */
 kineto_status ka_analyze_bandwidth(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     counting c = {.s = s,

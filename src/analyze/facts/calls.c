@@ -124,10 +124,12 @@ static void put_calls(ka_table *t, const ka_dataset *s, const ka_calls *c)
     if (!c->count)
         ka_note(t, "no ranges of host threads in the trace");
     else if (shown < s->work_count)
-        ka_note(t, "%u kernels and copies are not here: nothing is known to have launched them",
+        ka_note(t, "%u kernels and copies are left out: the call that launched them is not known",
                 s->work_count - shown);
 }
 
+/* Table call_graph: a row for each range, in the order of ka_calls, followed by rows of the work
+ * that it launched. */
 kineto_status ka_analyze_calls(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_call_graph);

@@ -424,6 +424,8 @@ static void note_none(const ka_dataset *s, ka_table *t)
         ka_note(t, "no communication kernels ran");
 }
 
+/* Tables collectives and collective_groups. Collectives are read in the order of starts;
+ * arguments of each only once. */
 kineto_status ka_analyze_collectives(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *each = ka_table_of(a, KA_TABLE_collectives),

@@ -193,6 +193,7 @@ static void put_counters(const ka_dataset *s, ka_table *t, const row_list *range
             ranges->count, launched->count);
 }
 
+/* Table counters: values of the range profiler with the operators around the launch. */
 kineto_status ka_analyze_counters_ops(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     row_list ranges = {0};

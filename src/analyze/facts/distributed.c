@@ -63,6 +63,7 @@ static bool put_marks(const ka_view *v, ka_table *t)
     return ok;
 }
 
+/* Tables distributed_overlap and distributed_marks; the marks are the input of the reductions. */
 kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *overlap = ka_table_of(a, KA_TABLE_distributed_overlap),

@@ -189,6 +189,7 @@ static void put_energy(const ka_dataset *s, ka_table *t, const meter *m, kineto_
         ka_put_none(t);
 }
 
+/* Table energy: each step with each meter that has samples before its middle and after it. */
 kineto_status ka_analyze_energy(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_energy);

@@ -326,6 +326,8 @@ static void join_nodes(joining *j, ka_table *t)
     free(nodes);
 }
 
+/* Table execution_trace, from the file options->execution_trace: nodes are read into memory,
+ * then joined with the rows of the trace. */
 kineto_status ka_analyze_execution_trace(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_execution_trace);

@@ -244,6 +244,8 @@ static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t
     return ok;
 }
 
+/* Tables gpu_summary, kernel_use and kernel_operators, which share the list of kernels with
+ * blocks and occupancy. */
 kineto_status ka_analyze_gpu_summary(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *summary = ka_table_of(a, KA_TABLE_gpu_summary),

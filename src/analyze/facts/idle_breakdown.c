@@ -71,6 +71,7 @@ static bool sum_streams(const ka_dataset *s, ka_stream_idle *by_stream)
     return true;
 }
 
+/* Table idle_breakdown, stream by stream. */
 kineto_status ka_analyze_idle(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_idle_breakdown);

@@ -349,6 +349,8 @@ static void naming_free(naming *n)
     free(n->path_table);
 }
 
+/* Tables idle_named, idle_gaps and idle_operators, from one walk over all gaps of streams and
+ * devices. */
 kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *totals = ka_table_of(a, KA_TABLE_idle_named),

@@ -49,6 +49,7 @@ static void put_work_name(const ka_dataset *s, ka_table *t, const of_name *n)
     ka_put_tally(t, &n->tally);
 }
 
+/* Table kernels. Rows are in the order of the most time. */
 kineto_status ka_analyze_kernels(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_kernels);

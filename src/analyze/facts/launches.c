@@ -25,6 +25,7 @@ static void put_launch(const ka_dataset *s, ka_table *t, const ka_slice *call, c
     ka_put_ns(t, KB_MAX(kb_length_ns(call->end_ns, w->start_ns), 0));
 }
 
+/* Table launch_stats: a row for each piece of work with a known call. */
 kineto_status ka_analyze_launches(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_launch_stats);
@@ -211,6 +212,8 @@ static void put_sequences(const ka_dataset *s, ka_table *t, sequences *q)
     KA_SORT(t, KA_DOWN(op_launch, count), KA_UP(op_launch, op), KA_UP(op_launch, kernels));
 }
 
+/* Table op_launch: launches are grouped by the call of their operator, then by the names of the
+ * kernels. */
 kineto_status ka_analyze_op_launch(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_op_launch);

@@ -505,6 +505,7 @@ static bool has_memory(const kineto_trace *t)
     return false;
 }
 
+/* Tables memory, memory_operators and memory_leaks, from one list of records. */
 kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *peaks = ka_table_of(a, KA_TABLE_memory),

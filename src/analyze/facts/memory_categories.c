@@ -126,6 +126,7 @@ static void put_curves(ka_table *t, const change_list *changes)
         ka_note(t, "the list of allocations is empty");
 }
 
+/* Table memory_timeline, from the file options->memory_timeline; the trace is not read. */
 kineto_status ka_analyze_memory_categories(const ka_dataset *s, kineto_analysis *a,
                                            kineto_error *err)
 {

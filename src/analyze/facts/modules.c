@@ -269,6 +269,7 @@ static kineto_status make_module_list(modules *m, ka_view *v, kineto_error *err)
     return fold_backward(m) ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
+/* Table modules. Makes the part KA_VIEW_OPS of the view only if the trace has modules. */
 kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_modules);

@@ -172,6 +172,7 @@ static void grouping_free(grouping *g)
     free(g->eligible);
 }
 
+/* Table operators. A call inside another call of the same group counts, its time does not. */
 kineto_status ka_analyze_operators(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_operators);

@@ -162,6 +162,7 @@ static void count_collected(counting *c)
     free(by_stream);
 }
 
+/* Tables queue_length and queue_length_series, stream by stream. */
 kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     counting c = {.s = s,

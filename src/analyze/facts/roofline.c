@@ -315,6 +315,8 @@ static void note_roofline(const ka_dataset *s, const ka_peaks *peaks, kineto_str
         ka_note(t, "the trace does not name its device, so there is nothing to compare with");
 }
 
+/* Tables roofline and mfu. Without peaks for the device the shares are empty and a note says
+ * so. */
 kineto_status ka_analyze_roofline(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *operators = ka_table_of(a, KA_TABLE_roofline), *mfu = ka_table_of(a, KA_TABLE_mfu);

@@ -257,6 +257,7 @@ static void finding_free(finding *f)
     kb_map_free(&f->known);
 }
 
+/* Table sequence_sums, from which ka_reduce_sequences makes the table sequences of all ranks. */
 kineto_status ka_analyze_sequences(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_sequence_sums);

@@ -424,6 +424,8 @@ static bool has_outlier(const ka_durations *d)
     return false;
 }
 
+/* Tables step_statistics and step_outliers. The first steps count as warm-up while they are
+ * outliers. */
 kineto_status ka_analyze_step_statistics(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *statistics = ka_table_of(a, KA_TABLE_step_statistics),

@@ -81,6 +81,7 @@ static bool differ_from_host(const ka_dataset *s, const ka_view *v)
     return windows_ns != steps_ns;
 }
 
+/* Table steps: a row for each window, by team of processes where several have steps. */
 kineto_status ka_analyze_steps(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_steps);

@@ -24,6 +24,8 @@ static double mean_step_us(const ka_dataset *s)
     return s->step_count ? sum / s->step_count : 0;
 }
 
+/* Table straggler_marks: the collectives of this rank, which ka_reduce_stragglers compares with
+ * those of the others. */
 kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_straggler_marks);

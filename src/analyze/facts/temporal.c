@@ -135,6 +135,7 @@ static kineto_status put_kind_rows(const ka_dataset *s, const busy *b, ka_table 
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
+/* Tables temporal_breakdown, kernel_types and overlap, from the unions of work by type. */
 kineto_status ka_analyze_temporal(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *breakdown = ka_table_of(a, KA_TABLE_temporal_breakdown),
