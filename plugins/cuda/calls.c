@@ -34,7 +34,7 @@ static atomic_ullong *find_thread_slot(uint32_t id)
     return &thread_ids[hash_thread_slot(id, 0)];
 }
 
-void cp_threads_note(void)
+void cp_threads_register(void)
 {
     static _Thread_local bool noted;
     if (noted)

@@ -12,15 +12,15 @@
  *   buffers.c     buffers between CUPTI and us, and the thread that reads them
  *   records.c     one pass over a buffer
  *   kernels.c transfers.c calls.c syncs.c memory.c   one kind of record each, to activities
- *   sets.c        sets of values that many activities share
+ *   value_sets.c        sets of values that many activities share
  *   layouts.c     sizes of records by CUPTI's version
  *   occupancy.c   how many blocks of a kernel fit on a multiprocessor
  *   names.c       names: of kernels demangled, of calls without version
  *   correlate.c   from a launch to its operator
  *   devices.c     devices, contexts and streams as rows and properties
  *   nvml.c pm.c   counters: power, clocks and the like; those of the multiprocessors
- *   threads.c notes.c   threads of our own; lines of the ledger
- *   waiting.c     waiting for running GPU work, with a limit
+ *   threads.c ledger.c   threads of our own; lines of the ledger
+ *   device_wait.c     waiting for running GPU work, with a limit
  *
  * Data flows in one direction: CUPTI → buffers → records → kinds → builder. Everything from
  * records.c on runs on one thread at a time, which owns the cp_decoder, outside of CUPTI's
@@ -60,7 +60,7 @@ int cp_runtime_version(void);
 /** CUPTI's own text for a result, or "CUPTI error 35". */
 const char *cp_result_text(cp_result result);
 
-/* ---- threads.c, notes.c ---------------------------------------------------------------------- */
+/* ---- threads.c, ledger.c ---------------------------------------------------------------------- */
 
 /** Start a thread that handles none of the program's signals; `name` has up to 15 bytes. @return 0
  * or an errno. */
@@ -121,7 +121,7 @@ void cp_names_destroy(cp_names *n);
  * bytes are compared. */
 cp_text cp_names_kernel(cp_names *n, const char *mangled);
 /** From here on other names may be at the same addresses: the bytes must be compared again. */
-void cp_names_look(cp_names *n);
+void cp_names_begin_buffer(cp_names *n);
 /** Name of a call of CP_DOMAIN_RUNTIME or _DRIVER: "cudaLaunchKernel". */
 cp_text cp_names_call(cp_names *n, uint32_t domain, uint32_t cbid);
 /** Interned copy of a temporary text. */
@@ -185,7 +185,7 @@ typedef struct cp_decoder {
     bool overheads;
     cp_correlations *correlations;
     cp_names *names;
-    struct cp_sets *sets;              /* registered sets of values: sets.c */
+    struct cp_sets *sets;              /* registered sets of values: value_sets.c */
     struct cp_calls *calls;            /* names of calls and whether they are wanted: calls.c */
     struct cp_syncs *syncs;            /* event records by context and event: syncs.c */
     struct cp_pending *pending;        /* records that wait for others: records.c */
@@ -206,7 +206,7 @@ bool cp_decoder_init(cp_decoder *d, const KinetoPlugin_TraceBuilder *builder, ui
 void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid_bytes);
 /** Operators are being pushed, so that launches may be inside of them and their records must wait
  * for the operator's record. Holds until the next cp_decoder_init. threads: any. */
-void cp_operators_expect(void);
+void cp_operators_pushed(void);
 /** The last record has come: deliver those that wait for their operator, and write the ledger. */
 void cp_decoder_finish(cp_decoder *d);
 void cp_decoder_free(cp_decoder *d);
@@ -273,7 +273,7 @@ static inline void cp_value_bytes(cp_values *v, const char *key, int32_t type, c
     item->count = (uint32_t)count;
 }
 
-/* ---- sets.c: values that many activities share ----------------------------------------------- */
+/* ---- value_sets.c: values that many activities share ----------------------------------------------- */
 /* The values that determine a set; the first word says of which kind, CP_SET_…. */
 typedef struct cp_set_key {
     uint32_t words[20];
@@ -309,7 +309,7 @@ bool cp_calls_create(cp_decoder *d);
 void cp_calls_free(cp_decoder *d);
 /** Note the system id of the calling thread together with CUPTI's id, for versions of CUPTI that do
  * not use system ids. threads: any. */
-void cp_threads_note(void);
+void cp_threads_register(void);
 
 void cp_read_sync(cp_decoder *d, const uint8_t *record);
 void cp_read_event(cp_decoder *d, const uint8_t *record);
@@ -367,7 +367,7 @@ void cp_buffers_after_fork(void);
 /** Write a message: what CUPTI refused, why, and what to do. */
 void cp_explain(cp_result result, const char *doing, char why[CP_TEXT_BYTES]);
 
-/* ---- waiting.c ------------------------------------------------------------------------------- */
+/* ---- device_wait.c ------------------------------------------------------------------------------- */
 /** Wait for the current context, a few seconds at most. False: it is still busy. */
 bool cp_wait_for_device(void);
 

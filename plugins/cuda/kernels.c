@@ -1,5 +1,5 @@
 /* Activities of kernels, and of graphs as a whole. Values that are the same for all launches of a
- * configuration are registered with the host as one set (sets.c); only the rest is sent with each
+ * configuration are registered with the host as one set (value_sets.c); only the rest is sent with each
  * launch. */
 #include "layouts.h"
 

@@ -45,7 +45,7 @@ struct cp_names {
     name_entry *buckets[4096];
     address_slot *places; /* open addressing */
     uint32_t place_count, place_capacity;
-    /* Number of the current buffer, see cp_names_look. */
+    /* Number of the current buffer, see cp_names_begin_buffer. */
     uint64_t buffer_number;
     cp_text calls[2][CALL_NAMES], kept[CP_NAME_SLOTS];
 };
@@ -257,7 +257,7 @@ static const name_entry *add_address(cp_names *n, const char *at, size_t size)
     return e;
 }
 
-void cp_names_look(cp_names *n) { n->buffer_number++; }
+void cp_names_begin_buffer(cp_names *n) { n->buffer_number++; }
 
 /* The bytes are compared once for each buffer, which is enough: all its records existed at one
  * time. */

@@ -79,7 +79,7 @@ struct cp_pending {
 
 static atomic_bool operators_pushed;
 
-void cp_operators_expect(void)
+void cp_operators_pushed(void)
 {
     if (!atomic_load_explicit(&operators_pushed, memory_order_relaxed))
         atomic_store_explicit(&operators_pushed, true, memory_order_relaxed);
@@ -195,7 +195,7 @@ static void read_external_correlation(cp_decoder *d, const uint8_t *record)
     if (cp_external_kind(d->version, record) != CP_EXTERNAL_CUSTOM0 || id == 0 ||
         id == CP_NO_OPERATOR)
         return;
-    cp_operators_expect();
+    cp_operators_pushed();
     cp_correlations_put(d->correlations, cp_external_correlation(d->version, record), id);
 }
 
@@ -340,7 +340,7 @@ void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid)
     uint8_t *record = NULL, *before = NULL;
     cp_result result;
     update_clock_measure(d);
-    cp_names_look(d->names);
+    cp_names_begin_buffer(d->names);
     while ((result = cp_cupti.next_record(buffer, valid, &record)) == CP_SUCCESS) {
         if (!is_complete_record(d, record, before, buffer, valid)) {
             note_early_end(d, before, buffer, valid);

@@ -578,8 +578,8 @@ void cp_source_push(uint64_t external_id)
     if (pushed.session != session)
         pop_earlier_session(session);
     if (!s.system_threads)
-        cp_threads_note();
-    cp_operators_expect();
+        cp_threads_register();
+    cp_operators_pushed();
     if (cp_cupti.push_external(CP_EXTERNAL_CUSTOM0, external_id) == CP_SUCCESS)
         pushed.depth++;
 }

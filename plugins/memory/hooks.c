@@ -60,7 +60,7 @@ static CM_COLD bool is_during_resolution(void)
 {
     if (is_unresolved())
         return true;
-    cm_missed(CM_MISS_NESTED);
+    cm_count_miss(CM_MISS_NESTED);
     return false;
 }
 
@@ -139,8 +139,8 @@ static CM_NOINLINE void record_free(void *block)
     if (KINETO_UNLIKELY(!me)) {
         if (is_during_resolution())
             return;
-        if (cm_maybe_followed(block)) /* the address may be reused for another block */
-            (void)cm_forget(block);
+        if (cm_is_maybe_tracked(block)) /* the address may be reused for another block */
+            (void)cm_untrack_block(block);
         cm_next.free(block);
         return;
     }
@@ -179,8 +179,8 @@ static CM_NOINLINE void *record_realloc(void *block, size_t bytes)
     if (KINETO_UNLIKELY(!me)) {
         if (is_during_resolution())
             return cm_early_alloc(bytes, 0);
-        if (block && cm_maybe_followed(block)) /* as in record_free */
-            (void)cm_forget(block);
+        if (block && cm_is_maybe_tracked(block)) /* as in record_free */
+            (void)cm_untrack_block(block);
         return cm_next.realloc(block, bytes);
     }
     uint64_t followed = block ? cm_count_release(me, block) : 0;

@@ -2,10 +2,10 @@
  * its allocations.
  *
  *   hooks.c     the interposed functions
- *   next.c      the next allocator, and memory for allocations made while it is being found
+ *   next_allocator.c      the next allocator, and memory for allocations made while it is being found
  *   sample.c    which allocations are recorded, and the totals
- *   followed.c  the table of recorded blocks, so that their release is recorded, too
- *   life.c      start, threads, forks, the ledger
+ *   tracked_blocks.c  the table of recorded blocks, so that their release is recorded, too
+ *   lifecycle.c      start, threads, forks, the ledger
  *
  * Nothing here allocates, blocks, or changes errno. A call within another one of the same thread
  * (an allocator that calls itself by name, a recorder that allocates) goes straight to the next
@@ -27,7 +27,7 @@
 #define CM_NOINLINE __attribute__((noinline))
 #define CM_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- next.c ---------------------------------------------------------------------------------- */
+/* ---- next_allocator.c ---------------------------------------------------------------------------------- */
 
 /* The next allocator's functions. All are set once cm_state is not CM_UNRESOLVED; functions that no
  * library provides fail with ENOMEM. */
@@ -71,7 +71,7 @@ static inline bool cm_is_early(const void *block)
     return (uintptr_t)block - (uintptr_t)cm_early_memory < CM_EARLY_BYTES;
 }
 
-/* ---- followed.c ------------------------------------------------------------------------------ */
+/* ---- tracked_blocks.c ------------------------------------------------------------------------------ */
 
 #define CM_FILTER_BITS 14
 extern _Atomic(uint16_t) cm_filter[1 << CM_FILTER_BITS];
@@ -83,19 +83,19 @@ static inline uint64_t cm_hash(const void *block)
     return h ^ h >> 32;
 }
 /** False: the block is certainly not followed. The only check that nearly every release makes. */
-static inline bool cm_maybe_followed(const void *block)
+static inline bool cm_is_maybe_tracked(const void *block)
 {
     return atomic_load_explicit(&cm_filter[cm_hash(block) & (CM_COUNT(cm_filter) - 1)],
                                 memory_order_relaxed) != 0;
 }
 /** Add a block and its size (> 0); false: the table is full. Any thread, lock-free. */
-bool cm_follow(const void *block, uint64_t bytes);
+bool cm_track_block(const void *block, uint64_t bytes);
 /** Remove a block and return its size; 0: it was not followed. */
-uint64_t cm_forget(const void *block);
+uint64_t cm_untrack_block(const void *block);
 /** Blocks that the table can hold at most. */
-uint64_t cm_follow_capacity(void);
+uint64_t cm_track_capacity(void);
 /** Map the first table, so that the first recorded allocation does not pay for it. */
-void cm_follow_prepare(void);
+void cm_track_prepare(void);
 
 /* ---- sample.c -------------------------------------------------------------------------------- */
 
@@ -110,7 +110,7 @@ typedef struct cm_thread {
     int64_t pending_limit; /* 0 unless a destructor flushes when the thread ends */
     uint64_t random;
     uint8_t inside; /* in one of our functions */
-    uint8_t begun;  /* cm_thread_begins has run */
+    uint8_t begun;  /* cm_thread_init has run */
     /* Calls of the thread's destructor; from CM_MAX_DESTRUCTOR_CALLS on nothing is recorded. */
     uint8_t endings;
 } cm_thread;
@@ -121,10 +121,10 @@ extern __thread cm_thread cm_me CM_TLS;
 /** Mean bytes between samples; 0 or 1: every allocation. */
 extern uint64_t cm_interval_bytes;
 /** Parse the setting, a size as on the command line: 4096, 64K, 64KiB. Else the default. */
-uint64_t cm_interval_of(const char *text);
+uint64_t cm_parse_interval(const char *text);
 
 /** Random number of bytes to the next sample: exponential with this mean, rounded down. */
-int64_t cm_gap(uint64_t *random, uint64_t mean_bytes);
+int64_t cm_draw_gap(uint64_t *random, uint64_t mean_bytes);
 /** -ln(u), 0 < u <= 1. */
 double cm_minus_ln(double u);
 
@@ -151,12 +151,12 @@ static inline void cm_count_allocation(cm_thread *me, void *block, size_t asked)
 static inline uint64_t cm_count_release(cm_thread *me, void *block)
 {
     me->pending_bytes -= (int64_t)cm_next.size_of(block);
-    if (KINETO_UNLIKELY(cm_maybe_followed(block) || me->pending_bytes < -me->pending_limit))
+    if (KINETO_UNLIKELY(cm_is_maybe_tracked(block) || me->pending_bytes < -me->pending_limit))
         return cm_count_release_slow(me, block);
     return 0;
 }
 
-/* ---- life.c ---------------------------------------------------------------------------------- */
+/* ---- lifecycle.c ---------------------------------------------------------------------------------- */
 
 /* Reasons why calls were not recorded: X(NAME, is a loss, reason in the ledger, its detail). */
 #define CM_MISS_MAP(X)                                                                             \
@@ -179,9 +179,9 @@ typedef enum cm_miss {
         CM_MISS_COUNT
 } cm_miss;
 /** Count one. The first loss is written to the ledger at once, the rest when the process ends. */
-void cm_missed(cm_miss what);
+void cm_count_miss(cm_miss what);
 /** First use by a thread. */
-void cm_thread_begins(cm_thread *me);
+void cm_thread_init(cm_thread *me);
 /** Count a call that arrives before our constructor has run. */
 void cm_count_early_call(void);
 /** Switch from CM_IDLE to CM_ON: the first session of the process records memory. */

@@ -23,7 +23,7 @@ static _Atomic(int64_t) total_bytes;
 /* Gaps between samples are up to 37 times as long and must fit into int64_t. */
 #define MAX_INTERVAL_BYTES (UINT64_C(1) << 50)
 
-uint64_t cm_interval_of(const char *text)
+uint64_t cm_parse_interval(const char *text)
 {
     static const char letters[] = "KMGT";
     uint64_t bytes = 0;
@@ -75,7 +75,7 @@ static uint64_t draw_random(uint64_t *state)
     return x * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-int64_t cm_gap(uint64_t *random, uint64_t mean_bytes)
+int64_t cm_draw_gap(uint64_t *random, uint64_t mean_bytes)
 {
     if (mean_bytes <= 1)
         return 0;
@@ -124,9 +124,9 @@ static void record_block(const void *block, int64_t bytes, int64_t total)
 static void sample_block(cm_thread *me, void *block, uint64_t bytes)
 {
     if (me->endings >= CM_MAX_DESTRUCTOR_CALLS)
-        cm_missed(CM_MISS_THREAD_END);
-    else if (!cm_follow(block, bytes))
-        cm_missed(CM_MISS_TABLE_FULL);
+        cm_count_miss(CM_MISS_THREAD_END);
+    else if (!cm_track_block(block, bytes))
+        cm_count_miss(CM_MISS_TABLE_FULL);
     else
         record_block(block, (int64_t)bytes, update_total(me, (int64_t)bytes));
 }
@@ -136,12 +136,12 @@ static void sample_block(cm_thread *me, void *block, uint64_t bytes)
 CM_COLD void cm_count_allocation_slow(cm_thread *me, void *block, uint64_t bytes)
 {
     if (!me->begun) {
-        cm_thread_begins(me);
+        cm_thread_init(me);
         me->countdown_bytes -= (int64_t)bytes;
     }
     if (me->countdown_bytes < 0) {
         /* A new gap is drawn also while nothing records, so that the chances stay independent. */
-        me->countdown_bytes = cm_gap(&me->random, cm_interval_bytes);
+        me->countdown_bytes = cm_draw_gap(&me->random, cm_interval_bytes);
         if (atomic_load_explicit(&cm_state, memory_order_relaxed) == CM_ON &&
             kineto_enabled(KINETO_KIND_MEMORY))
             sample_block(me, block, bytes);
@@ -154,14 +154,14 @@ CM_COLD void cm_count_allocation_slow(cm_thread *me, void *block, uint64_t bytes
 CM_COLD uint64_t cm_count_release_slow(cm_thread *me, void *block)
 {
     if (!me->begun)
-        cm_thread_begins(me);
-    uint64_t bytes = cm_maybe_followed(block) ? cm_forget(block) : 0;
+        cm_thread_init(me);
+    uint64_t bytes = cm_is_maybe_tracked(block) ? cm_untrack_block(block) : 0;
     if (bytes) {
         int64_t total = update_total(me, -(int64_t)bytes);
         if (me->endings < CM_MAX_DESTRUCTOR_CALLS)
             record_block(block, -(int64_t)bytes, total);
         else if (kineto_enabled(KINETO_KIND_MEMORY))
-            cm_missed(CM_MISS_THREAD_END);
+            cm_count_miss(CM_MISS_THREAD_END);
     }
     if (me->pending_bytes < -me->pending_limit)
         (void)cm_flush_pending(me);

@@ -174,7 +174,7 @@ static bool add_counter(uint32_t domain, uint64_t id, const cn_schema *schema, c
                         const char *unit)
 {
     char whole[MAX_NAME];
-    if (!cn_lock_take())
+    if (!cn_tables_lock())
         return false;
     _Atomic(counter *) *slot = find_counter_slot(domain, id);
     bool done = atomic_load(slot) != NULL; /* another copy of the library has it already */
@@ -192,13 +192,13 @@ static bool add_counter(uint32_t domain, uint64_t id, const cn_schema *schema, c
             done = true;
         }
     }
-    cn_lock_give();
+    cn_tables_unlock();
     return done;
 }
 
 uint64_t cn_counter_register(cn_handle handle, const cn_counter_attributes *a)
 {
-    uint32_t domain = cn_domain_of(handle);
+    uint32_t domain = cn_domain_from_handle(handle);
     bool is_complete = a && a->struct_size >= sizeof *a;
     const cn_schema *schema = is_complete ? cn_schema_find(domain, a->schema_id) : NULL;
     if (!schema || schema->is_dynamic || schema->is_enum || schema->is_union || !schema->size) {
@@ -220,7 +220,7 @@ static bool is_recording_counters(void) { return kineto_enabled(KINETO_KIND_COUN
 static counter *find_counter(cn_handle domain, uint64_t id)
 {
     counter *c =
-        atomic_load_explicit(find_counter_slot(cn_domain_of(domain), id), memory_order_acquire);
+        atomic_load_explicit(find_counter_slot(cn_domain_from_handle(domain), id), memory_order_acquire);
     if (!c)
         cn_count(CN_TALLY_COUNTER);
     return c;

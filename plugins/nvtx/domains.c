@@ -16,7 +16,7 @@
 static _Atomic(const cn_name *) domains[CN_MAX_DOMAINS]; /* 0 is the default domain */
 static atomic_uint domain_count = 1;
 
-uint32_t cn_domain_of(cn_handle handle)
+uint32_t cn_domain_from_handle(cn_handle handle)
 {
     uintptr_t number = (uintptr_t)handle;
     if (CN_LIKELY(number < atomic_load_explicit(&domain_count, memory_order_acquire)) ||
@@ -50,9 +50,9 @@ cn_handle cn_domain_create(const char *text)
 {
     const cn_name *name = cn_name_intern(text ? text : "", text ? strlen(text) : 0);
     uint32_t domain = OTHER_DOMAINS;
-    if (name && cn_lock_take()) {
+    if (name && cn_tables_lock()) {
         domain = add_domain(name);
-        cn_lock_give();
+        cn_tables_unlock();
     }
     if (domain == OTHER_DOMAINS)
         cn_count(CN_TALLY_DOMAINS);
@@ -121,16 +121,16 @@ const char *cn_category_name(uint32_t domain, uint32_t number)
 
 void cn_category_set(cn_handle domain, uint32_t number, const char *text)
 {
-    uint64_t key = (uint64_t)cn_domain_of(domain) << 32 | number;
+    uint64_t key = (uint64_t)cn_domain_from_handle(domain) << 32 | number;
     const cn_name *name = text && number ? cn_name_intern(text, strlen(text)) : NULL;
-    if (!name || !cn_lock_take())
+    if (!name || !cn_tables_lock())
         return;
     domain_category *c = find_category_slot(key);
     if (c) {
         atomic_store_explicit(&c->name, name, memory_order_release);
         atomic_store_explicit(&c->key, key, memory_order_release);
     }
-    cn_lock_give();
+    cn_tables_unlock();
 }
 
 void cn_category_set_wide(cn_handle domain, uint32_t number, const wchar_t *name)
@@ -174,13 +174,13 @@ void cn_thread_name(uint32_t tid, const char *text)
         return;
     }
     const cn_name *name = cn_name_intern(text, strlen(text));
-    if (!name || !cn_lock_take())
+    if (!name || !cn_tables_lock())
         return;
     uint32_t at = atomic_fetch_add(&next_named_thread, 1) % NAMED_THREADS;
     atomic_store(&named_threads[at].tid, 0);
     atomic_store(&named_threads[at].name, name);
     atomic_store(&named_threads[at].tid, tid);
-    cn_lock_give();
+    cn_tables_unlock();
     atomic_fetch_add(&cn_thread_names, 1);
 }
 
@@ -205,7 +205,7 @@ static const char *get_resource_text(const cn_resource *a, char wide[WIDE_BYTES]
         return wide;
     }
     const cn_name *name =
-        a->message_type == CN_MESSAGE_REGISTERED ? cn_name_of(a->message.registered) : NULL;
+        a->message_type == CN_MESSAGE_REGISTERED ? cn_name_from_handle(a->message.registered) : NULL;
     return name ? name->text : NULL;
 }
 

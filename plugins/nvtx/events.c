@@ -43,7 +43,7 @@ static void set_event_message(event_draft *d, const cn_attributes *a)
     else if (a->message_type == CN_MESSAGE_WIDE)
         d->event.text = convert_wide_text(&d->scratch, a->message.wide);
     else if (a->message_type == CN_MESSAGE_REGISTERED)
-        d->event.name = cn_name_of(a->message.registered);
+        d->event.name = cn_name_from_handle(a->message.registered);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -204,7 +204,7 @@ static void draft_from_attributes(event_draft *d, uint32_t domain, const cn_attr
 static void draft_from_payloads(event_draft *d, cn_handle domain, const cn_payload *payloads,
                                 size_t count)
 {
-    begin_draft(d, cn_domain_of(domain));
+    begin_draft(d, cn_domain_from_handle(domain));
     add_draft_payloads(d, payloads, count);
     finish_draft(d, &no_attributes);
 }
@@ -246,12 +246,12 @@ int cn_range_pop(void) { return cn_has_work() ? cn_pop(0) : CN_NO_TRACKING; }
 
 int cn_domain_push(cn_handle domain, const cn_attributes *a)
 {
-    return cn_has_work() ? push_draft(cn_domain_of(domain), a) : CN_NO_TRACKING;
+    return cn_has_work() ? push_draft(cn_domain_from_handle(domain), a) : CN_NO_TRACKING;
 }
 
 int cn_domain_pop(cn_handle domain)
 {
-    return cn_has_work() ? cn_pop(cn_domain_of(domain)) : CN_NO_TRACKING;
+    return cn_has_work() ? cn_pop(cn_domain_from_handle(domain)) : CN_NO_TRACKING;
 }
 
 int cn_payload_push(cn_handle domain, const cn_payload *payloads, size_t count)
@@ -268,10 +268,10 @@ static CN_NOINLINE void add_range_payloads(cn_handle domain, const cn_payload *p
                                            size_t count)
 {
     event_draft d;
-    kineto_range range = cn_find_innermost(cn_domain_of(domain));
+    kineto_range range = cn_find_innermost(cn_domain_from_handle(domain));
     if (!range)
         return;
-    begin_draft(&d, cn_domain_of(domain));
+    begin_draft(&d, cn_domain_from_handle(domain));
     d.key.flags = 0; /* the range already has the domain as an argument */
     add_draft_payloads(&d, payloads, count);
     finish_draft(&d, &no_attributes);
@@ -285,7 +285,7 @@ int cn_payload_pop(cn_handle domain, const cn_payload *payloads, size_t count)
         return CN_NO_TRACKING;
     if (cn_recording())
         add_range_payloads(domain, payloads, count);
-    return cn_pop(cn_domain_of(domain));
+    return cn_pop(cn_domain_from_handle(domain));
 }
 
 /* ---- moments --------------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ void cn_mark_ex(const cn_attributes *a)
 void cn_domain_mark(cn_handle domain, const cn_attributes *a)
 {
     if (cn_recording())
-        mark_draft(cn_domain_of(domain), a);
+        mark_draft(cn_domain_from_handle(domain), a);
 }
 
 void cn_payload_mark(cn_handle domain, const cn_payload *payloads, size_t count)
@@ -375,7 +375,7 @@ uint64_t cn_range_start_ex(const cn_attributes *a)
 
 uint64_t cn_domain_start(cn_handle domain, const cn_attributes *a)
 {
-    return cn_recording() ? start_draft(cn_domain_of(domain), a) : CN_NOT_RECORDED;
+    return cn_recording() ? start_draft(cn_domain_from_handle(domain), a) : CN_NOT_RECORDED;
 }
 
 uint64_t cn_payload_start(cn_handle domain, const cn_payload *payloads, size_t count)

@@ -21,7 +21,7 @@ static char *current_piece;
 static size_t piece_left;
 static uint32_t piece_count;
 
-bool cn_lock_take(void)
+bool cn_tables_lock(void)
 {
     for (uint32_t turns = 0; turns < MAX_LOCK_ATTEMPTS && !holds_lock; turns++) {
         if (!atomic_exchange_explicit(&locked, true, memory_order_acquire)) {
@@ -33,7 +33,7 @@ bool cn_lock_take(void)
     return false;
 }
 
-void cn_lock_give(void)
+void cn_tables_unlock(void)
 {
     holds_lock = false;
     atomic_store_explicit(&locked, false, memory_order_release);
@@ -141,14 +141,14 @@ const cn_name *cn_name_intern(const char *text, size_t size)
     size = CN_MIN(size, CN_MAX_TEXT);
     uint64_t hash = hash_name(text, size);
     const cn_name *name = find_nvtx_name(text, size, hash, &slot);
-    if (name || !cn_lock_take())
+    if (name || !cn_tables_lock())
         return name;
     name = add_nvtx_name(text, size, hash);
-    cn_lock_give();
+    cn_tables_unlock();
     return name;
 }
 
-const cn_name *cn_name_of(cn_handle handle)
+const cn_name *cn_name_from_handle(cn_handle handle)
 {
     uintptr_t number = (uintptr_t)handle;
     if (!number)
@@ -236,10 +236,10 @@ static cn_named_site *add_named_site(cn_name *name, const cn_shape *shape)
 /* add_named_site under the lock. */
 static CN_NOINLINE kineto_site *create_named_site(const cn_name *name, const cn_shape *shape)
 {
-    if (are_sites_full() || !cn_lock_take())
+    if (are_sites_full() || !cn_tables_lock())
         return NULL;
     cn_named_site *place = add_named_site((cn_name *)(uintptr_t)name, shape);
-    cn_lock_give();
+    cn_tables_unlock();
     return place ? &place->site : NULL;
 }
 

@@ -92,7 +92,7 @@ typedef enum cn_tally {
  * doubled. */
 CN_COLD void cn_count(cn_tally what);
 void cn_tally_forked(void);
-uint64_t cn_counted(cn_tally what);
+uint64_t cn_tally_count(cn_tally what);
 
 /* ---- names.c --------------------------------------------------------------------------------- */
 
@@ -123,13 +123,13 @@ typedef struct cn_name {
 void *cn_alloc_permanent(size_t bytes);
 /** Take the lock of all tables. False, and not taken: this thread holds it already (a signal
  * handler), or another one has held it for very long. */
-bool cn_lock_take(void);
-void cn_lock_give(void);
+bool cn_tables_lock(void);
+void cn_tables_unlock(void);
 
 /** The name with these bytes, added if there is none; NULL: no space. */
 const cn_name *cn_name_intern(const char *text, size_t size);
 /** The name that a handle stands for; NULL: none. */
-const cn_name *cn_name_of(cn_handle handle);
+const cn_name *cn_name_from_handle(cn_handle handle);
 static inline cn_handle cn_name_handle(const cn_name *name)
 {
     return name ? (cn_handle)(uintptr_t)(name->index + 1u) : NULL;
@@ -326,7 +326,7 @@ const char *cn_field_json(cn_reader *r, const cn_struct *s, const cn_field *fiel
 #define CN_MAX_DOMAINS 1024u
 
 /** Number of a domain; 0 is the default domain, which has no name. */
-uint32_t cn_domain_of(cn_handle handle);
+uint32_t cn_domain_from_handle(cn_handle handle);
 const char *cn_domain_name(uint32_t domain);
 /** The name of a category; NULL: none. */
 const char *cn_category_name(uint32_t domain, uint32_t category);

@@ -310,7 +310,7 @@ static const char *get_string_value(cn_reader *r, const cn_field *f, const cn_ex
     if (f->class != CN_CLASS_HANDLE)
         return cn_read_text(r, f, where);
     (void)cn_read_unsigned(&where->view, where->at, f->size, &handle);
-    const cn_name *name = cn_name_of((cn_handle)(uintptr_t)handle);
+    const cn_name *name = cn_name_from_handle((cn_handle)(uintptr_t)handle);
     return name ? name->text : "";
 }
 

@@ -151,12 +151,12 @@ static const cn_schema *find_predefined(uint64_t id)
     _Atomic(cn_schema *) *slot =
         &predefined[special ? CN_TYPE_LIMIT + (id - CN_SCHEMA_REFERENCED) : id];
     cn_schema *s = atomic_load_explicit(slot, memory_order_acquire);
-    if (s || !cn_lock_take())
+    if (s || !cn_tables_lock())
         return s;
     s = atomic_load(slot);
     if (!s && (s = create_predefined(id)))
         atomic_store_explicit(slot, s, memory_order_release);
-    cn_lock_give();
+    cn_tables_unlock();
     return s;
 }
 
@@ -180,7 +180,7 @@ static uint64_t hash_schema_bytes(uint64_t hash, const void *data, size_t size)
 static bool publish_schema(const cn_schema *draft, const void *tail, size_t tail_bytes, bool labels)
 {
     size_t head = sizeof *draft;
-    if (!cn_lock_take())
+    if (!cn_tables_lock())
         return false;
     _Atomic(cn_schema *) *slot = find_schema_slot(draft->domain, draft->id);
     cn_schema *there = atomic_load(slot);
@@ -197,7 +197,7 @@ static bool publish_schema(const cn_schema *draft, const void *tail, size_t tail
             done = true;
         }
     }
-    cn_lock_give();
+    cn_tables_unlock();
     return done;
 }
 
@@ -440,7 +440,7 @@ uint64_t cn_schema_register(cn_handle domain, const cn_schema_attributes *a)
 {
     schema_builder b;
     memset(&b, 0, sizeof b); /* padding is hashed */
-    if (!a || !begin_schema(&b, cn_domain_of(domain), a)) {
+    if (!a || !begin_schema(&b, cn_domain_from_handle(domain), a)) {
         cn_count(CN_TALLY_SCHEMA);
         return 0;
     }
@@ -483,7 +483,7 @@ uint64_t cn_enum_register(cn_handle domain, const cn_enum_attributes *a)
     }
     uint64_t id = choose_schema_id(HAS(a->field_mask, CN_ENUM_FIELD_SCHEMA_ID), a->schema_id);
     cn_schema s = {.id = id,
-                   .domain = get_schema_key_domain(cn_domain_of(domain), id),
+                   .domain = get_schema_key_domain(cn_domain_from_handle(domain), id),
                    .size = (uint32_t)size,
                    .align = (uint32_t)size,
                    .count = count,

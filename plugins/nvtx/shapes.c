@@ -157,7 +157,7 @@ static _Atomic(cn_shape *) *find_shape_slot(const cn_key *key)
  * publishes it. */
 static CN_NOINLINE const cn_shape *add_shape(const cn_key *key)
 {
-    if (atomic_load(&shape_count) >= CN_MAX_SHAPES || !cn_lock_take())
+    if (atomic_load(&shape_count) >= CN_MAX_SHAPES || !cn_tables_lock())
         return NULL;
     _Atomic(cn_shape *) *slot = find_shape_slot(key);
     cn_shape *shape = atomic_load(slot);
@@ -167,7 +167,7 @@ static CN_NOINLINE const cn_shape *add_shape(const cn_key *key)
         atomic_store_explicit(&shape_count, index + 1, memory_order_release);
         atomic_store_explicit(slot, shape, memory_order_release);
     }
-    cn_lock_give();
+    cn_tables_unlock();
     return shape;
 }
 

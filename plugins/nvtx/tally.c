@@ -47,4 +47,4 @@ void cn_tally_forked(void)
     }
 }
 
-uint64_t cn_counted(cn_tally what) { return atomic_load(&counts[what]); }
+uint64_t cn_tally_count(cn_tally what) { return atomic_load(&counts[what]); }

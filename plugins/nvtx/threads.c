@@ -93,11 +93,11 @@ static void on_nvtx_thread_exit(void *block)
 /* Per thread, because several may fork at once. */
 static __thread bool held_for_fork CN_TLS;
 
-static void lock_before_fork(void) { held_for_fork = cn_lock_take(); }
+static void lock_before_fork(void) { held_for_fork = cn_tables_lock(); }
 static void unlock_after_fork(void)
 {
     if (held_for_fork)
-        cn_lock_give();
+        cn_tables_unlock();
 }
 /* In the child: the other threads do not exist there, so their blocks are free. */
 static void release_other_blocks(const cn_thread *mine)
@@ -117,7 +117,7 @@ static void release_other_blocks(const cn_thread *mine)
 static void reset_child(void)
 {
     cn_thread *t = cn_this_thread;
-    cn_lock_give();
+    cn_tables_unlock();
     cn_process_forked();
     cn_tally_forked();
     release_other_blocks(t);

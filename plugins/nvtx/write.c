@@ -153,7 +153,7 @@ static void append_json_handle(json_writer *w, const cn_field *f, const cn_view 
 {
     uint64_t handle;
     (void)cn_read_unsigned(view, at, f->size, &handle);
-    const cn_name *name = cn_name_of((cn_handle)(uintptr_t)handle);
+    const cn_name *name = cn_name_from_handle((cn_handle)(uintptr_t)handle);
     append_json_quoted(w, name ? name->text : "");
 }
 

@@ -489,13 +489,13 @@ void kb_sink_abort(kb_sink *s);
 
 /* For writers that need a file of their own, as databases do: the same as a file sink, but the
  * caller writes to the path of the temporary file, which is there and empty. */
-typedef struct kb_beside kb_beside;
+typedef struct kb_atomic_file kb_atomic_file;
 /** @return KINETO_E_UNSUPPORTED if it is not a regular file. */
-kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err);
-const char *kb_beside_path(const kb_beside *beside);
+kineto_status kb_atomic_file_open(const char *path, kb_atomic_file **out, kineto_error *err);
+const char *kb_atomic_file_path(const kb_atomic_file *beside);
 /** Sync, and rename to the final name. Frees in any case; on failure nothing remains. */
-kineto_status kb_beside_commit(kb_beside *beside, kineto_error *err);
-void kb_beside_abort(kb_beside *beside);
+kineto_status kb_atomic_file_commit(kb_atomic_file *beside, kineto_error *err);
+void kb_atomic_file_abort(kb_atomic_file *beside);
 
 /* ---- json.c, json_number.c, json_escape.c: the one JSON writer ------------------------------------ */
 typedef struct kb_json {

@@ -30,9 +30,9 @@ struct kb_compressor {
 kb_compression kb_compression_of(const char *path)
 {
     kineto_string name = kb_string(path);
-    if (kb_string_ends(name, ".gz"))
+    if (kb_string_ends_with(name, ".gz"))
         return KB_COMPRESS_GZIP;
-    return kb_string_ends(name, ".zst") ? KB_COMPRESS_ZSTD : KB_COMPRESS_NONE;
+    return kb_string_ends_with(name, ".zst") ? KB_COMPRESS_ZSTD : KB_COMPRESS_NONE;
 }
 
 /* ---- gzip -------------------------------------------------------------------------------------

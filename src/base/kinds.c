@@ -68,7 +68,7 @@ const char *kineto_kind_name(uint32_t kind)
 int kb_kind_row(kineto_string name)
 {
     for (size_t i = 0; i < kb_kind_alias_count; i++) {
-        if (kb_string_is_word(name, kb_kind_aliases[i].name))
+        if (kb_string_is_ignoring_case(name, kb_kind_aliases[i].name))
             return (int)i;
     }
     return -1;
@@ -163,9 +163,9 @@ static kineto_string next_kind_item(const char **list)
 
 static uint64_t kinds_of_name(kineto_string item, uint64_t (*own)(kineto_string name))
 {
-    if (kb_string_is_word(item, "default"))
+    if (kb_string_is_ignoring_case(item, "default"))
         return KINETO_KINDS_DEFAULT;
-    if (kb_string_is_word(item, "all"))
+    if (kb_string_is_ignoring_case(item, "all"))
         return KINETO_KINDS_ALL;
     int kind = kb_kind_parse(item);
     if (kind >= 0)

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct kb_beside {
+typedef struct kb_atomic_file {
     int fd;
     bool close_fd;
     int directory;   /* where `final` and `temporary` begin; AT_FDCWD: they are paths */
@@ -356,7 +356,7 @@ kineto_status kb_sink_open_file_at(int directory, const char *name, const char *
 /* ---- for callers that write the temporary file themselves, such as SQLite ---------------------
  */
 
-kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err)
+kineto_status kb_atomic_file_open(const char *path, kb_atomic_file **out, kineto_error *err)
 {
     struct stat st;
     *out = NULL;
@@ -379,13 +379,13 @@ kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *er
     return status;
 }
 
-const char *kb_beside_path(const kb_beside *beside) { return beside->temporary; }
+const char *kb_atomic_file_path(const kb_atomic_file *beside) { return beside->temporary; }
 
-kineto_status kb_beside_commit(kb_beside *beside, kineto_error *err)
+kineto_status kb_atomic_file_commit(kb_atomic_file *beside, kineto_error *err)
 {
     kineto_status status = finish_file(beside, err);
     drop_file(beside);
     return status;
 }
 
-void kb_beside_abort(kb_beside *beside) { drop_file(beside); }
+void kb_atomic_file_abort(kb_atomic_file *beside) { drop_file(beside); }

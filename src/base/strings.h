@@ -43,23 +43,23 @@ static inline bool kb_string_is(kineto_string s, const char *text)
 {
     return kb_string_equal(s, kb_string(text));
 }
-static inline bool kb_string_begins(kineto_string s, const char *with)
+static inline bool kb_string_starts_with(kineto_string s, const char *with)
 {
     size_t n = strlen(with);
     return s.size >= n && (n == 0 || memcmp(s.data, with, n) == 0);
 }
-static inline bool kb_string_ends(kineto_string s, const char *with)
+static inline bool kb_string_ends_with(kineto_string s, const char *with)
 {
     size_t n = strlen(with);
     return s.size >= n && (n == 0 || memcmp(s.data + s.size - n, with, n) == 0);
 }
 /** Does `part` occur in it? The empty part occurs in every string. */
-static inline bool kb_string_holds(kineto_string s, const char *part)
+static inline bool kb_string_contains(kineto_string s, const char *part)
 {
     return memmem(s.data ? s.data : "", s.size, part, strlen(part)) != NULL;
 }
 /** The rest after its first `bytes` bytes, of which it has at least that many. */
-static inline kineto_string kb_string_behind(kineto_string s, size_t bytes)
+static inline kineto_string kb_string_skip(kineto_string s, size_t bytes)
 {
     return (kineto_string){s.data + bytes, s.size - bytes};
 }
@@ -71,7 +71,7 @@ static inline bool kb_string_is_one_of(kineto_string s, const char *const *texts
     return false;
 }
 /** Equality that ignores the case of letters; the second string is in lower case already. */
-static inline bool kb_string_is_word(kineto_string s, const char *lower_case)
+static inline bool kb_string_is_ignoring_case(kineto_string s, const char *lower_case)
 {
     size_t i = 0;
     while (i < s.size && lower_case[i] && kb_lower(s.data[i]) == lower_case[i])
@@ -79,11 +79,11 @@ static inline bool kb_string_is_word(kineto_string s, const char *lower_case)
     return i == s.size && !lower_case[i];
 }
 /** Does `lower_case` occur in it, ignoring the case of letters? */
-static inline bool kb_string_holds_word(kineto_string s, const char *lower_case)
+static inline bool kb_string_contains_ignoring_case(kineto_string s, const char *lower_case)
 {
     size_t size = strlen(lower_case);
     for (size_t at = 0; at + size <= s.size; at++)
-        if (kb_string_is_word((kineto_string){s.data + at, size}, lower_case))
+        if (kb_string_is_ignoring_case((kineto_string){s.data + at, size}, lower_case))
             return true;
     return false;
 }

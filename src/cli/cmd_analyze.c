@@ -223,7 +223,7 @@ static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank,
 static kineto_status add_rank(work *w, const kineto_trace *trace, const char *path, uint32_t index,
                               kineto_error *err)
 {
-    int32_t rank = kc_rank_of(trace, path, index);
+    int32_t rank = kc_trace_rank(trace, path, index);
     w->options.rank = &rank;
     kineto_status status = what_if.count ? kc_what_if(trace, &w->options, &what_if, stdout, err)
                            : findings    ? add_findings(w, trace, rank, err)
@@ -359,10 +359,10 @@ static kineto_status check_findings(void)
                      {&sequence_operator, "operator"},
                      {&sequence_min, "min-length"},
                      {&sequence_top, "top"}};
-    if (!findings && kc_given(&evidence))
+    if (!findings && kc_option_given(&evidence))
         return kc_usage_error("analyze", "--evidence is about --findings");
     for (size_t i = 0; i < KB_COUNT(of_tables) && findings; i++)
-        if (kc_given(of_tables[i].option))
+        if (kc_option_given(of_tables[i].option))
             return kc_usage_error("analyze",
                                   "--findings and --gate go with --json, not with --%s, which is "
                                   "about tables",
@@ -403,7 +403,7 @@ int kc_analyze(int argc, char **argv)
     int operands;
     kineto_error err = {0};
     work w = {0};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("analyze", 0);
     findings |= gates.count > 0;

@@ -91,7 +91,7 @@ int kc_convert(int argc, char **argv)
     kineto_trace *trace = NULL;
     kineto_export_options o = {.size = sizeof o};
     int32_t of_rank = -1;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("convert", 0);
     if (status == KINETO_OK && list && operands == 0) {

@@ -159,7 +159,7 @@ int kc_daemon(int argc, char **argv)
     static daemon_plan p;
     int operands;
     kineto_error err = {0};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("daemon", 0);
     if (status == KINETO_OK && operands)

@@ -92,7 +92,7 @@ static kineto_status check_definition_options(bool hta)
                     {&draws, "draws", false},       {&seed, "seed", false},
                     {&devices, "device", true},     {&short_names, "short-names", true}};
     for (size_t i = 0; i < KB_COUNT(concerns); i++)
-        if (concerns[i].hta != hta && kc_given(concerns[i].value))
+        if (concerns[i].hta != hta && kc_option_given(concerns[i].value))
             return kc_usage_error("diff", "--%s needs --definitions %s", concerns[i].name,
                                   hta ? "exact" : "hta");
     return KINETO_OK;
@@ -212,7 +212,7 @@ int kc_diff(int argc, char **argv)
     int operands;
     kineto_error err = {.message = ""};
     diff_work w = {.rank = -1};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return finish_diff_output(0);
     if (status == KINETO_OK)

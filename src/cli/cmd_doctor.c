@@ -162,7 +162,7 @@ static void print_probe_results(const kc_probe_result *findings, bool works)
 int kc_doctor(int argc, char **argv)
 {
     int operands;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("doctor", 0);
     if (status == KINETO_OK && operands)

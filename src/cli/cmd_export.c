@@ -81,7 +81,7 @@ int kc_export(int argc, char **argv)
         list,
         count + 4,
         false};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("export", 0);
     if (status || check_export_operands(operands) ||

@@ -354,7 +354,7 @@ int kc_info(int argc, char **argv)
 {
     int operands;
     int32_t of_rank = -1;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("info", 0);
     if (status == KINETO_OK && !operands)

@@ -243,7 +243,7 @@ static int run_plugin_list(int argc, char **argv)
 {
     enum { MAX_S = 3600 };
     int operands;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("plugin list", 0);
     if (status == KINETO_OK && (limit_s < 1 || limit_s > MAX_S))

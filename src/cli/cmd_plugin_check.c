@@ -47,7 +47,7 @@ static const kc_options options = {
 static kineto_status check_options(int operands)
 {
     bool has_other_options =
-        operands || as_json || wanted.count || kc_given(&limit_s) || torch_python.given;
+        operands || as_json || wanted.count || kc_option_given(&limit_s) || torch_python.given;
     if (list_rules && has_other_options)
         return kc_usage_error(VERB, "--list-rules takes no FILE.so and no other options");
     if (list_rules)
@@ -200,7 +200,7 @@ int kc_plugin_check(int argc, char **argv)
     static char path[PATH_MAX];
     uint64_t rules;
     int operands;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout(VERB, 0);
     if (status || check_options(operands))

@@ -263,7 +263,7 @@ int kc_ps(int argc, char **argv)
     kc_traceable all = {.version = ""};
     ko_rpc_daemon daemon;
     kineto_error err = {0};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("ps", 0);
     if (status == KINETO_OK && operands)

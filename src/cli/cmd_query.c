@@ -252,7 +252,7 @@ int kc_query(int argc, char **argv)
     query_text from_file = {0};
     kineto_error err = {0};
     kc_query_format format;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("query", 0);
     if (status)

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
-static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb = 256, log_level = KINETO_LOG_WARNING;
+static uint64_t buffer_mb = KS_DEFAULT_BUFFER_BYTES >> 20, keep_mb = 256, log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
@@ -127,12 +127,12 @@ static kineto_status check_record_output(const char *path, kineto_error *err)
 static kineto_status parse_buffer_policy(ks_policy *out)
 {
     static const char *const names[] = {"stream", "oldest", "ring"};
-    const char *name = policy ? policy : kc_given(&keep_mb) ? "oldest" : "stream";
+    const char *name = policy ? policy : kc_option_given(&keep_mb) ? "oldest" : "stream";
     for (size_t i = 0; i < KB_COUNT(names); i++) {
         if (strcmp(name, names[i]) != 0)
             continue;
         *out = (ks_policy)i;
-        if (*out == KS_POLICY_STREAM && kc_given(&keep_mb))
+        if (*out == KS_POLICY_STREAM && kc_option_given(&keep_mb))
             return kc_usage_error("record", "--keep-mb needs --policy oldest or ring");
         return KINETO_OK;
     }
@@ -146,7 +146,7 @@ static kineto_status check_record_numbers(void)
     const uint64_t MAX_SAMPLING_BYTES = UINT64_C(1) << 40;
     if (buffer_mb < 1 || buffer_mb > MAX_MB)
         return kc_usage_error("record", "--buffer-mb is from 1 to %d", MAX_MB);
-    if (on_demand_options.ring && kc_given(&buffer_mb))
+    if (on_demand_options.ring && kc_option_given(&buffer_mb))
         return kc_usage_error("record", "--buffer-mb cannot be used with --ring; use --ring-mb");
     if (keep_mb < 1 || keep_mb > UINT64_MAX >> 20)
         return kc_usage_error("record", "--keep-mb is from 1 to %llu",
@@ -184,7 +184,7 @@ static kineto_status parse_record_kinds(uint64_t *kinds)
     char own[256];
     uint64_t announced = KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER) | kc_plugins_kinds(&plugins);
     bool ok = !activities || kineto_kinds_parse(activities, kinds, &err) == KINETO_OK;
-    if (ok && (!activities || kb_string_holds(kb_string(activities), "default")))
+    if (ok && (!activities || kb_string_contains(kb_string(activities), "default")))
         *kinds |= announced;
     if (ok)
         return KINETO_OK;
@@ -210,11 +210,11 @@ static bool are_ring_options_given(void)
 {
     return kc_on_demand_wanted(&on_demand_options) || on_demand_options.slow_step ||
            on_demand_options.hang || on_demand_options.crash ||
-           kc_given(&on_demand_options.ring_mb);
+           kc_option_given(&on_demand_options.ring_mb);
 }
 
 /* -1: keep the level of the environment. */
-static int get_given_log_level(void) { return kc_given(&log_level) ? (int)log_level : -1; }
+static int get_given_log_level(void) { return kc_option_given(&log_level) ? (int)log_level : -1; }
 
 /* The order matters: plug-ins must be loaded before kinds are parsed. */
 static kineto_status parse_record_options(ks_collector_options *c)
@@ -235,7 +235,7 @@ static kineto_status parse_record_options(ks_collector_options *c)
                               "--python cannot be used with --no-torch, which does not enter "
                               "Python programs");
     if (check_record_numbers() || parse_buffer_policy(&c->policy) ||
-        parse_cpu_budget(&c->budget_ppm))
+        parse_cpu_budget(&c->cost_limit_ppm))
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (are_ring_options_given() && kc_on_demand_parse(&on_demand_options, c))
@@ -399,7 +399,7 @@ static bool is_chrome_file(const char *path)
 {
     kb_compression compression;
     bool needs_file;
-    const char *format = ke_format_of_ending(path, &compression, &needs_file);
+    const char *format = ke_format_by_ending(path, &compression, &needs_file);
     return format && strcmp(format, "chrome") == 0;
 }
 
@@ -408,7 +408,7 @@ static void explain_empty_trace(const kineto_trace *trace)
 {
     const char *reason = "the program used nothing that ckineto or a plug-in records.\n"
                          "  See 'ckineto doctor' for what can be recorded here.";
-    if (ks_children_could_not(trace))
+    if (ks_children_has_unrecorded(trace))
         reason = "the ledger above names the processes, and the reasons.";
     else if (kt_ledger_has(trace, "PyTorch", NULL) ||
              kt_ledger_has(trace, "Python functions", NULL))
@@ -631,7 +631,7 @@ int kc_record(int argc, char **argv)
     int operands;
     ks_collector_options collector_options = {0};
     bool of_running = argc > 1 && strncmp(argv[1], "--pid", 5) == 0;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("record", 0);
     if (status && of_running)

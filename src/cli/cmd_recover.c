@@ -133,7 +133,7 @@ static int recover_trace(const char *path)
 int kc_recover(int argc, char **argv)
 {
     int operands;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("recover", 0);
     if (status == KINETO_OK && operands > 1)

@@ -44,7 +44,7 @@ static void print_change_kind(const repair_work *r, kt_repair_kind kind)
     printf("  %8s  %s (%s", kc_count(count).s, kt_repair_text(kind),
            count > 1 ? "first at byte " : "at byte ");
     printf("%llu", (unsigned long long)r->repairs.kinds[kind].first_offset);
-    if (kt_repair_loses(kind) && r->repairs.kinds[kind].bytes)
+    if (kt_repair_loss_of(kind) && r->repairs.kinds[kind].bytes)
         printf(", %s", kc_bytes(r->repairs.kinds[kind].bytes).s);
     puts(")");
 }
@@ -85,7 +85,7 @@ static void put_change_kinds(kb_json *j, const repair_work *r)
         kb_json_object_begin(j);
         kb_json_put_string(j, "kind", kb_string(kt_repair_name((kt_repair_kind)k)));
         kb_json_put_string(j, "text", kb_string(kt_repair_text((kt_repair_kind)k)));
-        kb_json_put_bool(j, "loss", kt_repair_loses((kt_repair_kind)k));
+        kb_json_put_bool(j, "loss", kt_repair_loss_of((kt_repair_kind)k));
         kb_json_put_uint(j, "count", r->repairs.kinds[k].count);
         kb_json_put_uint(j, "first_offset", r->repairs.kinds[k].first_offset);
         kb_json_put_uint(j, "bytes", r->repairs.kinds[k].bytes);
@@ -169,7 +169,7 @@ static void count_lossy_changes(repair_work *r)
 {
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
         r->lost +=
-            kt_repair_loses((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
+            kt_repair_loss_of((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
 }
 
 /* Read, repair, write and report. @return the exit status. */
@@ -198,7 +198,7 @@ static int run_repair(repair_work *r)
 int kc_repair(int argc, char **argv)
 {
     int operands;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status != KINETO_OK)
         return status == KINETO_E_NOT_FOUND ? 0 : KC_EXIT_USAGE;
     if (operands != 1) {

@@ -54,7 +54,7 @@ int kc_report(int argc, char **argv)
 {
     int operands;
     kineto_error err = {0};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("report", 0);
     if (!status && !operands)

@@ -277,12 +277,12 @@ static void format_selectors(char *text, size_t size)
 static void format_ranks(const kineto_trace *trace, char *text, size_t size)
 {
     kt_ranks ranks = {0};
-    bool is_there = !kt_note_ranks(&ranks, trace) || !kt_note_rank(&ranks, kt_header_rank(trace));
+    bool is_there = !kt_add_trace_ranks(&ranks, trace) || !kt_add_rank(&ranks, kt_header_rank(trace));
     for (size_t i = 0; i < ranks.count; i++)
         is_there |= strtol(rank, NULL, 10) == ranks.data[i];
     *text = '\0';
     if (!is_there && size > 2) {
-        kt_put_ranks(&ranks, text + 2, size - 2);
+        kt_format_ranks(&ranks, text + 2, size - 2);
         memcpy(text, ": ", 2);
     }
     kb_vec_free(&ranks);
@@ -352,7 +352,7 @@ int kc_slice(int argc, char **argv)
 {
     int operands;
     kineto_selection how = {.size = sizeof how};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("slice", 0);
     if (status == KINETO_OK && !operands)

@@ -92,7 +92,7 @@ static kineto_averages_options make_averages_options(void)
 /* -1: all rows, the default of CSV and JSON. */
 static int64_t choose_row_limit(void)
 {
-    bool usual = !kc_given(&row_limit) && (csv || json);
+    bool usual = !kc_option_given(&row_limit) && (csv || json);
     return row_limit && !usual ? (int64_t)KB_MIN(row_limit, (uint64_t)INT64_MAX) : -1;
 }
 
@@ -146,7 +146,7 @@ static kineto_status find_output_form(uint32_t *form, const char **asked)
     *form = TEXT;
     *asked = NULL;
     for (size_t i = 0; i < KB_COUNT(form_options); i++) {
-        if (!kc_given(form_options[i].option))
+        if (!kc_option_given(form_options[i].option))
             continue;
         if (*asked)
             return kc_usage_error("table", "--%s cannot be used with --%s", *asked,
@@ -166,7 +166,7 @@ static kineto_status check_table_options(void)
     if (status)
         return status;
     for (size_t i = 0; i < KB_COUNT(option_forms); i++) {
-        if (option_forms[i].forms & form || !kc_given(option_forms[i].option))
+        if (option_forms[i].forms & form || !kc_option_given(option_forms[i].option))
             continue;
         if (asked)
             return kc_usage_error("table", "--%s cannot be used with --%s", option_forms[i].name,
@@ -320,7 +320,7 @@ int kc_table(int argc, char **argv)
     uint32_t unit = 0;
     kineto_error err = {0};
     kineto_trace *trace = NULL;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("table", 0);
     if (status == KINETO_OK && !operands)

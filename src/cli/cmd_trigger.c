@@ -330,7 +330,7 @@ int kc_trigger(int argc, char **argv)
 {
     static kc_request request;
     int operands;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status)
         return status == KINETO_E_NOT_FOUND ? 0 : KC_EXIT_USAGE;
     if (parse_request(&request, argv + 1, operands) != KINETO_OK)

@@ -422,7 +422,7 @@ static int run_verify(int count, char **paths)
 int kc_verify(int argc, char **argv)
 {
     int operands;
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return finish_verify_output(0);
     if (status == KINETO_OK && !operands && !list_rules)

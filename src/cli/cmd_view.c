@@ -256,7 +256,7 @@ int kc_view(int argc, char **argv)
     int operands;
     kineto_error err = {0};
     view_work v = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_read = true};
-    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    kineto_status status = kc_parse_options(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("view", 0);
     if (!status && !operands)

@@ -1,6 +1,6 @@
 /* `analyze --what-if`: scaling parts of the critical path of a rank. */
-#ifndef KC_CRITICAL_H
-#define KC_CRITICAL_H
+#ifndef KC_WHAT_IF_H
+#define KC_WHAT_IF_H
 
 #include "cli/options.h"
 

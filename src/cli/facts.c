@@ -70,7 +70,7 @@ void kc_health_print(const kc_health *h, FILE *out)
     if (h->ranks > h->traces)
         fprintf(out, "%s ranks, ", kc_count(h->ranks).s);
     fprintf(out, "%s %s", kc_count(h->activities).s, kc_noun(h->activities, "activity", "activities"));
-    fprintf(out, ", %s lost.\n", kc_lost_words(h->lost, h->is_cut).s);
+    fprintf(out, ", %s lost.\n", kc_lost_text(h->lost, h->is_cut).s);
     if (h->lines.count)
         fwrite(h->lines.data, 1, h->lines.count, out);
     if (h->lines_left_out)
@@ -105,7 +105,7 @@ static void print_name(cell_text *c, kineto_string s)
     FILE *out = fmemopen(c->s, sizeof c->s, "w");
     size_t columns = 0;
     for (size_t at = 0, size; at < s.size && columns <= WIDEST_TEXT; at += size, columns++)
-        size = KB_MAX(kc_printable(s, at), (size_t)1);
+        size = KB_MAX(kc_printable_bytes(s, at), (size_t)1);
     if (!out)
         return;
     c->columns = KB_MIN(columns, (size_t)WIDEST_TEXT);
@@ -222,7 +222,7 @@ void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE
     print_empty(a, out);
 }
 
-uint32_t kc_fact_column_of(const kineto_analysis *a, uint32_t table, const char *name)
+uint32_t kc_fact_column_index(const kineto_analysis *a, uint32_t table, const char *name)
 {
     kineto_fact_column column;
     for (uint32_t c = 0; kineto_analysis_column(a, table, c, &column); c++)

@@ -26,7 +26,7 @@ void kc_health_free(kc_health *h);
 void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE *out);
 
 /** Index of a column; UINT32_MAX: there is none. */
-uint32_t kc_fact_column_of(const kineto_analysis *a, uint32_t table, const char *name);
+uint32_t kc_fact_column_index(const kineto_analysis *a, uint32_t table, const char *name);
 /** 0 where there is no value. */
 double kc_fact_number_at(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column);
 #endif

@@ -198,7 +198,7 @@ static kineto_status store_value(const kc_options *options, const kc_option *o, 
 static const void *given_values[64];
 static size_t given_count;
 
-bool kc_given(const void *value)
+bool kc_option_given(const void *value)
 {
     for (size_t i = 0; i < given_count; i++)
         if (given_values[i] == value)
@@ -208,7 +208,7 @@ bool kc_given(const void *value)
 
 static void mark_given(const kc_option *o)
 {
-    if (!kc_given(o->value) && given_count < KB_COUNT(given_values))
+    if (!kc_option_given(o->value) && given_count < KB_COUNT(given_values))
         given_values[given_count++] = o->value;
 }
 
@@ -254,7 +254,7 @@ static bool is_help_option(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands)
+kineto_status kc_parse_options(const kc_options *options, int argc, char **argv, int *operands)
 {
     int count = 0;
     bool only_operands = false;

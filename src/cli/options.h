@@ -71,9 +71,9 @@ typedef struct kc_options {
  *  @param operands  receives their number.
  *  @return KINETO_OK; KINETO_E_NOT_FOUND after --help was answered; KINETO_E_ARGUMENT after the
  *          mistake was explained on stderr. */
-kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands);
+kineto_status kc_parse_options(const kc_options *options, int argc, char **argv, int *operands);
 /** Was the option with this value (kc_option.value) on the command line? */
-bool kc_given(const void *value);
+bool kc_option_given(const void *value);
 /** Receives a verb's table in place of printing its help; NULL: print it. For completion.c. */
 extern void (*kc_help_hook)(const kc_options *options);
 /** Print "ckineto VERB: message" and "Try 'ckineto VERB --help'." on stderr.

@@ -21,7 +21,7 @@ kb_text kc_bytes(uint64_t bytes)
     return t;
 }
 
-kb_text kc_lost_words(uint64_t lost, bool is_cut)
+kb_text kc_lost_text(uint64_t lost, bool is_cut)
 {
     if (lost && !is_cut)
         return kc_count(lost);
@@ -83,7 +83,7 @@ static bool is_format_character(uint32_t code)
     return false;
 }
 
-size_t kc_printable(kineto_string s, size_t at)
+size_t kc_printable_bytes(kineto_string s, size_t at)
 {
     KB_ASSERT(at < s.size);
     unsigned char c = (unsigned char)s.data[at];
@@ -116,7 +116,7 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
 {
     size_t used = 0;
     for (size_t at = 0; at < name.size;) {
-        size_t size = kc_printable(name, at);
+        size_t size = kc_printable_bytes(name, at);
         size_t width = size ? 1 : 4;
         if (columns && used + width > columns - (name.size - at > 1)) {
             used++;

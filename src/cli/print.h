@@ -13,7 +13,7 @@
 kb_text kc_bytes(uint64_t bytes);
 kb_text kc_count(uint64_t n); /* "20,222" */
 /** "none", "5", or "an unknown number" if the end of the file is missing. */
-kb_text kc_lost_words(uint64_t lost, bool is_cut);
+kb_text kc_lost_text(uint64_t lost, bool is_cut);
 /** "2026-05-04 13:02:01 UTC"; empty beyond the range of the calendar. */
 kb_text kc_format_utc(int64_t ns);
 /** `one` if count is 1, else `many`. */
@@ -31,7 +31,7 @@ void kc_put_path(FILE *out, const char *path, size_t used);
 /** Columns of the terminal; 0: `out` is not a terminal, or its width is unknown. */
 size_t kc_terminal_columns(FILE *out);
 /** Bytes of the character at `at`; 0 if it must not reach a terminal as it is. */
-size_t kc_printable(kineto_string s, size_t at);
+size_t kc_printable_bytes(kineto_string s, size_t at);
 /** Columns that such a character occupies, approximately. */
 size_t kc_character_columns(const char *character, size_t size);
 /** Edits between two short words, to recognise typing mistakes. */

@@ -129,7 +129,7 @@ kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto
     return status;
 }
 
-int32_t kc_rank_of(const kineto_trace *trace, const char *path, uint32_t index)
+int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t index)
 {
     kineto_identity identity = {.size = sizeof identity};
     kineto_trace_identity(trace, path, &identity);

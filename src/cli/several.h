@@ -1,7 +1,7 @@
 /* Opening one trace from several files and directories, the options of reading that all such verbs
  * share, and checks of output files. */
-#ifndef KC_SEVERAL_H
-#define KC_SEVERAL_H
+#ifndef KC_OPEN_MANY_H
+#define KC_OPEN_MANY_H
 
 #include "cli/cli.h"
 
@@ -33,7 +33,7 @@ extern const char *kc_step_pattern;
 /** Parse the value of --rank. @param text  NULL: not given, *rank is -1. A mistake is reported. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 /** The rank of a trace; if the file does not contain it, `index`. */
-int32_t kc_rank_of(const kineto_trace *trace, const char *path, uint32_t index);
+int32_t kc_trace_rank(const kineto_trace *trace, const char *path, uint32_t index);
 /** Is this exactly one file, and not a directory? */
 bool kc_is_one_file(char *const *paths, int count);
 /** Open all files as one trace; only of one rank if `rank` >= 0. A terminal shows the progress. Errors

@@ -292,7 +292,7 @@ bool ke_plan(ke_chrome *c)
     uint32_t tracks = kineto_trace_track_count(c->trace);
     kb_map taken = {0};
     c->room = KE_ROOM;
-    c->was_read = kt_was_read(c->trace);
+    c->was_read = kt_is_from_file(c->trace);
     plan_base_time(c);
     c->tracks = calloc(tracks + 1, sizeof *c->tracks);
     bool ok = c->tracks && reserve_own_keys(c) && plan_row_order(c) && plan_device_order(c) &&

@@ -201,7 +201,7 @@ kineto_status ke_check_path(const char *path, kineto_error *err)
     return ke_check_format(path, NULL, err);
 }
 
-const char *ke_format_of_ending(const char *name, kb_compression *compression, bool *needs_file)
+const char *ke_format_by_ending(const char *name, kb_compression *compression, bool *needs_file)
 {
     const format *f = find_format_by_ending(name);
     if (!f)

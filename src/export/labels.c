@@ -24,7 +24,7 @@ static void append_name_with_id(ke_label *l, kineto_string name, int64_t id)
     char number[32];
     append_label_name(l, name);
     snprintf(number, sizeof number, "%lld", (long long)id);
-    if (kb_string_holds(name, number))
+    if (kb_string_contains(name, number))
         return;
     snprintf(number, sizeof number, " (%lld)", (long long)id);
     append_label_text(l, kb_string(number));

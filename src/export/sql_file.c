@@ -115,19 +115,19 @@ static void set_sqlite_result(const kineto_trace *trace, const char *path,
 kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
                                    kineto_export_result *result, kineto_error *err)
 {
-    kb_beside *file;
+    kb_atomic_file *file;
     if (!trace || !path)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "ke_sqlite_write_path: trace and path must not be NULL");
-    kineto_status status = kb_beside_open(path, &file, err);
+    kineto_status status = kb_atomic_file_open(path, &file, err);
     if (status)
         return status;
-    status = write_database(trace, kb_beside_path(file), path, err);
+    status = write_database(trace, kb_atomic_file_path(file), path, err);
     if (status) {
-        kb_beside_abort(file);
+        kb_atomic_file_abort(file);
         return status;
     }
-    status = kb_beside_commit(file, err);
+    status = kb_atomic_file_commit(file, err);
     if (status == KINETO_OK)
         set_sqlite_result(trace, path, result);
     return status;

@@ -409,8 +409,8 @@ static kineto_status dispatch_record(decoder *d, uint32_t type, const uint64_t *
         return decode_clock_sample(d, record);
     case KF_THREAD_NAME:
         return decode_thread_name(d, record);
-    case KF_SHED:
-        d->result->shed += record[2];
+    case KF_THROTTLED:
+        d->result->throttled += record[2];
         return KINETO_OK;
     case KF_THREAD_EXIT:
         return close_ranges_from(d, 0, d->last, KF_EVENT_OPEN_END);

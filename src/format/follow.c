@@ -82,7 +82,7 @@ void kf_follow_forget(kf_control *control, uint32_t pid)
             kf_follow_end(&control->followers[i]);
 }
 
-void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen)
+void kf_follow_report(kf_control *control, kf_follower *f, uint32_t seen)
 {
     kb_store_release(&f->seen, seen);
     (void)kb_add_relaxed(&control->followed, 1u);

@@ -74,7 +74,7 @@ typedef enum kf_type {
                              open operator */
     KF_RANGE = 18,   /* a complete range, recorded at its end: as BEGIN, depth unused, with an
                              extra word [2] = ticks of its end */
-    KF_SHED = 19,    /* [1] ticks of the first [2] count of this cursor's ranges that were throttled
+    KF_THROTTLED = 19,    /* [1] ticks of the first [2] count of this cursor's ranges that were throttled
                              in this segment; the count is incremented in place */
     KF_TYPE_COUNT = 20
 } kf_type;
@@ -132,7 +132,7 @@ typedef enum kf_type {
 #define KF_INPUT_SMALL 1u
 #define KF_INPUT_STRIDES 2u
 #define KF_INPUT_IDS 4u
-#define KF_INPUT_UNSAID      8u /* the value was not recorded */
+#define KF_INPUT_NOT_RECORDED      8u /* the value was not recorded */
 #define KF_MAX_INPUTS 255u
 #define KF_MAX_RANK 64u
 
@@ -395,13 +395,13 @@ typedef enum kf_cost {
 } kf_cost;
 
 /* What is dropped now to stay within the budget. Written only by the collector. */
-typedef struct kf_shed {
+typedef struct kf_throttle {
     uint64_t kinds;       /* the gate is closed for them */
     uint64_t wants;       /* KF_WANT_… that no window gets */
     uint64_t mute;        /* kinds whose frequent and short ranges are dropped, site by site */
     uint32_t short_ticks; /* a site is short if the mean of its ranges is below this */
     uint32_t epoch;       /* changes when sites have to be chosen anew */
-} kf_shed;
+} kf_throttle;
 
 /* What writers do when no chunk is free. */
 enum { KF_FULL_DROP = 0, KF_FULL_RING = 1 };
@@ -451,7 +451,7 @@ typedef struct kf_control {
     kf_window windows[KF_MAX_WINDOWS];
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
     uint32_t unit_costs[KF_UNIT_COUNT]; /* of the last process that attached; 0: not known */
-    kf_shed shed;
+    kf_throttle throttled;
     uint64_t
         pid_namespace[2]; /* the collector's, if external: it cannot use pids of another one. 0:
                                   not known */
@@ -592,7 +592,7 @@ void kf_windows_sweep(kf_control *control);
 /** Set what the window wants of operators; at first KF_WANT_USUAL. */
 void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants);
 /** Drop these from now on; NULL: nothing. */
-void kf_shed_set(kf_control *control, const kf_shed *shed);
+void kf_throttle_set(kf_control *control, const kf_throttle *throttled);
 /** Change its kinds; pause it, which keeps `held`, or continue; close it. All recompute the
  *  gate. */
 void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds);
@@ -626,7 +626,7 @@ void kf_follow_end(kf_follower *f);
 /** The process runs another program now (exec), which may have no follower: free its place. */
 void kf_follow_forget(kf_control *control, uint32_t pid);
 /** Report that change `seen` was carried out, and wake kf_followers_wait. */
-void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen);
+void kf_follow_report(kf_control *control, kf_follower *f, uint32_t seen);
 /** Sleep until window_changes differs from `seen`; may return earlier. */
 void kf_follow_wait(kf_control *control, uint32_t seen);
 /** Request that sources deliver what they have; counts as a change. */
@@ -826,7 +826,7 @@ typedef struct kf_decode_result {
     uint64_t bad_records; /* malformed: the rest of their segment was skipped */
     uint64_t bad_entries;
     uint64_t unmatched_ends, open_ranges, missing_segments;
-    uint64_t shed;            /* throttled ranges, from SHED records */
+    uint64_t throttled;            /* throttled ranges, from THROTTLED records */
     uint64_t unmatched_parts; /* flows and args without an open range */
     uint64_t first_ticks, last_ticks; /* of everything that has ticks; 0 if nothing */
 } kf_decode_result;

@@ -32,11 +32,11 @@ static uint32_t count_input_words(const kf_input_item *item)
     case KINETO_INPUT_INT:
     case KINETO_INPUT_DOUBLE:
     case KINETO_INPUT_BOOL:
-        return item->flags & KF_INPUT_UNSAID ? 0 : 1;
+        return item->flags & KF_INPUT_NOT_RECORDED ? 0 : 1;
     case KINETO_INPUT_INTS:
     case KINETO_INPUT_DOUBLES:
     case KINETO_INPUT_BOOLS:
-        return item->flags & KF_INPUT_UNSAID ? 0 : item->count;
+        return item->flags & KF_INPUT_NOT_RECORDED ? 0 : item->count;
     default:
         return 0;
     }

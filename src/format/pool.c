@@ -170,7 +170,7 @@ static uint64_t union_open_kinds(kf_control *control)
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
         if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN)
             kinds |= kb_load_relaxed(&control->windows[i].kinds);
-    return kinds & ~kb_load_relaxed(&control->shed.kinds);
+    return kinds & ~kb_load_relaxed(&control->throttled.kinds);
 }
 
 uint64_t kf_held_kinds(kf_control *control)
@@ -189,7 +189,7 @@ static uint64_t union_open_wants(kf_control *control)
         if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN &&
             kb_load_relaxed(&control->windows[i].kinds))
             wants |= kb_load_relaxed(&control->windows[i].wants);
-    return wants & ~kb_load_relaxed(&control->shed.wants);
+    return wants & ~kb_load_relaxed(&control->throttled.wants);
 }
 
 /* With the lock no process stores an older union over a newer one. Without it that may happen for a
@@ -211,15 +211,15 @@ void kf_gate_update(kf_control *control)
     kf_windows_changed(control);
 }
 
-void kf_shed_set(kf_control *control, const kf_shed *shed)
+void kf_throttle_set(kf_control *control, const kf_throttle *throttled)
 {
-    static const kf_shed nothing;
-    const kf_shed *s = shed ? shed : &nothing;
-    kb_store_relaxed(&control->shed.kinds, s->kinds);
-    kb_store_relaxed(&control->shed.wants, s->wants);
-    kb_store_relaxed(&control->shed.mute, s->mute);
-    kb_store_relaxed(&control->shed.epoch, s->epoch);
-    kb_store_relaxed(&control->shed.short_ticks, s->short_ticks);
+    static const kf_throttle nothing;
+    const kf_throttle *s = throttled ? throttled : &nothing;
+    kb_store_relaxed(&control->throttled.kinds, s->kinds);
+    kb_store_relaxed(&control->throttled.wants, s->wants);
+    kb_store_relaxed(&control->throttled.mute, s->mute);
+    kb_store_relaxed(&control->throttled.epoch, s->epoch);
+    kb_store_relaxed(&control->throttled.short_ticks, s->short_ticks);
     kf_gate_update(control);
 }
 

@@ -13,7 +13,7 @@ const uint8_t kf_min_words_of[64] = {
     [KF_DEVICE] = 6,      [KF_CLOCK_SAMPLE] = 4,
     [KF_THREAD_NAME] = 2, [KF_THREAD_EXIT] = 2,
     [KF_OUTPUTS] = 3,     [KF_RANGE] = 3,
-    [KF_SHED] = 3,
+    [KF_THROTTLED] = 3,
 };
 
 /* Append the segment whose keyframe is `record`. False: out of memory. */

@@ -98,17 +98,17 @@ kineto_status kineto_profiler_config_from_values(const int64_t *values, size_t c
     if (values[0] < 0 || values[0] >= KINETO_NUM_PROFILER_STATES)
         return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: unknown state %lld",
                        (long long)values[0]);
-    kineto_status status = kp_config_sized(config, err);
+    kineto_status status = kp_config_check_size(config, err);
     if (status)
         return status;
     kineto_profiler_config_init(&all, (kineto_profiler_state)values[0]);
     all.report_input_shapes = values[1] != 0;
     all.profile_memory = values[2] != 0;
-    kp_config_give(&all, config);
+    kp_config_write(&all, config);
     return KINETO_OK;
 }
 
-kineto_status kp_config_sized(const kineto_profiler_config *out, kineto_error *err)
+kineto_status kp_config_check_size(const kineto_profiler_config *out, kineto_error *err)
 {
     return out && out->size >= sizeof out->size
                ? KINETO_OK
@@ -117,7 +117,7 @@ kineto_status kp_config_sized(const kineto_profiler_config *out, kineto_error *e
                          "fill it with kineto_profiler_config_init");
 }
 
-void kp_config_give(const kineto_profiler_config *all, kineto_profiler_config *out)
+void kp_config_write(const kineto_profiler_config *all, kineto_profiler_config *out)
 {
     size_t size = out->size;
     memcpy(out, all, KB_MIN(size, sizeof *out));

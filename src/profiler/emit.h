@@ -31,7 +31,7 @@ typedef struct kp_emitter {
 
 extern const kp_emitter kp_nvtx_emitter, kp_itt_emitter;
 
-/* ---- emit.c: a library that the environment names -------------------------------------------- */
+/* ---- emit_tool.c: a library that the environment names -------------------------------------------- */
 
 typedef struct kp_tool {
     const char *name, *variable;

@@ -226,7 +226,7 @@ int64_t kineto_event_debug_handle(const kineto_event *e)
 static size_t find_overload(const kineto_event *e)
 {
     kineto_string name = e->activity.name;
-    if (e->activity.kind != KINETO_KIND_CPU_OP || !name.size || !kb_string_holds(name, "::"))
+    if (e->activity.kind != KINETO_KIND_CPU_OP || !name.size || !kb_string_contains(name, "::"))
         return 0;
     const char *dot = memrchr(name.data, '.', name.size);
     if (!dot || dot == name.data || dot + 1 == name.data + name.size)

@@ -23,7 +23,7 @@ typedef struct kp_fallback_counts {
 } kp_fallback_counts;
 
 /** @param max_ops operators that are stored at most, 40 bytes each; memory is allocated as needed.
- * @return errors of kp_stubs_hold; KINETO_E_MEMORY. */
+ * @return errors of kp_stubs_acquire; KINETO_E_MEMORY. */
 kineto_status kp_fallback_open(kineto_stubs_slot slot, uint64_t max_ops, kp_fallback **out,
                                kineto_error *err);
 /** An operator begins. @return the argument of kp_fallback_end; NULL: the operator is not timed.

@@ -1,7 +1,7 @@
 /* A profiler by its handle: a session that records, callbacks that mark operators for a tool or a
  * device (emit.h, fallback.h), or both. Follows the state machine created → running → stopped →
  * running …; a caller must not use one handle from two threads at once, except that any thread may
- * join or leave. enable.c keeps those of PyTorch's functions without a handle, profile.c drives one
+ * join or leave. registry.c keeps those of PyTorch's functions without a handle, profile.c drives one
  * over the steps of a long run. */
 #include "profiler/profiler.h"
 #include "profiler/emit.h"
@@ -123,7 +123,7 @@ static void prepend_lines(const char *more, char *text, size_t bytes)
 }
 
 /* Creates the session of a profiler that records; `more` is for on-demand windows, else NULL. */
-static kineto_status prepare_session(kineto_profiler *p, const kp_more *more, kineto_error *err)
+static kineto_status prepare_session(kineto_profiler *p, const kp_window_request *more, kineto_error *err)
 {
     const kineto_profiler_config *c = &p->config.values;
     char text[KS_CONFIG_BYTES] = "";
@@ -153,7 +153,7 @@ static kineto_status prepare_session(kineto_profiler *p, const kp_more *more, ki
 static kineto_status open_marks(kineto_profiler *p, kineto_error *err)
 {
     const kineto_profiler_config *c = &p->config.values;
-    uint64_t max_operators = (c->buffer_bytes ? c->buffer_bytes : KS_BUFFER_BYTES) / 64;
+    uint64_t max_operators = (c->buffer_bytes ? c->buffer_bytes : KS_DEFAULT_BUFFER_BYTES) / 64;
     switch (c->state) {
     case KINETO_STATE_NVTX:
         return kp_emission_open(&kp_nvtx_emitter, c->report_input_shapes, &p->emission, err);
@@ -175,7 +175,7 @@ kineto_status kineto_profiler_create(const kineto_profiler_config *config, uint3
 }
 
 kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t activities,
-                                 uint32_t scopes, const kp_more *more, kineto_profiler **out,
+                                 uint32_t scopes, const kp_window_request *more, kineto_profiler **out,
                                  kineto_error *err)
 {
     if (!out)
@@ -347,7 +347,7 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
     kineto_status status = p->fallback || p->emission ? KINETO_OK : open_marks(p, err);
     if (status)
         return status;
-    kp_preempt(p, true);
+    kp_preempt_windows(p, true);
     if (p->config.values.state == KINETO_STATE_PRIVATEUSE1) {
         status = kp_observer_enable(&p->config.values, p->scopes, err);
         p->observed = !status;
@@ -361,7 +361,7 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
     if (status) {
         end_marks(p);
         end_counters(p);
-        kp_preempt(p, false);
+        kp_preempt_windows(p, false);
     }
     p->running = !status;
     if (p->running && p->config.values.experimental.record_python_gc_info)
@@ -466,7 +466,7 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
     if (p->session)
         status = stop_profiler_session(p, out != NULL, &trace, err);
     end_counters(p);
-    kp_preempt(p, false);
+    kp_preempt_windows(p, false);
     kineto_profiler_result *result = out && !status ? kp_result_create(trace) : NULL;
     if (out && !status && !result)
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");

@@ -25,10 +25,10 @@ typedef struct kp_config {
  * `out` holds nothing. KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_UNSUPPORTED. */
 kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out, kineto_error *err);
 void kp_config_free(kp_config *config);
-/** Checks that a config to write to states its size. kp_config_give writes the members that fit;
+/** Checks that a config to write to states its size. kp_config_write writes the members that fit;
  * the size stays the caller's. */
-kineto_status kp_config_sized(const kineto_profiler_config *out, kineto_error *err);
-void kp_config_give(const kineto_profiler_config *all, kineto_profiler_config *out);
+kineto_status kp_config_check_size(const kineto_profiler_config *out, kineto_error *err);
+void kp_config_write(const kineto_profiler_config *all, kineto_profiler_config *out);
 
 /** Does a state record into a session? */
 bool kp_state_records(uint32_t state);
@@ -108,7 +108,7 @@ struct kineto_profiler {
     bool observed;
     kineto_post_process post;
     void *post_user;
-    /* Of enable.c: the list that it is in, guarded by the registry's lock. */
+    /* Of registry.c: the list that it is in, guarded by the registry's lock. */
     struct kineto_profiler *next;
     /* Number of the thread that enabled it. */
     uint64_t owner;
@@ -118,15 +118,15 @@ struct kineto_profiler {
     uint32_t preempts_pid;
 };
 /** Options that only on-demand windows have. */
-typedef struct kp_more {
+typedef struct kp_window_request {
     /* Mask, in place of what the activities stand for. */
     uint64_t kinds;
     /* For plug-ins, KEY=VALUE with their ends; "". */
     const char *lines;
-} kp_more;
+} kp_window_request;
 /** kineto_profiler_create with the options of a window; `more` may be NULL. */
 kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t activities,
-                                 uint32_t scopes, const kp_more *more, kineto_profiler **out,
+                                 uint32_t scopes, const kp_window_request *more, kineto_profiler **out,
                                  kineto_error *err);
 
 /* ---- memory_profile.c ------------------------------------------------------------------------ */
@@ -134,52 +134,52 @@ kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t 
 /** kineto_memory_profile_export to a sink that the caller opens and closes. */
 kineto_status kp_memory_profile_write(kb_sink *sink, kineto_error *err);
 
-/* ---- window.c: what a controller records on demand ------------------------------------------- */
+/* ---- ondemand_window.c: what a controller records on demand ------------------------------------------- */
 
 /** Prepare a window of all threads, in state KINETO_ONDEMAND. Its memory grows (ks_sessions_grow).
  * `config` must not be NULL; the state in it is ignored. */
-kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_more *more,
+kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_window_request *more,
                                 kineto_profiler **out, kineto_error *err);
-/** Record into a ring: until kp_window_keep the oldest events are overwritten. KINETO_E_STATE while
+/** Record into a ring: until kp_window_keep_from the oldest events are overwritten. KINETO_E_STATE while
  * a profiler of the program records. */
 kineto_status kp_window_start(kineto_profiler *p, kineto_error *err);
 /** Overwrite nothing that is newer than `start_ns` from now on. @param start_ticks the same moment
  * in ticks of the recording clock; 0: not known. */
-void kp_window_keep(kineto_profiler *p, int64_t start_ns, uint64_t start_ticks);
+void kp_window_keep_from(kineto_profiler *p, int64_t start_ns, uint64_t start_ticks);
 /** The part of the recording that becomes the trace. */
-typedef struct kp_window_cut {
+typedef struct kp_window_range {
     int64_t start_ns, end_ns;
     uint64_t start_ticks, end_ticks; /* the same; 0: not known */
-} kp_window_cut;
+} kp_window_range;
 /** Stop recording. Cheap: the trace is built later, by kp_window_build. */
-kineto_status kp_window_end(kineto_profiler *p, const kp_window_cut *cut, kineto_error *err);
+kineto_status kp_window_end(kineto_profiler *p, const kp_window_range *cut, kineto_error *err);
 /** Texts that the controller adds to a trace: keys of the header and lines of the ledger. */
-typedef struct kp_window_texts {
+typedef struct kp_window_annotations {
     const kt_build_header *header;
     uint32_t header_count;
     const kt_build_note *notes;
     uint32_t note_count;
-} kp_window_texts;
+} kp_window_annotations;
 /** Build the trace of the recorded window, within the times of kp_window_end. The function of
  * kineto_ondemand_set_ready sees it first. @param texts may be NULL. *out belongs to the caller;
  * NULL after a failure. */
-kineto_status kp_window_build(kineto_profiler *p, const kp_window_texts *texts, kineto_trace **out,
+kineto_status kp_window_build(kineto_profiler *p, const kp_window_annotations *texts, kineto_trace **out,
                               kineto_error *err);
 /** Destroy a window without building a trace. NULL is ignored. */
-void kp_window_drop(kineto_profiler *p);
+void kp_window_destroy(kineto_profiler *p);
 /** Set the window that kineto_profiler_type and kineto_profiler_get_config report while no profiler
- * of the program is enabled; NULL: none (enable.c). */
-void kp_window_show(kineto_profiler *p);
-/** Pass a trace to the function of kineto_ondemand_set_ready, if one is set (enable.c). */
-void kp_ondemand_hand_over(const kineto_trace *trace);
+ * of the program is enabled; NULL: none (registry.c). */
+void kp_window_set_reported(kineto_profiler *p);
+/** Pass a trace to the function of kineto_ondemand_set_ready, if one is set (registry.c). */
+void kp_ondemand_pass_trace(const kineto_trace *trace);
 
 /** Profilers of the program keep windows out. The hook is called when the first one starts and when
  * the last one ends, with a lock held under which it must not profile; and at once if some run
  * already. NULL removes it. */
 typedef void kp_preempt_hook(bool begins);
-void kp_preempt_listen(kp_preempt_hook *hook);
+void kp_preempt_set_hook(kp_preempt_hook *hook);
 /** A profiler starts (`begins`) or ends. Windows themselves do not count. */
-void kp_preempt(kineto_profiler *p, bool begins);
+void kp_preempt_windows(kineto_profiler *p, bool begins);
 
 /** Running profilers that record garbage collections; atomic. */
 extern uint32_t kp_gc_requests;

@@ -216,7 +216,7 @@ kineto_status kineto_stubs_get(kineto_stubs_slot slot, kineto_stubs *out, kineto
 
 /* ---- using ----------------------------------------------------------------------------------- */
 
-void kp_stubs_drop(kineto_stubs_slot slot)
+void kp_stubs_release(kineto_stubs_slot slot)
 {
     bool taken = lock_stubs();
     KB_ASSERT(slots[slot].holders > 0);
@@ -226,7 +226,7 @@ void kp_stubs_drop(kineto_stubs_slot slot)
         unlock_stubs();
 }
 
-kineto_status kp_stubs_hold(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err)
+kineto_status kp_stubs_acquire(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err)
 {
     kineto_stubs found = KINETO_STUBS_INIT;
     kineto_status status = check_slot(slot, &found, err);
@@ -236,7 +236,7 @@ kineto_status kp_stubs_hold(kineto_stubs_slot slot, kineto_stubs *out, kineto_er
         return status;
     if (!found.enabled(found.context)) {
         if (!is_unregistered(found.context))
-            kp_stubs_drop(slot);
+            kp_stubs_release(slot);
         return kb_fail(err, KINETO_E_STATE, "%s used in profiler but not enabled.",
                        slot_names[slot]);
     }

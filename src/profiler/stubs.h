@@ -6,11 +6,11 @@
 
 #include <ckineto/stubs.h>
 
-/** kineto_stubs_get, and the stubs stay registered until kp_stubs_drop. KINETO_E_STATE with
+/** kineto_stubs_get, and the stubs stay registered until kp_stubs_release. KINETO_E_STATE with
  * PyTorch's "CUDA used in profiler but not enabled." if none are registered or if they report that
  * they do not work. */
-kineto_status kp_stubs_hold(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err);
-void kp_stubs_drop(kineto_stubs_slot slot);
+kineto_status kp_stubs_acquire(kineto_stubs_slot slot, kineto_stubs *out, kineto_error *err);
+void kp_stubs_release(kineto_stubs_slot slot);
 
 /** Call the PrivateUse1 observer. KINETO_E_STATE if none is registered. Each successful enable must
  * be followed by one disable. */

@@ -94,7 +94,7 @@ uint8_t kr_builder_kind(const kr_builder *b, uint32_t index)
 static bool is_kind_throttled(uint8_t kind)
 {
     const kf_pool *pool = kr_pool_get();
-    return pool && (kb_load_relaxed(&pool->control->shed.kinds) & KINETO_KIND_BIT(kind));
+    return pool && (kb_load_relaxed(&pool->control->throttled.kinds) & KINETO_KIND_BIT(kind));
 }
 
 /* Check an event and copy its members to *p, all others are reset. False: refused (counted). */
@@ -109,7 +109,7 @@ static bool accept_event(const kr_builder *b, const KinetoPlugin_ProfileEvent *e
     if (p->kind == 0xff)
         return false;
     if (KINETO_UNLIKELY(is_kind_throttled(p->kind))) {
-        kr_count(b->source, KF_REASON_SHED, 1);
+        kr_count(b->source, KF_REASON_THROTTLED, 1);
         return false;
     }
     p->spelling = b->spelling_of[index];

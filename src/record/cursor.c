@@ -281,7 +281,7 @@ static bool change_chunk(kr_cursor *c, const kf_pool *pool, uint32_t words)
     KB_ASSERT(!KR_IN_USE(c) || c->leaving == KR_NO_CHUNK);
     KB_ASSERT(old == KR_NO_CHUNK || old_used <= KF_CHUNK_WORDS);
     uint64_t begun = kr_ticks(c);
-    if (kb_load_relaxed(&pool->control->shed.short_ticks) && old != KR_NO_CHUNK)
+    if (kb_load_relaxed(&pool->control->throttled.short_ticks) && old != KR_NO_CHUNK)
         kr_throttle_scan_chunk(c);
     /* kf_chunk_claim offers partial chunks first, also ones with too little room for this cursor:
      * try as many as there are chunks. */

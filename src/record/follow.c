@@ -2,7 +2,7 @@
  * has plug-in profilers, one thread sleeps until windows change, and then starts or stops the
  * profilers. Not under a recorder that records all the time. The protocol with the recorder is in
  * format/follow.c. */
-#include "base/alone.h"
+#include "base/thread_census.h"
 #include "record/host.h"
 
 #include <dlfcn.h>
@@ -27,14 +27,14 @@ static void *follow_windows(void *pool_control)
         uint32_t seen = kb_load_acquire(&control->window_changes);
         uint32_t asked = kb_load_relaxed(&control->collects);
         kf_follower *place = kf_follow_begin(control, pid);
-        bool over = !kr_host_follow(asked != collects) || kb_threads_only_own();
+        bool over = !kr_host_follow(asked != collects) || kb_only_library_threads_left();
         collects = asked;
         if (place && over)
             kf_follow_end(place);
         if (over)
             return NULL; /* the process ends: there is nothing to start or stop any more */
         if (place)
-            kf_follow_say(control, place, seen);
+            kf_follow_report(control, place, seen);
         kf_follow_wait(control, seen);
     }
 }

@@ -106,7 +106,7 @@ KB_INLINE uint64_t *write_scalar_input(uint64_t *at, const kineto_input *input, 
     bool is_number = type >= KINETO_INPUT_INT && type <= KINETO_INPUT_BOOL;
     if (KINETO_UNLIKELY(!is_number && type != KINETO_INPUT_NONE && type != KINETO_INPUT_OTHER))
         return NULL;
-    at[0] = kf_input_word(type, is_number && !value ? KF_INPUT_UNSAID : 0, 0);
+    at[0] = kf_input_word(type, is_number && !value ? KF_INPUT_NOT_RECORDED : 0, 0);
     at[1] = type == KINETO_INPUT_BOOL ? input->u != 0 : input->u;
     return at + 1 + (is_number && value);
 }

@@ -74,7 +74,7 @@ static uint64_t *write_tensor_list(uint64_t *at, const uint64_t *limit, const ki
         return NULL;
     bool recorded = count <= KF_MAX_INPUTS;
     *at++ =
-        kf_input_word(KINETO_INPUT_TENSORS, recorded ? 0 : KF_INPUT_UNSAID, recorded ? count : 0);
+        kf_input_word(KINETO_INPUT_TENSORS, recorded ? 0 : KF_INPUT_NOT_RECORDED, recorded ? count : 0);
     for (uint32_t i = 0; recorded && i < count && at; i++)
         at = write_tensor(at, limit, &input->tensor[i], wants);
     return at;
@@ -91,7 +91,7 @@ static uint64_t *write_scalar_list(uint64_t *at, const uint64_t *limit, const ki
     uint32_t count = recorded ? input->count : 0;
     if (!kr_fits(at, limit, 1 + (size_t)count))
         return NULL;
-    *at++ = kf_input_word(input->type, recorded ? 0 : KF_INPUT_UNSAID, count);
+    *at++ = kf_input_word(input->type, recorded ? 0 : KF_INPUT_NOT_RECORDED, count);
     for (uint32_t i = 0; i < count; i++) {
         double d = input->type == KINETO_INPUT_DOUBLES ? input->doubles[i] : 0;
         memcpy(at, &d, sizeof d);
@@ -119,7 +119,7 @@ static uint64_t *write_other_input(uint64_t *at, const uint64_t *limit, const ki
     case KINETO_INPUT_BOOL:
         if (!kr_fits(at, limit, 2))
             return NULL;
-        *at++ = kf_input_word(input->type, wants & KF_WANT_VALUES ? 0 : KF_INPUT_UNSAID, 0);
+        *at++ = kf_input_word(input->type, wants & KF_WANT_VALUES ? 0 : KF_INPUT_NOT_RECORDED, 0);
         if (wants & KF_WANT_VALUES)
             *at++ = input->type == KINETO_INPUT_BOOL ? input->u != 0 : input->u;
         return at;

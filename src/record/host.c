@@ -331,7 +331,7 @@ static void update_profilers_locked(bool collect)
     uint64_t gate = pool ? kb_load_acquire(&pool->control->gate) : 0;
     uint64_t held = pool ? kf_held_kinds(pool->control) : 0;
     if (gate) /* sources go on while kinds are throttled, so that no kernel is missed: accept_event */
-        gate |= held & kb_load_relaxed(&pool->control->shed.kinds);
+        gate |= held & kb_load_relaxed(&pool->control->throttled.kinds);
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls)
             update_profiler(&kr_profilers[i], held, gate, collect);

@@ -116,8 +116,8 @@ static bool try_throttle_lock(void)
 
 void kr_throttle_scan_chunk(kr_cursor *c)
 {
-    const kf_shed *shed = &kr_pool.control->shed;
-    uint32_t epoch = kb_load_relaxed(&shed->epoch), limit = kb_load_relaxed(&shed->short_ticks);
+    const kf_throttle *throttled = &kr_pool.control->throttled;
+    uint32_t epoch = kb_load_relaxed(&throttled->epoch), limit = kb_load_relaxed(&throttled->short_ticks);
     if (c->is_second || c->inspect || !limit || !try_throttle_lock())
         return;
     if (candidates_epoch != epoch)
@@ -161,8 +161,8 @@ static muted_site *find_muted_site(const kineto_site *site, bool or_free)
 
 static bool is_site_wanted(const kineto_site *site)
 {
-    const kf_shed *shed = &kr_pool.control->shed;
-    return !(kb_load_relaxed(&shed->mute) & KINETO_KIND_BIT(site->kind));
+    const kf_throttle *throttled = &kr_pool.control->throttled;
+    return !(kb_load_relaxed(&throttled->mute) & KINETO_KIND_BIT(site->kind));
 }
 
 /* Registered → muted. The flag and the table come before the id, so that a thread that reads id 0
@@ -235,6 +235,6 @@ void kr_throttle_count(kr_cursor *c)
         return;
     at[1] = kr_ticks(c);
     at[2] = 1;
-    kr_commit(c, at, kf_header(KF_SHED, 3, 0, 0), 3);
+    kr_commit(c, at, kf_header(KF_THROTTLED, 3, 0, 0), 3);
     c->throttled_at = at + 2;
 }

@@ -363,7 +363,7 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
                  (waited_ns - seen_ns) / 1000, false, detail);
 }
 
-bool ks_children_could_not(const kineto_trace *trace)
+bool ks_children_has_unrecorded(const kineto_trace *trace)
 {
     for (ks_unrecorded r = KS_UNRECORDED_TORCH; r < KS_UNRECORDED_BRIEF; r++)
         if (kt_ledger_has(trace, SOURCE, ks_unrecorded_text(r)))

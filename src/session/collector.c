@@ -89,9 +89,9 @@ static void count_lost_record(loss_count *l, const uint64_t *record, uint32_t wo
     case KF_MEMORY:
         count_lost(l, KF_SOURCE_API, 1);
         break;
-    case KF_SHED:
+    case KF_THROTTLED:
         if (words > 2) /* the lost record holds a count of losses itself */
-            kb_add_relaxed(&l->pool->control->counters[KF_SOURCE_API][KF_REASON_SHED], record[2]);
+            kb_add_relaxed(&l->pool->control->counters[KF_SOURCE_API][KF_REASON_THROTTLED], record[2]);
         break;
     case KF_DEVICE:
         count_lost(l, words > 5 ? (uint32_t)(record[5] >> 48 & 0xff) : KF_SOURCE_API, 1);
@@ -211,7 +211,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
     c->interval_ns = MAX_INTERVAL_NS;
     c->dictionary_at = 1;
     c->thread_names = ks_thread_names_create();
-    size_t buffer = options->buffer_bytes ? options->buffer_bytes : KS_BUFFER_BYTES;
+    size_t buffer = options->buffer_bytes ? options->buffer_bytes : KS_DEFAULT_BUFFER_BYTES;
     uint64_t ring = options->policy == KS_POLICY_RING ? options->keep_bytes / KF_CHUNK_BYTES : 0;
     if (options->policy == KS_POLICY_RING && ring == 0)
         ring = 1;
@@ -242,7 +242,7 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
     ks_collector_clock(c);
     KB_ASSERT(c->window == UINT32_MAX && !c->start_ticks);
     c->start_ticks = kb_ticks(c->pool.control->ticks_clock);
-    c->budget.ppm = c->options.budget_ppm;
+    c->budget.ppm = c->options.cost_limit_ppm;
     ks_account_begin(&c->account, c->pool.control);
     if (c->options.on_demand)
         return ks_windows_start(c, err);
@@ -583,17 +583,17 @@ static void update_cost_limit(ks_collector *c)
     kf_control *control = c->pool.control;
     uint64_t now = collector_now_ns();
     ks_cost cost;
-    kf_shed shed;
+    kf_throttle throttled;
     if (c->budget.ppm <= 0 || now < c->next_budget_ns)
         return;
     c->next_budget_ns = now + BUDGET_INTERVAL_NS;
     account_lock(c, true);
     ks_account_read(&c->account, control, false, &cost);
     account_lock(c, false);
-    if (!ks_budget_look(&c->budget, recording_ns(c), &cost, &c->account.tally))
+    if (!ks_cost_limit_update(&c->budget, recording_ns(c), &cost, &c->account.tally))
         return;
-    ks_cost_limit_throttle(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
-    kf_shed_set(control, &shed);
+    ks_cost_limit_throttle(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &throttled);
+    kf_throttle_set(control, &throttled);
     kb_log(KINETO_LOG_INFO, "budget: level %u: %s left out", c->budget.level,
            ks_levels[c->budget.level].what);
 }
@@ -609,7 +609,7 @@ static void report_recording_cost(ks_collector *c, uint64_t lasted)
 {
     ks_tally_rest(&c->account.tally, &c->pool);
     char json[KS_COST_JSON_BYTES];
-    ks_cost_said summary = {.account = &c->account,
+    ks_cost_summary summary = {.account = &c->account,
                             .budget = &c->budget,
                             .control = c->pool.control,
                             .lasted_ns = lasted};
@@ -727,7 +727,7 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     restore_head(c);
     c->end_ticks = kb_ticks(c->pool.control->ticks_clock);
     uint64_t lasted = recording_ns(c);
-    ks_budget_end(&c->budget, lasted);
+    ks_cost_limit_end(&c->budget, lasted);
     kf_window_close(c->pool.control, c->window, c->end_ticks);
     c->window = UINT32_MAX;
     ks_collector_clock(c);

@@ -37,7 +37,7 @@ struct ks_window {
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* when it was opened: the pool's go on */
     ks_account account;                                 /* since it was opened */
     ks_cost cost;                                       /* until it was stopped */
-    ks_budget budget;                                   /* then */
+    ks_cost_limit budget;                                   /* then */
     uint64_t lasted_ns;
 };
 
@@ -61,7 +61,7 @@ struct ks_collector {
     ks_children *children;
     ks_thread_names *thread_names; /* NULL: out of memory, names are not read */
     ks_account account;
-    ks_budget budget;
+    ks_cost_limit budget;
     uint64_t next_budget_ns;
     char spool_error[256];
     char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES];

@@ -39,7 +39,7 @@ const ks_level ks_levels[KS_LEVELS] = {
 
 /* Ends the current period and begins one for the new level. When the table is full, the two oldest
  * periods are merged. */
-static void add_period(ks_budget *b, uint64_t now_ns)
+static void add_period(ks_cost_limit *b, uint64_t now_ns)
 {
     if (b->period_count && b->periods[b->period_count - 1].until_ns == 0)
         b->periods[b->period_count - 1].until_ns = now_ns;
@@ -55,7 +55,7 @@ static void add_period(ks_budget *b, uint64_t now_ns)
     b->periods[b->period_count++] = (ks_period){b->level, now_ns, 0};
 }
 
-static void set_level(ks_budget *b, uint32_t level, uint64_t now_ns)
+static void set_level(ks_cost_limit *b, uint32_t level, uint64_t now_ns)
 {
     KB_ASSERT(level < KS_LEVELS && level != b->level && now_ns >= b->since_ns);
     b->level = level;
@@ -63,7 +63,7 @@ static void set_level(ks_budget *b, uint32_t level, uint64_t now_ns)
     add_period(b, now_ns);
 }
 
-void ks_budget_end(ks_budget *b, uint64_t now_ns)
+void ks_cost_limit_end(ks_cost_limit *b, uint64_t now_ns)
 {
     if (b->period_count && b->periods[b->period_count - 1].until_ns == 0)
         b->periods[b->period_count - 1].until_ns = now_ns;
@@ -79,7 +79,7 @@ typedef struct interval {
 } interval;
 
 /* Droppable: records in the programs, and the recorder while it copies much. */
-static interval measure_interval(const ks_budget *b, uint64_t now_ns, const ks_cost *c,
+static interval measure_interval(const ks_cost_limit *b, uint64_t now_ns, const ks_cost *c,
                                  uint64_t bytes)
 {
     double recorder = (double)(c->recorder_ns - b->last.recorder_ns);
@@ -103,7 +103,7 @@ static uint64_t tally_events(const ks_tally *t)
 
 /* Estimates the events of kinds whose gate is closed, which no program counts: from their rate
  * before. */
-static void count_closed(ks_budget *b, const interval *l, double events)
+static void count_closed(ks_cost_limit *b, const interval *l, double events)
 {
     if (ks_levels[b->level].kinds == 0) {
         b->events_per_ns = (b->events_per_ns + events / l->own_ns) / 2;
@@ -114,7 +114,7 @@ static void count_closed(ks_budget *b, const interval *l, double events)
 }
 
 /* Two or four levels at once if the limit is exceeded by far. @return whether it changed. */
-static bool raise_level(ks_budget *b, uint64_t now_ns, double droppable_ppm)
+static bool raise_level(ks_cost_limit *b, uint64_t now_ns, double droppable_ppm)
 {
     if (b->share_ppm <= b->ppm || droppable_ppm < b->ppm * WORTH || b->level + 1 == KS_LEVELS)
         return false;
@@ -133,7 +133,7 @@ static bool raise_level(ks_budget *b, uint64_t now_ns, double droppable_ppm)
 
 /* The remaining allowance must cover the lower level, at the cost that it had last time, for
  * PROBE_NS. */
-static bool lower_level(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const interval *l)
+static bool lower_level(ks_cost_limit *b, uint64_t now_ns, const ks_cost *cost, const interval *l)
 {
     if (b->level == 0 || now_ns - b->since_ns < b->hold_ns || b->share_ppm > b->ppm * ROOM)
         return false;
@@ -148,7 +148,7 @@ static bool lower_level(ks_budget *b, uint64_t now_ns, const ks_cost *cost, cons
     return true;
 }
 
-bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally)
+bool ks_cost_limit_update(ks_cost_limit *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally)
 {
     interval l = measure_interval(b, now_ns, cost, tally->bytes);
     if (l.program_ns < (double)MIN_CPU || now_ns <= b->last_ns)
@@ -172,11 +172,11 @@ bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks
 
 /* Ranges shorter than (cost of a range / limit) exceed the limit by themselves; `shortness` scales
  * that threshold by level. */
-void ks_cost_limit_throttle(const ks_budget *b, uint32_t pair, kf_shed *out)
+void ks_cost_limit_throttle(const ks_cost_limit *b, uint32_t pair, kf_throttle *out)
 {
     const ks_level *level = &ks_levels[b->level];
     double ticks = level->shortness * (double)pair / KF_UNIT_PARTS * 1e6 / b->ppm;
-    *out = (kf_shed){.kinds = level->kinds,
+    *out = (kf_throttle){.kinds = level->kinds,
                      .wants = level->wants,
                      .mute = level->mute,
                      .short_ticks = ticks < (double)UINT32_MAX ? (uint32_t)ticks : UINT32_MAX,

@@ -31,18 +31,18 @@ static unsigned long long as_ull(uint64_t n) { return n; }
 
 /* ---- lines of the ledger --------------------------------------------------------------------- */
 
-static uint64_t recording_cost_ns(const ks_cost_said *s)
+static uint64_t recording_cost_ns(const ks_cost_summary *s)
 {
     return ks_cost_hooks(&s->cost) + s->cost.recorder_ns;
 }
 
-static double percent_of_elapsed(const ks_cost_said *s)
+static double percent_of_elapsed(const ks_cost_summary *s)
 {
     return s->lasted_ns ? 100 * (double)recording_cost_ns(s) / (double)s->lasted_ns : 0;
 }
 
 /* The most meaningful share: of the program's own time, or of elapsed time if that is too short. */
-static void put_share(text *t, const ks_cost_said *s)
+static void put_share(text *t, const ks_cost_summary *s)
 {
     const ks_cost *c = &s->cost;
     kb_text own = kb_duration((int64_t)ks_cost_own(c));
@@ -57,7 +57,7 @@ static void put_share(text *t, const ks_cost_said *s)
 }
 
 /* One line with the sum; its parts are in the header. */
-static void note_total_cost(const ks_cost_said *s, ks_cost_note *note, void *context)
+static void note_total_cost(const ks_cost_summary *s, ks_cost_note *note, void *context)
 {
     char detail[200];
     text t = {detail, detail + sizeof detail};
@@ -77,7 +77,7 @@ static void note_total_cost(const ks_cost_said *s, ks_cost_note *note, void *con
 
 /* Appends the times at which this level or a higher one was in force, adjacent periods merged.
  * @return their total duration. */
-static uint64_t put_level_times(text *t, const ks_budget *b, uint32_t level)
+static uint64_t put_level_times(text *t, const ks_cost_limit *b, uint32_t level)
 {
     uint64_t sum = 0;
     uint32_t count = 0;
@@ -107,7 +107,7 @@ typedef struct left_out {
 
 /* How much a level dropped. Ranges dropped by sites are not a loss here: the program's own ledger
  * lines count them. */
-static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t level)
+static left_out left_out_of(const ks_account *a, const ks_cost_limit *b, uint32_t level)
 {
     const ks_tally *t = &a->tally;
     if (level == 1)
@@ -122,7 +122,7 @@ static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t le
 }
 
 /* No line for a level that was never in force. */
-static void note_level(const ks_account *a, const ks_budget *b, uint32_t level, ks_cost_note *note,
+static void note_level(const ks_account *a, const ks_cost_limit *b, uint32_t level, ks_cost_note *note,
                        void *context)
 {
     char reason[128], detail[512];
@@ -137,13 +137,13 @@ static void note_level(const ks_account *a, const ks_budget *b, uint32_t level, 
     note(context, BUDGET, reason, level == KS_LEVELS - 1 ? 0 : out.count, out.is_loss, detail);
 }
 
-static bool is_limit_kept(const ks_budget *b, const ks_cost *c)
+static bool is_limit_kept(const ks_cost_limit *b, const ks_cost *c)
 {
     return ks_cost_share_ppm(c) <= b->ppm;
 }
 
 /* Whether the limit was kept, and what each level dropped. */
-static void note_cost_limit(const ks_account *a, const ks_budget *b, const ks_cost *c,
+static void note_cost_limit(const ks_account *a, const ks_cost_limit *b, const ks_cost *c,
                             ks_cost_note *note, void *context)
 {
     char detail[200];
@@ -205,7 +205,7 @@ static void put_units(text *t, const ks_account *a, const kf_control *control)
     append_format(t, "}");
 }
 
-static void put_budget(text *t, const ks_account *a, const ks_budget *b, const ks_cost *c)
+static void put_budget(text *t, const ks_account *a, const ks_cost_limit *b, const ks_cost *c)
 {
     append_format(t,
                   ", \"budget\": {\"percent\": %.4f, \"kept\": %s, \"ranges_left_out\": %llu, "
@@ -229,7 +229,7 @@ static void put_known(text *t, const char *key, bool known, uint64_t ns)
 }
 
 /* CPU times; those that only a recorder or only a program knows are omitted. */
-static void put_cpu(text *t, const ks_cost_said *s)
+static void put_cpu(text *t, const ks_cost_summary *s)
 {
     const ks_cost *c = &s->cost;
     bool known = s->account->by != KS_BY_NOBODY, inside = s->account->by == KS_BY_PROGRAM;
@@ -251,7 +251,7 @@ static void put_cpu(text *t, const ks_cost_said *s)
             as_ull(c->helpers_ns), as_ull(s->prepare_ns), as_ull(s->build_ns));
 }
 
-static void put_cost_header(const ks_cost_said *s, text *t)
+static void put_cost_header(const ks_cost_summary *s, text *t)
 {
     const ks_tally *tally = &s->account->tally;
     double seconds = (double)s->lasted_ns / NS_PER_S;
@@ -268,7 +268,7 @@ static void put_cost_header(const ks_cost_said *s, text *t)
     append_format(t, "}");
 }
 
-void ks_cost_report(const ks_cost_said *summary, ks_cost_note *note, void *context,
+void ks_cost_report(const ks_cost_summary *summary, ks_cost_note *note, void *context,
                     char json[KS_COST_JSON_BYTES])
 {
     text t = {json, json + KS_COST_JSON_BYTES};

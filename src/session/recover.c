@@ -296,7 +296,7 @@ static kineto_status build_orphan_trace(const char *spool_path, const kf_pool *p
     kt_build_options options = recovered_window(input->control);
     options.is_over = true;
     if (options.end_ticks == 0)
-        options.broken_off = "from then on only what found room in the buffer was kept";
+        options.incomplete_reason = "from then on only what found room in the buffer was kept";
     options.notes = &note;
     options.note_count = note.count ? 1 : 0;
     ks_cost_part part = recovered_cost(input->control);

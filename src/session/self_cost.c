@@ -13,7 +13,7 @@ static uint32_t least_words(uint32_t type)
 {
     static const uint8_t least[KF_TYPE_COUNT] = {
         [KF_ASYNC_BEGIN] = 3, [KF_ASYNC_END] = 3, [KF_FLOW] = 3, [KF_MEMORY] = 7,
-        [KF_DEVICE] = 6,      [KF_RANGE] = 3,     [KF_SHED] = 3, [KF_CLOCK_SAMPLE] = 4,
+        [KF_DEVICE] = 6,      [KF_RANGE] = 3,     [KF_THROTTLED] = 3, [KF_CLOCK_SAMPLE] = 4,
     };
     return least[type] ? least[type] : 2;
 }
@@ -42,7 +42,7 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
         return;
     uint32_t least = least_words(type);
     t->more_words += words > least ? words - least : 0;
-    if (type == KF_SHED && words >= least)
+    if (type == KF_THROTTLED && words >= least)
         t->throttled += record[2];
     if (type != KF_BEGIN || !(kf_header_aux(record[0]) >> 8 & KF_PROP_FUNCTION))
         return;

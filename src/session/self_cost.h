@@ -117,7 +117,7 @@ void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost
 
 typedef struct ks_level {
     const char *what;
-    uint64_t kinds, wants, mute; /* see kf_shed */
+    uint64_t kinds, wants, mute; /* see kf_throttle */
     /* Factor on the minimum duration of a range below which its site is throttled; see
      * ks_cost_limit_throttle. */
     double shortness;
@@ -130,7 +130,7 @@ typedef struct ks_period {
     uint64_t from_ns, until_ns; /* since the beginning */
 } ks_period;
 
-typedef struct ks_budget {
+typedef struct ks_cost_limit {
     double ppm; /* 0: there is none */
     uint32_t level;
     /* start of this level; minimum time before going down; last time it went down */
@@ -145,15 +145,15 @@ typedef struct ks_budget {
     uint32_t period_count;
     double left_out_events; /* estimate, for kinds whose gate is closed */
     uint64_t closed_ns;
-} ks_budget;
+} ks_cost_limit;
 
 /** Evaluate again. @param now_ns  since the recording began, as are cost and tally.
  *  @return whether the level changed. */
-bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally);
+bool ks_cost_limit_update(ks_cost_limit *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally);
 /** What writers drop at the current level. @param pair  kf_control.unit_costs[KF_UNIT_PAIR]. */
-void ks_cost_limit_throttle(const ks_budget *b, uint32_t pair, kf_shed *out);
+void ks_cost_limit_throttle(const ks_cost_limit *b, uint32_t pair, kf_throttle *out);
 /** The recording ended: ends the last period. */
-void ks_budget_end(ks_budget *b, uint64_t now_ns);
+void ks_cost_limit_end(ks_cost_limit *b, uint64_t now_ns);
 
 /* ---- cost_report.c: ledger lines and JSON of the cost ---------------------------------------- */
 typedef void ks_cost_note(void *context, const char *source, const char *reason, uint64_t count,
@@ -162,22 +162,22 @@ typedef void ks_cost_note(void *context, const char *source, const char *reason,
 #define KS_COST_KEY        "ckineto_self_cost" /* of the header */
 
 /* The contents of the report. */
-typedef struct ks_cost_said {
+typedef struct ks_cost_summary {
     const ks_account *account;
-    const ks_budget *budget; /* NULL: there is none */
+    const ks_cost_limit *budget; /* NULL: there is none */
     const kf_control *control;
     ks_cost cost;
     uint64_t lasted_ns;
     uint64_t prepare_ns, build_ns; /* BY_PROGRAM: CPU time of its threads, before and after */
-} ks_cost_said;
+} ks_cost_summary;
 /** Lines of the ledger, and the JSON object of the header into `json`. */
-void ks_cost_report(const ks_cost_said *summary, ks_cost_note *note, void *context,
+void ks_cost_report(const ks_cost_summary *summary, ks_cost_note *note, void *context,
                     char json[KS_COST_JSON_BYTES]);
 
 /* ---- cost_part.c: the cost of a part of a recording, counted while its trace is built -------- */
 typedef struct ks_cost_part {
     ks_account account; /* as of the end of the part; its processes are not looked at any more */
-    ks_cost_said summary;
+    ks_cost_summary summary;
     ks_part part;
     kf_input input;  /* whose chunks are counted on their way */
     uint32_t next;   /* chunk to count: the decoder takes them in order at first */

@@ -24,7 +24,7 @@ struct kineto_session {
     /* Metadata and ledger notes that the program added in this span belong to this session; 0: from
      * the beginning, up to now. Reaches beyond end_ticks, so that it includes errors of plug-ins
      * while they are stopped. */
-    uint64_t said_from, over_ticks;
+    uint64_t stated_from, over_ticks;
     kb_clock_snapshot armed; /* when it was started */
     uint64_t complete_from;  /* before this time, some of its kinds were not recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
@@ -297,8 +297,8 @@ static void set_window_options(const kineto_session *s, uint64_t end_ticks, kt_b
     o->start_ticks = s->start_ticks;
     o->end_ticks = end_ticks;
     o->complete_from = s->complete_from;
-    o->said_from = s->said_from;
-    o->said_until = s->over_ticks;
+    o->stated_from = s->stated_from;
+    o->stated_until = s->over_ticks;
     o->threads = s->threads.data;
     o->thread_count = s->threads.count;
     o->pauses = s->pauses.data;
@@ -407,7 +407,7 @@ static kineto_status read_session_options(const kineto_session_options *in,
     if (!out->kinds)
         out->kinds = KINETO_KINDS_DEFAULT;
     if (!out->buffer_bytes)
-        out->buffer_bytes = KS_BUFFER_BYTES;
+        out->buffer_bytes = KS_DEFAULT_BUFFER_BYTES;
     if (out->retention > KINETO_RETAIN_NEWEST || out->threads > KINETO_THREADS_CALLER)
         return kb_fail(err, KINETO_E_ARGUMENT, "session options: unknown retention or threads");
     if (out->scopes >> KINETO_NUM_SCOPES || out->operators > 2 * KINETO_OPERATORS_BOTH_STACKS - 1)
@@ -608,7 +608,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     begin_account(s, kineto_rt_pool());
     s->start_ticks = take_clock_snapshot(control, &s->armed);
     s->end_ticks = s->over_ticks = 0;
-    s->said_from = notes_from(s);
+    s->stated_from = notes_from(s);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     s->complete_from = kinds_complete_since(s->options.kinds, control, s->start_ticks);
     set_plugin_config(s, control);

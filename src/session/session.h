@@ -183,7 +183,7 @@ void ks_pool_note_steps(const kf_pool *pool);
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
 void ks_children_destroy(ks_children *c);
 /** Does the ledger list processes that could not be recorded, or were excluded? */
-bool ks_children_could_not(const kineto_trace *trace);
+bool ks_children_has_unrecorded(const kineto_trace *trace);
 
 /* ---- collector.c: the recorder's side of a recording ----------------------------------------- */
 typedef enum ks_policy {
@@ -194,7 +194,7 @@ typedef enum ks_policy {
 
 typedef struct ks_collector_options {
     uint64_t kinds;
-    size_t buffer_bytes; /* 0: KS_BUFFER_BYTES */
+    size_t buffer_bytes; /* 0: KS_DEFAULT_BUFFER_BYTES */
     uint64_t keep_bytes; /* OLDEST and RING */
     ks_policy policy;
     const char *output_path;   /* the spool is created in the same directory */
@@ -204,7 +204,7 @@ typedef struct ks_collector_options {
     bool on_demand;            /* records only while a window is open: see windows.c. The policy and
                        keep_bytes are for each window */
     /* cost limit in millionths of the programs' CPU time, see self_cost.h; 0: none */
-    double budget_ppm;
+    double cost_limit_ppm;
     /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
     uint64_t ring_ns;
 } ks_collector_options;

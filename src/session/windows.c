@@ -397,7 +397,7 @@ static void take_window_cost(ks_collector *c, ks_window *w)
     unlock_windows(c);
     w->lasted_ns = now - w->account.begun_ns;
     w->budget = c->budget;
-    ks_budget_end(&w->budget, now - c->account.begun_ns);
+    ks_cost_limit_end(&w->budget, now - c->account.begun_ns);
 }
 
 void ks_window_stop(ks_collector *c, ks_window *w)
@@ -474,7 +474,7 @@ static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut
                               .clip_open = true,
                               .header = cut->header,
                               .header_count = cut->header_count,
-                              .said_until = now_ticks(c)};
+                              .stated_until = now_ticks(c)};
 }
 
 /* By iteration, the ticks of its iterations limit the trace; by time, the requested times. */
@@ -557,7 +557,7 @@ static void ring_options(ks_collector *c, kf_control *control, uint64_t now, sho
     uint64_t length = ticks_in(c, c->options.ring_ns);
     uint64_t from = KB_MAX(now > length ? now - length : 0, c->first_ticks);
     bool short_one = control->forgotten_ticks > from;
-    o->asked_from = from;
+    o->requested_from = from;
     o->kinds = c->options.kinds;
     o->start_ticks = KB_MAX(from, control->forgotten_ticks);
     o->end_ticks = now;

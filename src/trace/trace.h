@@ -196,15 +196,15 @@ typedef struct kt_build_options {
     void (*sign)(void *context, kt_builder *b);
     void *sign_context;
     uint32_t root_pid;      /* 0: all; else this process and its descendants */
-    const char *broken_off; /* why the recording is incomplete, for the ledger; NULL: complete */
+    const char *incomplete_reason; /* why the recording is incomplete, for the ledger; NULL: complete */
     bool is_over;           /* sessions of plug-ins that have not ended will not end any more */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
-    uint64_t asked_from;    /* ticks that a ring was requested to reach back to; 0: start_ticks */
+    uint64_t requested_from;    /* ticks that a ring was requested to reach back to; 0: start_ticks */
     uint64_t complete_from; /* ticks: parts of the recording before may be gone */
-    /* Header and ledger entries of the program count if they were recorded from `said_from`
-     * (0: all of the header, and the ledger inside the window) to `said_until` (0: the end
+    /* Header and ledger entries of the program count if they were recorded from `stated_from`
+     * (0: all of the header, and the ledger inside the window) to `stated_until` (0: the end
      * of the window). */
-    uint64_t said_from, said_until;
+    uint64_t stated_from, stated_until;
 } kt_build_options;
 
 /* Decode the chunks of `input` with the control page's clocks and counters into a trace. */
@@ -244,7 +244,7 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index);
 kineto_string kt_category_string(const kineto_trace *t, uint16_t category);
 uint64_t kt_async_id(const kineto_trace *t, kineto_row row);
 /* True for a trace from a file: writers then add no names of rows and no args of their own. */
-bool kt_was_read(const kineto_trace *t);
+bool kt_is_from_file(const kineto_trace *t);
 /* The time that times of the file are relative to; 0: 1970, or the trace is not from a file. */
 int64_t kt_file_base_ns(const kineto_trace *t);
 /* Categories of plug-ins, see kt_own_kind; empty past the end. */
@@ -301,8 +301,8 @@ KB_INLINE bool kt_args_skip_set(kt_args *args)
     return true;
 }
 /* Verbatim args of a row, a JSON object; empty if it has another form. Valid until this
- * thread has read the args of KT_TEXT_VIEWS other rows. */
-#define KT_TEXT_VIEWS 8u
+ * thread has read the args of KT_ARGS_TEXT_VIEWS other rows. */
+#define KT_ARGS_TEXT_VIEWS 8u
 kineto_string kt_args_text(const kineto_trace *t, kineto_row row);
 /* A buffer of the thread for a text. Valid until this thread has requested KT_TEXT_ROOMS
  * others; NULL: out of memory. */

@@ -22,7 +22,7 @@ static void print_line(const ka_dataset *s, const line *l)
 {
     kineto_string name = ka_name(s, l->name);
     printf("%lld,%lld,%lld,%lld,%lld,%lld,", (long long)l->row,
-           (long long)((l->start_ns - s->min_ts_ns) / 1000),
+           (long long)((l->start_ns - s->series_origin_ns) / 1000),
            (long long)((l->end_ns - l->start_ns) / 1000), (long long)l->stream,
            l->step < 0 ? -1LL : (long long)s->steps[l->step].number,
            l->partner == KINETO_NO_ROW ? -1LL : (long long)l->partner);

@@ -302,7 +302,7 @@ static void what_is_no_packet(void **state)
 static void bad_packets_are_refused_and_the_connection_stays(void **state)
 {
     (void)state;
-    static char large[KO_CONTROL_MOST_BYTES + 1];
+    static char large[KO_CONTROL_MAX_BYTES + 1];
     control_test *t = control_new(true);
     ko_control_peer *p = connected();
     static const char *const bad[] = {"", "\n\n", "STATUS", "status\nnothing", "status\nv=-1"};
@@ -318,7 +318,7 @@ static void bad_packets_are_refused_and_the_connection_stays(void **state)
     throw_bytes(p, large, sizeof large);
     expect(p, "refused");
     memcpy(large, "trace\n\n#", 8); /* a comment as long as may be */
-    throw_bytes(p, large, KO_CONTROL_MOST_BYTES);
+    throw_bytes(p, large, KO_CONTROL_MAX_BYTES);
     expect(p, "accepted");
     say(p, "cancel", "");
     ko_control_answer a;

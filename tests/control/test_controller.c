@@ -215,18 +215,18 @@ static void what_was_asked_for_is_not_put_off(void **state)
 {
     (void)state;
     ko_ondemand m = machine_with("ACTIVITIES_ITERATIONS=2\n");
-    assert_true(ko_ondemand_put_off(&m));
+    assert_true(ko_ondemand_postpone(&m));
     assert_int_equal(m.start_iteration, 10);
     assert_int_equal(m.end_iteration, 12);
     m = machine_with("ACTIVITIES_ITERATIONS=2\nACTIVITIES_WARMUP_ITERATIONS=1\n");
-    assert_false(ko_ondemand_put_off(&m)); /* there is time */
+    assert_false(ko_ondemand_postpone(&m)); /* there is time */
     m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION=9\n");
-    assert_false(ko_ondemand_put_off(&m));
+    assert_false(ko_ondemand_postpone(&m));
     m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION_ROUNDUP=9\n");
-    assert_false(ko_ondemand_put_off(&m));
+    assert_false(ko_ondemand_postpone(&m));
     assert_int_equal(m.start_iteration, 9);
     m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION=3\n"); /* is past */
-    assert_true(ko_ondemand_put_off(&m));
+    assert_true(ko_ondemand_postpone(&m));
 }
 
 static void steps_that_somebody_else_counts_are_asked_for(void **state)

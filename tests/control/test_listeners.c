@@ -703,9 +703,9 @@ static void what_comes_while_it_is_busy_is_refused_aloud(void **state)
         from.size = sizeof from.address;
         ssize_t n =
             recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from.address, &from.size);
-        assert_true(n > 0 && ko_dyno_read(bytes, (size_t)n, &m, &why));
+        assert_true(n > 0 && ko_dyno_decode(bytes, (size_t)n, &m, &why));
     } while (m.wants != KO_DYNO_WANTS_NOTHING);
-    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("ACTIVITIES_DURATION_MSECS=5\n"),
+    size_t n = ko_dyno_encode_answer(KO_DYNO_REQUEST, kb_string("ACTIVITIES_DURATION_MSECS=5\n"),
                                   bytes, sizeof bytes);
     assert_int_equal(sendto(fd, bytes, n, 0, (struct sockaddr *)&from.address, from.size), n);
     int64_t until_ns = now_ns() + HANG_NS;

@@ -279,7 +279,7 @@ static void iterations_are_whole(void **state)
     wait_for(ticket, KINETO_STAGE_WRITTEN);
     for (kineto_row i = 0; i < kineto_trace_count(seen.trace); i++) {
         kineto_trace_get(seen.trace, i, &a);
-        if (!kb_string_begins(a.name, "ProfilerStep#"))
+        if (!kb_string_starts_with(a.name, "ProfilerStep#"))
             continue;
         steps++;
         assert_int_equal(a.flags & (KINETO_ACTIVITY_OPEN_START | KINETO_ACTIVITY_OPEN_END), 0);

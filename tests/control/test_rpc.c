@@ -150,7 +150,7 @@ static void served_begin(served *s, const char *secret, int32_t processes)
         fail_msg("%s", err.message);
     for (int32_t pid = 100; pid < 100 + processes; pid++) {
         ko_dyno_message m = {.type = KO_DYNO_REQUEST, .job = 3, .pid_count = 2, .pids = {pid, 10}};
-        assert_null(ko_dyno_registry_ask(ko_dyno_daemon_registry(s->daemon), &m,
+        assert_null(ko_dyno_registry_poll(ko_dyno_daemon_registry(s->daemon), &m,
                                          (uint32_t)geteuid(), kb_clock_ns(CLOCK_MONOTONIC)));
     }
     s->at = (ko_rpc_daemon){.port = ko_dyno_daemon_port(s->daemon), .token = secret};

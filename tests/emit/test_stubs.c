@@ -63,7 +63,7 @@ static void unregistered_stubs_say_whose_they_are(void **state)
         REFUSES(s.synchronize(s.context, &err));
         s.release_event(s.context, NULL);
         assert_int_equal(s.mark(s.context, "m", NULL), KINETO_E_UNSUPPORTED);
-        assert_int_equal(kp_stubs_hold(slot, &s, &err), KINETO_E_STATE);
+        assert_int_equal(kp_stubs_acquire(slot, &s, &err), KINETO_E_STATE);
         assert_string_equal(err.message, texts[slot]);
     }
 }
@@ -135,15 +135,15 @@ static void stubs_in_use_stay(void **state)
     kineto_error err;
     assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &s, NULL), KINETO_OK);
     assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &s, &err), KINETO_E_BUSY);
-    assert_int_equal(kp_stubs_hold(KINETO_STUBS_CUDA, &held, NULL), KINETO_OK);
-    assert_int_equal(kp_stubs_hold(KINETO_STUBS_CUDA, &held, NULL), KINETO_OK);
-    kp_stubs_drop(KINETO_STUBS_CUDA);
+    assert_int_equal(kp_stubs_acquire(KINETO_STUBS_CUDA, &held, NULL), KINETO_OK);
+    assert_int_equal(kp_stubs_acquire(KINETO_STUBS_CUDA, &held, NULL), KINETO_OK);
+    kp_stubs_release(KINETO_STUBS_CUDA);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_E_BUSY);
-    kp_stubs_drop(KINETO_STUBS_CUDA);
+    kp_stubs_release(KINETO_STUBS_CUDA);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_OK);
     s.enabled = off; /* does not work: nobody may hold it, and that leaves no trace */
     assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &s, NULL), KINETO_OK);
-    assert_int_equal(kp_stubs_hold(KINETO_STUBS_CUDA, &held, &err), KINETO_E_STATE);
+    assert_int_equal(kp_stubs_acquire(KINETO_STUBS_CUDA, &held, &err), KINETO_E_STATE);
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, &err), KINETO_OK);
 }
 
@@ -154,9 +154,9 @@ static void *register_often(void *won)
         s.context = &won;
         if (kineto_stubs_register(KINETO_STUBS_ITT, &s, NULL) != KINETO_OK)
             continue;
-        if (kp_stubs_hold(KINETO_STUBS_ITT, &held, NULL) != KINETO_OK || held.context != &won)
+        if (kp_stubs_acquire(KINETO_STUBS_ITT, &held, NULL) != KINETO_OK || held.context != &won)
             return NULL;
-        kp_stubs_drop(KINETO_STUBS_ITT);
+        kp_stubs_release(KINETO_STUBS_ITT);
         if (kineto_stubs_unregister(KINETO_STUBS_ITT, NULL) != KINETO_OK)
             return NULL;
         __atomic_add_fetch((int *)won, 1, __ATOMIC_RELAXED);

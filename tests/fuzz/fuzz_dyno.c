@@ -18,7 +18,7 @@ static ko_dyno_registry *registry_of_some(void)
     for (int32_t pid = 1; r && pid <= 8; pid++) {
         ko_dyno_message m = {
             .type = KO_DYNO_REQUEST, .job = pid % 2, .pid_count = 2, .pids = {100 + pid, 10}};
-        free(ko_dyno_registry_ask(r, &m, (uint32_t)pid % 2, 1));
+        free(ko_dyno_registry_poll(r, &m, (uint32_t)pid % 2, 1));
     }
     return r;
 }
@@ -28,19 +28,19 @@ static void take_message(ko_dyno_registry *r, const uint8_t *data, size_t size)
     ko_dyno_message m;
     char again[1024];
     const char *why = NULL;
-    if (!ko_dyno_read(data, size, &m, &why)) {
+    if (!ko_dyno_decode(data, size, &m, &why)) {
         if (!why)
             abort();
         return;
     }
-    size_t n = ko_dyno_put(&m, again, sizeof again);
+    size_t n = ko_dyno_encode(&m, again, sizeof again);
     /* What follows the name of the type is nobody's. */
     if (n != size || memcmp(again, data, 8) != 0 || memcmp(again + 40, data + 40, n - 40) != 0)
         abort();
     if (m.type == KO_DYNO_CONTEXT)
         (void)ko_dyno_registry_context(r, &m, 2);
     else
-        free(ko_dyno_registry_ask(r, &m, 0, 2));
+        free(ko_dyno_registry_poll(r, &m, 0, 2));
 }
 
 static void take_answer(const uint8_t *data, size_t size)
@@ -48,7 +48,7 @@ static void take_answer(const uint8_t *data, size_t size)
     ko_dyno_type type;
     kineto_string payload;
     const char *why = NULL;
-    if (!ko_dyno_read_answer(data, size, &type, &payload, &why)) {
+    if (!ko_dyno_decode_answer(data, size, &type, &payload, &why)) {
         if (!why)
             abort();
         return;

@@ -70,7 +70,7 @@ static void repair_document(kineto_string text, const char *problem)
     repair_text(text, problem, &repairs, &data, &size);
     if (data) {
         check(kb_json_valid((kineto_string){data, size}));
-        check((!problem && !kt_repairs_lose(&repairs)) ||
+        check((!problem && !kt_repairs_have_loss(&repairs)) ||
               memmem(data, size, "\"ckineto\"", sizeof "\"ckineto\"" - 1));
         repair_text((kineto_string){data, size}, NULL, &again, &second, &second_size);
     }

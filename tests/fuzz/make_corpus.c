@@ -214,7 +214,7 @@ static uint32_t put_inputs(uint64_t *w, uint32_t ids, uint32_t *count)
     w[n++] = kf_input_word(KINETO_INPUT_TENSORS, 0, 2);
     n += put_tensor(w + n, KF_INPUT_SMALL | ids, 1);
     w[n++] = kf_input_word(KINETO_INPUT_OTHER, 0, 0);
-    w[n++] = kf_input_word(KINETO_INPUT_TENSORS, KF_INPUT_UNSAID, 0);
+    w[n++] = kf_input_word(KINETO_INPUT_TENSORS, KF_INPUT_NOT_RECORDED, 0);
     for (uint32_t type = KINETO_INPUT_INT; type <= KINETO_INPUT_BOOL; type++) {
         w[n++] = kf_input_word(type, 0, 0);
         w[n++] = UINT64_C(0x3fe0000000000000);
@@ -224,7 +224,7 @@ static uint32_t put_inputs(uint64_t *w, uint32_t ids, uint32_t *count)
         w[n++] = 1;
         w[n++] = UINT64_C(0xc000000000000000);
     }
-    w[n++] = kf_input_word(KINETO_INPUT_INTS, KF_INPUT_UNSAID, 0);
+    w[n++] = kf_input_word(KINETO_INPUT_INTS, KF_INPUT_NOT_RECORDED, 0);
     w[n++] = kf_input_word(KINETO_INPUT_STRING, 0, 0);
     *count = 13;
     return n;

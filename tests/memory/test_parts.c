@@ -15,8 +15,8 @@
 #include "../helpers/sanitizers.h"
 
 static unsigned missed[CM_MISS_COUNT];
-void cm_missed(cm_miss what) { __atomic_add_fetch(&missed[what], 1, __ATOMIC_RELAXED); }
-void cm_thread_begins(cm_thread *me) { me->begun = 1; }
+void cm_count_miss(cm_miss what) { __atomic_add_fetch(&missed[what], 1, __ATOMIC_RELAXED); }
+void cm_thread_init(cm_thread *me) { me->begun = 1; }
 
 /* ---- chance ------------------------------------------------------------------------------------ */
 
@@ -34,8 +34,8 @@ static void every_allocation_is_sampled_at_rates_0_and_1(void **state)
     (void)state;
     uint64_t random = 7;
     for (int i = 0; i < 100; i++) {
-        assert_true(cm_gap(&random, 0) == 0);
-        assert_true(cm_gap(&random, 1) == 0);
+        assert_true(cm_draw_gap(&random, 0) == 0);
+        assert_true(cm_draw_gap(&random, 1) == 0);
     }
 }
 
@@ -45,7 +45,7 @@ static void gaps_are_bounded_at_the_largest_rate(void **state)
     HAS_ONE_THREAD();
     uint64_t random = 3;
     for (int i = 0; i < 100000; i++) {
-        int64_t gap = cm_gap(&random, UINT64_C(1) << 50);
+        int64_t gap = cm_draw_gap(&random, UINT64_C(1) << 50);
         assert_true(gap >= 0 && gap < INT64_MAX / 8);
     }
 }
@@ -60,14 +60,14 @@ static void chance_of_a_block_depends_on_its_size_alone(void **state)
     static const uint64_t sizes[] = {24, 1000, 30000, 65536, 200000};
     const uint64_t rate = 65536;
     uint64_t counts[5] = {0}, hits[5] = {0}, random = 12345, order = 99;
-    int64_t countdown = cm_gap(&random, rate);
+    int64_t countdown = cm_draw_gap(&random, rate);
     for (int i = 0; i < BLOCKS; i++) {
         order = order * UINT64_C(6364136223846793005) + 1442695040888963407;
         unsigned s = (unsigned)(order >> 40) % 5;
         counts[s]++;
         if ((countdown -= (int64_t)sizes[s]) < 0) {
             hits[s]++;
-            countdown = cm_gap(&random, rate);
+            countdown = cm_draw_gap(&random, rate);
         }
     }
     for (int s = 0; s < 5; s++) {
@@ -86,31 +86,31 @@ static const void *block_of(uint64_t number)
 static void a_block_is_found_once(void **state)
 {
     (void)state;
-    assert_true(cm_forget(block_of(1)) == 0);
-    assert_true(cm_follow(block_of(1), 100));
-    assert_true(cm_maybe_followed(block_of(1)));
-    assert_true(cm_forget(block_of(2)) == 0);
-    assert_true(cm_forget(block_of(1)) == 100);
-    assert_true(cm_forget(block_of(1)) == 0);
-    assert_false(cm_maybe_followed(block_of(1)));
+    assert_true(cm_untrack_block(block_of(1)) == 0);
+    assert_true(cm_track_block(block_of(1), 100));
+    assert_true(cm_is_maybe_tracked(block_of(1)));
+    assert_true(cm_untrack_block(block_of(2)) == 0);
+    assert_true(cm_untrack_block(block_of(1)) == 100);
+    assert_true(cm_untrack_block(block_of(1)) == 0);
+    assert_false(cm_is_maybe_tracked(block_of(1)));
 }
 
 static void a_full_table_refuses_and_forgets_nothing(void **state)
 {
     (void)state;
     HAS_ONE_THREAD();
-    uint64_t capacity = cm_follow_capacity(), stored = 0;
+    uint64_t capacity = cm_track_capacity(), stored = 0;
     bool *is_stored = calloc(2 * capacity, 1);
     assert_non_null(is_stored);
     for (uint64_t i = 0; i < 2 * capacity; i++)
-        stored += is_stored[i] = cm_follow(block_of(i), i + 1);
+        stored += is_stored[i] = cm_track_block(block_of(i), i + 1);
     assert_true(stored > capacity * 6 / 10 && stored <= capacity);
     for (uint64_t i = 0; i < 2 * capacity; i++)
-        assert_true(cm_forget(block_of(i)) == (is_stored[i] ? i + 1 : 0));
+        assert_true(cm_untrack_block(block_of(i)) == (is_stored[i] ? i + 1 : 0));
     for (size_t i = 0; i < CM_COUNT(cm_filter); i++)
         assert_true(cm_filter[i] == 0);
-    assert_true(cm_follow(block_of(5), 5)); /* there is room again */
-    assert_true(cm_forget(block_of(5)) == 5);
+    assert_true(cm_track_block(block_of(5), 5)); /* there is room again */
+    assert_true(cm_untrack_block(block_of(5)) == 5);
     free(is_stored);
 }
 
@@ -125,17 +125,17 @@ static void *follow_and_forget(void *argument)
         uint64_t slot = random >> 55;
         const void *block = block_of(base + slot * 17);
         if (bytes[slot]) {
-            wrong += cm_forget(block) != bytes[slot];
+            wrong += cm_untrack_block(block) != bytes[slot];
             bytes[slot] = 0;
-        } else if (cm_follow(block, bytes[slot] = random >> 40 | 1)) {
-            wrong += !cm_maybe_followed(block);
+        } else if (cm_track_block(block, bytes[slot] = random >> 40 | 1)) {
+            wrong += !cm_is_maybe_tracked(block);
         } else {
             wrong++;
         }
     }
     for (uint64_t slot = 0; slot < ALIVE; slot++)
         if (bytes[slot])
-            wrong += cm_forget(block_of(base + slot * 17)) != bytes[slot];
+            wrong += cm_untrack_block(block_of(base + slot * 17)) != bytes[slot];
     return (void *)wrong;
 }
 
@@ -210,7 +210,7 @@ static void a_setting_is_a_number_of_bytes_or_the_default(void **state)
     };
     (void)state;
     for (size_t i = 0; i < CM_COUNT(settings); i++)
-        assert_int_equal(cm_interval_of(settings[i].text), settings[i].bytes);
+        assert_int_equal(cm_parse_interval(settings[i].text), settings[i].bytes);
 }
 
 int main(void)

@@ -10,7 +10,7 @@ static uint64_t before[CN_TALLY_COUNT];
 static kineto_session *watch(void)
 {
     for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
-        before[i] = cn_counted((cn_tally)i);
+        before[i] = cn_tally_count((cn_tally)i);
     return record();
 }
 
@@ -23,7 +23,7 @@ static inline uint64_t counted(const char *reason)
     };
     for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
         if (strcmp(reasons[i], reason) == 0)
-            return cn_counted((cn_tally)i) - before[i];
+            return cn_tally_count((cn_tally)i) - before[i];
     fail_msg("the ledger has no reason '%s'", reason);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Single members of an object's text: what is found is what was written, wherever the text ends. */
 #include "unit.h"
 
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 typedef struct text {
     char data[4096];
@@ -100,7 +100,7 @@ static void what_was_written_is_found(void **unused)
         char *copy = malloc(w.object.size);
         assert_non_null(copy);
         memcpy(copy, w.object.data, w.object.size);
-        kineto_string object = {copy, w.object.size}, both[KA_MOST_KEYS];
+        kineto_string object = {copy, w.object.size}, both[KA_MAX_KEYS];
         for (int k = 0; k < KEYS; k++)
             assert_same(ka_json_member(object, keys[k]), &w.values[k], &w.object);
         ka_json_members(object, &ka_dims_and_types, both);
@@ -122,7 +122,7 @@ static void what_was_cut_is_not_looked_behind(void **unused)
             char *copy = malloc(size + 1);
             assert_non_null(copy);
             kineto_string object = {memcpy(copy + 1, w.object.data, size), size},
-                          both[KA_MOST_KEYS];
+                          both[KA_MAX_KEYS];
             ka_json_members(object, &ka_dims_and_types, both);
             for (int k = 0; k < 2; k++)
                 if (both[k].size)

@@ -319,7 +319,7 @@ static void every_kind_of_repair_is_one_and_nothing_else(void **state)
         begin(&s);
         add(&s, s.thread, KINETO_KIND_CPU_OP, 2, 4, 0);
         kt_ledger_add(s.b, kb_string("reader"), kb_string(kt_repair_text(kind)), 3,
-                      kt_repair_loses(kind) == KT_LOSES_EVENTS, kb_string("3 times, first at byte 12"));
+                      kt_repair_loss_of(kind) == KT_LOSES_EVENTS, kb_string("3 times, first at byte 12"));
         kineto_severity severity = kind == KT_REPAIR_DUPLICATE_HEADER ? KINETO_SEVERITY_NOTE
                                                                         : KINETO_SEVERITY_WARNING;
         kineto_trace *trace = finish(&s);

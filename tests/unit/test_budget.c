@@ -12,7 +12,7 @@
 
 /* A program of one processor that is recorded: what it costs at each level, in ppm. */
 typedef struct model {
-    ks_budget budget;
+    ks_cost_limit budget;
     ks_cost cost;
     ks_tally tally;
     uint64_t now_ns;
@@ -29,7 +29,7 @@ static void run(model *m, uint32_t looks)
         m->cost.estimated_ns += hooks_ns;
         m->cost.program_ns += own_ns + hooks_ns;
         m->tally.bytes += hooks_ns;
-        m->changes += ks_budget_look(&m->budget, m->now_ns, &m->cost, &m->tally);
+        m->changes += ks_cost_limit_update(&m->budget, m->now_ns, &m->cost, &m->tally);
     }
 }
 
@@ -68,13 +68,13 @@ static void what_is_much_too_dear_goes_up_at_once(void **state)
 static void a_program_that_only_records_is_over_its_budget(void **state)
 {
     (void)state;
-    ks_budget b = {.ppm = 10000};
+    ks_cost_limit b = {.ppm = 10000};
     ks_cost cost = {0};
     ks_tally tally = {0};
     for (uint64_t look = 1; look <= 3; look++) {
         cost.program_ns += 20 * MS;
         cost.estimated_ns += 23 * MS;
-        assert_int_equal(ks_budget_look(&b, 20 * MS * look, &cost, &tally), look <= 2);
+        assert_int_equal(ks_cost_limit_update(&b, 20 * MS * look, &cost, &tally), look <= 2);
     }
     assert_int_equal(b.level, 5);
     assert_true(ks_cost_share_ppm(&cost) > 1e8);
@@ -91,7 +91,7 @@ static void in_the_long_run_the_budget_is_kept(void **state)
     run(&m, 20000);
     assert_true(ks_cost_share_ppm(&m.cost) <= 10000);
     assert_true(m.changes < 200);
-    ks_budget_end(&m.budget, m.now_ns);
+    ks_cost_limit_end(&m.budget, m.now_ns);
     for (uint32_t i = 0; i < m.budget.period_count; i++)
         assert_true(m.budget.periods[i].from_ns < m.budget.periods[i].until_ns);
 }
@@ -183,17 +183,17 @@ static void ranges_of_sites_are_left_out_and_counted(void **state)
 {
     kineto_session *session;
     kineto_trace *trace;
-    const kf_shed shed = {.mute = KINETO_KIND_BIT(KINETO_KIND_CPU_OP), .short_ticks = UINT32_MAX,
+    const kf_throttle throttled = {.mute = KINETO_KIND_BIT(KINETO_KIND_CPU_OP), .short_ticks = UINT32_MAX,
                           .epoch = 1};
     (void)state;
     assert_int_equal(kineto_session_begin(NULL, &session, NULL), KINETO_OK);
     kf_control *control = kineto_rt_pool()->control;
     record_ranges(2000);
-    kf_shed_set(control, &shed);
+    kf_throttle_set(control, &throttled);
     record_ranges(20000);
     uint32_t id = brief.id;
     assert_int_equal(id, 0); /* it is left out now */
-    kf_shed_set(control, NULL);
+    kf_throttle_set(control, NULL);
     record_ranges(2000);
     assert_int_not_equal(brief.id, 0);
     assert_int_equal(kineto_session_end(session, &trace, NULL), KINETO_OK);

@@ -646,7 +646,7 @@ static void metadata_is_told_in_traces_of_the_time_when_it_was_said(void **state
     (void)state;
     fixture f = make(1);
     kt_build_options second = {
-        .kinds = KINETO_KINDS_ALL, .start_ticks = T(20), .end_ticks = T(30), .said_from = T(15)};
+        .kinds = KINETO_KINDS_ALL, .start_ticks = T(20), .end_ticks = T(30), .stated_from = T(15)};
     kw_meta(&f.w, f.process, T(14), "of the first", "1");
     kw_meta(&f.w, f.process, T(16), "between", "2");
     kw_meta(&f.w, f.process, T(30), "of the second", "3");

@@ -219,7 +219,7 @@ static const char *share_said(uint64_t program_ns, uint64_t lasted_ns, uint64_t 
     static kf_control control;
     static char json[KS_COST_JSON_BYTES];
     const ks_account account = {.by = recorder_ns ? KS_BY_RECORDER : KS_BY_PROGRAM};
-    const ks_cost_said said = {.account = &account,
+    const ks_cost_summary said = {.account = &account,
                                .control = &control,
                                .cost = {.recorder_ns = recorder_ns, .program_ns = program_ns,
                                         .estimated_ns = MS / 10},

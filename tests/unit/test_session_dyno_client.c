@@ -73,7 +73,7 @@ static void send_bytes(const scene *s, int fd, const void *bytes, size_t size)
 static void send_text(const scene *s, int fd, const char *text)
 {
     static char bytes[200100];
-    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string(text), bytes, sizeof bytes);
+    size_t n = ko_dyno_encode_answer(KO_DYNO_REQUEST, kb_string(text), bytes, sizeof bytes);
     assert_true(n > 0);
     send_bytes(s, fd, bytes, n);
 }
@@ -89,7 +89,7 @@ static bool daemon_hears(scene *s)
                          &s->from.size);
     if (n < 0)
         return false;
-    assert_true(ko_dyno_read(bytes, (size_t)n, &s->asked, &why));
+    assert_true(ko_dyno_decode(bytes, (size_t)n, &s->asked, &why));
     return true;
 }
 
@@ -244,7 +244,7 @@ static void acquainted(scene *s)
 IN_BOTH(the_first_call_asks_at_once)
 {
     char name[KO_DYNO_NAME_BYTES + 1];
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     acquainted(s);
     assert_int_equal(s->asked.type, KO_DYNO_REQUEST);
     assert_int_equal(s->asked.wants, KO_DYNO_WANTS_ACTIVITIES);
@@ -442,7 +442,7 @@ IN_BOTH(a_name_without_its_nul_is_another)
 static int send_as_nobody(scene *s)
 {
     char bytes[100];
-    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("EVIL=1\n"), bytes, sizeof bytes);
+    size_t n = ko_dyno_encode_answer(KO_DYNO_REQUEST, kb_string("EVIL=1\n"), bytes, sizeof bytes);
     if (setresuid(65534, 65534, 65534) != 0)
         return 1;
     int fd = socket_named(KO_DYNO_DAEMON, s->directory);
@@ -484,7 +484,7 @@ IN_BOTH(descriptors_that_are_sent_along_are_not_taken)
 {
     char bytes[100], room[CMSG_SPACE(8 * sizeof(int))] = {0};
     acquainted(s);
-    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("GOOD=1\n"), bytes, sizeof bytes);
+    size_t n = ko_dyno_encode_answer(KO_DYNO_REQUEST, kb_string("GOOD=1\n"), bytes, sizeof bytes);
     int before = open_descriptors();
     struct iovec part = {bytes, n};
     struct msghdr m = {&s->from.address, s->from.size, &part, 1, room, sizeof room, 0};
@@ -552,10 +552,10 @@ IN_BOTH(random_bytes_are_ignored)
 
 IN_BOTH(more_than_a_mebibyte_is_ignored)
 {
-    size_t size = KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES + 1;
+    size_t size = KO_DYNO_HEAD_BYTES + KO_DYNO_MAX_BYTES + 1;
     int room = 4 << 20;
     char *bytes = calloc(1, size);
-    uint64_t said = KO_DYNO_MOST_BYTES + 1;
+    uint64_t said = KO_DYNO_MAX_BYTES + 1;
     memcpy(bytes, &said, 8);
     strcpy(bytes + 8, "req");
     acquainted(s);

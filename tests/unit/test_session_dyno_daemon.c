@@ -83,7 +83,7 @@ static bool client_ask(client *c, int32_t pid)
                          .wants = KO_DYNO_WANTS_ACTIVITIES,
                          .pid_count = 2,
                          .pids = {pid, 10}};
-    return client_send(c->fd, bytes, ko_dyno_put(&m, bytes, sizeof bytes));
+    return client_send(c->fd, bytes, ko_dyno_encode(&m, bytes, sizeof bytes));
 }
 
 /* False: nothing has come. */
@@ -95,7 +95,7 @@ static bool client_hear(client *c, char *text, size_t size)
     ssize_t n = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0)
         return false;
-    assert_true(ko_dyno_read_answer(bytes, (size_t)n, &type, &payload, NULL));
+    assert_true(ko_dyno_decode_answer(bytes, (size_t)n, &type, &payload, NULL));
     assert_int_equal(type, KO_DYNO_REQUEST);
     snprintf(text, size, "%.*s", (int)payload.size, payload.data);
     return true;
@@ -242,7 +242,7 @@ static void a_context_is_answered_with_a_count(void **state)
     client c = client_named("dynoconfigclient-1");
     char bytes[128], answer[128];
     ko_dyno_message m = {.type = KO_DYNO_CONTEXT, .gpu = 1, .pid = 5};
-    assert_true(client_send(c.fd, bytes, ko_dyno_put(&m, bytes, sizeof bytes)));
+    assert_true(client_send(c.fd, bytes, ko_dyno_encode(&m, bytes, sizeof bytes)));
     turn(d);
     static const char wanted[44] = "\4\0\0\0\0\0\0\0ctxt\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                                    "\0\0\0\0\0\0\0\1";
@@ -282,7 +282,7 @@ static void datagrams_that_lie_are_consumed_and_the_next_one_is_served(void **st
     int unbound = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), before = 0;
     char good[512], bytes[2048], text[64];
     ko_dyno_message m = {.type = KO_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {6, 10}};
-    size_t size = ko_dyno_put(&m, good, sizeof good);
+    size_t size = ko_dyno_encode(&m, good, sizeof good);
     static const struct {
         size_t at;
         uint64_t value;

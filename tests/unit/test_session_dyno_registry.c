@@ -20,7 +20,7 @@ static ko_dyno_message request(int64_t job, uint32_t count, ...)
 
 static char *ask(ko_dyno_registry *r, ko_dyno_message m, uint64_t now_ns)
 {
-    return ko_dyno_registry_ask(r, &m, 1000, now_ns);
+    return ko_dyno_registry_poll(r, &m, 1000, now_ns);
 }
 
 static ko_dyno_matches trigger(ko_dyno_registry *r, int64_t job, int32_t pid, int32_t limit,
@@ -169,14 +169,14 @@ static void processes_with_the_same_set_share_an_entry_but_not_with_other_users(
     (void)state;
     ko_dyno_registry *r = ko_dyno_registry_create();
     ko_dyno_message m = request(0, 3, 5, 6, 5), same = request(0, 2, 6, 5);
-    assert_null(ko_dyno_registry_ask(r, &m, 1000, 1));
-    assert_null(ko_dyno_registry_ask(r, &same, 1000, 1));
+    assert_null(ko_dyno_registry_poll(r, &m, 1000, 1));
+    assert_null(ko_dyno_registry_poll(r, &same, 1000, 1));
     expect(trigger(r, 0, 0, -1, 1), 1, 1, 0);
-    assert_null(ko_dyno_registry_ask(r, &same, 1001, 1)); /* another user's */
-    char *text = ko_dyno_registry_ask(r, &same, 1000, 1);
+    assert_null(ko_dyno_registry_poll(r, &same, 1001, 1)); /* another user's */
+    char *text = ko_dyno_registry_poll(r, &same, 1000, 1);
     assert_non_null(text);
     free(text);
-    assert_null(ko_dyno_registry_ask(r, &m, 1000, 1));
+    assert_null(ko_dyno_registry_poll(r, &m, 1000, 1));
     ko_dyno_registry_destroy(r);
 }
 
@@ -216,7 +216,7 @@ static void a_flood_of_processes_is_bounded_and_takes_no_waiting_text(void **sta
     for (uint32_t user = 1000; user < 1006; user++) {
         for (int i = 0; i < FEWER(3000, 2100); i++) {
             ko_dyno_message m = request(0, 2, 1000000 + i, 100);
-            assert_null(ko_dyno_registry_ask(r, &m, user, 2));
+            assert_null(ko_dyno_registry_poll(r, &m, user, 2));
         }
     }
     ko_dyno_registry_each(r, count, counts);
@@ -224,7 +224,7 @@ static void a_flood_of_processes_is_bounded_and_takes_no_waiting_text(void **sta
     assert_int_equal(counts[1], 1);
     free(ask(r, request(0, 1, 5), 3)); /* under valgrind or asan: not lost, not leaked */
     ko_dyno_message fresh = request(9, 1, 77);
-    assert_null(ko_dyno_registry_ask(r, &fresh, 2000, 3)); /* a new user finds room */
+    assert_null(ko_dyno_registry_poll(r, &fresh, 2000, 3)); /* a new user finds room */
     expect(trigger(r, 9, 77, -1, 3), 1, 1, 0);
     ko_dyno_registry_destroy(r);
 }
@@ -256,7 +256,7 @@ static void ask_as(ko_dyno_registry *r, uint32_t user, int64_t job, int count)
 {
     for (int i = 0; i < count; i++) {
         ko_dyno_message m = request(job, 1, 100 + i);
-        assert_null(ko_dyno_registry_ask(r, &m, user, 1));
+        assert_null(ko_dyno_registry_poll(r, &m, user, 1));
     }
 }
 

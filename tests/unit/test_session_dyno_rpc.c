@@ -12,7 +12,7 @@ static ko_dyno_registry *registry_of(int first, int last)
     ko_dyno_registry *r = ko_dyno_registry_create();
     for (int pid = first; pid <= last; pid++) {
         ko_dyno_message m = {.type = KO_DYNO_REQUEST, .pid_count = 2, .pids = {pid, 10}};
-        assert_null(ko_dyno_registry_ask(r, &m, 0, 1));
+        assert_null(ko_dyno_registry_poll(r, &m, 0, 1));
     }
     return r;
 }
@@ -86,7 +86,7 @@ static void a_trigger_of_dyno_is_answered_as_dynolog_does(void **state)
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],"
            "\"processesMatched\":[20,21,22,23,24]}");
     ko_dyno_message m = {.type = KO_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {21, 10}};
-    char *text = ko_dyno_registry_ask(r, &m, 0, 1);
+    char *text = ko_dyno_registry_poll(r, &m, 0, 1);
     assert_int_equal(strncmp(text,
                              "\n    ACTIVITIES_LOG_FILE=/tmp/a.json\nPROFILE_START_TIME=0\n"
                              "ACTIVITIES_DURATION_MSECS=500\n    REQUEST_TRACE_ID=",
@@ -222,7 +222,7 @@ static void processes_are_listed_with_when_they_asked(void **state)
     (void)state;
     ko_dyno_registry *r = registry_of(20, 21);
     ko_dyno_message other = {.type = KO_DYNO_REQUEST, .job = -7, .pid_count = 1, .pids = {5}};
-    assert_null(ko_dyno_registry_ask(r, &other, 1000, 1));
+    assert_null(ko_dyno_registry_poll(r, &other, 1000, 1));
     expect(r, "{" FN ",\"config\":\"A\",\"pids\":[21]}",
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[21],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[21]}");
@@ -286,7 +286,7 @@ static void a_user_reaches_processes_of_its_own(void **state)
     (void)state;
     ko_dyno_registry *r = registry_of(20, 20);
     ko_dyno_message own = {.type = KO_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}};
-    assert_null(ko_dyno_registry_ask(r, &own, 1000, 1));
+    assert_null(ko_dyno_registry_poll(r, &own, 1000, 1));
     caller = (ko_dyno_caller){.one_user = true, .user = 1000};
     expect(r, "{\"fn\":\"listProcesses\"}",
            "{\"processes\":[{\"job_id\":0,\"pid\":20,\"pids\":[10,20],\"seen_ms_ago\":0,"
@@ -294,7 +294,7 @@ static void a_user_reaches_processes_of_its_own(void **state)
     expect(r, "{" FN ",\"config\":\"A\",\"pids\":[10]}",
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[20],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[20]}");
-    assert_null(ko_dyno_registry_ask(
+    assert_null(ko_dyno_registry_poll(
         r, &(ko_dyno_message){.wants = 2, .type = KO_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}},
         0, 1));
     caller.denied = "because";

@@ -19,7 +19,7 @@ static const unsigned char real_nothing[40] = {0, 0, 0, 0, 0, 0, 0, 0, 'r', 'e',
 static ko_dyno_message some_request(uint32_t pids)
 {
     ko_dyno_message m = {.type = KO_DYNO_REQUEST, .job = 77, .wants = 2, .pid_count = pids};
-    for (uint32_t i = 0; i < KO_DYNO_MOST_PIDS; i++)
+    for (uint32_t i = 0; i < KO_DYNO_MAX_PIDS; i++)
         m.pids[i] = (int32_t)(1000 + i);
     return m;
 }
@@ -32,13 +32,13 @@ static void what_is_written_is_what_was_seen(void **state)
     ko_dyno_message request = {
         .type = KO_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {0x6aa2, 0x6a9e}};
     kineto_string one = {"\1\0\0\0", 4};
-    assert_int_equal(ko_dyno_put(&context, out, sizeof out), sizeof real_context);
+    assert_int_equal(ko_dyno_encode(&context, out, sizeof out), sizeof real_context);
     assert_memory_equal(out, real_context, sizeof real_context);
-    assert_int_equal(ko_dyno_put(&request, out, sizeof out), sizeof real_request);
+    assert_int_equal(ko_dyno_encode(&request, out, sizeof out), sizeof real_request);
     assert_memory_equal(out, real_request, sizeof real_request);
-    assert_int_equal(ko_dyno_put_answer(KO_DYNO_CONTEXT, one, out, sizeof out), sizeof real_count);
+    assert_int_equal(ko_dyno_encode_answer(KO_DYNO_CONTEXT, one, out, sizeof out), sizeof real_count);
     assert_memory_equal(out, real_count, sizeof real_count);
-    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string(""), out, sizeof out),
+    assert_int_equal(ko_dyno_encode_answer(KO_DYNO_REQUEST, kb_string(""), out, sizeof out),
                      sizeof real_nothing);
     assert_memory_equal(out, real_nothing, sizeof real_nothing);
 }
@@ -49,20 +49,20 @@ static void what_was_seen_is_read(void **state)
     ko_dyno_message m;
     ko_dyno_type type;
     kineto_string payload;
-    assert_true(ko_dyno_read(real_context, sizeof real_context, &m, NULL));
+    assert_true(ko_dyno_decode(real_context, sizeof real_context, &m, NULL));
     assert_int_equal(m.type, KO_DYNO_CONTEXT);
     assert_int_equal(m.pid, 0x6aa2);
-    assert_true(ko_dyno_read(real_request, sizeof real_request, &m, NULL));
+    assert_true(ko_dyno_decode(real_request, sizeof real_request, &m, NULL));
     assert_int_equal(m.type, KO_DYNO_REQUEST);
     assert_int_equal(m.wants, KO_DYNO_WANTS_ACTIVITIES);
     assert_int_equal(m.pid_count, 2);
     assert_int_equal(m.pids[0], 0x6aa2);
     assert_int_equal(m.pids[1], 0x6a9e);
     assert_int_equal(m.job, 0);
-    assert_true(ko_dyno_read_answer(real_nothing, sizeof real_nothing, &type, &payload, NULL));
+    assert_true(ko_dyno_decode_answer(real_nothing, sizeof real_nothing, &type, &payload, NULL));
     assert_int_equal(type, KO_DYNO_REQUEST);
     assert_int_equal(payload.size, 0);
-    assert_true(ko_dyno_read_answer(real_count, sizeof real_count, &type, &payload, NULL));
+    assert_true(ko_dyno_decode_answer(real_count, sizeof real_count, &type, &payload, NULL));
     assert_int_equal(type, KO_DYNO_CONTEXT);
     assert_int_equal(payload.data[0], 1);
 }
@@ -70,39 +70,39 @@ static void what_was_seen_is_read(void **state)
 static void what_is_written_reads_the_same(void **state)
 {
     (void)state;
-    for (uint32_t n = 1; n <= KO_DYNO_MOST_PIDS; n++) {
+    for (uint32_t n = 1; n <= KO_DYNO_MAX_PIDS; n++) {
         char bytes[512];
         ko_dyno_message in = some_request(n), out;
         in.job = INT64_MIN + n;
-        size_t size = ko_dyno_put(&in, bytes, sizeof bytes);
+        size_t size = ko_dyno_encode(&in, bytes, sizeof bytes);
         assert_int_equal(size, 56 + 4 * n);
-        assert_true(ko_dyno_read(bytes, size, &out, NULL));
+        assert_true(ko_dyno_decode(bytes, size, &out, NULL));
         assert_int_equal(out.job, in.job);
         assert_int_equal(out.pid_count, n);
         assert_memory_equal(out.pids, in.pids, n * 4);
-        assert_int_equal(ko_dyno_put(&in, bytes, size - 1), 0);
+        assert_int_equal(ko_dyno_encode(&in, bytes, size - 1), 0);
     }
 }
 
 static void what_cannot_be_said_is_not_written(void **state)
 {
     (void)state;
-    static char out[KO_DYNO_MOST_BYTES + 64];
-    ko_dyno_message none = some_request(0), many = some_request(KO_DYNO_MOST_PIDS + 1);
+    static char out[KO_DYNO_MAX_BYTES + 64];
+    ko_dyno_message none = some_request(0), many = some_request(KO_DYNO_MAX_PIDS + 1);
     ko_dyno_message context = {.type = KO_DYNO_CONTEXT}, other = {.type = (ko_dyno_type)7};
-    assert_int_equal(ko_dyno_put(&none, out, sizeof out), 0);
-    assert_int_equal(ko_dyno_put(&many, out, sizeof out), 0);
-    assert_int_equal(ko_dyno_put(&other, out, sizeof out), 0);
-    assert_int_equal(ko_dyno_put(&context, out, 55), 0);
-    kineto_string most = {out, KO_DYNO_MOST_BYTES}, more = {out, KO_DYNO_MOST_BYTES + 1};
-    char *big = malloc(KO_DYNO_MOST_BYTES + 64);
-    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, most, big, KO_DYNO_MOST_BYTES + 64),
-                     KO_DYNO_MOST_BYTES + 40);
-    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, more, big, KO_DYNO_MOST_BYTES + 64), 0);
+    assert_int_equal(ko_dyno_encode(&none, out, sizeof out), 0);
+    assert_int_equal(ko_dyno_encode(&many, out, sizeof out), 0);
+    assert_int_equal(ko_dyno_encode(&other, out, sizeof out), 0);
+    assert_int_equal(ko_dyno_encode(&context, out, 55), 0);
+    kineto_string most = {out, KO_DYNO_MAX_BYTES}, more = {out, KO_DYNO_MAX_BYTES + 1};
+    char *big = malloc(KO_DYNO_MAX_BYTES + 64);
+    assert_int_equal(ko_dyno_encode_answer(KO_DYNO_REQUEST, most, big, KO_DYNO_MAX_BYTES + 64),
+                     KO_DYNO_MAX_BYTES + 40);
+    assert_int_equal(ko_dyno_encode_answer(KO_DYNO_REQUEST, more, big, KO_DYNO_MAX_BYTES + 64), 0);
     free(big);
-    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("text"), out, 43), 0);
-    assert_int_equal(ko_dyno_put_answer(KO_DYNO_CONTEXT, kb_string("text!"), out, sizeof out), 0);
-    assert_int_equal(ko_dyno_put_answer((ko_dyno_type)7, kb_string("text"), out, sizeof out), 0);
+    assert_int_equal(ko_dyno_encode_answer(KO_DYNO_REQUEST, kb_string("text"), out, 43), 0);
+    assert_int_equal(ko_dyno_encode_answer(KO_DYNO_CONTEXT, kb_string("text!"), out, sizeof out), 0);
+    assert_int_equal(ko_dyno_encode_answer((ko_dyno_type)7, kb_string("text"), out, sizeof out), 0);
 }
 
 /* In memory of exactly that size, so that reading beyond is seen. */
@@ -113,8 +113,8 @@ static bool is_read(const void *bytes, size_t size, bool answer, const char **wh
     kineto_string payload;
     char *copy = malloc(size ? size : 1);
     memcpy(copy, bytes, size);
-    bool ok = answer ? ko_dyno_read_answer(copy, size, &type, &payload, why)
-                     : ko_dyno_read(copy, size, &m, why);
+    bool ok = answer ? ko_dyno_decode_answer(copy, size, &type, &payload, why)
+                     : ko_dyno_decode(copy, size, &m, why);
     free(copy);
     return ok;
 }
@@ -153,7 +153,7 @@ static void lengths_that_are_not_true_are_refused(void **state)
 {
     (void)state;
     static const uint64_t large[] = {UINT64_C(1) << 62, UINT64_MAX, UINT64_MAX - 39,
-                                     KO_DYNO_MOST_BYTES + 1, UINT64_C(1) << 32};
+                                     KO_DYNO_MAX_BYTES + 1, UINT64_C(1) << 32};
     unsigned char bytes[64];
     for (size_t i = 0; i < KB_COUNT(large); i++) {
         memcpy(bytes, real_request, sizeof bytes);
@@ -341,7 +341,7 @@ static void senders_without_a_name_have_none(void **state)
 static void a_process_comes_first_then_its_parents(void **state)
 {
     (void)state;
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     uint32_t n = ko_dyno_ancestors((uint32_t)getpid(), pids);
     assert_in_range(n, 1, 11);
     assert_int_equal(pids[0], getpid());
@@ -368,7 +368,7 @@ static int descend(int depth, int32_t *line, int at, const char *name)
         waitpid(child, &status, 0);
         return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     }
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     uint32_t n = ko_dyno_ancestors((uint32_t)getpid(), pids);
     if (n > 11 || n < (uint32_t)KB_MIN(at + 1, 11))
         return 2;

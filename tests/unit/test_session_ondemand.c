@@ -176,7 +176,7 @@ static void test_start_times_in_the_past_or_absurdly_far_ahead_are_refused(void 
     ko_ondemand m;
     ko_ondemand_init(&m);
     ko_request r = request_of(SEC);
-    const int64_t starts[] = {T0 - 1, T0 - 12 * SEC, 1, T0 + KO_ONDEMAND_MOST_AHEAD_NS + 1,
+    const int64_t starts[] = {T0 - 1, T0 - 12 * SEC, 1, T0 + KO_ONDEMAND_MAX_AHEAD_NS + 1,
                               INT64_MAX};
     for (size_t i = 0; i < KB_COUNT(starts); i++) {
         r.start_time_ns = starts[i];

@@ -212,7 +212,7 @@ static void unknown_keys_are_counted_and_the_first_is_said(void **state)
     text = kb_string("\xff\x1b"
                      "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
     assert_int_equal(ko_request_parse(&r, text, KO_FROM_REQUEST, &unknown, &count, NULL), 0);
-    assert_true(kb_string_begins(kb_string(unknown.s), "??AAAA"));
+    assert_true(kb_string_starts_with(kb_string(unknown.s), "??AAAA"));
     assert_non_null(strstr(unknown.s, "…"));
 }
 

@@ -296,14 +296,14 @@ static void views_stay_while_seven_others_are_looked_at(void **state)
     kineto_trace *plain = open_trace(path_of("t.json"), 0),
                  *t = open_trace(path_of("t.json.gz"), 0);
     for (int round = 0; round < 50; round++) {
-        kineto_row rows[KT_TEXT_VIEWS];
-        kineto_string views[KT_TEXT_VIEWS];
-        for (size_t i = 0; i < KT_TEXT_VIEWS; i++) {
+        kineto_row rows[KT_ARGS_TEXT_VIEWS];
+        kineto_string views[KT_ARGS_TEXT_VIEWS];
+        for (size_t i = 0; i < KT_ARGS_TEXT_VIEWS; i++) {
             rows[i] = (kineto_row)(next_random(&random) % ROWS);
             views[i] = kt_args_text(t, rows[i]);
             assert_ptr_equal(views[0].data, kt_args_text(t, rows[0]).data);
         }
-        for (size_t i = 0; i < KT_TEXT_VIEWS; i++)
+        for (size_t i = 0; i < KT_ARGS_TEXT_VIEWS; i++)
             assert_true(kb_string_equal(views[i], kt_args_text(plain, rows[i])));
     }
     kineto_trace_release(t);
@@ -490,7 +490,7 @@ static kt_input *open_read(const char *path)
     kt_input *in;
     assert_int_equal(kt_input_open(path, &in, NULL), KINETO_OK);
     kt_input_finish(in);
-    assert_int_equal(kt_input_settle(in, NULL), KINETO_OK);
+    assert_int_equal(kt_input_seal(in, NULL), KINETO_OK);
     return in;
 }
 
@@ -596,7 +596,7 @@ static void packed_bytes_come_back(void **state)
 {
     (void)state;
     HAS_ONE_THREAD();
-    static char bytes[KT_POINT_BYTES], again[KT_POINT_BYTES];
+    static char bytes[KT_SEEK_POINT_BYTES], again[KT_SEEK_POINT_BYTES];
     uint64_t random = 8;
     kt_packer *p = kt_packer_create();
     for (size_t round = 0; round < 12; round++) {

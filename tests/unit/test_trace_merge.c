@@ -653,16 +653,16 @@ static void ranks_are_listed_in_runs(void **state)
     static const int32_t noted[] = {7, 0, 2, 1, 2, -1, INT32_MAX, 9};
     kt_ranks ranks = {0};
     char text[64], small[24];
-    kt_put_ranks(&ranks, text, sizeof text);
+    kt_format_ranks(&ranks, text, sizeof text);
     assert_string_equal(text, "none states its rank");
     for (size_t i = 0; i < KB_COUNT(noted); i++) {
-        assert_true(kt_note_rank(&ranks, noted[i]));
-        kt_put_ranks(&ranks, text, sizeof text);
+        assert_true(kt_add_rank(&ranks, noted[i]));
+        kt_format_ranks(&ranks, text, sizeof text);
         if (!i)
             assert_string_equal(text, "there is rank 7");
     }
     assert_string_equal(text, "there are ranks 0 to 2, 7, 9, 2147483647");
-    kt_put_ranks(&ranks, small, sizeof small);
+    kt_format_ranks(&ranks, small, sizeof small);
     assert_memory_equal(small, "there are ranks 0 to 2", 22);
     kb_vec_free(&ranks);
 }

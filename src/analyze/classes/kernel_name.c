@@ -68,7 +68,7 @@ static kineto_string own_demangled_name(kineto_string name)
 
 kineto_string ka_own_name(kineto_string name)
 {
-    return kb_string_begins(name, "_Z") ? own_mangled_name(name) : own_demangled_name(name);
+    return kb_string_starts_with(name, "_Z") ? own_mangled_name(name) : own_demangled_name(name);
 }
 
 /* ---- words -------------------------------------------------------------------------------------- */

@@ -36,9 +36,9 @@ static uint8_t classify_range_name(const nesting *n, uint32_t name)
 {
     if (n->names[name] == NAME_UNKNOWN) {
         kineto_string text = ka_name(n->s, name);
-        n->names[name] = kb_string_begins(text, "autograd::engine::")         ? NAME_AUTOGRAD
+        n->names[name] = kb_string_starts_with(text, "autograd::engine::")         ? NAME_AUTOGRAD
                          : kb_string_equal(text, kb_string("## backward ##")) ? NAME_BACKWARD
-                         : kb_string_begins(text, "ProfilerStep")             ? NAME_STEP
+                         : kb_string_starts_with(text, "ProfilerStep")             ? NAME_STEP
                                                                               : NAME_OTHER;
     }
     return n->names[name];

@@ -7,12 +7,12 @@
 #ifndef KA_COMPAT_H
 #define KA_COMPAT_H
 
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 #include "analyze/facts/analyses.h"
 
 /* ---- dataset_hta.c, tensorboard.c: what the tools keep of a trace ---- */
 kineto_status ka_hta_fill_dataset(ka_dataset *s, kineto_error *err);
-bool ka_plugin_fill_attribution(ka_view *v, uint32_t parts);
+bool ka_plugin_fill_attribution(ka_attribution *v, uint32_t parts);
 
 /* ---- names.c ---- */
 /** What HTA takes work of a name for. */

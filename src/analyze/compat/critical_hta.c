@@ -84,8 +84,8 @@ static uint8_t bits_of(kineto_string name)
                      (kb_string_is_one_of(name, blocking, KB_COUNT(blocking)) ? NAME_BLOCKING : 0) |
                      (kb_string_is_one_of(name, locks, KB_COUNT(locks)) ? NAME_LOCKS : 0) |
                      (ka_hta_counts_launch(name) ? NAME_LAUNCHES : 0) |
-                     (kb_string_holds(name, "forward") ? NAME_FORWARD : 0) |
-                     (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
+                     (kb_string_contains(name, "forward") ? NAME_FORWARD : 0) |
+                     (kb_string_contains(name, "autograd") ? NAME_AUTOGRAD : 0));
 }
 
 /* Has the name of the slice this bit? Computed once per name. */
@@ -199,8 +199,8 @@ static uint8_t class_of(const hta *h, const ka_edge *e)
         return HTA_CLASS_NONE;
     if (e->of != KA_OF_WORK)
         return HTA_CLASS_CPU;
-    return kb_string_holds(ka_name(h->s, h->s->work[e->owner].name), "ncclKernel") ||
-                   kb_string_holds(ka_name(h->s, h->s->work[e->owner].name), "ncclDevKernel")
+    return kb_string_contains(ka_name(h->s, h->s->work[e->owner].name), "ncclKernel") ||
+                   kb_string_contains(ka_name(h->s, h->s->work[e->owner].name), "ncclDevKernel")
                ? HTA_CLASS_COMMUNICATION
                : HTA_CLASS_COMPUTE;
 }

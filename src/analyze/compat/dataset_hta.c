@@ -277,7 +277,7 @@ static kineto_status check_range(const filling *f, kineto_error *err)
     if (f->options->steps != KINETO_STEPS_RANGE)
         return KINETO_OK;
     return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has no %s",
-                   kt_steps_text(f->options->first_step, f->options->last_step).s);
+                   kt_format_step_range(f->options->first_step, f->options->last_step).s);
 }
 
 /* Drops host ranges outside of the selected steps, then device ranges whose launch was dropped,
@@ -448,7 +448,7 @@ static kineto_status fill_ranges(filling *f, uint32_t rows, kineto_error *err)
     select_ranges(f, rows);
     add_slices(f);
     append_all_work(f, rows);
-    f->s->min_ts_ns = f->least_ns;
+    f->s->series_origin_ns = f->least_ns;
     return KINETO_OK;
 }
 

@@ -24,8 +24,8 @@ typedef struct comparing {
 /* Names of copies are not shortened. */
 static bool is_copy(kineto_string name)
 {
-    return kb_string_begins(name, "Memcpy") || kb_string_begins(name, "Memset") ||
-           kb_string_begins(name, "dma");
+    return kb_string_starts_with(name, "Memcpy") || kb_string_starts_with(name, "Memset") ||
+           kb_string_starts_with(name, "dma");
 }
 
 /* A closing bracket removes all from its opening one, or everything if there is none; "->" is not a

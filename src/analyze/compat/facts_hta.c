@@ -14,9 +14,9 @@ typedef struct slice_list {
 /* Calls that HTA's op_launch takes for launches. */
 static bool is_hta_launch(kineto_string name)
 {
-    if (kb_string_begins(name, "cuLaunchKernel") || kb_string_begins(name, "runFunction"))
+    if (kb_string_starts_with(name, "cuLaunchKernel") || kb_string_starts_with(name, "runFunction"))
         return true;
-    return kb_string_begins(name, "cuda") && kb_string_holds(name, "LaunchKernel");
+    return kb_string_starts_with(name, "cuda") && kb_string_contains(name, "LaunchKernel");
 }
 
 /* By start and row. */
@@ -33,7 +33,7 @@ static bool collect_aten_and_calls(const ka_dataset *s, slice_list *ops, slice_l
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
         const ka_slice *c = &s->slices[i];
-        if (kb_string_begins(ka_name(s, c->name), "aten::"))
+        if (kb_string_starts_with(ka_name(s, c->name), "aten::"))
             ok = kb_vec_push(&ops->list, i);
         if (c->work_count && is_hta_launch(ka_name(s, c->name)))
             ok &= kb_vec_push(&calls->list, i);

@@ -8,7 +8,7 @@
 static bool starts_with_any(kineto_string name, const char *const *texts)
 {
     for (; *texts; texts++)
-        if (kb_string_begins(name, *texts))
+        if (kb_string_starts_with(name, *texts))
             return true;
     return false;
 }
@@ -30,12 +30,12 @@ static bool no_computation(kineto_string name, kineto_string line)
                                            "cpum_exe_subgraph",
                                            "collective_subgraph_execution",
                                            NULL};
-    if (starts_with_any(name, starting) || kb_string_holds(line, "Memcpy") ||
-        kb_string_holds(line, "Memset") || kb_string_holds(line, "dma") ||
-        kb_string_holds(line, "Sync"))
+    if (starts_with_any(name, starting) || kb_string_contains(line, "Memcpy") ||
+        kb_string_contains(line, "Memset") || kb_string_contains(line, "dma") ||
+        kb_string_contains(line, "Sync"))
         return true;
-    return kb_string_begins(name, "cuda") &&
-           kb_string_holds((kineto_string){line.data + 4, line.size - 4}, "LaunchKernel");
+    return kb_string_starts_with(name, "cuda") &&
+           kb_string_contains((kineto_string){line.data + 4, line.size - 4}, "LaunchKernel");
 }
 
 ka_type ka_type_hta(kineto_string name)
@@ -43,7 +43,7 @@ ka_type ka_type_hta(kineto_string name)
     static const char *const communication[] = {"nccl", "hip", "hccl", NULL};
     static const char *const memory[] = {"Memcpy", "Memset", "dma", NULL};
     kineto_string line = first_line(name);
-    if (starts_with_any(name, communication) || kb_string_holds(line, "ncclKernel"))
+    if (starts_with_any(name, communication) || kb_string_contains(line, "ncclKernel"))
         return KA_TYPE_COMMUNICATION;
     if (starts_with_any(name, memory))
         return KA_TYPE_MEMORY;
@@ -55,9 +55,9 @@ ka_type ka_type_hta(kineto_string name)
 /* HTA cuts where "Memcpy HtoD" ends. */
 kineto_string ka_hta_copy_label(kineto_string name)
 {
-    if (kb_string_begins(name, "Memset"))
+    if (kb_string_starts_with(name, "Memset"))
         return kb_string("Memset");
-    if (kb_string_begins(name, "Memcpy"))
+    if (kb_string_starts_with(name, "Memcpy"))
         return (kineto_string){name.data, KB_MIN(name.size, (size_t)11)};
     return kb_string("Memcpy Unknown");
 }
@@ -104,7 +104,7 @@ static bool is_known_backward(kineto_string op)
                                         "PreluBackward",
                                         "CudnnConvolutionBackward",
                                         "CudnnConvolutionTransposeBackward"};
-    if (kb_string_begins(op, frame))
+    if (kb_string_starts_with(op, frame))
         op = (kineto_string){op.data + sizeof frame - 1, op.size - sizeof frame + 1};
     while (op.size && op.data[op.size - 1] >= '0' && op.data[op.size - 1] <= '9')
         op.size--;
@@ -173,7 +173,7 @@ bool ka_plugin_tensor(kineto_string kernel)
                                         "xmma_sparse_gemm",
                                         "c1688"};
     for (size_t i = 0; i < KB_COUNT(parts); i++)
-        if (kb_string_holds(kernel, parts[i]))
+        if (kb_string_contains(kernel, parts[i]))
             return true;
     return false;
 }

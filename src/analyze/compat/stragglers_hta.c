@@ -9,7 +9,7 @@ static int compare_numbers(int64_t a, int64_t b) { return (a > b) - (a < b); }
 
 bool ka_hta_is_straggler_mark(const ka_dataset *s, const ka_work *w)
 {
-    return kb_string_begins(ka_name(s, w->name), "ncclKernel") && w->step >= 0 &&
+    return kb_string_starts_with(ka_name(s, w->name), "ncclKernel") && w->step >= 0 &&
            s->steps[w->step].number > 0 && s->streams[w->stream].id > 0;
 }
 

@@ -47,7 +47,7 @@ typedef struct step {
 
 /* The state of reading a trace as the plug-in does. */
 typedef struct reading {
-    ka_view *v;
+    ka_attribution *v;
     const kineto_trace *t;
     KB_VEC(event) events; /* by start, as in the file where that is the same */
     KB_VEC(step) steps;
@@ -66,7 +66,7 @@ typedef struct reading {
 static bool is_any_case(kineto_string s, const char *lower)
 {
     size_t i = 0;
-    while (i < s.size && lower[i] && ka_small(s.data[i]) == lower[i])
+    while (i < s.size && lower[i] && ka_ascii_lower(s.data[i]) == lower[i])
         i++;
     return i == s.size && !lower[i];
 }
@@ -170,7 +170,7 @@ static bool is_collective(kineto_string name)
 {
     static const char *const names[] = {"broadcast", "reduce", "all_reduce", "all_gather",
                                         "reduce_scatter"};
-    if (!kb_string_begins(name, "nccl:") && !kb_string_begins(name, "gloo:"))
+    if (!kb_string_starts_with(name, "nccl:") && !kb_string_starts_with(name, "gloo:"))
         return false;
     for (size_t i = 0; i < KB_COUNT(names); i++)
         if (kb_string_equal((kineto_string){name.data + 5, name.size - 5}, kb_string(names[i])))
@@ -279,7 +279,7 @@ static bool is_listed_operator(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
     return e->sort == OPERATOR && !ka_is_dataloader(name) &&
-           !kb_string_begins(name, "Optimizer.") &&
+           !kb_string_starts_with(name, "Optimizer.") &&
            !kb_string_equal(name, kb_string("DataParallel.forward")) &&
            !kb_string_equal(name, kb_string("DistributedDataParallel.forward"));
 }
@@ -482,7 +482,7 @@ static void find_collectives(reading *r)
         if (!is_range_of_collective(r, e))
             continue;
         uint64_t *last = kb_map_insert(&r->collective_of, e->external, i, NULL);
-        r->has_nccl |= kb_string_begins(kineto_trace_string(r->t, e->name), "nccl:");
+        r->has_nccl |= kb_string_starts_with(kineto_trace_string(r->t, e->name), "nccl:");
         r->no_memory |= !last;
         if (last)
             *last = i;
@@ -707,7 +707,7 @@ static void put_communication(reading *r)
     kb_vec_free(&pieces);
 }
 
-bool ka_plugin_fill_attribution(ka_view *v, uint32_t parts)
+bool ka_plugin_fill_attribution(ka_attribution *v, uint32_t parts)
 {
     (void)parts; /* all of them are made together */
     reading r = {.v = v,

@@ -66,7 +66,7 @@ static call_role role_of_name(kineto_string name)
                  {"hostalloc", ROLE_MAY},
                  {"hostregister", ROLE_MAY}};
     for (size_t i = 0; i < KB_COUNT(words); i++)
-        if (kb_string_holds_word(name, words[i].word))
+        if (kb_string_contains_ignoring_case(name, words[i].word))
             return words[i].role;
     return ROLE_NONE;
 }
@@ -561,7 +561,7 @@ static void link_call(linking *l, uint32_t call, uint32_t launcher, size_t *curs
     call_role role = role_of_call(l, &l->s->slices[call]);
     if (link_recorded(l, call, cursor))
         return;
-    if (role == ROLE_COPY && !ka_never_waits(l->s, call))
+    if (role == ROLE_COPY && !ka_cannot_block(l->s, call))
         wait_for_work(l, call, own_work(l, call), KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_DEVICE)
         wait_for_all(l, call, KA_EDGE_SYNC_INFERRED);

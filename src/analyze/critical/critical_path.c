@@ -25,7 +25,7 @@ static bool find_instances(const ka_dataset *s, const char *text, instances *fou
         uint32_t id = s->slices[i].name;
         if (!known[id]) {
             kineto_string name = ka_name(s, id);
-            known[id] = kb_string_holds(name, text) ? 2 : 1;
+            known[id] = kb_string_contains(name, text) ? 2 : 1;
         }
         if (known[id] == 2)
             ok = kb_vec_push(found, i);

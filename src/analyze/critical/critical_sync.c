@@ -152,18 +152,18 @@ static void add_sync(finding *f, const sync_row *r)
     kineto_string name = ka_name(f->s, r->name);
     uint32_t call = r->call == KINETO_NO_ROW ? KA_NONE : slice_of_key(&f->calls, r->call + 1);
     ka_sync_call sync = {call, KA_NONE, KA_NONE};
-    if (kb_string_holds(name, "Wait Event")) {
+    if (kb_string_contains(name, "Wait Event")) {
         add_wait(f, r, call);
         return;
     }
-    if (kb_string_holds(name, "Event"))
+    if (kb_string_contains(name, "Event"))
         sync.source = source_of(f, r);
-    else if (kb_string_holds(name, "Stream") && r->stream >= 0)
+    else if (kb_string_contains(name, "Stream") && r->stream >= 0)
         sync.stream = stream_of(f->s, r->device, r->stream);
-    else if (!kb_string_holds(name, "Context") && !kb_string_holds(name, "Device"))
+    else if (!kb_string_contains(name, "Context") && !kb_string_contains(name, "Device"))
         return;
     bool known = sync.source != KA_NONE || sync.stream != KA_NONE ||
-                 (!kb_string_holds(name, "Event") && !kb_string_holds(name, "Stream"));
+                 (!kb_string_contains(name, "Event") && !kb_string_contains(name, "Stream"));
     if (call != KA_NONE && known)
         f->no_memory |= !kb_vec_push(&f->out->calls, sync);
 }

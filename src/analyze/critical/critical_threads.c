@@ -46,7 +46,7 @@ static bool find_workers(handing *h)
         if (!known[slice->name]) {
             kineto_string name = ka_name(h->s, slice->name);
             known[slice->name] =
-                kb_string_holds(name, "autograd::engine::") || kb_string_holds(name, "Backward")
+                kb_string_contains(name, "autograd::engine::") || kb_string_contains(name, "Backward")
                     ? 2
                     : 1;
         }

@@ -3,7 +3,7 @@
  * escapes, which may spell a key, take the slow path. Rows whose arguments are packed
  * (kt_args_form_of) are walked argument by argument. Values are views into the text, or into
  * rooms of json_value.h. */
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -227,7 +227,7 @@ static KB_COLD void walk_members(kineto_string object, const ka_keys *keys, kine
 void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values)
 {
     uint32_t found = 0;
-    KB_ASSERT(keys->count <= KA_MOST_KEYS);
+    KB_ASSERT(keys->count <= KA_MAX_KEYS);
     for (uint32_t k = 0; k < keys->count; k++)
         values[k] = (kineto_string){"", 0};
     if (object.size && may_escape_keys(object)) {
@@ -383,7 +383,7 @@ static void store_number(const kineto_arg *arg, uint32_t k, void *context)
 uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *keys, double *out)
 {
     numbers n = {out, 0};
-    kineto_string texts[KA_MOST_KEYS];
+    kineto_string texts[KA_MAX_KEYS];
     if (is_verbatim(t, row)) {
         ka_json_members(kt_args_text(t, row), keys, texts);
         for (uint32_t k = 0; k < keys->count; k++)
@@ -416,7 +416,7 @@ static void store_int(const kineto_arg *arg, uint32_t k, void *context)
 uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys, int64_t *out)
 {
     whole_numbers n = {out, 0};
-    kineto_string texts[KA_MOST_KEYS];
+    kineto_string texts[KA_MAX_KEYS];
     if (is_verbatim(t, row)) {
         ka_json_members(kt_args_text(t, row), keys, texts);
         for (uint32_t k = 0; k < keys->count; k++)

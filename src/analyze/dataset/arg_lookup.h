@@ -7,12 +7,12 @@
 #include "trace/trace.h"
 
 /** Names of members that are searched together, in one walk. */
-#define KA_MOST_KEYS 6
+#define KA_MAX_KEYS 6
 #define KA_KEY(text) {text, sizeof(text) - 1}
 typedef struct ka_keys {
     uint32_t count;
     char firsts[4]; /* letters that they begin with, some of them again if there are fewer */
-    kineto_string key[KA_MOST_KEYS];
+    kineto_string key[KA_MAX_KEYS];
 } ka_keys;
 extern const ka_keys ka_dims_and_types; /* "Input Dims" and "Input type" */
 /** Members of a JSON object, as they stand there; empty if it has none of this name. */
@@ -21,7 +21,7 @@ kineto_string ka_json_member(kineto_string object, const char *key);
 /** The same of one member, a text without quotes and escapes. Valid as texts of arguments. */
 kineto_string ka_json_text(kineto_string object, const char *key);
 /** Arguments as texts: texts without quotes and escapes, numbers as JSON has them, lists and objects as they
- *  are spelled (see trace/bytes/json_value.h); empty if a row has none. Valid until the args of KT_TEXT_VIEWS
+ *  are spelled (see trace/bytes/json_value.h); empty if a row has none. Valid until the args of KT_ARGS_TEXT_VIEWS
  *  other rows, or KT_TEXT_ROOMS other arguments are read. */
 void ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys,
                   kineto_string *values);

@@ -1,24 +1,24 @@
 /* Makes an attribution when an analysis first needs one, and again if another needs more parts:
  * then the earlier one is kept, as other threads may still read it. All under the lock of the
  * dataset. */
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 /* Parts by table. Tables that are not listed ask for what they need themselves (memory,
  * modules). */
-uint32_t ka_view_parts(kineto_analysis *a)
+uint32_t ka_attribution_parts(kineto_analysis *a)
 {
     static const struct {
         ka_table_id table;
         uint32_t parts;
-    } needs[] = {{KA_TABLE_steps, KA_VIEW_ROLES},
-                 {KA_TABLE_operators, KA_VIEW_OPS | KA_VIEW_CALLS | KA_VIEW_FLOPS},
-                 {KA_TABLE_roofline, KA_VIEW_FLOPS},
-                 {KA_TABLE_mfu, KA_VIEW_FLOPS},
-                 {KA_TABLE_gpu_summary, KA_VIEW_DONE},
-                 {KA_TABLE_kernel_use, KA_VIEW_DONE},
-                 {KA_TABLE_kernel_operators, KA_VIEW_DONE | KA_VIEW_OPS},
-                 {KA_TABLE_distributed_overlap, KA_VIEW_ROLES},
-                 {KA_TABLE_distributed_marks, KA_VIEW_COMMUNICATION}};
+    } needs[] = {{KA_TABLE_steps, KA_ATTRIBUTION_ROLES},
+                 {KA_TABLE_operators, KA_ATTRIBUTION_OPERATORS | KA_ATTRIBUTION_CALLS | KA_ATTRIBUTION_FLOPS},
+                 {KA_TABLE_roofline, KA_ATTRIBUTION_FLOPS},
+                 {KA_TABLE_mfu, KA_ATTRIBUTION_FLOPS},
+                 {KA_TABLE_gpu_summary, KA_ATTRIBUTION_WORK},
+                 {KA_TABLE_kernel_use, KA_ATTRIBUTION_WORK},
+                 {KA_TABLE_kernel_operators, KA_ATTRIBUTION_WORK | KA_ATTRIBUTION_OPERATORS},
+                 {KA_TABLE_distributed_overlap, KA_ATTRIBUTION_ROLES},
+                 {KA_TABLE_distributed_marks, KA_ATTRIBUTION_COMMUNICATION}};
     uint32_t parts = 0;
     for (size_t i = 0; i < KB_COUNT(needs); i++)
         parts |= ka_table_of(a, needs[i].table) ? needs[i].parts : 0;
@@ -29,34 +29,34 @@ uint32_t ka_view_parts(kineto_analysis *a)
 static bool make_parts_wanted(const ka_dataset *s, uint32_t parts)
 {
     ka_dataset_memory *m = s->memory;
-    if (m->attribution && (parts & ~m->view_parts) == 0)
+    if (m->attribution && (parts & ~m->attribution_parts) == 0)
         return true;
-    ka_view *fresh = calloc(1, sizeof *fresh);
+    ka_attribution *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return false;
     fresh->dataset = s;
-    fresh->inputs = m->attribution ? m->attribution->inputs : ka_inputs_create(s->view_parts);
+    fresh->inputs = m->attribution ? m->attribution->inputs : ka_inputs_create(s->attribution_parts);
     fresh->before = m->attribution; /* other threads may still read it */
     m->attribution = fresh;
-    m->view_parts |= s->definitions->fills_all_parts ? UINT32_MAX : parts | s->view_parts;
-    return fresh->inputs && s->definitions->fill_attribution(fresh, m->view_parts);
+    m->attribution_parts |= s->definitions->fills_all_parts ? UINT32_MAX : parts | s->attribution_parts;
+    return fresh->inputs && s->definitions->fill_attribution(fresh, m->attribution_parts);
 }
 
-kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *v, kineto_error *err)
+kineto_status ka_attribution_get(const ka_dataset *s, uint32_t parts, ka_attribution *v, kineto_error *err)
 {
     ka_dataset_memory *m = s->memory;
     pthread_mutex_lock(&m->lock);
     m->no_memory |= !make_parts_wanted(s, parts);
     bool ok = !m->no_memory;
-    *v = ok ? *m->attribution : (ka_view){.dataset = s};
+    *v = ok ? *m->attribution : (ka_attribution){.dataset = s};
     pthread_mutex_unlock(&m->lock);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-void ka_view_destroy(ka_view *v)
+void ka_attribution_destroy(ka_attribution *v)
 {
     ka_inputs_free(v ? v->inputs : NULL);
-    for (ka_view *before; v; v = before) {
+    for (ka_attribution *before; v; v = before) {
         before = v->before;
         kb_vec_free(&v->ops);
         kb_vec_free(&v->work);
@@ -72,7 +72,7 @@ void ka_view_destroy(ka_view *v)
     }
 }
 
-int64_t ka_view_end_ns(const ka_view *v)
+int64_t ka_attribution_end_ns(const ka_attribution *v)
 {
     int64_t end_ns = INT64_MIN;
     for (size_t i = 0; i < v->windows.count; i++)
@@ -80,7 +80,7 @@ int64_t ka_view_end_ns(const ka_view *v)
     return end_ns;
 }
 
-kb_text ka_window_name(const ka_view *v, const ka_window *w)
+kb_text ka_window_name(const ka_attribution *v, const ka_window *w)
 {
     kb_text text = {"all"};
     if (v->has_steps)

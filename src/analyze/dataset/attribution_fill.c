@@ -2,7 +2,7 @@
  * encloses the current one fills the operators, the roles and the communication of the host;
  * work of devices follows the slice that launched it. Windows of steps come first, as
  * communication refers to them. */
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 #include "trace/model/steps.h"
 
@@ -18,7 +18,7 @@ typedef struct enclosing {
 
 typedef struct making {
     const ka_dataset *s;
-    ka_view *v;
+    ka_attribution *v;
     uint32_t parts;
     uint8_t *hints;         /* by name: what operators and annotations of that name are */
     uint32_t *op_of;        /* by work: the operator that launched it; KA_NONE */
@@ -37,9 +37,9 @@ static uint8_t role_hint(kineto_string name)
     uint64_t number;
     if (ka_is_dataloader(name))
         return DATALOADER;
-    if (kb_string_begins(name, "gloo:"))
+    if (kb_string_starts_with(name, "gloo:"))
         return HOST_COMMUNICATION;
-    if (kt_step_number(name, &number) || kb_string_begins(name, "Optimizer.") ||
+    if (kt_step_number(name, &number) || kb_string_starts_with(name, "Optimizer.") ||
         kb_string_equal(name, kb_string("DataParallel.forward")) ||
         kb_string_equal(name, kb_string("DistributedDataParallel.forward")))
         return MARK;
@@ -269,14 +269,14 @@ static void attribute_slice(making *m, uint32_t index)
 {
     const ka_slice *slice = &m->s->slices[index];
     enclosing in = enclosing_of(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
-    ka_role role = m->parts & (KA_VIEW_ROLES | KA_VIEW_COMMUNICATION) ? role_of_slice(m, slice)
+    ka_role role = m->parts & (KA_ATTRIBUTION_ROLES | KA_ATTRIBUTION_COMMUNICATION) ? role_of_slice(m, slice)
                                                                       : KA_ROLE_COUNT;
     self.covers_inner = in.covers_inner || role == KA_ROLE_CPU;
-    if (m->parts & KA_VIEW_OPS)
+    if (m->parts & KA_ATTRIBUTION_OPERATORS)
         add_to_ops(m, slice, &in, &self);
-    if (m->parts & KA_VIEW_ROLES)
+    if (m->parts & KA_ATTRIBUTION_ROLES)
         add_to_roles(m, slice, role, &in);
-    if (m->parts & KA_VIEW_COMMUNICATION && role == KA_ROLE_COMMUNICATION)
+    if (m->parts & KA_ATTRIBUTION_COMMUNICATION && role == KA_ROLE_COMMUNICATION)
         add_host_communication(m, slice);
     if (slice->next > index + 1)
         m->ok &= kb_vec_push(&m->open, self);
@@ -295,7 +295,7 @@ static void reserve_ops(making *m)
 /* All parts in one walk: fetching slices from memory costs more than examining them. */
 static void attribute_slices(making *m)
 {
-    if (m->parts & KA_VIEW_OPS)
+    if (m->parts & KA_ATTRIBUTION_OPERATORS)
         reserve_ops(m);
     for (uint32_t i = 0; i < m->s->slice_count && m->ok; i++)
         attribute_slice(m, i);
@@ -351,8 +351,8 @@ static uint32_t collective_around(const making *m, uint32_t slice)
 {
     for (; slice != KA_NONE; slice = m->s->slices[slice].parent) {
         kineto_string name = ka_name(m->s, m->s->slices[slice].name);
-        if (kb_string_begins(name, "nccl:") || kb_string_begins(name, "rccl:") ||
-            kb_string_begins(name, "hccl:") || kb_string_begins(name, "xccl:"))
+        if (kb_string_starts_with(name, "nccl:") || kb_string_starts_with(name, "rccl:") ||
+            kb_string_starts_with(name, "hccl:") || kb_string_starts_with(name, "xccl:"))
             return slice;
     }
     return KA_NONE;
@@ -415,24 +415,24 @@ static void sort_communication(making *m)
 static void make_parts(making *m)
 {
     make_windows(m);
-    if (m->ok && m->parts & KA_VIEW_ROLES)
+    if (m->ok && m->parts & KA_ATTRIBUTION_ROLES)
         make_teams(m);
-    if (m->ok && m->parts & KA_VIEW_ROLES)
+    if (m->ok && m->parts & KA_ATTRIBUTION_ROLES)
         make_roles(m);
-    if (m->ok && m->parts & KA_VIEW_COMMUNICATION)
+    if (m->ok && m->parts & KA_ATTRIBUTION_COMMUNICATION)
         make_communication(m);
-    if (m->ok && m->parts & (KA_VIEW_OPS | KA_VIEW_ROLES | KA_VIEW_COMMUNICATION))
+    if (m->ok && m->parts & (KA_ATTRIBUTION_OPERATORS | KA_ATTRIBUTION_ROLES | KA_ATTRIBUTION_COMMUNICATION))
         attribute_slices(m);
-    if (m->ok && m->parts & KA_VIEW_ROLES)
+    if (m->ok && m->parts & KA_ATTRIBUTION_ROLES)
         unite_roles(m);
-    if (m->ok && m->parts & KA_VIEW_OPS)
+    if (m->ok && m->parts & KA_ATTRIBUTION_OPERATORS)
         give_work(m);
-    if (m->ok && m->parts & KA_VIEW_DONE)
+    if (m->ok && m->parts & KA_ATTRIBUTION_WORK)
         append_work(m);
     sort_communication(m);
 }
 
-bool ka_view_fill(ka_view *v, uint32_t parts)
+bool ka_attribution_fill(ka_attribution *v, uint32_t parts)
 {
     const ka_dataset *s = v->dataset;
     size_t works = (size_t)s->work_count + 1,

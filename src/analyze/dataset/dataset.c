@@ -1,7 +1,7 @@
 /* Creates a dataset: the definitions fill it, then come the parts that all definitions share,
  * the tree links, classes, order by time, and the work that each call launched. */
 #include "analyze/dataset/dataset.h"
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 #include "trace/model/steps.h"
 
@@ -254,7 +254,7 @@ void ka_dataset_free(ka_dataset *s)
         kb_vec_free(&m->launched);
         kt_step_list_free(&m->step_rows);
         free(m->class_of);
-        ka_view_destroy(m->attribution);
+        ka_attribution_destroy(m->attribution);
         pthread_mutex_destroy(&m->lock);
     }
     free(m);

@@ -101,8 +101,8 @@ typedef struct ka_dataset {
     uint32_t step_count;
     const ka_class *class_of; /* by string id; set for names of work only */
     uint32_t name_count;
-    int64_t min_ts_ns;   /* time 0 of time series in tables */
-    uint32_t view_parts; /* KA_VIEW_…: the parts that the wanted tables need */
+    int64_t series_origin_ns;   /* time 0 of time series in tables */
+    uint32_t attribution_parts; /* KA_VIEW_…: the parts that the wanted tables need */
     struct ka_dataset_memory *memory;
 } ka_dataset;
 
@@ -177,8 +177,8 @@ typedef struct ka_dataset_memory {
     kt_step_list step_rows;
     ka_class *class_of;
     pthread_mutex_t lock; /* guards the members below, which are made when first needed */
-    struct ka_view *attribution;
-    uint32_t view_parts;
+    struct ka_attribution *attribution;
+    uint32_t attribution_parts;
     bool no_memory;
 } ka_dataset_memory;
 /** Append a row. Name and kind are taken from the trace, the depth of a slice is its parent's and one.

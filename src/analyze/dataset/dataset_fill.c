@@ -378,10 +378,10 @@ static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
     for (size_t i = 0; i < count && c->how == KINETO_STEPS_RANGE; i++)
         found += steps[i].number >= c->first && steps[i].number <= c->last;
     if (c->how == KINETO_STEPS_RANGE && !count)
-        return kt_no_steps(f->options->step_pattern, err);
+        return kt_fail_no_steps(f->options->step_pattern, err);
     if (c->how == KINETO_STEPS_RANGE && !found)
         return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu",
-                       kt_steps_text(c->first, c->last).s, (unsigned long long)steps[0].number,
+                       kt_format_step_range(c->first, c->last).s, (unsigned long long)steps[0].number,
                        (unsigned long long)steps[count - 1].number);
     return KINETO_OK;
 }

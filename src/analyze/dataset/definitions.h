@@ -18,7 +18,7 @@ struct ka_calls;
 struct ka_dataset;
 struct ka_path;
 struct ka_slice;
-struct ka_view;
+struct ka_attribution;
 struct ka_work;
 
 /* ---- data that analyses and the functions of definitions exchange ---- */
@@ -85,7 +85,7 @@ typedef struct ka_definitions {
     /** Fill steps, slices (without first_work, work_count), threads, work, streams. */
     kineto_status (*fill_dataset)(struct ka_dataset *s, kineto_error *err);
     /** Fill an attribution (attribution.h). With `fills_all_parts` all of it, whatever the parts. */
-    bool (*fill_attribution)(struct ka_view *v, uint32_t parts);
+    bool (*fill_attribution)(struct ka_attribution *v, uint32_t parts);
     bool fills_all_parts;
     /** May kernels of an operator of this name use tensor cores? */
     bool (*is_eligible)(kineto_string op);

@@ -74,9 +74,9 @@ static size_t left_out(kineto_string at)
 {
     if (at.data[0] == '"')
         return 1;
-    if (kb_string_begins(at, "c10::"))
+    if (kb_string_starts_with(at, "c10::"))
         return 5;
-    return kb_string_begins(at, "torch.") ? 6 : 0;
+    return kb_string_starts_with(at, "torch.") ? 6 : 0;
 }
 
 /* Compares with all known names after quotes and namespaces are removed. */

@@ -7,7 +7,7 @@
 bool ka_has_ranks(const kineto_trace *t)
 {
     kt_ranks ranks = {0};
-    bool has = kt_note_ranks(&ranks, t) && ranks.count > 1;
+    bool has = kt_add_trace_ranks(&ranks, t) && ranks.count > 1;
     kb_vec_free(&ranks);
     return has;
 }
@@ -43,7 +43,7 @@ kineto_status ka_visit_ranks(const kineto_trace *t, ka_rank_visitor *visit, void
     uint64_t count = kineto_trace_count(t);
     visiting v = {t, visit, context, kb_array_zeroed((size_t)count + 1, 1)};
     kineto_status status = KINETO_OK;
-    if (!v.seen || !kt_note_ranks(&ranks, t))
+    if (!v.seen || !kt_add_trace_ranks(&ranks, t))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (size_t i = 0; !status && i < ranks.count; i++)
         status = visit_rank(&v, ranks.data[i], err);

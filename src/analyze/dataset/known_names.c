@@ -8,9 +8,9 @@
 
 bool ka_is_dataloader(kineto_string name)
 {
-    return (kb_string_begins(name, "enumerate(DataLoader)#") &&
-            kb_string_ends(name, ".__next__")) ||
-           kb_string_begins(name, "enumerate(DataPipe)#");
+    return (kb_string_starts_with(name, "enumerate(DataLoader)#") &&
+            kb_string_ends_with(name, ".__next__")) ||
+           kb_string_starts_with(name, "enumerate(DataPipe)#");
 }
 
 /* ---- operators that may use tensor cores ------------------------------------------------------ */
@@ -31,7 +31,7 @@ static bool contains_ignoring_case(kineto_string name, const char *lower)
     size_t n = strlen(lower);
     for (size_t i = 0; i + n <= name.size; i++) {
         size_t j = 0;
-        while (j < n && ka_small(name.data[i + j]) == lower[j])
+        while (j < n && ka_ascii_lower(name.data[i + j]) == lower[j])
             j++;
         if (j == n)
             return true;
@@ -84,18 +84,18 @@ bool ka_is_eligible(kineto_string op)
 static bool is_without_pageable(kineto_string name)
 {
     static const char *const words[] = {"DtoD", "DeviceToDevice", "D2D", "PtoP", "Pinned"};
-    if (kb_string_holds(name, "Pageable"))
+    if (kb_string_contains(name, "Pageable"))
         return false;
     for (size_t i = 0; i < KB_COUNT(words); i++)
-        if (kb_string_holds(name, words[i]))
+        if (kb_string_contains(name, words[i]))
             return true;
     return false;
 }
 
-bool ka_never_waits(const ka_dataset *s, uint32_t slice)
+bool ka_cannot_block(const ka_dataset *s, uint32_t slice)
 {
     const ka_slice *call = &s->slices[slice];
-    if (!call->work_count || !kb_string_holds(ka_name(s, call->name), "Async"))
+    if (!call->work_count || !kb_string_contains(ka_name(s, call->name), "Async"))
         return false;
     for (uint32_t i = 0; i < call->work_count; i++) {
         const ka_work *w = &s->work[s->launched[call->first_work + i]];

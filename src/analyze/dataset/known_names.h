@@ -8,7 +8,7 @@
 
 struct ka_dataset;
 
-static inline char ka_small(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+static inline char ka_ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 /** A wait for the next batch: "enumerate(DataLoader)#….__next__". */
 bool ka_is_dataloader(kineto_string name);
 /** Operators that multiply matrices, convolve, attend or are recurrent, whatever their library. */
@@ -16,5 +16,5 @@ bool ka_is_eligible(kineto_string op);
 /** Can the call not have waited for what it launched? True of copies and memsets whose call is Async,
  *  unless they move pageable memory: copies within a device or between devices, and from and to pinned
  *  memory, as far as their names show. */
-bool ka_never_waits(const struct ka_dataset *s, uint32_t slice);
+bool ka_cannot_block(const struct ka_dataset *s, uint32_t slice);
 #endif

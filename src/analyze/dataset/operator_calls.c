@@ -2,7 +2,7 @@
  * each, from one walk over the arguments of each row. Sizes and stacks are interned, and
  * formulas are evaluated once for each distinct call, because programs repeat the same calls in
  * every step. */
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 #include "analyze/summary/flops.h"
 
@@ -19,7 +19,7 @@ typedef KB_VEC(counted) counted_list;
 
 typedef struct reading {
     const ka_dataset *s;
-    ka_inputs *in;
+    ka_operator_calls *in;
     bool calls, flops;          /* which of them are wanted */
     uint64_t *rows;             /* bits by row: operators to read */
     uint8_t *inputs;            /* by name: 1 + ka_flops_needs; 0: not known yet */
@@ -280,9 +280,9 @@ static void reading_free(reading *r)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-ka_inputs *ka_inputs_create(uint32_t parts)
+ka_operator_calls *ka_inputs_create(uint32_t parts)
 {
-    ka_inputs *in = calloc(1, sizeof *in);
+    ka_operator_calls *in = calloc(1, sizeof *in);
     if (!in)
         return NULL;
     pthread_mutex_init(&in->lock, NULL);
@@ -290,7 +290,7 @@ ka_inputs *ka_inputs_create(uint32_t parts)
     return in;
 }
 
-void ka_inputs_free(ka_inputs *in)
+void ka_inputs_free(ka_operator_calls *in)
 {
     if (!in)
         return;
@@ -305,12 +305,12 @@ void ka_inputs_free(ka_inputs *in)
 
 /* Fills all arrays. With calls of shown operators these are read first, then FLOPs by the
  * dataset's operators. */
-static void read_operator_calls(ka_inputs *in, const ka_view *v)
+static void read_operator_calls(ka_operator_calls *in, const ka_attribution *v)
 {
     reading r = {.s = v->dataset,
                  .in = in,
-                 .calls = in->parts & KA_VIEW_CALLS,
-                 .flops = in->parts & KA_VIEW_FLOPS,
+                 .calls = in->parts & KA_ATTRIBUTION_CALLS,
+                 .flops = in->parts & KA_ATTRIBUTION_FLOPS,
                  .last_python = KINETO_NO_ROW};
     in->no_memory |= !allocate_call_arrays(&r);
     if (!in->no_memory && r.calls && r.s->definitions->calls_of_shown_operators)
@@ -324,9 +324,9 @@ static void read_operator_calls(ka_inputs *in, const ka_view *v)
     reading_free(&r);
 }
 
-const ka_inputs *ka_inputs_of(const ka_view *v)
+const ka_operator_calls *ka_operator_calls_get(const ka_attribution *v)
 {
-    ka_inputs *in = v->inputs;
+    ka_operator_calls *in = v->inputs;
     pthread_mutex_lock(&in->lock);
     if (!in->made)
         read_operator_calls(in, v);

@@ -104,7 +104,7 @@ static void put_condition(ka_table *t, const char *what, line before, line after
 /* Members of the header that name versions of software. */
 static bool is_version(kineto_string key)
 {
-    return kb_string_holds(key, "version") && !kb_string_equal(key, kb_string("schemaVersion"));
+    return kb_string_contains(key, "version") && !kb_string_equal(key, kb_string("schemaVersion"));
 }
 
 /* Versions that either trace gives: those of the second only where the first has none. */

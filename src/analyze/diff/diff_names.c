@@ -38,7 +38,7 @@ static kineto_string read_mangled_word(kineto_string *rest)
 /* Removes a prefix; false: the text does not begin with it. */
 static bool skip_prefix(kineto_string *rest, const char *with)
 {
-    if (!kb_string_begins(*rest, with))
+    if (!kb_string_starts_with(*rest, with))
         return false;
     rest->data += strlen(with);
     rest->size -= strlen(with);
@@ -64,7 +64,7 @@ static bool read_mangled(kineto_string name, ka_text *out)
         word = read_mangled_word(&rest);
         if (!word.size)
             break;
-        if (kb_string_begins(word, "_GLOBAL__N"))
+        if (kb_string_starts_with(word, "_GLOBAL__N"))
             continue;
         if (out->size)
             append_chars(out, "::", 2);
@@ -86,8 +86,8 @@ static int depth_change(char c)
 /* Spellings of the anonymous namespace by GCC, Clang, NVCC and others. */
 static bool is_anonymous(kineto_string rest)
 {
-    return kb_string_begins(rest, "(anonymous namespace)") || kb_string_begins(rest, "<unnamed>") ||
-           kb_string_begins(rest, "{anonymous}");
+    return kb_string_starts_with(rest, "(anonymous namespace)") || kb_string_starts_with(rest, "<unnamed>") ||
+           kb_string_starts_with(rest, "{anonymous}");
 }
 
 /* Length of an anonymous namespace at the beginning of the text. */
@@ -116,7 +116,7 @@ static size_t end_of_name(kineto_string name)
             i += anonymous_size(rest) - 1;
             continue;
         }
-        if (i && depth == 0 && (c == '(' || kb_string_begins(rest, " [clone")))
+        if (i && depth == 0 && (c == '(' || kb_string_starts_with(rest, " [clone")))
             return i;
         depth = KB_MAX(depth + depth_change(c), 0);
     }
@@ -154,13 +154,13 @@ void ka_spell_kernel(kineto_string name, ka_text *out)
         kineto_string rest = rest_from(name, i);
         if (is_anonymous(rest)) {
             i += anonymous_size(rest) - 1;
-            if (kb_string_begins(rest_from(name, KB_MIN(i + 1, name.size)), "::"))
+            if (kb_string_starts_with(rest_from(name, KB_MIN(i + 1, name.size)), "::"))
                 i += 2;
         } else if (name.data[i] != ' ') {
             append_char(out, name.data[i]);
         }
     }
-    if (kb_string_ends(text_of(out), ".kd")) /* AMD's descriptors */
+    if (kb_string_ends_with(text_of(out), ".kd")) /* AMD's descriptors */
         out->size -= 3;
 }
 

@@ -2,7 +2,7 @@
 #ifndef KA_ANALYSES_H
 #define KA_ANALYSES_H
 
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 /* ---- analyses and reductions, as tables.def declares them ------------------------------------ */
 /** Fills the tables of its name that are wanted (ka_table_of) from one trace. Analyses run on
@@ -126,8 +126,8 @@ typedef struct ka_kernels {
     kb_intern launches;     /* "grid|block|registers|shared memory" */
     bool any_blocks, any_occupancy;
 } ka_kernels;
-bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t);
-bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t);
+bool ka_put_kernel_use(const ka_attribution *v, const ka_kernels *kernels, ka_table *t);
+bool ka_put_kernel_operators(const ka_attribution *v, const ka_kernels *kernels, ka_table *t);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 /** "GPU0", "CPU": a device as memory events number it. */
@@ -137,9 +137,9 @@ kb_text ka_memory_device(int64_t type, int64_t index);
 
 /* ---- roofline.c ------------------------------------------------------------------------------ */
 /** FLOPs of operators less those of operators inside them, by slice; `own` must be zeroed. Needs a
- *  view with KA_VIEW_FLOPS. @param unusable  receives how many operators that have a formula lack
+ *  view with KA_ATTRIBUTION_FLOPS. @param unusable  receives how many operators that have a formula lack
  *  usable shapes. False: out of memory. */
-bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint64_t *unusable);
+bool ka_own_flops(const ka_dataset *s, const ka_operator_calls *in, uint64_t *own, uint64_t *unusable);
 
 /* ---- roofline_peaks.c: what devices can do at most, by name ---------------------------------- */
 typedef struct ka_peaks {

@@ -285,7 +285,7 @@ kineto_status ka_measure_tables(const kineto_trace *trace, const kineto_analyze_
     m->facts->definitions = m->options.definitions;
     m->facts->sequence_top = m->options.sequence_top;
     want_sources(m->facts);
-    m->dataset.view_parts = ka_view_parts(m->facts);
+    m->dataset.attribution_parts = ka_attribution_parts(m->facts);
     if (!ka_streams_missing(trace, m->options.streams, m->dataset.rank, m->facts->no_streams,
                             sizeof m->facts->no_streams) ||
         !kb_vec_push(&m->facts->seen, ((ka_seen){m->dataset.rank, m->dataset.work_count > 0})))

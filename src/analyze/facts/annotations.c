@@ -173,7 +173,7 @@ static void put_kernel(const ka_dataset *s, ka_table *t, const ka_work *w, uint3
         ka_put_none(t);
     else
         ka_put_text(t, ka_name(s, s->slices[range].name));
-    ka_put_ns(t, kb_length_ns(s->min_ts_ns, w->start_ns));
+    ka_put_ns(t, kb_length_ns(s->series_origin_ns, w->start_ns));
     ka_put_ns(t, ka_work_ns(w));
 }
 

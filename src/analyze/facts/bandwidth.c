@@ -119,7 +119,7 @@ static void put_point(counting *c, const ka_copy_change *at, double sum)
 {
     ka_put_int(c->series, c->s->rank);
     ka_put_text(c->series, kb_intern_get(&c->labels, at->label));
-    ka_put_ns(c->series, kb_length_ns(c->s->min_ts_ns, at->ns));
+    ka_put_ns(c->series, kb_length_ns(c->s->series_origin_ns, at->ns));
     ka_put_number(c->series, sum);
 }
 

@@ -7,7 +7,7 @@
 
 /* ---- one rank -------------------------------------------------------------------------------- */
 
-static kineto_status put_overlap(const ka_view *v, size_t team, ka_table *t, kineto_error *err)
+static kineto_status put_overlap(const ka_attribution *v, size_t team, ka_table *t, kineto_error *err)
 {
     const ka_spans *roles = ka_team_roles(v, team);
     const ka_spans *work = &roles[roles[KA_ROLE_KERNEL].count ? KA_ROLE_KERNEL : KA_ROLE_CPU];
@@ -36,7 +36,7 @@ static kineto_status put_overlap(const ka_view *v, size_t team, ka_table *t, kin
     return KINETO_OK;
 }
 
-static bool put_marks(const ka_view *v, ka_table *t)
+static bool put_marks(const ka_attribution *v, ka_table *t)
 {
     kb_map counts = {0};
     bool ok = true;
@@ -68,9 +68,9 @@ kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, ki
 {
     ka_table *overlap = ka_table_of(a, KA_TABLE_distributed_overlap),
              *marks = ka_table_of(a, KA_TABLE_distributed_marks);
-    ka_view v;
-    uint32_t parts = (overlap ? KA_VIEW_ROLES : 0) | (marks ? KA_VIEW_COMMUNICATION : 0);
-    kineto_status status = ka_view_get(s, parts, &v, err);
+    ka_attribution v;
+    uint32_t parts = (overlap ? KA_ATTRIBUTION_ROLES : 0) | (marks ? KA_ATTRIBUTION_COMMUNICATION : 0);
+    kineto_status status = ka_attribution_get(s, parts, &v, err);
     bool talks = v.roles[KA_ROLE_COMMUNICATION].count != 0;
     for (size_t team = 0; overlap && talks && !status && team < ka_team_count(&v); team++)
         status = put_overlap(&v, team, overlap, err);

@@ -44,7 +44,7 @@ static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t
 }
 
 /* In the order of rows: so arguments in compressed files are had cheaply. */
-static bool read_kernels(const ka_view *v, ka_kernels *kernels, bool launches)
+static bool read_kernels(const ka_attribution *v, ka_kernels *kernels, bool launches)
 {
     const kineto_trace *t = v->dataset->trace;
     size_t rows = (size_t)kineto_trace_count(t);
@@ -83,7 +83,7 @@ typedef struct use {
     bool no_memory;
 } use;
 
-static void use_kernel(use *u, const ka_view *v, const ka_kernel *k)
+static void use_kernel(use *u, const ka_attribution *v, const ka_kernel *k)
 {
     const ka_attributed_work *d = k->work;
     ka_span span = ka_row_span(v->dataset->trace, d->row);
@@ -185,7 +185,7 @@ static void put_or_none(ka_table *t, bool is_told, double value)
         ka_put_none(t);
 }
 
-static void put_device(const ka_view *v, const ka_kernels *kernels, const kb_map *names,
+static void put_device(const ka_attribution *v, const ka_kernels *kernels, const kb_map *names,
                        int64_t device, use *u, ka_table *t)
 {
     double span = (double)kb_length_ns(u->start_ns, u->end_ns);
@@ -209,10 +209,10 @@ static int compare_devices(const void *left, const void *right)
 }
 
 /* Those of one device; @return how many. */
-static size_t put_kernels(const ka_view *v, const ka_kernels *kernels, const kb_map *names,
+static size_t put_kernels(const ka_attribution *v, const ka_kernels *kernels, const kb_map *names,
                           const ka_kernel *const *sorted, size_t count, ka_table *t)
 {
-    use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_view_end_ns(v)};
+    use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_attribution_end_ns(v)};
     int64_t device = sorted[0]->work->device;
     size_t n = 0;
     while (n < count && sorted[n]->work->device == device)
@@ -227,7 +227,7 @@ static size_t put_kernels(const ka_view *v, const ka_kernels *kernels, const kb_
     return n;
 }
 
-static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t)
+static bool put_devices(const ka_attribution *v, const ka_kernels *kernels, ka_table *t)
 {
     kb_map names = {0};
     size_t count = kernels->list.count;
@@ -251,9 +251,9 @@ kineto_status ka_analyze_gpu_summary(const ka_dataset *s, kineto_analysis *a, ki
     ka_table *summary = ka_table_of(a, KA_TABLE_gpu_summary),
              *uses = ka_table_of(a, KA_TABLE_kernel_use),
              *operators = ka_table_of(a, KA_TABLE_kernel_operators);
-    ka_view v;
+    ka_attribution v;
     ka_kernels kernels = {0};
-    kineto_status status = ka_view_get(s, KA_VIEW_DONE | (operators ? KA_VIEW_OPS : 0), &v, err);
+    kineto_status status = ka_attribution_get(s, KA_ATTRIBUTION_WORK | (operators ? KA_ATTRIBUTION_OPERATORS : 0), &v, err);
     bool ok = !status && read_kernels(&v, &kernels, operators != NULL);
     if (ok && !kernels.list.count) {
         ka_note_no_device(summary);

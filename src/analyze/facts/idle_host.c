@@ -11,13 +11,13 @@ enum { UNSEEN, NOTHING, WAITS, LOADS_DATA, READS_SCALAR, LAUNCHES, QUEUE_IS_FULL
 
 static uint8_t classify_call_name(kineto_string name)
 {
-    if (kb_string_holds(name, "Synchronize") || kb_string_begins(name, "cuCtxSync") ||
-        kb_string_begins(name, "cuStreamSync") || kb_string_begins(name, "cuEventSync"))
+    if (kb_string_contains(name, "Synchronize") || kb_string_starts_with(name, "cuCtxSync") ||
+        kb_string_starts_with(name, "cuStreamSync") || kb_string_starts_with(name, "cuEventSync"))
         return WAITS;
-    if (kb_string_holds(name, "Launch") || kb_string_holds(name, "runFunction"))
+    if (kb_string_contains(name, "Launch") || kb_string_contains(name, "runFunction"))
         return LAUNCHES;
-    bool copies = kb_string_holds(name, "Memcpy") || kb_string_holds(name, "Memset");
-    return copies && kb_string_holds(name, "Async") ? LAUNCHES : copies ? WAITS : NOTHING;
+    bool copies = kb_string_contains(name, "Memcpy") || kb_string_contains(name, "Memset");
+    return copies && kb_string_contains(name, "Async") ? LAUNCHES : copies ? WAITS : NOTHING;
 }
 
 static uint8_t classify_range_name(kineto_string name)
@@ -31,9 +31,9 @@ static uint8_t classify_range_name(kineto_string name)
 
 static uint8_t classify_overhead_name(kineto_string name)
 {
-    return kb_string_holds(name, "Command Buffer Full") ? QUEUE_IS_FULL
-           : kb_string_holds(name, "Loading") || kb_string_holds(name, "Compiler") ||
-                   kb_string_holds(name, "UVM")
+    return kb_string_contains(name, "Command Buffer Full") ? QUEUE_IS_FULL
+           : kb_string_contains(name, "Loading") || kb_string_contains(name, "Compiler") ||
+                   kb_string_contains(name, "UVM")
                ? LOADS_CODE
                : NOTHING;
 }

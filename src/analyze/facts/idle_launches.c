@@ -9,7 +9,7 @@ bool ka_call_blocks(const ka_dataset *s, uint32_t slice)
         return false;
     const ka_work *w = &s->work[s->launched[call->first_work]];
     return w->kind == KINETO_KIND_GPU_MEMCPY && w->end_ns <= call->end_ns &&
-           w->start_ns >= call->start_ns && !ka_never_waits(s, slice);
+           w->start_ns >= call->start_ns && !ka_cannot_block(s, slice);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ typedef struct graph_name {
 static bool launches_graph(const ka_dataset *s, uint32_t name, graph_name *last)
 {
     if (last->name != name)
-        *last = (graph_name){name, kb_string_holds(ka_name(s, name), "GraphLaunch")};
+        *last = (graph_name){name, kb_string_contains(ka_name(s, name), "GraphLaunch")};
     return last->is_graph;
 }
 

@@ -45,7 +45,7 @@ static void add_kernel_to_group(group *g, const ka_kernel *k, ka_span span)
     g->tensor = k->work->tensor;
 }
 
-static bool collect_kernel_uses(const ka_view *v, const ka_kernels *kernels, bool by_operator,
+static bool collect_kernel_uses(const ka_attribution *v, const ka_kernels *kernels, bool by_operator,
                                 groups *g)
 {
     for (size_t i = 0; i < kernels->list.count; i++) {
@@ -86,7 +86,7 @@ static void put_kernel_times(ka_table *t, const ka_kernels *kernels, const group
         ka_put_none(t);
 }
 
-bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t)
+bool ka_put_kernel_use(const ka_attribution *v, const ka_kernels *kernels, ka_table *t)
 {
     groups g = {0};
     bool ok = collect_kernel_uses(v, kernels, false, &g);
@@ -119,7 +119,7 @@ static void put_launch(ka_table *t, kineto_string text)
     }
 }
 
-bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t)
+bool ka_put_kernel_operators(const ka_attribution *v, const ka_kernels *kernels, ka_table *t)
 {
     groups g = {0};
     bool ok = collect_kernel_uses(v, kernels, true, &g);

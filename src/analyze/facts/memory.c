@@ -21,7 +21,7 @@ typedef struct device {
 } device;
 
 typedef struct memory {
-    const ka_view *v;
+    const ka_attribution *v;
     KB_VEC(record) records; /* by (track, time), later by time */
     KB_VEC(device) devices;
     bool any_address;
@@ -81,7 +81,7 @@ static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row 
 }
 
 /* Only where steps were chosen, memory of other times is left out. */
-static void limits_of(const ka_view *v, int64_t *from, int64_t *until)
+static void limits_of(const ka_attribution *v, int64_t *from, int64_t *until)
 {
     bool chosen = false;
     *from = INT64_MIN;
@@ -92,7 +92,7 @@ static void limits_of(const ka_view *v, int64_t *from, int64_t *until)
         chosen |= v->dataset->steps[i].slice == KA_NONE;
     if (chosen && v->windows.count) {
         *from = v->windows.data[0].start_ns;
-        *until = ka_view_end_ns(v);
+        *until = ka_attribution_end_ns(v);
     }
 }
 
@@ -148,7 +148,7 @@ typedef struct lane {
 typedef KB_VEC(lane) lane_list;
 
 /* First operator after those of the thread of `first`. */
-static uint32_t thread_end(const ka_view *v, uint32_t first)
+static uint32_t thread_end(const ka_attribution *v, uint32_t first)
 {
     const ka_op *ops = v->ops.data;
     uint32_t low = first + 1, high = (uint32_t)v->ops.count;
@@ -162,7 +162,7 @@ static uint32_t thread_end(const ka_view *v, uint32_t first)
     return low;
 }
 
-static bool lanes_of(const ka_view *v, lane_list *lanes)
+static bool lanes_of(const ka_attribution *v, lane_list *lanes)
 {
     for (uint32_t i = 0; i < v->ops.count; i = lanes->data[lanes->count - 1].end)
         if (!kb_vec_push(lanes, (lane){v->ops.data[i].track, i, thread_end(v, i)}))
@@ -190,7 +190,7 @@ static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_
 
 /* The innermost operator of the lane at that time; *after: the first one after it, from which the
  * next search goes on. */
-static uint32_t op_at(const ka_view *v, const lane *l, uint32_t *after, int64_t ns)
+static uint32_t op_at(const ka_attribution *v, const lane *l, uint32_t *after, int64_t ns)
 {
     const ka_op *ops = v->ops.data;
     *after = first_after(ops, *after, l->end, ns);
@@ -511,9 +511,9 @@ kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_
     ka_table *peaks = ka_table_of(a, KA_TABLE_memory),
              *operators = ka_table_of(a, KA_TABLE_memory_operators),
              *leaks = ka_table_of(a, KA_TABLE_memory_leaks);
-    ka_view v = {.dataset = s};
+    ka_attribution v = {.dataset = s};
     memory m = {.v = &v};
-    kineto_status status = has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
+    kineto_status status = has_memory(s->trace) ? ka_attribution_get(s, KA_ATTRIBUTION_OPERATORS, &v, err) : KINETO_OK;
     bool ok = !status && collect_records(&m);
     if (ok && !m.records.count) {
         const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "

@@ -32,7 +32,7 @@ typedef struct inside {
 
 typedef struct modules {
     const ka_dataset *s;
-    const ka_view *v;
+    const ka_attribution *v;
     KB_VEC(module) list;
     KB_VEC(call) calls;
     KB_VEC(inside) operators;
@@ -67,7 +67,7 @@ static bool is_module(modules *m, const ka_slice *slice, int64_t *id)
         return false;
     if (!m->is_module[slice->name])
         m->is_module[slice->name] =
-            kb_string_begins(ka_name(m->s, slice->name), "nn.Module:") ||
+            kb_string_starts_with(ka_name(m->s, slice->name), "nn.Module:") ||
                     ka_arg_int(m->s->trace, slice->row, "Python module id", id)
                 ? 2
                 : 1;
@@ -161,7 +161,7 @@ static void give_device_time(modules *m)
 static uint32_t frame_of(const modules *m, uint32_t op)
 {
     uint32_t parent = m->v->ops.data[op].parent;
-    if (parent != KA_NONE && kb_string_begins(ka_name(m->s, m->v->ops.data[parent].name),
+    if (parent != KA_NONE && kb_string_starts_with(ka_name(m->s, m->v->ops.data[parent].name),
                                               "autograd::engine::evaluate_function"))
         return parent;
     return op;
@@ -248,7 +248,7 @@ static bool has_python(const ka_dataset *s)
     return false;
 }
 
-static kineto_status make_module_list(modules *m, ka_view *v, kineto_error *err)
+static kineto_status make_module_list(modules *m, ka_attribution *v, kineto_error *err)
 {
     m->is_module = calloc((size_t)m->s->name_count + 1, 1);
     m->call_of = kb_array((size_t)m->s->slice_count + 1, sizeof *m->call_of);
@@ -259,7 +259,7 @@ static kineto_status make_module_list(modules *m, ka_view *v, kineto_error *err)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!m->list.count)
         return KINETO_OK;
-    kineto_status status = ka_view_get(m->s, KA_VIEW_OPS, v, err);
+    kineto_status status = ka_attribution_get(m->s, KA_ATTRIBUTION_OPERATORS, v, err);
     if (status)
         return status;
     if (!number_operators(m))
@@ -269,11 +269,11 @@ static kineto_status make_module_list(modules *m, ka_view *v, kineto_error *err)
     return fold_backward(m) ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-/* Table modules. Makes the part KA_VIEW_OPS of the view only if the trace has modules. */
+/* Table modules. Makes the part KA_ATTRIBUTION_OPERATORS of the view only if the trace has modules. */
 kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_modules);
-    ka_view v = {0};
+    ka_attribution v = {0};
     modules m = {.s = s, .v = &v};
     kineto_status status = has_python(s) ? make_module_list(&m, &v, err) : KINETO_OK;
     for (size_t i = 0; i < m.list.count && !status; i++)

@@ -12,9 +12,9 @@ typedef struct group {
 } group;
 
 typedef struct grouping {
-    const ka_view *v;
-    const ka_inputs *in;
-    group *groups; /* by call, see ka_inputs */
+    const ka_attribution *v;
+    const ka_operator_calls *in;
+    group *groups; /* by call, see ka_operator_calls */
     size_t shown;
     int64_t *stack_cells; /* by id in stacks: the table's cell; KA_NO_INT: it is not there yet */
     int64_t *name_cells;  /* the same, by name */
@@ -149,7 +149,7 @@ static int64_t *cells_of(size_t count)
 static bool group_all(grouping *g)
 {
     size_t names = g->v->dataset->name_count;
-    g->in = ka_inputs_of(g->v);
+    g->in = ka_operator_calls_get(g->v);
     if (!g->in)
         return false;
     g->groups = kb_array_zeroed(g->in->calls.strings.count, sizeof *g->groups);
@@ -176,9 +176,9 @@ static void grouping_free(grouping *g)
 kineto_status ka_analyze_operators(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_operators);
-    ka_view v;
+    ka_attribution v;
     grouping g = {.v = &v};
-    kineto_status status = ka_view_get(s, KA_VIEW_OPS | KA_VIEW_CALLS | KA_VIEW_FLOPS, &v, err);
+    kineto_status status = ka_attribution_get(s, KA_ATTRIBUTION_OPERATORS | KA_ATTRIBUTION_CALLS | KA_ATTRIBUTION_FLOPS, &v, err);
     if (!status && v.ops.count && (!group_all(&g) || !put_operator_groups(&g, t)))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!g.shown)

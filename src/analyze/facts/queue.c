@@ -83,7 +83,7 @@ static void put_point(counting *c, const ka_stream *stream, int64_t ns, int64_t 
         return;
     ka_put_int(c->series, c->s->rank);
     ka_put_int(c->series, stream->id);
-    ka_put_ns(c->series, kb_length_ns(c->s->min_ts_ns, ns));
+    ka_put_ns(c->series, kb_length_ns(c->s->series_origin_ns, ns));
     ka_put_int(c->series, length);
 }
 

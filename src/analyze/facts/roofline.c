@@ -36,7 +36,7 @@ static uint64_t add_saturated(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint64_t *unusable)
+bool ka_own_flops(const ka_dataset *s, const ka_operator_calls *in, uint64_t *own, uint64_t *unusable)
 {
     /* A slice is enclosed by slices with smaller indices: backward, all inside it come before it,
      * and inside[i] is the sum of what was counted there. */
@@ -60,7 +60,7 @@ bool ka_own_flops(const ka_dataset *s, const ka_inputs *in, uint64_t *own, uint6
     return inside != NULL;
 }
 
-static bool count_own_flops(roofline *r, const ka_inputs *in)
+static bool count_own_flops(roofline *r, const ka_operator_calls *in)
 {
     if (!ka_own_flops(r->s, in, r->flops, &r->unusable))
         return false;
@@ -270,7 +270,7 @@ static bool put_mfu_steps(const roofline *r, const ka_peaks *peaks, uint32_t dev
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool measure_roofline(roofline *r, const ka_inputs *in, bool want_bytes)
+static bool measure_roofline(roofline *r, const ka_operator_calls *in, bool want_bytes)
 {
     size_t slices = (size_t)r->s->slice_count + 1;
     r->flops = kb_array_zeroed(slices, sizeof *r->flops);
@@ -324,12 +324,12 @@ kineto_status ka_analyze_roofline(const ka_dataset *s, kineto_analysis *a, kinet
     kineto_string device;
     uint32_t devices;
     const ka_peaks *peaks = ka_peaks_of_dataset(s, &device, &devices);
-    ka_view v = {.dataset = s};
+    ka_attribution v = {.dataset = s};
     bool ok = true;
     if (s->work_count) {
-        if (ka_view_get(s, KA_VIEW_FLOPS, &v, err))
+        if (ka_attribution_get(s, KA_ATTRIBUTION_FLOPS, &v, err))
             return KINETO_E_MEMORY;
-        ok = measure_roofline(&r, ka_inputs_of(&v), operators != NULL);
+        ok = measure_roofline(&r, ka_operator_calls_get(&v), operators != NULL);
     }
     for (size_t i = 0; ok && operators && i < r.all.count; i++)
         put_roofline_operator(&r, peaks, &r.all.data[i], operators);

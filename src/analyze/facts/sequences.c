@@ -34,7 +34,7 @@ static bool name_holds(finding *f, uint32_t name)
     const char *part = f->s->options->sequence_operator;
     if (!f->holds[name]) {
         kineto_string text = ka_name(f->s, name);
-        bool holds = kb_string_holds(text, part);
+        bool holds = kb_string_contains(text, part);
         f->holds[name] = holds ? 2 : 1;
     }
     return f->holds[name] == 2;

@@ -160,7 +160,7 @@ static bool is_waiting_slice(contents *c, const ka_slice *s)
     uint8_t *known = &c->waits[s->name];
     if (!*known) {
         kineto_string name = ka_name(c->s, s->name);
-        bool yes = kt_kind_is_launch(s->kind) ? kb_string_holds(name, "Synchronize")
+        bool yes = kt_kind_is_launch(s->kind) ? kb_string_contains(name, "Synchronize")
                                               : ka_is_dataloader(name);
         *known = yes ? 2 : 1;
     }

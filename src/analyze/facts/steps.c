@@ -15,7 +15,7 @@ static void shares_free(shares *s)
     kb_vec_free(&s->rest);
 }
 
-static bool steps_of(const ka_view *v, size_t team, ka_spans *out)
+static bool steps_of(const ka_attribution *v, size_t team, ka_spans *out)
 {
     for (size_t i = 0; i < v->windows.count; i++) {
         const ka_window *w = &v->windows.data[i];
@@ -26,7 +26,7 @@ static bool steps_of(const ka_view *v, size_t team, ka_spans *out)
     return true;
 }
 
-static bool share_out(const ka_view *v, size_t team, shares *s)
+static bool share_out(const ka_attribution *v, size_t team, shares *s)
 {
     const ka_spans *roles = ka_team_roles(v, team);
     ka_spans left = {0}, next = {0};
@@ -43,7 +43,7 @@ static bool share_out(const ka_view *v, size_t team, shares *s)
     return ok;
 }
 
-static void put_window(const ka_view *v, const ka_window *w, const shares *s, size_t *cursors,
+static void put_window(const ka_attribution *v, const ka_window *w, const shares *s, size_t *cursors,
                        ka_table *t)
 {
     kb_text name = ka_window_name(v, w);
@@ -56,7 +56,7 @@ static void put_window(const ka_view *v, const ka_window *w, const shares *s, si
     ka_put_ns(t, ka_spans_within(&s->rest, w->start_ns, w->end_ns, &cursors[KA_ROLE_COUNT]));
 }
 
-static bool put_team(const ka_view *v, size_t team, ka_table *t)
+static bool put_team(const ka_attribution *v, size_t team, ka_table *t)
 {
     shares parts = {0};
     size_t cursors[KA_ROLE_COUNT + 1] = {0};
@@ -69,7 +69,7 @@ static bool put_team(const ka_view *v, size_t team, ka_table *t)
 }
 
 /* Other tables have what the host took: the same step with two lengths wants a word. */
-static bool differ_from_host(const ka_dataset *s, const ka_view *v)
+static bool differ_from_host(const ka_dataset *s, const ka_attribution *v)
 {
     int64_t windows_ns = 0, steps_ns = 0;
     for (size_t i = 0; i < v->windows.count; i++)
@@ -85,8 +85,8 @@ static bool differ_from_host(const ka_dataset *s, const ka_view *v)
 kineto_status ka_analyze_steps(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_steps);
-    ka_view v;
-    kineto_status status = ka_view_get(s, KA_VIEW_ROLES, &v, err);
+    ka_attribution v;
+    kineto_status status = ka_attribution_get(s, KA_ATTRIBUTION_ROLES, &v, err);
     for (size_t team = 0; !status && team < ka_team_count(&v); team++)
         if (!put_team(&v, team, t))
             status = kb_fail(err, KINETO_E_MEMORY, "out of memory");

@@ -13,8 +13,8 @@ static bool is_between_devices(const ka_dataset *s, const ka_work *w)
 {
     kineto_string name = ka_name(s, w->name);
     return w->kind == KINETO_KIND_GPU_MEMCPY
-               ? kb_string_holds(name, "PtoP") || kb_string_holds(name, "P2P")
-               : w->kind == KINETO_KIND_CONCURRENT_KERNEL && kb_string_holds(name, "nccl");
+               ? kb_string_contains(name, "PtoP") || kb_string_contains(name, "P2P")
+               : w->kind == KINETO_KIND_CONCURRENT_KERNEL && kb_string_contains(name, "nccl");
 }
 
 /* How much shorter steps are if devices exchange everything at once. */
@@ -85,14 +85,14 @@ static bool has_device_library(const ka_finder *f)
     for (uint32_t i = 0; i < f->s->work_count; i++)
         if (f->s->work[i].type == KA_TYPE_COMMUNICATION)
             return true;
-    return kb_string_holds(find_backend(f->s->trace), "ccl");
+    return kb_string_contains(find_backend(f->s->trace), "ccl");
 }
 
 /* The library for the devices of the trace. */
 static const char *backend_advice(const ka_finder *f)
 {
     kineto_string name = ka_device_text(f->s->trace, -1, "name");
-    return kb_string_holds(name, "Intel") ? "xccl" : "nccl";
+    return kb_string_contains(name, "Intel") ? "xccl" : "nccl";
 }
 
 static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begins)
@@ -101,7 +101,7 @@ static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begi
     for (uint32_t i = 0; i < f->s->slice_count; i++) {
         const ka_slice *slice = &f->s->slices[i];
         if ((slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION) ||
-            !kb_string_begins(ka_name(f->s, slice->name), begins) || !ka_is_in_steps(f, slice->step))
+            !kb_string_starts_with(ka_name(f->s, slice->name), begins) || !ka_is_in_steps(f, slice->step))
             continue;
         ns = ka_add_ns(ns, ka_slice_ns(slice));
         ka_show_row(f, x, slice->row, ka_slice_ns(slice), NULL);
@@ -117,8 +117,8 @@ void ka_find_ddp_backend(ka_finder *f)
                                                    {KINETO_WHAT_IF_OPERATOR, "mpi:", 0}};
     kineto_string stated = find_backend(f->s->trace);
     bool by_host = ka_find_range(f->s, "gloo:") != KA_NONE ||
-                   ka_find_range(f->s, "mpi:") != KA_NONE || kb_string_holds(stated, "gloo") ||
-                   kb_string_holds(stated, "mpi");
+                   ka_find_range(f->s, "mpi:") != KA_NONE || kb_string_contains(stated, "gloo") ||
+                   kb_string_contains(stated, "mpi");
     if (ka_find_range(f->s, "DistributedDataParallel.forward") == KA_NONE || !by_host ||
         has_device_library(f))
         return;
@@ -333,8 +333,8 @@ static kb_text find_worst_kind(ka_finder *f, int64_t *ns)
 static const char *overlap_advice(const ka_finder *f, const char *kind)
 {
     kineto_string name = kb_string(kind);
-    if (kb_string_holds(name, "all_to_all") || kb_string_holds(name, "alltoall") ||
-        kb_string_holds(name, "sendrecv"))
+    if (kb_string_contains(name, "all_to_all") || kb_string_contains(name, "alltoall") ||
+        kb_string_contains(name, "sendrecv"))
         return "Start the exchange before work that does not need it: all_to_all_single(…, "
                "async_op=True) and wait() where it is used; exchange the next batch's inputs "
                "during this one";
@@ -407,14 +407,14 @@ void ka_find_communication_share(ka_finder *f)
 
 static uint8_t is_broadcast(kineto_string name)
 {
-    return (kb_string_begins(name, "c10d::") || kb_string_begins(name, "nccl:") ||
-            kb_string_begins(name, "gloo:")) &&
-           kb_string_holds(name, "broadcast");
+    return (kb_string_starts_with(name, "c10d::") || kb_string_starts_with(name, "nccl:") ||
+            kb_string_starts_with(name, "gloo:")) &&
+           kb_string_contains(name, "broadcast");
 }
 
 static uint8_t is_parallel_forward(kineto_string name)
 {
-    return kb_string_begins(name, "DistributedDataParallel.forward");
+    return kb_string_starts_with(name, "DistributedDataParallel.forward");
 }
 
 typedef struct broadcasts {

@@ -110,7 +110,7 @@ static bool copy_bytes(const ka_finder *f, const ka_work *w, double *bytes)
 static bool is_pageable_copy(const ka_finder *f, const ka_work *w)
 {
     return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_in_steps(f, w->step) &&
-           kb_string_holds(ka_name(f->s, w->name), "Pageable");
+           kb_string_contains(ka_name(f->s, w->name), "Pageable");
 }
 
 static double measured_gbps(const ka_finder *f)
@@ -118,7 +118,7 @@ static double measured_gbps(const ka_finder *f)
     double best = 0, bytes;
     for (uint32_t i = 0; i < f->s->work_count; i++) {
         const ka_work *w = &f->s->work[i];
-        if (w->kind != KINETO_KIND_GPU_MEMCPY || !kb_string_holds(ka_name(f->s, w->name), "Pinned"))
+        if (w->kind != KINETO_KIND_GPU_MEMCPY || !kb_string_contains(ka_name(f->s, w->name), "Pinned"))
             continue;
         if (copy_bytes(f, w, &bytes) && bytes >= MIN_BYTES && ka_work_ns(w) > 0)
             best = KB_MAX(best, bytes / (double)ka_work_ns(w));
@@ -179,7 +179,7 @@ static kb_text copy_rates_text(const pageable *sum)
 static void advise_upload(ka_finder *f, ka_found *x, uint32_t site)
 {
     kineto_string name = ka_name(f->s, f->s->slices[site].name);
-    if (kb_string_holds(name, "index"))
+    if (kb_string_contains(name, "index"))
         ka_advise(f, x,
                   "Keep the indexes of %s on the device: make them there, or send them early with "
                   "to(device, non_blocking=True) from pinned memory",

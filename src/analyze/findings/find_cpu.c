@@ -4,7 +4,7 @@
  * A trace says neither how many cores there are nor how fast memory is. So rules compare with what
  * one core of any machine of today does, and say what they assume. */
 #include "analyze/findings/find_time.h"
-#include "analyze/dataset/view.h"
+#include "analyze/dataset/attribution.h"
 
 #define MIN_PERCENT 5.0
 
@@ -34,7 +34,7 @@ static uint8_t classify_host_operator(kineto_string name)
         "zero_", "sum", "mean", "native_layer_norm", "native_layer_norm_backward", "native_batch_norm",
         "native_batch_norm_backward", "native_group_norm", "native_group_norm_backward", "_softmax",
         "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data"};
-    if (!kb_string_begins(name, "aten::"))
+    if (!kb_string_starts_with(name, "aten::"))
         return OP_OTHER;
     if (ka_is_eligible(name))
         return OP_PRODUCT;
@@ -165,14 +165,14 @@ typedef struct products {
 static bool find_products(ka_finder *f, host_operators *o, products *p)
 {
     const ka_dataset *s = f->s;
-    ka_view view;
+    ka_attribution view;
     kineto_error err = {0};
-    const ka_inputs *in = NULL;
+    const ka_operator_calls *in = NULL;
     uint64_t unusable, *own = kb_array_zeroed((size_t)s->slice_count + 1, sizeof *own);
     p->chosen = calloc((size_t)s->slice_count + 1, 1);
     f->no_memory |= !own || !p->chosen;
-    if (!f->no_memory && ka_view_get(s, KA_VIEW_FLOPS, &view, &err) == KINETO_OK)
-        in = ka_inputs_of(&view);
+    if (!f->no_memory && ka_attribution_get(s, KA_ATTRIBUTION_FLOPS, &view, &err) == KINETO_OK)
+        in = ka_operator_calls_get(&view);
     if (in && in->flops)
         f->no_memory |= !ka_own_flops(s, in, own, &unusable);
     for (uint32_t i = s->slice_count; in && in->flops && !f->no_memory && i-- > 0;) {
@@ -411,7 +411,7 @@ static bool is_recorded_work(const ka_dataset *s, const ka_slice *slice)
     if (slice->kind == KINETO_KIND_CPU_OP || ka_is_dataloader(name))
         return true;
     for (size_t i = 0; slice->kind == KINETO_KIND_USER_ANNOTATION && i < KB_COUNT(begins); i++)
-        if (kb_string_begins(name, begins[i]))
+        if (kb_string_starts_with(name, begins[i]))
             return true;
     return false;
 }

@@ -130,7 +130,7 @@ static bool loads_in_workers(const ka_dataset *s)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         kineto_string name = ka_name(s, s->slices[i].name);
-        if (ka_is_dataloader(name) && kb_string_holds(name, "MultiProcessing"))
+        if (ka_is_dataloader(name) && kb_string_contains(name, "MultiProcessing"))
             return true;
     }
     return false;
@@ -226,8 +226,8 @@ static bool is_python_function(const ka_dataset *s, uint32_t slice, const char *
                                const char *name)
 {
     kineto_string text = ka_name(s, s->slices[slice].name);
-    return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION && kb_string_ends(text, name) &&
-           kb_string_holds(text, file);
+    return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION && kb_string_ends_with(text, name) &&
+           kb_string_contains(text, file);
 }
 
 static bool has_inside(const ka_dataset *s, uint32_t slice, const char *name)

@@ -118,7 +118,7 @@ static int64_t parse_device_index(kineto_string name)
 
 static int64_t parse_device_type(kineto_string name)
 {
-    if (kb_string_begins(name, "GPU"))
+    if (kb_string_starts_with(name, "GPU"))
         return KINETO_DEVICE_CUDA;
     for (uint32_t type = 0; type < 64; type++) {
         const char *word = ka_device_type_name(type);
@@ -267,11 +267,11 @@ static bool is_allocation_retry(const ka_finder *f, uint32_t slice)
     const ka_slice *s = &f->s->slices[slice];
     kineto_string name = ka_name(f->s, s->name);
     if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from_ns(f) || !ka_is_in_steps(f, s->step) ||
-        kb_string_holds(name, "Async") || kb_string_holds(name, "Host") ||
+        kb_string_contains(name, "Async") || kb_string_contains(name, "Host") ||
         ka_operator_of(f->s, slice) == KA_NONE)
         return false;
     for (size_t i = 0; i < KB_COUNT(calls); i++)
-        if (kb_string_begins(name, calls[i]))
+        if (kb_string_starts_with(name, calls[i]))
             return true;
     return false;
 }
@@ -548,10 +548,10 @@ static uint8_t takes_driver_memory(kineto_string name)
         "cuMemSetAccess", "cuMemRelease", "hsa_amd_memory_pool_allocate",
         "zeMemAlloc",     "zeMemFree",    "urUSM",
         "hipMemCreate",   "hipMemMap",    "hipMemUnmap"};
-    if (kb_string_holds(name, "Async") || kb_string_holds(name, "async"))
+    if (kb_string_contains(name, "Async") || kb_string_contains(name, "async"))
         return 0;
     for (size_t i = 0; i < KB_COUNT(starts); i++)
-        if (kb_string_begins(name, starts[i]))
+        if (kb_string_starts_with(name, starts[i]))
             return 1;
     return 0;
 }
@@ -585,7 +585,7 @@ static void add_churn_call(const ka_finder *f, churn *c, uint32_t i)
     kineto_string name = ka_name(f->s, f->s->slices[i].name);
     ka_amount_add(&c->all, ka_slice_ns(&f->s->slices[i]));
     for (size_t k = 0; k < KB_COUNT(pieces); k++)
-        c->mapped += kb_string_holds(name, pieces[k]);
+        c->mapped += kb_string_contains(name, pieces[k]);
 }
 
 static void show_churn(ka_finder *f, ka_found *x, churn *c)

@@ -43,7 +43,7 @@ static void add_optimizer_work(ka_finder *f, calls *c, uint32_t slice)
         if (!is_optimizer_kernel(w))
             continue;
         ka_amount_add(&c->kernels, ka_work_ns(w));
-        c->foreach |= kb_string_holds(ka_name(s, w->name), "multi_tensor_apply");
+        c->foreach |= kb_string_contains(ka_name(s, w->name), "multi_tensor_apply");
         if (ka_work_ns(w) >= SMALL_NS)
             continue;
         ka_amount_add(&c->small, ka_work_ns(w));
@@ -113,7 +113,7 @@ static kb_text find_optimizer_name(const ka_dataset *s, const calls *c)
     kb_text text = {"Optimizer"};
     kineto_string name = ka_name(s, s->slices[c->list.data[0]].name);
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (kb_string_ends(name, known[i].part)) {
+        if (kb_string_ends_with(name, known[i].part)) {
             (void)snprintf(text.s, sizeof text.s, "%s", known[i].name);
             break;
         }
@@ -182,7 +182,7 @@ void ka_find_optimizer_single(ka_finder *f)
 
 /* ---- many small kernels ---------------------------------------------------------------------- */
 
-static uint8_t is_step(kineto_string name) { return kb_string_begins(name, "Optimizer.step"); }
+static uint8_t is_step(kineto_string name) { return kb_string_starts_with(name, "Optimizer.step"); }
 
 /* "Optimizer.step#Adam.step" → "Adam"; empty: it does not say. */
 static kb_text find_class_name(kineto_string name)
@@ -244,7 +244,7 @@ void ka_find_optimizer_unfused(ka_finder *f)
 
 static uint8_t is_zero_grad(kineto_string name)
 {
-    return kb_string_begins(name, "Optimizer.zero_grad") || kb_string_ends(name, ": zero_grad");
+    return kb_string_starts_with(name, "Optimizer.zero_grad") || kb_string_ends_with(name, ": zero_grad");
 }
 
 static uint8_t is_zero_fill(kineto_string name)
@@ -259,7 +259,7 @@ static bool is_gradient_fill(const ka_dataset *s, ka_answers *names, uint32_t i)
     const ka_slice *slice = &s->slices[i];
     uint32_t op = slice->parent == KA_NONE ? KA_NONE : ka_operator_of(s, slice->parent);
     return slice->kind == KINETO_KIND_CPU_OP && ka_answer(s, names, slice->name, is_zero_fill) &&
-           (op == KA_NONE || !kb_string_begins(ka_name(s, s->slices[op].name), "aten::zeros"));
+           (op == KA_NONE || !kb_string_starts_with(ka_name(s, s->slices[op].name), "aten::zeros"));
 }
 
 static void mask_optimizer_slice(const ka_dataset *s, calls *c, uint32_t slice)

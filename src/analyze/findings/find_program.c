@@ -203,12 +203,12 @@ enum { NO_MODULE, OTHER_MODULE, CONV_MODULE, NORM_MODULE };
 
 static uint8_t find_module_of(kineto_string name)
 {
-    if (!kb_string_begins(name, "nn.Module: "))
+    if (!kb_string_starts_with(name, "nn.Module: "))
         return NO_MODULE;
-    return kb_string_holds(name, ": Conv1d") || kb_string_holds(name, ": Conv2d") ||
-                   kb_string_holds(name, ": Conv3d")
+    return kb_string_contains(name, ": Conv1d") || kb_string_contains(name, ": Conv2d") ||
+                   kb_string_contains(name, ": Conv3d")
                ? CONV_MODULE
-           : kb_string_holds(name, ": BatchNorm") || kb_string_holds(name, ": SyncBatchNorm")
+           : kb_string_contains(name, ": BatchNorm") || kb_string_contains(name, ": SyncBatchNorm")
                ? NORM_MODULE
                : OTHER_MODULE;
 }

@@ -46,11 +46,11 @@ static uint8_t classify_shape_product(kineto_string name)
     for (size_t i = 0; i < KB_COUNT(exact); i++)
         if (kb_string_equal(name, kb_string(exact[i].name)))
             return exact[i].is;
-    if (!kb_string_begins(name, "aten::") || kb_string_holds(name, "transpose"))
+    if (!kb_string_starts_with(name, "aten::") || kb_string_contains(name, "transpose"))
         return NO_PRODUCT;
-    if (kb_string_holds(name, "convolution_backward_weight"))
+    if (kb_string_contains(name, "convolution_backward_weight"))
         return CONVOLUTION_OF_WEIGHTS;
-    return kb_string_holds(name, "convolution") || kb_string_begins(name, "aten::conv")
+    return kb_string_contains(name, "convolution") || kb_string_starts_with(name, "aten::conv")
                ? CONVOLUTION
                : NO_PRODUCT;
 }

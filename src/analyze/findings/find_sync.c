@@ -186,7 +186,7 @@ static kineto_string find_own_frame(kineto_string stack)
         kineto_string frame = {stack.data + at, end - at};
         bool is_foreign = !frame.size;
         for (size_t i = 0; i < KB_COUNT(foreign); i++)
-            is_foreign |= kb_string_holds(frame, foreign[i]);
+            is_foreign |= kb_string_contains(frame, foreign[i]);
         if (!is_foreign)
             return frame;
         if (!first.size)
@@ -199,10 +199,10 @@ static kineto_string find_own_frame(kineto_string stack)
 static void advise_sync(ka_finder *f, ka_found *x, const site *of, const char *where)
 {
     kineto_string name = of->name;
-    bool reads = kb_string_holds(name, "item") || kb_string_holds(name, "_local_scalar_dense") ||
-                 kb_string_holds(name, "is_nonzero");
-    bool masks = kb_string_holds(name, "nonzero") || kb_string_holds(name, "index") ||
-                 kb_string_holds(name, "masked_select") || kb_string_holds(name, "unique");
+    bool reads = kb_string_contains(name, "item") || kb_string_contains(name, "_local_scalar_dense") ||
+                 kb_string_contains(name, "is_nonzero");
+    bool masks = kb_string_contains(name, "nonzero") || kb_string_contains(name, "index") ||
+                 kb_string_contains(name, "masked_select") || kb_string_contains(name, "unique");
     bool copies = of->copy != KA_NONE;
     if (reads)
         ka_advise(f, x,

@@ -7,7 +7,7 @@
 static bool has_one_of(kineto_string name, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (kb_string_holds(name, words[i]))
+        if (kb_string_contains(name, words[i]))
             return true;
     return false;
 }
@@ -35,7 +35,7 @@ uint32_t ka_find_range(const ka_dataset *s, const char *begins)
     for (uint32_t i = 0; i < s->slice_count; i++) {
         uint8_t kind = s->slices[i].kind;
         if ((kind == KINETO_KIND_CPU_OP || kind == KINETO_KIND_USER_ANNOTATION) &&
-            kb_string_begins(ka_name(s, s->slices[i].name), begins))
+            kb_string_starts_with(ka_name(s, s->slices[i].name), begins))
             return i;
     }
     return KA_NONE;
@@ -50,7 +50,7 @@ uint32_t ka_site_of(const ka_dataset *s, uint32_t slice)
         return slice;
     for (; (i = s->slices[i].around) != KA_NONE && left; site = i, left--)
         if (s->slices[i].kind != KINETO_KIND_CPU_OP ||
-            !kb_string_begins(ka_name(s, s->slices[i].name), "aten::"))
+            !kb_string_starts_with(ka_name(s, s->slices[i].name), "aten::"))
             break;
     return site;
 }
@@ -249,8 +249,8 @@ static bool is_memory_call(kineto_string name)
 static bool is_synchronous_copy(kineto_string name)
 {
     static const char *const words[] = {"Memcpy", "Memset"};
-    return kb_string_begins(name, "cu") || kb_string_begins(name, "hip")
-               ? has_one_of(name, words, KB_COUNT(words)) && !kb_string_holds(name, "Async")
+    return kb_string_starts_with(name, "cu") || kb_string_starts_with(name, "hip")
+               ? has_one_of(name, words, KB_COUNT(words)) && !kb_string_contains(name, "Async")
                : false;
 }
 
@@ -282,7 +282,7 @@ static uint8_t classify_wait(const ka_dataset *s, const ka_wait *w)
     if (w->copy == KA_NONE)
         return KA_WAIT_OTHER;
     kineto_string name = ka_name(s, s->work[w->copy].name);
-    return ka_is_upload(name) && kb_string_holds(name, "Pageable") ? KA_WAIT_UPLOAD : KA_WAIT_OTHER;
+    return ka_is_upload(name) && kb_string_contains(name, "Pageable") ? KA_WAIT_UPLOAD : KA_WAIT_OTHER;
 }
 
 /* An operator that copies and then synchronises waits once. Bit 0 of `seen` is for calls. */
@@ -348,7 +348,7 @@ static void collect_waits(ka_finder *f, const ka_path *p, uint8_t *seen, ka_wait
         if (!is_waiting_call(p, e))
             continue;
         uint32_t call = p->nodes.data[e->dst].index;
-        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
+        if (seen[call] & 1 || !ka_is_in_steps(f, f->s->slices[call].step) || ka_cannot_block(f->s, call) ||
             is_memory_call(ka_name(f->s, f->s->slices[call].name)))
             continue;
         seen[call] |= 1;

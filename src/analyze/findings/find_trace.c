@@ -95,8 +95,8 @@ static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
 
 static bool is_explained(const outliers *o, kineto_string what)
 {
-    return o->explained_ns >= EXPLAINED * (double)o->worst_ns && !kb_string_begins(what, "outside of") &&
-           !kb_string_begins(what, "nothing");
+    return o->explained_ns >= EXPLAINED * (double)o->worst_ns && !kb_string_starts_with(what, "outside of") &&
+           !kb_string_starts_with(what, "nothing");
 }
 
 static void advise_outliers(ka_finder *f, ka_found *x, const outliers *o, kineto_string what,
@@ -197,7 +197,7 @@ static uint8_t classify_lazy_call(kineto_string name)
                  {"hipModuleLaunch", LAUNCHES},
                  {"urEnqueueKernel", LAUNCHES}};
     for (size_t i = 0; i < KB_COUNT(names); i++)
-        if (kb_string_begins(name, names[i].begins))
+        if (kb_string_starts_with(name, names[i].begins))
             return names[i].is;
     return NOT_LAZY;
 }
@@ -451,7 +451,7 @@ static void report_overhead(ka_finder *f, const overhead *o)
         ka_share(f, o->ns), o->rows.count, o->rows.count == 1 ? "" : "s", name.s,
         kb_duration(o->longest_ns).s);
     ka_advise(f, x,
-              kb_string_holds(a.name, "Buffer") || kb_string_holds(a.name, "Flush")
+              kb_string_contains(a.name, "Buffer") || kb_string_contains(a.name, "Flush")
                   ? "Fewer and larger buffers: raise their number or size so that none is flushed "
                     "within a step, and record fewer steps; compare times with a run without "
                     "profiler"

@@ -188,8 +188,8 @@ static uint32_t float_type_bytes(kineto_string raw)
     } types[] = {{"BFloat16", 2}, {"bfloat16", 2}, {"Half", 2},  {"half", 2},
                  {"Float8", 1},   {"float8", 1},   {"float", 4}, {"Float", 4}};
     for (size_t i = 0; i < KB_COUNT(types); i++)
-        if (kb_string_holds(type, types[i].part))
-            return kb_string_holds(type, "complex") ? 0 : types[i].bytes;
+        if (kb_string_contains(type, types[i].part))
+            return kb_string_contains(type, "complex") ? 0 : types[i].bytes;
     return 0;
 }
 
@@ -239,8 +239,8 @@ kb_text ka_shapes_text(const ka_shapes *in)
 
 static bool is_amd_device(kineto_string name)
 {
-    return kb_string_holds(name, "AMD") || kb_string_holds(name, "Radeon") ||
-           kb_string_holds(name, "Instinct") || kb_string_holds(name, "gfx");
+    return kb_string_contains(name, "AMD") || kb_string_contains(name, "Radeon") ||
+           kb_string_contains(name, "Instinct") || kb_string_contains(name, "gfx");
 }
 
 /* gfx906 calls itself 9.0 like gfx908 and gfx90a, and has at most 64 units. */
@@ -253,8 +253,8 @@ static bool has_mfma(const kineto_trace *t, int64_t device)
 
 static bool has_xmx(kineto_string name)
 {
-    return kb_string_holds(name, "Max") || kb_string_holds(name, "Arc") ||
-           kb_string_holds(name, "Flex");
+    return kb_string_contains(name, "Max") || kb_string_contains(name, "Arc") ||
+           kb_string_contains(name, "Flex");
 }
 
 ka_matrix_unit ka_matrix_unit_of(const kineto_trace *t, int64_t device)
@@ -262,7 +262,7 @@ ka_matrix_unit ka_matrix_unit_of(const kineto_trace *t, int64_t device)
     kineto_string name = ka_device_text(t, device, "name");
     if (is_amd_device(name))
         return has_mfma(t, device) ? KA_MATRIX_MFMA : KA_MATRIX_NONE;
-    if (kb_string_holds(name, "Intel"))
+    if (kb_string_contains(name, "Intel"))
         return has_xmx(name) ? KA_MATRIX_XMX : KA_MATRIX_NONE;
     return ka_device_number(t, device, "computeMajor") >= 7 ? KA_MATRIX_TENSOR : KA_MATRIX_NONE;
 }

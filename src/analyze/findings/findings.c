@@ -150,7 +150,7 @@ static kineto_string append_requirements(kineto_findings *out, kineto_string adv
     size_t n = 0, size = KB_MIN(advice.size, (size_t)2000);
     bool any = false;
     for (size_t i = 0; i < KB_COUNT(features); i++)
-        if (kb_string_holds(advice, features[i].word))
+        if (kb_string_contains(advice, features[i].word))
             any = true;
     if (!any)
         return advice;
@@ -158,7 +158,7 @@ static kineto_string append_requirements(kineto_findings *out, kineto_string adv
         size--;
     n = (size_t)snprintf(text, sizeof text, "%.*s (", (int)size, advice.data);
     for (size_t i = 0, count = 0; i < KB_COUNT(features); i++)
-        if (kb_string_holds(advice, features[i].word))
+        if (kb_string_contains(advice, features[i].word))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s needs %s", count++ ? ", " : "",
                                   features[i].name, features[i].needs);
     n += (size_t)snprintf(text + n, sizeof text - n, ")");

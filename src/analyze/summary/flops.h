@@ -8,7 +8,7 @@
 #include <ckineto/flops.h>
 #include <ckineto/trace.h>
 
-/* ---- the table (flops_table.c) --------------------------------------------------------------- */
+/* ---- the table (flops_rules.c) --------------------------------------------------------------- */
 
 /* Inputs that a formula may refer to. */
 #define KA_FLOPS_ARGS     6
@@ -45,7 +45,7 @@ bool ka_flops_conv(const ka_flops_rule *rule, const kineto_flops_inputs *in, uin
 bool ka_flops_conv_backward(const ka_flops_rule *rule, const kineto_flops_inputs *in,
                             uint64_t *flops);
 
-/* For flops_around.c: index of the weight of a forward convolution that is never transposed; -1:
+/* For flops_context.c: index of the weight of a forward convolution that is never transposed; -1:
  * the rule is another one. */
 int ka_flops_forward_weight(const ka_flops_rule *rule);
 /* True for the gradient of a weight that is given only by its sizes. */
@@ -90,7 +90,7 @@ ka_flops_needs ka_flops_needs_of(kineto_string op, const ka_flops_rule **rule);
 ka_flops_result ka_flops_texts(const ka_flops_rule *rule, kineto_string dims, kineto_string values,
                                uint64_t *flops);
 
-/* Convolutions whose FLOPs follow only from other calls (flops_around.c): rows whose bit is set in
+/* Convolutions whose FLOPs follow only from other calls (flops_context.c): rows whose bit is set in
  * `unusable` get their number and lose the bit. False: out of memory. */
 bool ka_flops_around(const kineto_trace *trace, uint64_t *flops, uint64_t *unusable);
 #endif

@@ -208,7 +208,7 @@ bool ka_flops_conv_backward(const ka_flops_rule *rule, const kineto_flops_inputs
     return true;
 }
 
-/* ---- queries of flops_around.c --------------------------------------------------------------- */
+/* ---- queries of flops_context.c --------------------------------------------------------------- */
 
 int ka_flops_forward_weight(const ka_flops_rule *rule)
 {

@@ -44,7 +44,7 @@ bool ka_is_shown_frame(kineto_string frame)
                                             {"_internal/common_utils", "prof_func_call"},
                                             {"_internal/common_utils", "prof_meth_call"}};
     for (size_t i = 0; i < KB_COUNT(hidden); i++)
-        if (kb_string_holds(frame, hidden[i][0]) && kb_string_holds(frame, hidden[i][1]))
+        if (kb_string_contains(frame, hidden[i][0]) && kb_string_contains(frame, hidden[i][1]))
             return false;
     return true;
 }

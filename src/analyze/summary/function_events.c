@@ -41,7 +41,7 @@ static bool has_kind(uint64_t mask, uint32_t kind)
  * 1. */
 static bool is_hidden(const kineto_trace *t, const kineto_activity *a)
 {
-    if (!has_kind(HIDEABLE_KINDS, a->kind) || !kt_was_read(t))
+    if (!has_kind(HIDEABLE_KINDS, a->kind) || !kt_is_from_file(t))
         return false;
     kineto_arg arg;
     int64_t number;
@@ -194,7 +194,7 @@ static bool fill_event_columns(event_selector *p)
 /* True for files that this library did not record: ours have clock snapshots. */
 static bool is_pytorch_file(const kineto_trace *t)
 {
-    return kt_was_read(t) && !kineto_trace_snapshot_count(t);
+    return kt_is_from_file(t) && !kineto_trace_snapshot_count(t);
 }
 
 /* The device's name by the label of its process, "NPU 0", or by XLA's name, "/device:TPU:1"; NULL:
@@ -212,7 +212,7 @@ static const char *find_device_name_of_process(const kineto_trace *t, uint32_t t
     if (found || !at)
         return found;
     return ka_device_name_of(
-        kb_string_behind(process.name, (size_t)(at - process.name.data) + sizeof mark - 1), type);
+        kb_string_skip(process.name, (size_t)(at - process.name.data) + sizeof mark - 1), type);
 }
 
 /* The requested device, else that of its process, else that of the runtime's categories. PyTorch

@@ -217,7 +217,7 @@ kineto_status ka_metric_parse(const char *text, ka_metric *metric, kineto_error 
 /* Microseconds, bytes or a count. */
 double ka_metric_value(const kineto_average *row, ka_metric metric);
 
-/* table.c, table_text.c, table_rows.c: sorted rows and the three formats. */
+/* summary_table.c, summary_table_text.c, summary_table_rows.c: sorted rows and the three formats. */
 typedef struct ka_summary_table {
     const kineto_averages *averages;
     kineto_table_options options;
@@ -228,7 +228,7 @@ bool ka_summary_table_write_text(const ka_summary_table *t, kb_sink *sink);
 void ka_summary_table_write_csv(const ka_summary_table *t, kb_sink *sink);
 void ka_summary_table_write_json(const ka_summary_table *t, kb_sink *sink);
 
-/* cells.c: numbers in PyTorch's spelling, and texts with their width in characters. */
+/* text_cells.c: numbers in PyTorch's spelling, and texts with their width in characters. */
 kb_text ka_time_text(double us, uint32_t unit);
 kb_text ka_share_text(double part, double whole);
 kb_text ka_memory_text(int64_t bytes);

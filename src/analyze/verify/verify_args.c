@@ -218,7 +218,7 @@ static bool promises_growth(kineto_string s)
 {
     static const char *const parts[] = {"_total", "cumulative", "timestamp", "energy", "uptime"};
     for (size_t i = 0; i < KB_COUNT(parts); i++)
-        if (kb_string_holds_word(s, parts[i]))
+        if (kb_string_contains_ignoring_case(s, parts[i]))
             return true;
     return false;
 }

@@ -26,16 +26,16 @@ static uint8_t classify_name(kineto_string s)
         return KA_NAME_STEP;
     if (s.size > 256)
         return 0;
-    if (kb_string_holds(s, "LaunchKernel") || kb_string_holds(s, "GraphLaunch") ||
-        kb_string_holds(s, "ModuleLaunch") || kb_string_holds(s, "LaunchCooperative"))
+    if (kb_string_contains(s, "LaunchKernel") || kb_string_contains(s, "GraphLaunch") ||
+        kb_string_contains(s, "ModuleLaunch") || kb_string_contains(s, "LaunchCooperative"))
         return KA_NAME_LAUNCH;
-    if (kb_string_holds(s, "StreamBeginCapture"))
+    if (kb_string_contains(s, "StreamBeginCapture"))
         return KA_NAME_CAPTURE;
-    if (kb_string_holds(s, "StreamEndCapture"))
+    if (kb_string_contains(s, "StreamEndCapture"))
         return KA_NAME_CAPTURED;
-    if (kb_string_holds(s, "__enter__") || kb_string_holds(s, "__exit__"))
+    if (kb_string_contains(s, "__enter__") || kb_string_contains(s, "__exit__"))
         return KA_NAME_SCOPE;
-    return kb_string_holds(s, "StreamWaitEvent") || kb_string_holds(s, "waitOnEvent") ? KA_NAME_WAIT
+    return kb_string_contains(s, "StreamWaitEvent") || kb_string_contains(s, "waitOnEvent") ? KA_NAME_WAIT
                                                                                       : 0;
 }
 

@@ -39,7 +39,7 @@ static bool is_repair(const kineto_ledger_line *line)
         return true;
     for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++)
         if (is_text(line->reason, kt_repair_name(kind)) ||
-            kb_string_holds(line->reason, kt_repair_text(kind)))
+            kb_string_contains(line->reason, kt_repair_text(kind)))
             return true;
     return false;
 }
@@ -79,7 +79,7 @@ static line_class classify_ledger_line(const kineto_ledger_line *line)
         return line->count > KA_RESIDUAL_NS ? LINE_RESIDUAL : LINE_OTHER;
     if (is_text(line->source, "clock") && is_text(line->reason, "wall clock steps"))
         return LINE_STEP;
-    if (kb_string_holds(line->reason, "in the header, with another value"))
+    if (kb_string_contains(line->reason, "in the header, with another value"))
         return LINE_HEADER;
     if (kt_ledger_line_is_cut(line))
         return LINE_CUT;

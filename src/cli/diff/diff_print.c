@@ -78,7 +78,7 @@ static void print_traces(const kc_diff_output *d, FILE *out)
         fprintf(out, "%-6s  ", words[i]);
         kc_put_name(out, kb_string(d->paths[i]), 0);
         fprintf(out, ": %s activities", kc_count(d->activities[i]).s);
-        fprintf(out, ", %s lost", kc_lost_words(d->lost[i], d->is_cut[i]).s);
+        fprintf(out, ", %s lost", kc_lost_text(d->lost[i], d->is_cut[i]).s);
         if (steps != UINT32_MAX) {
             uint64_t count = (uint64_t)kc_fact_number(d->facts, steps, 0, columns[i]);
             fprintf(out, ", %s %s compared", kc_count(count).s, kc_noun(count, "step", "steps"));

@@ -48,7 +48,7 @@ static void probe_buffer(kc_probe_result *f)
     char path[KS_PATH_BYTES];
     kf_pool pool;
     kineto_error err;
-    if (ks_pool_file_create(KS_BUFFER_BYTES, KS_DICTIONARY_BYTES, path, &pool, &err)) {
+    if (ks_pool_file_create(KS_DEFAULT_BUFFER_BYTES, KS_DICTIONARY_BYTES, path, &pool, &err)) {
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.*s", (int)sizeof f->text - 1, err.message);
         return;
     }
@@ -60,7 +60,7 @@ static void probe_buffer(kc_probe_result *f)
     uint64_t free_bytes = known ? (uint64_t)st.f_bavail * st.f_frsize : 0;
     bool in_memory = strcmp(path, "/dev/shm") == 0;
     kc_probe_answer(f, in_memory ? KC_PROBE_OK : KC_PROBE_NOTE,
-                    "the buffer of %u MiB fits into %.200s (%s free%s)", KS_BUFFER_BYTES >> 20,
+                    "the buffer of %u MiB fits into %.200s (%s free%s)", KS_DEFAULT_BUFFER_BYTES >> 20,
                     path, kc_bytes(free_bytes).s,
                     in_memory ? "" : "; /dev/shm is faster: it is memory");
 }

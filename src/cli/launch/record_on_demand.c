@@ -96,7 +96,7 @@ static kineto_status check_source_list(const char *list)
 /* Combinations of options that exclude each other, and the sources. */
 static kineto_status check_on_demand_options(const kc_on_demand_options *o)
 {
-    if (!o->ring && (o->slow_step || o->hang || o->crash || kc_given(&o->ring_mb)))
+    if (!o->ring && (o->slow_step || o->hang || o->crash || kc_option_given(&o->ring_mb)))
         return kc_usage_error("record",
                               "--on-slow-step, --on-hang, --on-crash and --ring-mb need --ring");
     if (!o->ring && o->on_demand.given && o->output)

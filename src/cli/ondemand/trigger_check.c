@@ -14,7 +14,7 @@ static bool is_format_readable(const kc_request *request, const char *path)
 {
     kb_compression compression;
     bool needs_file;
-    const char *format = ke_format_of_ending(path, &compression, &needs_file);
+    const char *format = ke_format_by_ending(path, &compression, &needs_file);
     return !kc_is_snapshot(request) && format && strcmp(format, "chrome") == 0;
 }
 
@@ -79,7 +79,7 @@ void kc_trace_check(const kc_trigger_run *run, kc_target *t)
         return;
     }
     t->activities = kineto_trace_count(trace);
-    bool unrecorded = ks_children_could_not(trace);
+    bool unrecorded = ks_children_has_unrecorded(trace);
     kineto_trace_release(trace);
     if (t->activities)
         return;

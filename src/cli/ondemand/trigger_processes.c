@@ -79,7 +79,7 @@ bool kc_matches(const kc_request *request, const int32_t *pids, uint32_t count, 
 
 bool kc_process_matches(const kc_request *request, uint32_t pid)
 {
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     if (pid == (uint32_t)getpid())
         return false;
     uint32_t count = ko_dyno_ancestors(pid, pids);

@@ -38,7 +38,7 @@ void kc_catch_signals(void (*handler)(int number))
 /* Is this pid, or a descendant of it, a target? */
 static bool is_pid_reached(const kc_trigger_run *run, int32_t pid)
 {
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     kc_request one = {.pids = {.data = &pid, .count = 1}};
     for (size_t i = 0; i < run->targets.count; i++) {
         const kc_target *t = run->targets.data[i];

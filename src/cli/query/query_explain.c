@@ -37,7 +37,7 @@ static size_t count_columns(kineto_string s)
 {
     size_t used = 0;
     for (size_t at = 0; at < s.size;) {
-        size_t size = kc_printable(s, at);
+        size_t size = kc_printable_bytes(s, at);
         used += size ? kc_character_columns(s.data + at, size) : 4;
         at += size ? size : 1;
     }

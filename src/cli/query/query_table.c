@@ -51,7 +51,7 @@ static uint32_t append_visible_text(result_table *t, kineto_string s, size_t lim
 {
     size_t used = 0, cut_at = t->text.count, cut_used = 0;
     for (size_t at = 0; at < s.size;) {
-        size_t size = kc_printable(s, at), before = t->text.count;
+        size_t size = kc_printable_bytes(s, at), before = t->text.count;
         size_t columns = size ? kc_character_columns(s.data + at, size) : 0;
         if (size)
             append_bytes_of(t, s.data + at, size);

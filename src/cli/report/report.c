@@ -52,7 +52,7 @@ static kineto_status merge_facts(report_work *w, kineto_analysis *facts, kineto_
 static kineto_status analyze_trace(report_work *w, kineto_trace *trace, const char *path,
                                    uint32_t index, kineto_error *err)
 {
-    int32_t rank = kc_rank_of(trace, path, index);
+    int32_t rank = kc_trace_rank(trace, path, index);
     kineto_analysis *facts = NULL;
     kineto_findings *found;
     w->analyze.rank = &rank;

@@ -20,7 +20,7 @@ static const char *get_paint(const screen *s, const char *code) { return s->colo
 
 static uint32_t find_fact_column(const screen *s, uint32_t table, const char *name)
 {
-    return kc_fact_column_of(s->facts, table, name);
+    return kc_fact_column_index(s->facts, table, name);
 }
 
 static double get_fact_number(const screen *s, uint32_t table, uint64_t row, uint32_t column)

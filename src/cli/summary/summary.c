@@ -277,7 +277,7 @@ void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process)
     char rank[24];
     snprintf(rank, sizeof rank, "rank %d", p.rank);
     if (p.rank >= 0 &&
-        !kb_string_holds(p.label, rank)) /* the label of a merged trace contains it */
+        !kb_string_contains(p.label, rank)) /* the label of a merged trace contains it */
         fprintf(out, ", %s", rank);
 }
 
@@ -319,7 +319,7 @@ static void print_ledger_line(const kineto_ledger_line *line, FILE *out)
 static bool has_unrecorded_processes(const kineto_trace *trace)
 {
     return kt_ledger_has(trace, NULL, kf_reason_text(KF_REASON_NOT_ENDED)) ||
-           ks_children_could_not(trace);
+           ks_children_has_unrecorded(trace);
 }
 
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)

@@ -53,7 +53,7 @@ static void call_client(void (*callback)(void *user))
 void ko_client_prepare(const ko_request *r)
 {
     if (tracing != IDLE)
-        ko_invariant("the client is prepared twice");
+        ko_report_violation("the client is prepared twice");
     if (tracing == STARTED)
         call_client(client.stop);
     set_client_phase(PREPARED);
@@ -65,7 +65,7 @@ void ko_client_prepare(const ko_request *r)
 void ko_client_start(void)
 {
     if (tracing != PREPARED) {
-        ko_invariant("the client is started without being prepared");
+        ko_report_violation("the client is started without being prepared");
         return;
     }
     set_client_phase(STARTED);
@@ -75,7 +75,7 @@ void ko_client_start(void)
 void ko_client_stop(void)
 {
     if (tracing != STARTED)
-        ko_invariant("the client is stopped without being started");
+        ko_report_violation("the client is stopped without being started");
     ko_client_drop();
 }
 
@@ -106,7 +106,7 @@ bool ko_client_takes_snapshots(void)
 void ko_client_snapshot_start(void)
 {
     if (snapshot) {
-        ko_invariant("a memory snapshot begins during another one");
+        ko_report_violation("a memory snapshot begins during another one");
         return;
     }
     set_snapshot_under_way(true);
@@ -136,7 +136,7 @@ kineto_status ko_client_snapshot_stop(ko_request_source source, const char *path
                                       kineto_error *err)
 {
     if (!snapshot || !client.memory_export) {
-        ko_invariant("a memory snapshot ends without having begun");
+        ko_report_violation("a memory snapshot ends without having begun");
         return kb_fail(err, KINETO_E_STATE, "no memory snapshot is under way");
     }
     kineto_status status = export_snapshot(source, path, bytes, err);

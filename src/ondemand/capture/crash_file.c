@@ -57,7 +57,7 @@ static kineto_status open_crash_directory(ko_crash_file *f, ko_request_source so
             slash[slash == parent] = '\0';
         fd = open(slash ? parent : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
-    return kb_owned_take(&f->directory, fd)
+    return kb_fd_adopt(&f->directory, fd)
                ? KINETO_OK
                : kb_fail_os(err, errno, "cannot open the directory of '%s'", f->trace_path);
 }
@@ -67,14 +67,14 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
 {
     ko_request_source source;
     memset(f, 0, sizeof *f);
-    f->directory = f->spare = (kb_owned)KB_OWNED_NONE;
+    f->directory = f->spare = (kb_guarded_fd)KB_GUARDED_FD_NONE;
     kineto_status status = find_trace_path(o, &source, f->trace_path, err);
     if (status == KINETO_OK)
         status = open_crash_directory(f, source, err);
     if (status != KINETO_OK)
         return status;
     /* An unconnected socket: its inode identifies the descriptor as ours. */
-    (void)kb_owned_take(&f->spare, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    (void)kb_fd_adopt(&f->spare, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     f->number_at = (uint32_t)snprintf(f->path, sizeof f->path, "%s" SUFFIX, f->trace_path) -
                    (uint32_t)strlen(SUFFIX);
     const char *slash = strrchr(f->path, '/');
@@ -85,13 +85,13 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
 /* AT_FDCWD if the program has closed the directory: then the whole path is used. */
 static int crash_directory_fd(const ko_crash_file *f)
 {
-    return kb_owned_is_ours(&f->directory) ? f->directory.fd : AT_FDCWD;
+    return kb_fd_still_ours(&f->directory) ? f->directory.fd : AT_FDCWD;
 }
 
 void ko_crash_file_close(ko_crash_file *f)
 {
-    kb_owned_close(&f->directory);
-    kb_owned_close(&f->spare);
+    kb_fd_close(&f->directory);
+    kb_fd_close(&f->spare);
 }
 
 /* Relative to crash_directory_fd. */
@@ -105,7 +105,7 @@ static int create_crash_file(ko_crash_file *f)
 {
     int directory = crash_directory_fd(f), fd = -1;
     const char *name = crash_file_name(f);
-    kb_owned_close(&f->spare); /* the crash may be due to a lack of descriptors */
+    kb_fd_close(&f->spare); /* the crash may be due to a lack of descriptors */
     for (uint32_t i = 0; i <= MAX_NUMBER && fd < 0; i++) {
         char *at = f->path + f->number_at;
         KB_ASSERT(f->number_at + 2 + sizeof SUFFIX <= sizeof f->path);

@@ -152,7 +152,7 @@ void ko_log_watch(void *context, const ko_stage_note *note)
 
 static uint64_t violations;
 
-void ko_invariant(const char *what)
+void ko_report_violation(const char *what)
 {
     (void)kb_add_relaxed(&violations, UINT64_C(1));
     kb_log(KINETO_LOG_ERROR,
@@ -160,4 +160,4 @@ void ko_invariant(const char *what)
     (void)kineto_ledger_add("control", "invariant violated", 1, false, what);
 }
 
-uint64_t ko_invariants(void) { return kb_load_relaxed(&violations); }
+uint64_t ko_violation_count(void) { return kb_load_relaxed(&violations); }

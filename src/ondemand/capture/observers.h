@@ -35,7 +35,7 @@ void ko_observers_forked(void);
 /* ---- violated invariants --------------------------------------------------------------------- */
 /** Report a violated invariant in the log and in the ledger of this process, and count it. @param
  *  what  static text: "stop without start". threads: any. */
-void ko_invariant(const char *what);
+void ko_report_violation(const char *what);
 /** Number of violations since the process began. */
-uint64_t ko_invariants(void);
+uint64_t ko_violation_count(void);
 #endif

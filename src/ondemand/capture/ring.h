@@ -3,7 +3,7 @@
 #ifndef KO_RING_H
 #define KO_RING_H
 
-#include "base/owned.h"
+#include "base/guarded_fd.h"
 #include "format/format.h"
 #include "ondemand/controller/controller.h"
 #include <ckineto/control.h>
@@ -63,8 +63,8 @@ void ko_crash_disarm(void);
 
 /* ---- crash_file.c: async-signal-safe, except ko_crash_file_open ------------------------------ */
 typedef struct ko_crash_file {
-    kb_owned directory;                    /* O_PATH */
-    kb_owned spare;                        /* reserves a descriptor for the file */
+    kb_guarded_fd directory;                    /* O_PATH */
+    kb_guarded_fd spare;                        /* reserves a descriptor for the file */
     char path[KO_REQUEST_PATH_BYTES + 16]; /* of the file; before writing, without its number */
     char trace_path
         [KO_REQUEST_PATH_BYTES]; /* recorded in the file: where recover writes the trace */

@@ -68,7 +68,7 @@ static void replay_step(ko_controller *c, int64_t begin_ns)
         kb_length_ns(begin_ns, last_ns) < SAME_CLOCK_NS)
         begin_ns = last_ns;
     if (begin_ns < c->ready_ns)
-        (void)ko_ondemand_put_off(&c->machine);
+        (void)ko_ondemand_postpone(&c->machine);
     KB_ASSERT(c->driver.steps || c->seen < kb_load_relaxed(&c->steps));
     kb_store_relaxed(&c->seen, c->seen + 1);
     (void)ko_apply_event(c, KO_EVENT_STEP, begin_ns, NULL, NULL);

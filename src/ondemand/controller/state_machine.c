@@ -281,7 +281,7 @@ static bool start_time_fits(const ko_request *r, int64_t now, ko_ondemand_answer
 {
     int64_t ahead = kb_length_ns(now, r->start_time_ns);
     char why[160];
-    if (r->start_time_ns <= 0 || (ahead >= 0 && ahead <= KO_ONDEMAND_MOST_AHEAD_NS))
+    if (r->start_time_ns <= 0 || (ahead >= 0 && ahead <= KO_ONDEMAND_MAX_AHEAD_NS))
         return true;
     if (ahead < 0)
         snprintf(why, sizeof why, "too late: its start time was %s ago",
@@ -337,7 +337,7 @@ static bool warms_up_now(const ko_ondemand *m)
     return m->iteration >= add_saturated(m->start_iteration, -lead);
 }
 
-bool ko_ondemand_put_off(ko_ondemand *m)
+bool ko_ondemand_postpone(ko_ondemand *m)
 {
     const ko_request *r = &m->request;
     bool any = r->start_iteration_roundup <= 1 && r->start_iteration != m->start_iteration;

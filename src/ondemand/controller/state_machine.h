@@ -65,7 +65,7 @@ typedef struct ko_ondemand {
 #define KO_ONDEMAND_STALL_NS INT64_C(600000000000)
 /* Start times further ahead are mistakes (microseconds instead of milliseconds), and would block
  * all other requests. */
-#define KO_ONDEMAND_MOST_AHEAD_NS INT64_C(86400000000000)
+#define KO_ONDEMAND_MAX_AHEAD_NS INT64_C(86400000000000)
 
 typedef struct ko_ondemand_answer {
     uint32_t actions;
@@ -87,7 +87,7 @@ ko_ondemand_answer ko_ondemand_step(ko_ondemand *m, ko_ondemand_event event, int
 /** By iteration: the next iteration begins, or began, before the host was ready. Unless the request
  *  names this very iteration, or a multiple (which several processes have in common), the window
  *  moves by one iteration. To be called before that step. @return whether it moved. */
-bool ko_ondemand_put_off(ko_ondemand *m);
+bool ko_ondemand_postpone(ko_ondemand *m);
 /** Would a request be accepted now? If not, *why: "busy …", "pending …". */
 bool ko_ondemand_can_accept(const ko_ondemand *m, const char **why);
 #endif

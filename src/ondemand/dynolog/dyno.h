@@ -12,8 +12,8 @@
 #include <sys/un.h>
 
 #define KO_DYNO_HEAD_BYTES 40u
-#define KO_DYNO_MOST_PIDS  64u
-#define KO_DYNO_MOST_BYTES (1u << 20) /* of a payload */
+#define KO_DYNO_MAX_PIDS  64u
+#define KO_DYNO_MAX_BYTES (1u << 20) /* of a payload */
 #define KO_DYNO_NAME_BYTES 107u
 #define KO_DYNO_DAEMON     "dynolog"
 #define KO_DYNO_CLIENT     "dynoconfigclient"
@@ -29,18 +29,18 @@ typedef struct ko_dyno_message {
     int32_t gpu, pid;   /* CONTEXT */
     int32_t wants;      /* REQUEST: KO_DYNO_WANTS_… */
     uint32_t pid_count; /* REQUEST: the process, its parent, … */
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
 } ko_dyno_message;
 
 /** Bytes written, 0 if `size` is too small. */
-size_t ko_dyno_put(const ko_dyno_message *m, void *out, size_t size);
+size_t ko_dyno_encode(const ko_dyno_message *m, void *out, size_t size);
 /** An answer of the daemon: a configuration text (REQUEST; empty: nothing), or a count (CONTEXT).
  */
-size_t ko_dyno_put_answer(ko_dyno_type type, kineto_string payload, void *out, size_t size);
+size_t ko_dyno_encode_answer(ko_dyno_type type, kineto_string payload, void *out, size_t size);
 /** Decode untrusted bytes. False, with *why, if they are malformed: too short, wrong length or
  *  type, no pids or too many. */
-bool ko_dyno_read(const void *data, size_t size, ko_dyno_message *out, const char **why);
-bool ko_dyno_read_answer(const void *data, size_t size, ko_dyno_type *type, kineto_string *payload,
+bool ko_dyno_decode(const void *data, size_t size, ko_dyno_message *out, const char **why);
+bool ko_dyno_decode_answer(const void *data, size_t size, ko_dyno_type *type, kineto_string *payload,
                          const char **why);
 
 /* ---- dyno_address.c: addresses of sockets ---------------------------------------------------- */
@@ -56,7 +56,7 @@ kineto_status ko_dyno_address_of(const char *name, const char *directory, ko_dyn
 bool ko_dyno_address_name(const ko_dyno_address *a, const char *directory,
                           char name[KO_DYNO_NAME_BYTES + 1]);
 /** The process and its ancestors, from /proc, up to 11; the pid 1 only if it is the process. */
-uint32_t ko_dyno_ancestors(uint32_t pid, int32_t pids[KO_DYNO_MOST_PIDS]);
+uint32_t ko_dyno_ancestors(uint32_t pid, int32_t pids[KO_DYNO_MAX_PIDS]);
 
 /* ---- dyno_client.c: a process that polls the daemon for requests ----------------------------- */
 typedef struct ko_dyno_client ko_dyno_client;
@@ -90,7 +90,7 @@ void ko_dyno_registry_destroy(ko_dyno_registry *r);
 /** A process of this user polled (REQUEST); users do not see each other's processes.
  *  @return the text that waits for it, to be freed by the caller and gone from the registry, or
  *          NULL. */
-char *ko_dyno_registry_ask(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
+char *ko_dyno_registry_poll(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
                            uint64_t now_ns);
 /** The text could not be sent and waits again. Takes ownership of it. */
 void ko_dyno_registry_give_back(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,

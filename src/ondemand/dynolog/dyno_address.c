@@ -100,7 +100,7 @@ bool ko_dyno_address_name(const ko_dyno_address *a, const char *directory,
                                          : name_of_abstract(path, name);
 }
 
-uint32_t ko_dyno_ancestors(uint32_t pid, int32_t pids[KO_DYNO_MOST_PIDS])
+uint32_t ko_dyno_ancestors(uint32_t pid, int32_t pids[KO_DYNO_MAX_PIDS])
 {
     uint32_t count = 0;
     do {

@@ -4,7 +4,7 @@
  * and then, and messages from other senders are read and ignored. Answers are not matched to polls:
  * the daemon forgets a configuration once it has sent it, so a late answer must be used, too. One
  * thread uses a client. */
-#include "base/owned.h"
+#include "base/guarded_fd.h"
 #include "ondemand/dynolog/dyno.h"
 
 #include <errno.h>
@@ -27,8 +27,8 @@
 #define REFUSED_EVERY_NS (60 * SECOND)
 #define MAX_AT_ONCE      32u /* datagrams; a queue usually holds 11 */
 #define MAX_NAMES        4u
-#define BUFFER_BYTES     ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES)
-#define MAX_ASKING_BYTES (KO_DYNO_HEAD_BYTES + 16u + 4u * KO_DYNO_MOST_PIDS)
+#define BUFFER_BYTES     ((size_t)KO_DYNO_HEAD_BYTES + KO_DYNO_MAX_BYTES)
+#define MAX_ASKING_BYTES (KO_DYNO_HEAD_BYTES + 16u + 4u * KO_DYNO_MAX_PIDS)
 
 /* The state of the daemon as it was last logged: each change makes one line in the log. */
 typedef enum daemon_state {
@@ -44,12 +44,12 @@ typedef enum daemon_state {
 struct ko_dyno_client {
     ko_dyno_address daemon, own;
     char directory[KO_DYNO_NAME_BYTES + 1]; /* "": abstract sockets */
-    kb_owned socket;
+    kb_guarded_fd socket;
     dev_t file_device; /* of its file */
     ino_t file_inode;
     uint32_t pid; /* of the process that this state is of */
     int64_t job;
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     uint32_t pid_count;
     uint64_t random;
     uint64_t next_ns;    /* the next try */
@@ -179,7 +179,7 @@ static kineto_status open_client_socket(ko_dyno_client *c, kineto_error *err)
     seed_client_random(c);
     if (c->pid_count == 0)
         c->pid_count = ko_dyno_ancestors(c->pid, c->pids);
-    if (!kb_owned_take(&c->socket, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
+    if (!kb_fd_adopt(&c->socket, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a socket");
     int fd = c->socket.fd;
     kineto_status status = prepare_datagram_socket(c, fd)
@@ -188,7 +188,7 @@ static kineto_status open_client_socket(ko_dyno_client *c, kineto_error *err)
     if (status == KINETO_OK && !identify_socket_file(c))
         status = kb_fail_os(err, errno, "cannot find the socket that was just opened");
     if (status != KINETO_OK)
-        kb_owned_close(&c->socket);
+        kb_fd_close(&c->socket);
     return status;
 }
 
@@ -199,14 +199,14 @@ static void close_client_socket(ko_dyno_client *c, bool remove_file)
         return;
     if (remove_file && *c->directory && owns_socket_file(c))
         unlink(c->own.address.sun_path);
-    kb_owned_close(&c->socket);
+    kb_fd_close(&c->socket);
     c->awaits = false;
 }
 
 /* False also if the socket's file was removed, so that the daemon cannot reach it. */
 static bool can_be_answered(const ko_dyno_client *c)
 {
-    return kb_owned_is_ours(&c->socket) && (!*c->directory || owns_socket_file(c));
+    return kb_fd_still_ours(&c->socket) && (!*c->directory || owns_socket_file(c));
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -277,7 +277,7 @@ static bool check_answer(ko_dyno_client *c, const received *r, uint64_t now_ns, 
 {
     ko_dyno_type type = KO_DYNO_REQUEST;
     const char *why = find_sender_fault(c, r);
-    if (!why && ko_dyno_read_answer(c->buffer, r->size, &type, text, &why) &&
+    if (!why && ko_dyno_decode_answer(c->buffer, r->size, &type, text, &why) &&
         type != KO_DYNO_REQUEST)
         why = "it answers what was not asked";
     if (!why)
@@ -347,7 +347,7 @@ static int send_request(ko_dyno_client *c, bool busy)
                          .wants = busy ? KO_DYNO_WANTS_NOTHING : KO_DYNO_WANTS_ACTIVITIES,
                          .pid_count = c->pid_count};
     memcpy(m.pids, c->pids, sizeof m.pids);
-    size_t n = ko_dyno_put(&m, bytes, sizeof bytes);
+    size_t n = ko_dyno_encode(&m, bytes, sizeof bytes);
     KB_ASSERT(n > 0 && c->pid_count > 0);
     ssize_t sent = sendto(c->socket.fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL,
                           (const struct sockaddr *)&c->daemon.address, c->daemon.size);
@@ -457,7 +457,7 @@ kineto_status ko_dyno_client_create(const char *directory, ko_dyno_client **out,
         free(c);
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for a Dynolog client");
     }
-    c->socket = (kb_owned)KB_OWNED_NONE;
+    c->socket = (kb_guarded_fd)KB_GUARDED_FD_NONE;
     c->pid = kb_os_pid();
     c->job = job_id();
     kineto_status status = check_directory(c, directory, err);
@@ -480,7 +480,7 @@ kineto_status ko_dyno_client_run(ko_dyno_client *c, uint64_t now_ns, bool busy,
     *text = empty_text();
     if (c->pid != kb_os_pid())
         ko_dyno_client_forked(c);
-    if (c->socket.fd >= 0 && !kb_owned_is_ours(&c->socket)) {
+    if (c->socket.fd >= 0 && !kb_fd_still_ours(&c->socket)) {
         close_client_socket(c, true);
         c->next_ns = now_ns;
     }

@@ -31,7 +31,7 @@ static progress receive_bytes(int fd, char *to, size_t room, size_t *have)
     return DONE;
 }
 
-/* The announced size must be within KO_DYNO_MOST_BYTES. */
+/* The announced size must be within KO_DYNO_MAX_BYTES. */
 static progress read_frame_head(ko_dyno_connection *c)
 {
     int32_t size;
@@ -39,7 +39,7 @@ static progress read_frame_head(ko_dyno_connection *c)
     if (p != DONE || c->body_size)
         return p;
     memcpy(&size, c->head, sizeof size);
-    if (size <= 0 || (uint32_t)size > KO_DYNO_MOST_BYTES)
+    if (size <= 0 || (uint32_t)size > KO_DYNO_MAX_BYTES)
         return OVER;
     c->body_size = (size_t)size;
     return DONE;

@@ -42,7 +42,7 @@ struct ko_dyno_daemon {
     uint64_t aged_ns;
     complaint ignored, refused; /* messages, questions */
     char *token;                /* NULL: none */
-    char answer[KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES];
+    char answer[KO_DYNO_HEAD_BYTES + KO_DYNO_MAX_BYTES];
 };
 
 static uint64_t monotonic_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
@@ -256,7 +256,7 @@ static bool is_crowded(const ko_dyno_daemon *d)
 static int send_answer(ko_dyno_daemon *d, const ko_dyno_address *to, ko_dyno_type type,
                        kineto_string payload)
 {
-    size_t n = ko_dyno_put_answer(type, payload, d->answer, sizeof d->answer);
+    size_t n = ko_dyno_encode_answer(type, payload, d->answer, sizeof d->answer);
     if (n > SHORT_BYTES && is_crowded(d))
         return EAGAIN;
     ssize_t sent = sendto(d->datagrams, d->answer, n, MSG_DONTWAIT | MSG_NOSIGNAL,
@@ -268,7 +268,7 @@ static int send_answer(ko_dyno_daemon *d, const ko_dyno_address *to, ko_dyno_typ
 static void answer_request(ko_dyno_daemon *d, const ko_dyno_message *m, uint32_t user,
                            const ko_dyno_address *from, uint64_t now_ns)
 {
-    char *text = ko_dyno_registry_ask(d->registry, m, user, now_ns);
+    char *text = ko_dyno_registry_poll(d->registry, m, user, now_ns);
     int failed = send_answer(d, from, KO_DYNO_REQUEST, kb_string(text));
     if (failed == EMSGSIZE) /* it will never fit */
         kb_log(KINETO_LOG_ERROR, "a configuration of %zu bytes does not fit into a local socket",
@@ -299,7 +299,7 @@ static void handle_message(ko_dyno_daemon *d, kineto_string bytes, const ko_dyno
         ignore_message(d, "it came from another user; only a daemon of root serves all users");
     else if (!ko_dyno_address_name(from, d->directory, name))
         ignore_message(d, "its sender has no name to reply to");
-    else if (!ko_dyno_read(bytes.data, bytes.size, &m, &why))
+    else if (!ko_dyno_decode(bytes.data, bytes.size, &m, &why))
         ignore_message(d, why);
     else if (m.type == KO_DYNO_CONTEXT)
         answer_context(d, &m, from, now_ns);

@@ -240,9 +240,9 @@ void ko_dyno_registry_destroy(ko_dyno_registry *r)
 /* ---- polls ----------------------------------------------------------------------------------- */
 
 static process_key key_of_message(const ko_dyno_message *m, uint32_t user,
-                                  int32_t pids[KO_DYNO_MOST_PIDS])
+                                  int32_t pids[KO_DYNO_MAX_PIDS])
 {
-    uint32_t count = KB_MIN(m->pid_count, KO_DYNO_MOST_PIDS);
+    uint32_t count = KB_MIN(m->pid_count, KO_DYNO_MAX_PIDS);
     memcpy(pids, m->pids, count * sizeof *pids);
     return (process_key){.job = m->job, .set = make_pid_set(pids, count), .user = user};
 }
@@ -276,10 +276,10 @@ static char *ask_for_offer(const ko_dyno_registry *r, const process *p, int32_t 
     return NULL;
 }
 
-char *ko_dyno_registry_ask(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
+char *ko_dyno_registry_poll(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
                            uint64_t now_ns)
 {
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     if (m->type != KO_DYNO_REQUEST || m->pid_count < 1)
         return NULL;
     process_key key = key_of_message(m, user, pids);
@@ -297,7 +297,7 @@ char *ko_dyno_registry_ask(ko_dyno_registry *r, const ko_dyno_message *m, uint32
 void ko_dyno_registry_give_back(ko_dyno_registry *r, const ko_dyno_message *m, uint32_t user,
                                 char *text)
 {
-    int32_t pids[KO_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MAX_PIDS];
     process_key key = key_of_message(m, user, pids);
     process *p = find_process(r, &key);
     if (p && !p->text)

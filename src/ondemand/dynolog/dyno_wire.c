@@ -45,7 +45,7 @@ static size_t encode_context(const ko_dyno_message *m, char *out, size_t size)
 
 static size_t encode_request(const ko_dyno_message *m, char *out, size_t size)
 {
-    if (m->pid_count < 1 || m->pid_count > KO_DYNO_MOST_PIDS)
+    if (m->pid_count < 1 || m->pid_count > KO_DYNO_MAX_PIDS)
         return 0;
     size_t payload = REQUEST_BYTES + m->pid_count * sizeof m->pids[0];
     if (size < KO_DYNO_HEAD_BYTES + payload)
@@ -59,7 +59,7 @@ static size_t encode_request(const ko_dyno_message *m, char *out, size_t size)
     return (size_t)(at - out);
 }
 
-size_t ko_dyno_put(const ko_dyno_message *m, void *out, size_t size)
+size_t ko_dyno_encode(const ko_dyno_message *m, void *out, size_t size)
 {
     switch (m->type) {
     case KO_DYNO_CONTEXT:
@@ -70,9 +70,9 @@ size_t ko_dyno_put(const ko_dyno_message *m, void *out, size_t size)
     return 0;
 }
 
-size_t ko_dyno_put_answer(ko_dyno_type type, kineto_string payload, void *out, size_t size)
+size_t ko_dyno_encode_answer(ko_dyno_type type, kineto_string payload, void *out, size_t size)
 {
-    if (payload.size > KO_DYNO_MOST_BYTES || size < KO_DYNO_HEAD_BYTES + payload.size)
+    if (payload.size > KO_DYNO_MAX_BYTES || size < KO_DYNO_HEAD_BYTES + payload.size)
         return 0;
     if (type != KO_DYNO_REQUEST && (type != KO_DYNO_CONTEXT || payload.size != COUNT_BYTES))
         return 0;
@@ -127,7 +127,7 @@ static bool read_message_head(const char *data, size_t size, ko_dyno_type *type,
     if (size < KO_DYNO_HEAD_BYTES)
         return refuse_message(why, "message is shorter than its head");
     memcpy(&claimed, data, sizeof claimed);
-    if (claimed > KO_DYNO_MOST_BYTES)
+    if (claimed > KO_DYNO_MAX_BYTES)
         return refuse_message(why, "message is too large");
     if (claimed != size - KO_DYNO_HEAD_BYTES)
         return refuse_message(why, "message is not as long as it says");
@@ -156,7 +156,7 @@ static bool decode_request(kineto_string payload, ko_dyno_message *out, const ch
     int32_t count = get_int32(payload.data + 4);
     if (count < 1)
         return refuse_message(why, "request of no process");
-    if ((uint32_t)count > KO_DYNO_MOST_PIDS)
+    if ((uint32_t)count > KO_DYNO_MAX_PIDS)
         return refuse_message(why, "request of too many processes");
     if (payload.size != REQUEST_BYTES + (size_t)count * sizeof out->pids[0])
         return refuse_message(why, "request has not as many processes as it says");
@@ -168,7 +168,7 @@ static bool decode_request(kineto_string payload, ko_dyno_message *out, const ch
     return true;
 }
 
-bool ko_dyno_read(const void *data, size_t size, ko_dyno_message *out, const char **why)
+bool ko_dyno_decode(const void *data, size_t size, ko_dyno_message *out, const char **why)
 {
     ko_dyno_type type;
     kineto_string payload;
@@ -178,7 +178,7 @@ bool ko_dyno_read(const void *data, size_t size, ko_dyno_message *out, const cha
                                    : decode_request(payload, out, why);
 }
 
-bool ko_dyno_read_answer(const void *data, size_t size, ko_dyno_type *type, kineto_string *payload,
+bool ko_dyno_decode_answer(const void *data, size_t size, ko_dyno_type *type, kineto_string *payload,
                          const char **why)
 {
     ko_dyno_type read_as;

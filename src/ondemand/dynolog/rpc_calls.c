@@ -62,7 +62,7 @@ static kineto_status check_refusal(kineto_string answer, kineto_error *err)
     for (char *c = text_shown; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
-    bool denied = kb_string_begins(status, DENIED);
+    bool denied = kb_string_starts_with(status, DENIED);
     return kb_fail(err, denied ? KINETO_E_PERMISSION : KINETO_E_ARGUMENT, "the daemon says: %s",
                    text_shown);
 }

@@ -72,7 +72,7 @@ static int send_packet_now(ko_connection *c, const void *data, size_t bytes)
 void ko_connection_send(ko_control_socket *s, uint32_t slot, const void *data, size_t bytes)
 {
     ko_connection *c = s->connections[slot];
-    if (c->broken || !kb_owned_is_ours(&c->socket)) {
+    if (c->broken || !kb_fd_still_ours(&c->socket)) {
         c->broken = true;
         return;
     }
@@ -101,13 +101,13 @@ void ko_connection_flush(ko_control_socket *s, uint32_t slot)
 
 /* A fork's child may still have the socket open, so that closing would neither notify the peer nor
  * remove it from the epoll set: both are done explicitly, except in the child itself. */
-static void shut_down_connection(ko_control_socket *s, kb_owned *socket)
+static void shut_down_connection(ko_control_socket *s, kb_guarded_fd *socket)
 {
-    if (!s->in_child && kb_owned_is_ours(socket)) {
+    if (!s->in_child && kb_fd_still_ours(socket)) {
         (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, socket->fd, NULL);
         (void)shutdown(socket->fd, SHUT_RDWR);
     }
-    kb_owned_close(socket);
+    kb_fd_close(socket);
 }
 
 void ko_connection_close(ko_control_socket *s, uint32_t slot)

@@ -141,7 +141,7 @@ static kineto_status open_listening_socket(ko_control_socket *s, kineto_error *e
         status = ko_control_address(s->directory, s->pid, false, &s->at, err);
     if (status != KINETO_OK)
         return status;
-    if (!kb_owned_take(&s->socket,
+    if (!kb_fd_adopt(&s->socket,
                        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a control socket");
     status = bind_and_listen(s, err);
@@ -174,12 +174,12 @@ static void close_listening_socket(ko_control_socket *s)
 {
     if (!s->in_child) {
         remove_socket_file(s);
-        if (kb_owned_is_ours(&s->socket)) { /* a child may still have it open */
+        if (kb_fd_still_ours(&s->socket)) { /* a child may still have it open */
             (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
             (void)shutdown(s->socket.fd, SHUT_RDWR);
         }
     }
-    kb_owned_close(&s->socket);
+    kb_fd_close(&s->socket);
     if (epoll_knows_watch(s))
         close(s->watch);
     s->watch = -1;
@@ -276,7 +276,7 @@ static void admit_connection(ko_control_socket *s, int fd, uint64_t now_ns)
         close_crowded(fd);
         return;
     }
-    if (!kb_owned_take(&c->socket, fd)) {
+    if (!kb_fd_adopt(&c->socket, fd)) {
         free(c);
         return;
     }
@@ -333,7 +333,7 @@ static void serve_connection_event(ko_control_socket *s, const struct epoll_even
     ko_connection *c = slot < KO_MAX_CONNECTIONS ? s->connections[slot] : NULL;
     if (!c || c->generation != generation)
         return;
-    if (!kb_owned_is_ours(&c->socket))
+    if (!kb_fd_still_ours(&c->socket))
         c->broken = true;
     if (!c->broken && (e->events & EPOLLOUT))
         ko_connection_flush(s, slot);
@@ -501,7 +501,7 @@ ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err)
                                 .destroy = destroy_control_socket};
     s->pid = pid;
     s->epoll = s->watch = -1;
-    s->socket = (kb_owned)KB_OWNED_NONE;
+    s->socket = (kb_guarded_fd)KB_GUARDED_FD_NONE;
     s->wake = KO_WAKE_CLOSED;
     if (open_epoll(s, err) != KINETO_OK || open_listening_socket(s, err) != KINETO_OK) {
         destroy_control_socket(&s->listener);

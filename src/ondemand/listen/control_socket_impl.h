@@ -30,7 +30,7 @@ typedef struct ko_queue {
 } ko_queue;
 
 typedef struct ko_connection {
-    kb_owned socket;
+    kb_guarded_fd socket;
     uint32_t generation; /* distinguishes it from earlier connections in the same slot */
     uint32_t pid;        /* of the other side */
     uint64_t active_ns;  /* when its last packet arrived */
@@ -49,7 +49,7 @@ typedef struct ko_control_socket {
     ino_t file_inode;
     int epoll;
     int watch; /* inotify on the socket's file, which may be removed by others; -1: none */
-    kb_owned socket;
+    kb_guarded_fd socket;
     ko_wake wake;
     ko_connection *connections[KO_MAX_CONNECTIONS];
     uint32_t generation;
@@ -64,7 +64,7 @@ typedef struct ko_control_socket {
     pthread_mutex_t lock;
     ko_queue heard;
     uint32_t wanted; /* atomic: tickets of all connections, plus requests being made */
-    char buffer[KO_CONTROL_MOST_BYTES];
+    char buffer[KO_CONTROL_MAX_BYTES];
 } ko_control_socket;
 
 /* ---- control_connection.c -------------------------------------------------------------------- */

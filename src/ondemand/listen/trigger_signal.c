@@ -235,7 +235,7 @@ static void turn_signal_listener(ko_listener *l, ko_controller *c, uint64_t now_
     (void)now_ns;
     if (s->in_child || l->fd < 0)
         return;
-    if (!kb_owned_is_ours(&bell.reads)) {
+    if (!kb_fd_still_ours(&bell.reads)) {
         reopen_bell(s);
         return;
     }

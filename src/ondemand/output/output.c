@@ -287,7 +287,7 @@ static kineto_status write_trace_file(const kineto_trace *trace, const place *p,
     kb_compression c;
     bool needs_file;
     kb_sink *sink;
-    const char *format = ke_format_of_ending(p->rest, &c, &needs_file);
+    const char *format = ke_format_by_ending(p->rest, &c, &needs_file);
     if (needs_file)
         return write_staged_trace(trace, p, source, format, bytes, err);
     kineto_status status = open_output(p, source, p->rest, c, &sink, err);

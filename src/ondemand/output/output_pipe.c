@@ -1,7 +1,7 @@
 /* Outputs to a reader: a descriptor of the program ("fd:N"), or the standard input of a command
  * ("exec:COMMAND"). Neither may block the process forever, nor send it a signal: all writes have a
  * timeout (CKINETO_EXEC_TIMEOUT) and are made without SIGPIPE. */
-#include "base/owned.h"
+#include "base/guarded_fd.h"
 #include "base/sink_impl.h"
 #include "ondemand/output/output_impl.h"
 #include "ondemand/request/request.h"
@@ -43,7 +43,7 @@ typedef struct pipe_end {
 
 /* A fork's child inherits our end of a command's input: it must close it, or the command would not
  * see the end of its input while the child lives. */
-static kb_owned inputs[16]; /* beyond 16 at once, children keep some open */
+static kb_guarded_fd inputs[16]; /* beyond 16 at once, children keep some open */
 static pthread_mutex_t inputs_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The thread that held the lock does not exist in the child. */
@@ -51,7 +51,7 @@ static void close_inputs_in_child(void)
 {
     pthread_mutex_init(&inputs_lock, NULL);
     for (size_t i = 0; i < KB_COUNT(inputs); i++)
-        kb_owned_close(&inputs[i]);
+        kb_fd_close(&inputs[i]);
 }
 
 static void register_input_fork_handler(void)
@@ -71,7 +71,7 @@ static void remember_input(int fd)
     while (i < KB_COUNT(inputs) && inputs[i].fd >= 0)
         i++;
     if (i < KB_COUNT(inputs))
-        (void)kb_owned_take(&inputs[i], fd);
+        (void)kb_fd_adopt(&inputs[i], fd);
     pthread_mutex_unlock(&inputs_lock);
 }
 

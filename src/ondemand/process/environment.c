@@ -44,17 +44,17 @@ static void read_file_word(kineto_string word, kineto_string value, ko_settings 
 static void read_control_word(kineto_string word, ko_settings *s)
 {
     kineto_error none;
-    if (kb_string_is_word(word, "socket") || kb_string_is_word(word, "1"))
+    if (kb_string_is_ignoring_case(word, "socket") || kb_string_is_ignoring_case(word, "1"))
         s->options.socket = true;
-    else if (kb_string_is_word(word, "daemon"))
+    else if (kb_string_is_ignoring_case(word, "daemon"))
         s->options.daemon = true;
-    else if (kb_string_is_word(word, "signal"))
+    else if (kb_string_is_ignoring_case(word, "signal"))
         (void)ko_signal_parse("USR2", &s->options.signal, &none);
-    else if (kb_string_begins(word, "signal="))
+    else if (kb_string_starts_with(word, "signal="))
         read_signal_word(word, (kineto_string){word.data + 7, word.size - 7}, s);
-    else if (kb_string_begins(word, "file="))
+    else if (kb_string_starts_with(word, "file="))
         read_file_word(word, (kineto_string){word.data + 5, word.size - 5}, s);
-    else if (word.size && !kb_string_is_word(word, "0"))
+    else if (word.size && !kb_string_is_ignoring_case(word, "0"))
         warn_bad_word(word, "is not known");
 }
 

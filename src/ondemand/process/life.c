@@ -6,7 +6,7 @@
  * which counts users: withdraw_controller clears the pointer, and waits until the count is 0. Both
  * sides have a full fence between their write and their read, so a user either sees NULL or is
  * waited for. */
-#include "base/alone.h"
+#include "base/thread_census.h"
 #include "ondemand/capture/observers.h"
 #include "ondemand/capture/ring.h"
 #include "ondemand/process/process.h"
@@ -262,7 +262,7 @@ static void stop_ring(void)
 /* From the environment: the control thread starts the ring, since sessions must not be started from
  * within a constructor. */
 static bool ring_waits;
-static bool main_watched; /* base/alone.c will report the end of the main thread */
+static bool main_watched; /* base/thread_census.c will report the end of the main thread */
 
 #define LOOK_NS           INT64_C(10000000000) /* poll interval without such a report */
 #define LOOK_AFTER_END_NS INT64_C(200000000)
@@ -270,7 +270,7 @@ static bool main_watched; /* base/alone.c will report the end of the main thread
 /* How long the control thread may wait: it must notice the end of the program soon. */
 static int64_t loop_wait_ns(void)
 {
-    if (kb_main_ended())
+    if (kb_main_thread_ended())
         return LOOK_AFTER_END_NS;
     return main_watched ? -1 : LOOK_NS;
 }
@@ -279,7 +279,7 @@ static int64_t loop_wait_ns(void)
  * ends this thread, with which the process ends. */
 static bool end_with_program(ko_controller *c)
 {
-    if ((main_watched && !kb_main_ended()) || !kb_threads_only_own())
+    if ((main_watched && !kb_main_thread_ended()) || !kb_only_library_threads_left())
         return false;
     if (pthread_mutex_trylock(&life.lock) != 0)
         return false;
@@ -355,7 +355,7 @@ static kineto_status create_controller(const ko_settings *s, bool lenient, ko_co
 /* Order: no new users, thread, controller, ring. */
 static void stop_control(void)
 {
-    kp_preempt_listen(NULL);
+    kp_preempt_set_hook(NULL);
     ko_controller *c = withdraw_controller();
     if (!c)
         return;
@@ -388,7 +388,7 @@ static kineto_status start_control(const ko_settings *s, bool lenient, kineto_er
         return status;
     }
     kb_store_release(&life.ending, 0u);
-    main_watched = kb_main_watch(ko_control_wake);
+    main_watched = kb_main_thread_watch(ko_control_wake);
     int failed = kb_thread_start(&life.thread, run_control_thread, c);
     if (failed) {
         ko_controller_destroy(c);
@@ -398,7 +398,7 @@ static kineto_status start_control(const ko_settings *s, bool lenient, kineto_er
     kb_store_relaxed(&life.listens, has_listeners(s));
     kb_store_release(&life.controller, c);
     kineto_rt_step_hook(handle_step);
-    kp_preempt_listen(handle_preempt);
+    kp_preempt_set_hook(handle_preempt);
     return KINETO_OK;
 }
 

@@ -98,8 +98,8 @@ static bool is_key_given(const ko_request *r, const char *name)
 static size_t window_buffer_bytes(const ko_request *r)
 {
     if (!is_key_given(r, "ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB") || r->max_buffer_bytes <= 0)
-        return KS_BUFFER_BYTES;
-    return KB_MIN(KB_MAX((size_t)r->max_buffer_bytes, KS_BUFFER_BYTES), MAX_BYTES);
+        return KS_DEFAULT_BUFFER_BYTES;
+    return KB_MIN(KB_MAX((size_t)r->max_buffer_bytes, KS_DEFAULT_BUFFER_BYTES), MAX_BYTES);
 }
 
 static kineto_profiler_config make_profiler_config(const ko_request *r)
@@ -133,7 +133,7 @@ static kineto_status prepare_process_window(void *context, const ko_request *req
 {
     (void)context;
     kineto_profiler_config config = make_profiler_config(request);
-    kp_more more = {.kinds = request->kinds ? request->kinds : KINETO_KINDS_DEFAULT,
+    kp_window_request more = {.kinds = request->kinds ? request->kinds : KINETO_KINDS_DEFAULT,
                     .lines = request->custom};
     if (request->profile_memory)
         more.kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
@@ -173,7 +173,7 @@ static void begin_process_window(void *context, int64_t start_ns)
         return; /* a memory snapshot has no window */
     if (!self.iterations || !ko_control_iteration_at(start_ns, &self.first))
         self.first = (ko_iteration){0};
-    kp_window_keep(self.window, start_ns, self.first.ticks);
+    kp_window_keep_from(self.window, start_ns, self.first.ticks);
     ko_client_start();
 }
 
@@ -195,7 +195,7 @@ static kineto_status stop_process_window(void *context, int64_t start_ns, int64_
     (void)context;
     if (!self.window)
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
-    kp_window_cut cut = {start_ns, end_ns, self.first.ticks, window_end_ticks(end_ns)};
+    kp_window_range cut = {start_ns, end_ns, self.first.ticks, window_end_ticks(end_ns)};
     kineto_status status = kp_window_end(self.window, &cut, err);
     self.start_ns = start_ns;
     self.end_ns = end_ns;
@@ -210,8 +210,8 @@ static kineto_status stop_process_window(void *context, int64_t start_ns, int64_
 static void drop_process_window(void *context)
 {
     (void)context;
-    kp_window_drop(self.window);
-    kp_window_drop(self.ended);
+    kp_window_destroy(self.window);
+    kp_window_destroy(self.ended);
     self.window = self.ended = NULL;
     retire_warmup();
     end_warmup();
@@ -236,7 +236,7 @@ typedef struct texts {
     char id[QUOTED_BYTES], group[QUOTED_BYTES], note[160];
     kt_build_header header[2];
     kt_build_note notes[1];
-    kp_window_texts all;
+    kp_window_annotations all;
 } texts;
 
 /* Header keys and the note about when recording began. */
@@ -253,7 +253,7 @@ static void make_trace_texts(texts *t, const ko_request *request)
              kb_duration(early_ns < 0 ? -early_ns : early_ns).s,
              early_ns < 0 ? "into the window" : "before the window");
     t->notes[0] = (kt_build_note){"on demand", "windows", t->note, 1, false};
-    t->all = (kp_window_texts){t->header, n, t->notes, 1};
+    t->all = (kp_window_annotations){t->header, n, t->notes, 1};
 }
 
 /* ko_driver.write. Without the controller's lock. */
@@ -272,7 +272,7 @@ static kineto_status write_process_trace(void *context, const ko_request *reques
     if (!status)
         status = ko_output_write(trace, source, path, bytes, err);
     kineto_trace_release(trace);
-    kp_window_drop(self.ended);
+    kp_window_destroy(self.ended);
     self.ended = NULL;
     return status;
 }
@@ -327,7 +327,7 @@ bool ko_process_tend(void)
 void ko_process_forked(void)
 {
     static process inherited;
-    kp_window_show(NULL);
+    kp_window_set_reported(NULL);
     inherited = self;
     (void)inherited;
     memset(&self, 0, sizeof self);

@@ -160,7 +160,7 @@ static int parse_bool(kineto_string s)
 {
     static const char *const words[] = {"n", "y", "no", "yes", "f", "t", "false", "true", "0", "1"};
     for (size_t i = 0; i < KB_COUNT(words); i++)
-        if (kb_string_is_word(s, words[i]))
+        if (kb_string_is_ignoring_case(s, words[i]))
             return (int)(i & 1);
     return -1;
 }

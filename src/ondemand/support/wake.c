@@ -10,9 +10,9 @@ kineto_status ko_wake_open(ko_wake *w, kineto_error *err)
     *w = KO_WAKE_CLOSED;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return kb_fail_os(err, errno, "cannot open a pair of sockets");
-    bool both = kb_owned_take(&w->reads, ends[0]);
+    bool both = kb_fd_adopt(&w->reads, ends[0]);
     int why = errno;
-    if (!kb_owned_take(&w->writes, ends[1])) {
+    if (!kb_fd_adopt(&w->writes, ends[1])) {
         why = both ? errno : why;
         both = false;
     }
@@ -28,7 +28,7 @@ int ko_wake_fd(const ko_wake *w) { return kb_load_acquire(&w->reads.fd); }
 void ko_wake_ring(const ko_wake *w)
 {
     int saved = errno;
-    if (kb_owned_is_ours(&w->writes))
+    if (kb_fd_still_ours(&w->writes))
         (void)send(w->writes.fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     errno = saved;
 }
@@ -37,7 +37,7 @@ uint32_t ko_wake_take(const ko_wake *w)
 {
     char bytes[1024];
     uint32_t count = 0;
-    while (kb_owned_is_ours(&w->reads)) {
+    while (kb_fd_still_ours(&w->reads)) {
         ssize_t n = recv(w->reads.fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -51,11 +51,11 @@ uint32_t ko_wake_take(const ko_wake *w)
 
 bool ko_wake_is_ours(const ko_wake *w)
 {
-    return kb_owned_is_ours(&w->reads) && kb_owned_is_ours(&w->writes);
+    return kb_fd_still_ours(&w->reads) && kb_fd_still_ours(&w->writes);
 }
 
 void ko_wake_close(ko_wake *w)
 {
-    kb_owned_close(&w->writes);
-    kb_owned_close(&w->reads);
+    kb_fd_close(&w->writes);
+    kb_fd_close(&w->reads);
 }

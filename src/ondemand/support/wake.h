@@ -1,15 +1,15 @@
 /* Wakes a polling thread, also from signal handlers. Built for programs that may close or reuse any
- * file descriptor: see base/owned.h. */
+ * file descriptor: see base/guarded_fd.h. */
 #ifndef KO_WAKE_H
 #define KO_WAKE_H
 
-#include "base/owned.h"
+#include "base/guarded_fd.h"
 
 typedef struct ko_wake {
-    kb_owned reads, writes; /* a pair of sockets: a pipe would raise SIGPIPE */
+    kb_guarded_fd reads, writes; /* a pair of sockets: a pipe would raise SIGPIPE */
 } ko_wake;
 #define KO_WAKE_CLOSED                                                                             \
-    (ko_wake) { .reads = KB_OWNED_NONE, .writes = KB_OWNED_NONE }
+    (ko_wake) { .reads = KB_GUARDED_FD_NONE, .writes = KB_GUARDED_FD_NONE }
 
 kineto_status ko_wake_open(ko_wake *w, kineto_error *err);
 /** To poll for POLLIN; -1: closed. */

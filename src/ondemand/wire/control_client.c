@@ -19,7 +19,7 @@
 struct ko_control_peer {
     int fd;
     uint32_t pid;
-    char buffer[KO_CONTROL_MOST_BYTES];
+    char buffer[KO_CONTROL_MAX_BYTES];
 };
 
 /* ---- connecting ------------------------------------------------------------------------------ */
@@ -27,7 +27,7 @@ struct ko_control_peer {
 static int open_peer_socket(void)
 {
     const struct timeval limit = {.tv_usec = CONNECT_MS * 1000};
-    const int room = 2 * (int)KO_CONTROL_MOST_BYTES;
+    const int room = 2 * (int)KO_CONTROL_MAX_BYTES;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return fd;
@@ -162,9 +162,9 @@ kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_strin
     ko_packet head;
     ko_packet_begin(&head, verb);
     size_t bytes = head.bytes + 1 + text.size;
-    if (text.size >= KO_CONTROL_MOST_BYTES || bytes > KO_CONTROL_MOST_BYTES)
+    if (text.size >= KO_CONTROL_MAX_BYTES || bytes > KO_CONTROL_MAX_BYTES)
         return kb_fail(err, KINETO_E_LIMIT, "a request of %zu bytes is too long: %u at most",
-                       text.size, KO_CONTROL_MOST_BYTES - (uint32_t)head.bytes - 1);
+                       text.size, KO_CONTROL_MAX_BYTES - (uint32_t)head.bytes - 1);
     struct iovec parts[] = {
         {head.data, head.bytes}, {(char[]){'\n'}, 1}, {(void *)(uintptr_t)text.data, text.size}};
     struct msghdr m = {.msg_iov = parts, .msg_iovlen = text.size > 0 ? 3 : 1};

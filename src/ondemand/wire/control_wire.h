@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define KO_CONTROL_MOST_BYTES (128u << 10) /* of a packet, either way */
+#define KO_CONTROL_MAX_BYTES (128u << 10) /* of a packet, either way */
 #define KO_CONTROL_VERSION    1
 
 /* ---- control_wire.c: addresses of sockets, format of packets --------------------------------- */

@@ -17,7 +17,7 @@ bool kt_is_utf16_or_utf32(kineto_string head)
            (head.data[2] == 0 || head.data[3] == 0);
 }
 
-const char *kt_text_foreign(kineto_string head)
+const char *kt_foreign_format_problem(kineto_string head)
 {
     static const struct {
         const char *begin;

@@ -8,7 +8,7 @@
 
 /** The problem with a file that begins with `head`, and its remedy; NULL: no known foreign
  *  format. */
-const char *kt_text_foreign(kineto_string head);
+const char *kt_foreign_format_problem(kineto_string head);
 /** True for UTF-16 and UTF-32, by the byte order mark or by zero bytes at every other place. */
 bool kt_is_utf16_or_utf32(kineto_string head);
 #endif

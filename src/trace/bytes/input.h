@@ -11,13 +11,13 @@
  * calls kt_input_mark_passed keeps the whole text mapped.
  *
  * Life: kt_input_open, kt_input_wait/_ready and kt_input_mark_passed by any readers,
- * kt_input_finish, kt_input_settle, then kt_input_text by any threads until the last
+ * kt_input_finish, kt_input_seal, then kt_input_text by any threads until the last
  * kt_input_release. */
 #ifndef KT_INPUT_H
 #define KT_INPUT_H
 
 #include "base/base.h"
-#include "trace/bytes/keep.h"
+#include "trace/bytes/seek_index.h"
 
 #include <pthread.h>
 
@@ -88,13 +88,13 @@ void kt_input_release(kt_input *in);
  *  stays. */
 void kt_input_finish(kt_input *in);
 /** No thread reads the text before `offset` any more, except through kt_input_text after
- *  kt_input_settle; SIZE_MAX: none of the text, including text that is not ready yet. Any
+ *  kt_input_seal; SIZE_MAX: none of the text, including text that is not ready yet. Any
  *  thread. */
 void kt_input_mark_passed(kt_input *in, size_t offset);
 /** After kt_input_finish, if kt_input_mark_passed was called: releases the rest of the text. No
  *  other thread may read the text during the call. KINETO_E_MEMORY: the seek index is
  *  incomplete. */
-kineto_status kt_input_settle(kt_input *in, kineto_error *err);
+kineto_status kt_input_seal(kt_input *in, kineto_error *err);
 /** Releases memory that can be had again: pages of a mapped file, or chunks in the cache.
  *  Any thread. */
 void kt_input_trim(kt_input *in);
@@ -122,11 +122,11 @@ static inline size_t kt_input_ready(kt_input *in, size_t bytes)
 }
 
 /* ---- chunk_cache.c: text that is no longer at its addresses ---------------------------------- */
-#ifndef KT_RECALL_BYTES
-#define KT_RECALL_BYTES ((size_t)16 << 20) /* of chunks in the cache; each thread holds one more */
+#ifndef KT_CHUNK_CACHE_BYTES
+#define KT_CHUNK_CACHE_BYTES ((size_t)16 << 20) /* of chunks in the cache; each thread holds one more */
 #endif
 /** Loads `bytes` of text at `offset` into a copy that 64 zeros follow. Valid until this
- *  thread has loaded KT_TEXT_VIEWS other parts. Empty: the text cannot be reloaded. */
+ *  thread has loaded KT_ARGS_TEXT_VIEWS other parts. Empty: the text cannot be reloaded. */
 kineto_string kt_chunk_cache_read(kt_input *in, uint64_t offset, size_t bytes);
 /** Drops the chunks of this input from the cache. */
 void kt_chunk_cache_drop(kt_input *in);
@@ -138,7 +138,7 @@ void kt_resident_parts_begin(kt_input *in);
 void kt_resident_parts_enter(kt_input *in, size_t part);
 void kt_resident_parts_end(kt_input *in);
 
-/** Part of a text after kt_input_settle. If it had to be reloaded, valid as long as by
+/** Part of a text after kt_input_seal. If it had to be reloaded, valid as long as by
  *  kt_chunk_cache_read. */
 static inline kineto_string kt_input_text(kt_input *in, uint64_t offset, size_t bytes)
 {

@@ -321,8 +321,8 @@ bool kt_json_is_not_finite(kineto_string word)
 {
     bool minus = word.size && word.data[0] == '-';
     kineto_string name = {word.data + minus, word.size - minus};
-    return kb_string_is_word(name, "nan") || kb_string_is_word(name, "inf") ||
-           kb_string_is_word(name, "infinity");
+    return kb_string_is_ignoring_case(name, "nan") || kb_string_is_ignoring_case(name, "inf") ||
+           kb_string_is_ignoring_case(name, "infinity");
 }
 
 bool kt_json_uint(kineto_string raw, uint64_t *value)

@@ -47,7 +47,7 @@ kineto_string kt_member_of(kineto_string object, const char *wanted)
 bool kt_may_have_member(kineto_string object, const char *key)
 {
     return object.size &&
-           (kb_string_holds(object, key) || memchr(object.data, '\\', object.size));
+           (kb_string_contains(object, key) || memchr(object.data, '\\', object.size));
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

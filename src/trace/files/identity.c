@@ -222,7 +222,7 @@ static uint32_t busiest_process(const kineto_trace *t)
     return best;
 }
 
-bool kt_note_rank(kt_ranks *ranks, int32_t rank)
+bool kt_add_rank(kt_ranks *ranks, int32_t rank)
 {
     size_t at = ranks->count;
     while (at && ranks->data[at - 1] > rank)
@@ -242,7 +242,7 @@ static int compare_rank_numbers(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *t)
+bool kt_add_trace_ranks(kt_ranks *ranks, const kineto_trace *t)
 {
     bool ok = true;
     size_t kept = 0;
@@ -257,7 +257,7 @@ bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *t)
     return ok;
 }
 
-void kt_put_ranks(const kt_ranks *ranks, char *text, size_t size)
+void kt_format_ranks(const kt_ranks *ranks, char *text, size_t size)
 {
     size_t at = (size_t)kb_snprintf(text, size, !ranks->count       ? "none states its rank"
                                                 : ranks->count == 1 ? "there is rank"
@@ -277,7 +277,7 @@ static void read_process_identity(identity_sources *l)
     const kineto_trace *t = l->t;
     uint32_t index = busiest_process(t);
     kt_ranks ranks = {0};
-    (void)kt_note_ranks(&ranks, t); /* if memory runs out, the ranks so far */
+    (void)kt_add_trace_ranks(&ranks, t); /* if memory runs out, the ranks so far */
     l->out->rank_count = (uint32_t)ranks.count;
     kb_vec_free(&ranks);
     if (index == NO_PROCESS)

@@ -35,11 +35,11 @@ int32_t kt_header_rank(const kineto_trace *trace);
 /** Ranks in ascending order, without repetitions. */
 typedef KB_VEC(int32_t) kt_ranks;
 /** Adds a rank; -1 is ignored. False: out of memory. */
-bool kt_note_rank(kt_ranks *ranks, int32_t rank);
+bool kt_add_rank(kt_ranks *ranks, int32_t rank);
 /** Adds the ranks of all rows of processes and devices. False: out of memory. */
-bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *trace);
+bool kt_add_trace_ranks(kt_ranks *ranks, const kineto_trace *trace);
 /** Writes "there are ranks 0 to 3, 7", as much as fits; "none states its rank" for an empty set. */
-void kt_put_ranks(const kt_ranks *ranks, char *text, size_t size);
+void kt_format_ranks(const kt_ranks *ranks, char *text, size_t size);
 
 /* ---- files.c --------------------------------------------------------------------------------- */
 /** The number of repeated files that were dropped; *first: path of the first one. */

@@ -129,7 +129,7 @@ static void append_concrete_value(kt_build_state *s, const kf_input_item *item)
 {
     bool list = is_scalar_list(item->type);
     kt_build_append(s, "\"");
-    if (list && !(item->flags & KF_INPUT_UNSAID)) {
+    if (list && !(item->flags & KF_INPUT_NOT_RECORDED)) {
         kt_build_append(s, "[");
         for (uint32_t k = 0; k < item->count; k++) {
             if (k)
@@ -190,7 +190,7 @@ static uint32_t intern_inputs_list(kt_build_state *s, const uint64_t *at, const 
     for (uint32_t i = 0; i < count && kf_input_next(&at, end, &item); i++) {
         if (i)
             kt_build_append(s, ",");
-        if (item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_UNSAID))
+        if (item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_NOT_RECORDED))
             append_tensor_list(s, &item, &at, end, w);
         else
             append_input_item(s, &item, w);
@@ -237,7 +237,7 @@ static bool are_inputs_well_formed(const kf_function *f)
     for (uint32_t left = f->input_count; left; left--) {
         if (!kf_input_next(&at, end, &item))
             return false;
-        bool list = item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_UNSAID);
+        bool list = item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_NOT_RECORDED);
         for (uint32_t k = 0; list && k < item.count; k++) {
             kf_input_item tensor;
             if (!kf_input_next(&at, end, &tensor) || tensor.type == KINETO_INPUT_TENSORS)

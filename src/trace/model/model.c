@@ -147,10 +147,10 @@ void kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *o
                            .text = kb_string(kt_repair_text((kt_repair_kind)r->kind)),
                            .offset = r->offset,
                            .bytes = r->bytes,
-                           .is_loss = kt_repair_loses((kt_repair_kind)r->kind)};
+                           .is_loss = kt_repair_loss_of((kt_repair_kind)r->kind)};
 }
 
-bool kt_was_read(const kineto_trace *t) { return t->was_read; }
+bool kt_is_from_file(const kineto_trace *t) { return t->was_read; }
 
 int64_t kt_file_base_ns(const kineto_trace *t) { return t->file_base_ns; }
 

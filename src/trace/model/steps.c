@@ -41,8 +41,8 @@ static bool matches_alternative(kineto_string name, kineto_string pattern)
         const char *at = memmem(name.data, name.size, pattern.data, size);
         if (!at || (anchored && at != name.data))
             return false;
-        name = kb_string_behind(name, (size_t)(at - name.data) + size);
-        pattern = kb_string_behind(pattern, size + (star != NULL));
+        name = kb_string_skip(name, (size_t)(at - name.data) + size);
+        pattern = kb_string_skip(pattern, size + (star != NULL));
         anchored = false;
     }
     return true;
@@ -261,7 +261,7 @@ static bool drop_step_remainders(const kineto_trace *t, kt_step_list *list)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-kineto_status kt_no_steps(const char *pattern, kineto_error *err)
+kineto_status kt_fail_no_steps(const char *pattern, kineto_error *err)
 {
     if (pattern)
         return kb_fail(err, KINETO_E_NOT_FOUND,
@@ -271,7 +271,7 @@ kineto_status kt_no_steps(const char *pattern, kineto_error *err)
                    "names others");
 }
 
-kb_text kt_steps_text(uint64_t first, uint64_t last)
+kb_text kt_format_step_range(uint64_t first, uint64_t last)
 {
     kb_text text;
     KB_ASSERT(first <= last);

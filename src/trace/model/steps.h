@@ -39,7 +39,7 @@ void kt_step_list_free(kt_step_list *list);
 const kt_step_row *kt_step_list_find(const kt_step_list *list, kineto_row row, uint32_t name);
 
 /** Reports KINETO_E_NOT_FOUND: the trace has no steps at all. `pattern` as above. */
-kineto_status kt_no_steps(const char *pattern, kineto_error *err);
+kineto_status kt_fail_no_steps(const char *pattern, kineto_error *err);
 /** "step 3" or "steps 3..5", for messages. */
-kb_text kt_steps_text(uint64_t first, uint64_t last);
+kb_text kt_format_step_range(uint64_t first, uint64_t last);
 #endif

@@ -21,7 +21,7 @@ static int64_t parse_device_number(kineto_string s, kineto_string *rest)
     size_t at = 0;
     for (; at < s.size && at < 9 && s.data[at] >= '0' && s.data[at] <= '9'; at++)
         number = number * 10 + (s.data[at] - '0');
-    *rest = kb_string_behind(s, at);
+    *rest = kb_string_skip(s, at);
     return at > 0 ? number : -1;
 }
 
@@ -30,8 +30,8 @@ static bool begins_with_device(kineto_string s, kineto_string *rest)
 {
     static const char *const words[] = {"GPU", "NPU", "TPU", "XPU", "HPU", "MLU", "DCU"};
     for (size_t i = 0; i < KB_COUNT(words); i++)
-        if (kb_string_begins(s, words[i])) {
-            *rest = kb_string_behind(s, strlen(words[i]));
+        if (kb_string_starts_with(s, words[i])) {
+            *rest = kb_string_skip(s, strlen(words[i]));
             return true;
         }
     return false;
@@ -43,7 +43,7 @@ static bool is_device_label(kineto_string label, int64_t *number)
     kineto_string rest;
     if (!begins_with_device(label, &rest) || (rest.size && rest.data[0] != ' '))
         return false;
-    *number = rest.size ? parse_device_number(kb_string_behind(rest, 1), &rest) : -1;
+    *number = rest.size ? parse_device_number(kb_string_skip(rest, 1), &rest) : -1;
     return true;
 }
 
@@ -55,12 +55,12 @@ static bool is_xla_device(kineto_string name, int64_t *number)
     kineto_string rest;
     const char *at = memmem(name.data, name.size, mark, sizeof mark - 1);
     if (!at ||
-        !begins_with_device(kb_string_behind(name, (size_t)(at - name.data) + sizeof mark - 1),
+        !begins_with_device(kb_string_skip(name, (size_t)(at - name.data) + sizeof mark - 1),
                             &rest))
         return false;
     *number = -1;
     if (rest.size && rest.data[0] == ':')
-        *number = parse_device_number(kb_string_behind(rest, 1), &rest);
+        *number = parse_device_number(kb_string_skip(rest, 1), &rest);
     return true;
 }
 
@@ -68,12 +68,12 @@ static bool is_xla_device(kineto_string name, int64_t *number)
 static bool is_numbered_device(kineto_string name, int64_t *number)
 {
     kineto_string rest;
-    if (kb_string_begins(name, "Device "))
-        rest = kb_string_behind(name, 7);
+    if (kb_string_starts_with(name, "Device "))
+        rest = kb_string_skip(name, 7);
     else if (!begins_with_device(name, &rest))
         return false;
     if (rest.size && rest.data[0] == ' ')
-        rest = kb_string_behind(rest, 1);
+        rest = kb_string_skip(rest, 1);
     *number = parse_device_number(rest, &rest);
     return *number >= 0 && !rest.size;
 }
@@ -238,9 +238,9 @@ static track_role xla_track_role(kineto_string track)
         "Source Code", "TensorFlow Name Scope", "Async XLA Ops",  "Launch Stats",
         "Name Scope"};
     for (size_t i = 0; i < KB_COUNT(lists); i++)
-        if (kb_string_begins(track, lists[i]))
+        if (kb_string_starts_with(track, lists[i]))
             return LISTS;
-    return kb_string_begins(track, "XLA Ops") ? XLA_OPS : WORK;
+    return kb_string_starts_with(track, "XLA Ops") ? XLA_OPS : WORK;
 }
 
 static track_role device_track_role(const kineto_trace *t, const kt_track_row *track)
@@ -250,9 +250,9 @@ static track_role device_track_role(const kineto_trace *t, const kt_track_row *t
     int64_t number;
     if (!p->is_device || track->type == KINETO_TRACK_COUNTER || track->type == KINETO_TRACK_ASYNC)
         return HOST;
-    if (name_is(process, "Overlap Analysis") || kb_string_begins(name, "Step Trace"))
+    if (name_is(process, "Overlap Analysis") || kb_string_starts_with(name, "Step Trace"))
         return LISTS;
-    if (is_part_of_npu(process) && kb_string_begins(name, "Plane"))
+    if (is_part_of_npu(process) && kb_string_starts_with(name, "Plane"))
         return LISTS; /* tasks of a collective, on the track of its group */
     if (is_xla_device(process, &number))
         return xla_track_role(name);
@@ -298,7 +298,7 @@ static uint32_t device_task_kind(kineto_string name)
                  {"notify_wait", KINETO_KIND_CUDA_SYNC},
                  {"notify_record", KINETO_KIND_CUDA_SYNC}};
     for (size_t i = 0; i < KB_COUNT(tasks); i++)
-        if (kb_string_holds_word(name, tasks[i].word))
+        if (kb_string_contains_ignoring_case(name, tasks[i].word))
             return tasks[i].kind;
     return KINETO_KIND_CONCURRENT_KERNEL;
 }

@@ -469,7 +469,7 @@ static bool read_flag(kt_cursor *c, const char *p, kt_event *e, uint32_t bit)
     if (!read_raw_value(c, p, &raw))
         return false;
     kineto_string s = kt_json_is_string(raw) ? kt_json_inside(raw) : raw;
-    if (!kb_string_is_word(s, "true") && !kb_string_equal(s, kb_string("1")))
+    if (!kb_string_is_ignoring_case(s, "true") && !kb_string_equal(s, kb_string("1")))
         e->has &= ~bit;
     return true;
 }

@@ -121,7 +121,7 @@ static void add_repairs_to_ledger(kt_reader *r)
                  (unsigned long long)(is_end ? r->b->trace->text_bytes
                                              : repairs->kinds[kind].first_offset));
         kt_ledger_add(r->b, kb_string("reader"), kb_string(reason), repairs->kinds[kind].count,
-                      kt_repair_loses((kt_repair_kind)kind) == KT_LOSES_EVENTS, kb_string(detail));
+                      kt_repair_loss_of((kt_repair_kind)kind) == KT_LOSES_EVENTS, kb_string(detail));
     }
     if (kt_input_status(r->input) != KINETO_OK)
         kt_ledger_add(r->b, kb_string("reader"), kb_string(KT_REPAIR_DAMAGED), 1, true,

@@ -57,7 +57,7 @@ static kineto_status refuse_file(kt_reader *r, const char *at)
     size_t before = (size_t)(at - r->input->base);
     r->refused_at_once = kt_input_ready(r->input, before + 1) > before;
     kineto_string head = {r->input->base, kt_input_ready(r->input, 16)};
-    const char *problem = kt_text_foreign(head);
+    const char *problem = kt_foreign_format_problem(head);
     return kt_read_fail(
         r, at, problem ? problem : "expected an object: a Chrome trace begins with { or [");
 }
@@ -492,7 +492,7 @@ static kineto_status read_trace(kt_reader *r, kineto_trace **out)
     }
     /* A text that is not a trace may have been repaired to nothing. */
     if (status == KINETO_OK && !r->events && r->b->trace->repairs.total)
-        status = kt_repair_nothing_left(&r->b->trace->repairs, r->err);
+        status = kt_fail_no_events_left(&r->b->trace->repairs, r->err);
     if (status == KINETO_OK)
         status = kt_read_finish(r, o.devices, o.own, out);
     free(o.cursor);
@@ -523,7 +523,7 @@ static kineto_status settle_trace_input(kt_reader *r, const char *path, kineto_s
     }
     kt_input_finish(r->input);
     if (!damaged && status == KINETO_OK)
-        status = kt_input_settle(r->input, r->err);
+        status = kt_input_seal(r->input, r->err);
     if (!damaged && status == KINETO_OK) {
         kt_store_watch(r->store, r->input);
         return status;

@@ -39,7 +39,7 @@ static const char *parse_label_part(const char *at, const char *end, label *l)
         at++;
     kineto_string name = {word, (size_t)(at - word)};
     int dimension = 0;
-    while (dimension < DIMENSIONS && !kb_string_is_word(name, dimension_names[dimension]))
+    while (dimension < DIMENSIONS && !kb_string_is_ignoring_case(name, dimension_names[dimension]))
         dimension++;
     if (at < end && (*at == ' ' || *at == '_' || *at == '-' || *at == '='))
         at++;

@@ -101,7 +101,7 @@ static kineto_status finish_repair(kt_fix *f, const kt_repaired *start, size_t o
         f->no_memory = !kt_repairs_add(repairs, (kt_repair_kind)c->kind, c->offset, c->bytes);
     }
     for (uint32_t i = 0; i < KT_REPAIR_KINDS; i++)
-        kt_repairs_more(repairs, (kt_repair_kind)i, f->uncounted[i]);
+        kt_repairs_count(repairs, (kt_repair_kind)i, f->uncounted[i]);
     kb_vec_free(&f->changes);
     return f->no_memory ? kb_fail(err, KINETO_E_MEMORY, "no memory to repair a trace") : KINETO_OK;
 }
@@ -397,7 +397,7 @@ bool kt_repair_holds_events(kineto_string text)
     return false;
 }
 
-kineto_status kt_repair_nothing_left(const kt_repairs *r, kineto_error *err)
+kineto_status kt_fail_no_events_left(const kt_repairs *r, kineto_error *err)
 {
     uint64_t times = r->kinds[KT_REPAIR_TIME_RANGE].count;
     if (times)

@@ -65,7 +65,7 @@ typedef enum kt_repair_loss { KT_LOSES_NOTHING, KT_LOSES_VALUES, KT_LOSES_EVENTS
 /** The id of a kind ("raw_quote"), its sentence, and the data that is lost by it. */
 const char *kt_repair_name(kt_repair_kind kind);
 const char *kt_repair_text(kt_repair_kind kind);
-kt_repair_loss kt_repair_loses(kt_repair_kind kind);
+kt_repair_loss kt_repair_loss_of(kt_repair_kind kind);
 
 typedef struct kt_repair {
     uint32_t kind;
@@ -95,11 +95,11 @@ typedef struct kt_repairs {
 
 void kt_repairs_free(kt_repairs *r);
 /** True if any of the repairs lost data. */
-bool kt_repairs_lose(const kt_repairs *r);
+bool kt_repairs_have_loss(const kt_repairs *r);
 /** Adds a repair. False: out of memory; the counts are exact even then. */
 bool kt_repairs_add(kt_repairs *r, kt_repair_kind kind, uint64_t offset, uint64_t bytes);
 /** Counts further repairs of a kind without their offsets. */
-void kt_repairs_more(kt_repairs *r, kt_repair_kind kind, uint64_t times);
+void kt_repairs_count(kt_repairs *r, kt_repair_kind kind, uint64_t times);
 /** Records that the text ended at `offset` inside the outermost object: a loss, unless the
  *  truncation has been counted already. False: out of memory. */
 bool kt_repairs_cut(kt_repairs *r, uint64_t offset);
@@ -166,7 +166,7 @@ bool kt_repair_holds_events(kineto_string text);
  *  and kept between calls for later documents of the same text. */
 bool kt_repair_same_base(kineto_string base, kineto_string text, const char **next);
 /** Reports why no event of a text is left. KINETO_E_FORMAT. */
-kineto_status kt_repair_nothing_left(const kt_repairs *r, kineto_error *err);
+kineto_status kt_fail_no_events_left(const kt_repairs *r, kineto_error *err);
 
 /* ---- repair_document.c: a whole text --------------------------------------------------------- */
 /** Counts of events. */

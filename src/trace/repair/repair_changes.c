@@ -25,7 +25,7 @@ const char *kt_repair_text(kt_repair_kind kind)
     return (uint32_t)kind < KT_REPAIR_KINDS ? repair_kinds[kind].text : "";
 }
 
-kt_repair_loss kt_repair_loses(kt_repair_kind kind)
+kt_repair_loss kt_repair_loss_of(kt_repair_kind kind)
 {
     return (uint32_t)kind < KT_REPAIR_KINDS ? repair_kinds[kind].loses : KT_LOSES_NOTHING;
 }
@@ -51,7 +51,7 @@ bool kt_repairs_add(kt_repairs *r, kt_repair_kind kind, uint64_t offset, uint64_
            kb_vec_push(&r->list, (kt_repair){kind, r->base + offset, bytes});
 }
 
-void kt_repairs_more(kt_repairs *r, kt_repair_kind kind, uint64_t times)
+void kt_repairs_count(kt_repairs *r, kt_repair_kind kind, uint64_t times)
 {
     if (times)
         count_repairs(r, kind, times, 0, 0);
@@ -74,10 +74,10 @@ bool kt_repairs_append(kt_repairs *r, const kt_repairs *later)
     return true;
 }
 
-bool kt_repairs_lose(const kt_repairs *r)
+bool kt_repairs_have_loss(const kt_repairs *r)
 {
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
-        if (r->kinds[k].count && kt_repair_loses((kt_repair_kind)k))
+        if (r->kinds[k].count && kt_repair_loss_of((kt_repair_kind)k))
             return true;
     return false;
 }
@@ -110,7 +110,7 @@ static void write_repair_lines(kb_json *j, const kt_repairs *r, const char *prob
         kb_snprintf(detail, sizeof detail, "first at offset %llu of the text that was repaired",
                     (unsigned long long)r->kinds[k].first_offset);
         write_repair_line(j, reason, r->kinds[k].count,
-                          kt_repair_loses((kt_repair_kind)k) == KT_LOSES_EVENTS, detail);
+                          kt_repair_loss_of((kt_repair_kind)k) == KT_LOSES_EVENTS, detail);
     }
     if (problem)
         write_repair_line(j, KT_REPAIR_DAMAGED, 1, true, problem);

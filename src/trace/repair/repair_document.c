@@ -143,7 +143,7 @@ static kineto_status write_header_member(document *d, kineto_string key, kineto_
 static kineto_status write_late_members(document *d)
 {
     kineto_string all = {d->late.data, d->late.count}, own = {"", 0};
-    if (!kt_repairs_lose(d->repairs) && !d->problem) {
+    if (!kt_repairs_have_loss(d->repairs) && !d->problem) {
         write_repaired_text(d, all);
         return KINETO_OK;
     }
@@ -500,13 +500,13 @@ static bool lost_events(const kt_repairs *r)
 /* Explains why the text holds no trace. */
 static kineto_status fail_with_nothing(const document *d)
 {
-    const char *foreign = kt_text_foreign(d->text);
+    const char *foreign = kt_foreign_format_problem(d->text);
     if (foreign)
         return kb_fail(d->err, KINETO_E_FORMAT, "%s", foreign);
     if (d->wrong_events && !d->found)
         return kb_fail(d->err, KINETO_E_FORMAT,
                        "\"traceEvents\" is not a list; put the events into one");
-    return kt_repair_nothing_left(d->repairs, d->err);
+    return kt_fail_no_events_left(d->repairs, d->err);
 }
 
 /* An empty list of events is a valid trace, unless events were lost. */

@@ -317,7 +317,7 @@ static const char *text_of_not_finite(kineto_string token)
                  {"-1.#inf", "-inf"},  {"1.#qnan", "nan"},    {"1.#ind", "nan"},
                  {"-1.#ind", "nan"},   {"-1.#qnan", "nan"}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (kb_string_is_word(token, known[i].token))
+        if (kb_string_is_ignoring_case(token, known[i].token))
             return known[i].text;
     return NULL;
 }
@@ -330,7 +330,7 @@ static const char *json_word_for(kineto_string token)
     } known[] = {{"true", "true"}, {"false", "false"},    {"null", "null"},
                  {"none", "null"}, {"undefined", "null"}, {"nil", "null"}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (kb_string_is_word(token, known[i].token))
+        if (kb_string_is_ignoring_case(token, known[i].token))
             return known[i].text;
     return NULL;
 }

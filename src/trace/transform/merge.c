@@ -183,7 +183,7 @@ kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
     return status == KINETO_OK ? copy_source(m, index, trace, err) : status;
 }
 
-kineto_status kt_merger_miss(kt_merger *m, const char *path, const kineto_error *why,
+kineto_status kt_merger_add_unreadable(kt_merger *m, const char *path, const kineto_error *why,
                              kineto_error *err)
 {
     return kt_survey_add(m->survey, path, NULL, NULL, why) ? KINETO_OK : fail_merge_memory(err);

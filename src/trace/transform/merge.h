@@ -48,7 +48,7 @@ kineto_status kt_merger_begin(kt_merger *m, const char *const *paths, size_t cou
 kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
                             const kineto_identity *identity, kineto_error *err);
 /** Records a file that could not be read as a loss. */
-kineto_status kt_merger_miss(kt_merger *m, const char *path, const kineto_error *why,
+kineto_status kt_merger_add_unreadable(kt_merger *m, const char *path, const kineto_error *why,
                              kineto_error *err);
 /** Returns the merged trace. A single trace is returned unchanged if no file was missed.
  *  @param files  reports repeated files; may be NULL.

@@ -37,8 +37,8 @@ static kineto_status choose_part(many_opener *o, kineto_trace *trace,
                                  kineto_error *err)
 {
     *part = NULL;
-    if (!(identity->rank_count > 1 ? kt_note_ranks(&o->ranks, trace)
-                                   : kt_note_rank(&o->ranks, identity->rank)))
+    if (!(identity->rank_count > 1 ? kt_add_trace_ranks(&o->ranks, trace)
+                                   : kt_add_rank(&o->ranks, identity->rank)))
         return kb_fail(err, KINETO_E_MEMORY, "no memory to open files");
     if (!o->how.only_rank || identity->rank == o->how.rank) {
         *part = kineto_trace_retain(trace);
@@ -89,7 +89,7 @@ static kineto_status open_listed_file(many_opener *o, uint32_t index, kineto_err
         return status;
     }
     if (status != KINETO_E_MEMORY && kineto_files_was_found(o->files, index))
-        return kt_merger_miss(&o->merger, path, &o->last, err);
+        return kt_merger_add_unreadable(&o->merger, path, &o->last, err);
     if (err)
         *err = o->last;
     return status;
@@ -104,7 +104,7 @@ static kineto_status fail_no_rank(const many_opener *o, kineto_error *err)
             *err = o->last;
         return o->last.code;
     }
-    kt_put_ranks(&o->ranks, existing, sizeof existing);
+    kt_format_ranks(&o->ranks, existing, sizeof existing);
     return kb_fail(err, KINETO_E_NOT_FOUND, "no trace has rank %d: %s", o->how.rank, existing);
 }
 

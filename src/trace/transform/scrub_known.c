@@ -69,7 +69,7 @@ static bool is_collective_name(kineto_string name)
     if (!starts_with_listed(name, backends))
         return false;
     const char *colon = memchr(name.data, ':', name.size);
-    return list_contains(kb_string_behind(name, (size_t)(colon - name.data) + 1), operations);
+    return list_contains(kb_string_skip(name, (size_t)(colon - name.data) + 1), operations);
 }
 
 /* "AddmmBackward0": names that PyTorch's code generator makes end in a number; names of users'
@@ -89,7 +89,7 @@ static bool is_autograd_name(kineto_string name)
 static bool is_numbered_name(kineto_string s, const char *start, const char *end)
 {
     size_t head = strlen(start), tail = strlen(end);
-    if (!kb_string_begins(s, start) || s.size <= head + tail ||
+    if (!kb_string_starts_with(s, start) || s.size <= head + tail ||
         memcmp(s.data + s.size - tail, end, tail) != 0)
         return false;
     for (size_t i = head; i < s.size - tail; i++)
@@ -107,7 +107,7 @@ static bool is_public_operator(kineto_string name)
     if (!starts_with_listed(name, libraries))
         return false;
     size_t head = (size_t)((char *)memchr(name.data, ':', name.size) - name.data) + 2;
-    return has_only_chars(kb_string_behind(name, head), "_.");
+    return has_only_chars(kb_string_skip(name, head), "_.");
 }
 
 /* Functions of runtimes and drivers: "cudaLaunchKernel"; and markers of the profilers
@@ -123,7 +123,7 @@ static bool is_runtime_call(kineto_string name)
         "CUPTI Runtime Initialization";
     for (size_t i = 0; i < KB_COUNT(prefixes); i++) {
         size_t size = strlen(prefixes[i]);
-        if (kb_string_begins(name, prefixes[i]) && name.size > size && name.size < 80 &&
+        if (kb_string_starts_with(name, prefixes[i]) && name.size > size && name.size < 80 &&
             has_only_chars(name, "_") && name.data[size] >= 'A' && name.data[size] <= 'Z')
             return true;
     }
@@ -395,7 +395,7 @@ bool kt_known_namespace(kineto_string word, kineto_string rest)
     static const char families[] = "cudnn|cublas|cutlass_|cask_|nccl|xmma_|cusparse|cufft|rocblas";
     /* "internal" alone is not sufficient: only cuBLAS has internal::gemvx. */
     return list_contains(word, exact) || starts_with_listed(word, families) ||
-           kb_string_begins(rest, "internal::gemvx::");
+           kb_string_starts_with(rest, "internal::gemvx::");
 }
 
 bool kt_known_module(kineto_string name)

@@ -71,7 +71,7 @@ static kineto_string path_extension(kineto_string component)
 {
     for (size_t i = component.size; i > 1; i--)
         if (component.data[i - 1] == '.')
-            return kb_string_behind(component, i);
+            return kb_string_skip(component, i);
     return (kineto_string){"", 0};
 }
 
@@ -178,9 +178,9 @@ static bool append_python_frame(kt_scrub *s, kineto_string frame, bool paths, bo
 static bool append_module_name(kt_scrub *s, kineto_string name)
 {
     static const char start[] = "nn.Module: ";
-    if (!kb_string_begins(name, start))
+    if (!kb_string_starts_with(name, start))
         return false;
-    kineto_string class = kb_string_behind(name, sizeof start - 1);
+    kineto_string class = kb_string_skip(name, sizeof start - 1);
     size_t size = class.size;
     while (size && class.data[size - 1] >= '0' && class.data[size - 1] <= '9')
         size--;
@@ -191,7 +191,7 @@ static bool append_module_name(kt_scrub *s, kineto_string name)
         append_out(s, bare);
     else
         append_hash(s, "m_", bare);
-    append_out(s, kb_string_behind(class, bare.size));
+    append_out(s, kb_string_skip(class, bare.size));
     return true;
 }
 
@@ -202,7 +202,7 @@ static bool append_optimizer_name(kt_scrub *s, kineto_string name)
                                            {"Optimizer.zero_grad#", ".zero_grad"}};
     for (size_t i = 0; i < KB_COUNT(forms); i++) {
         size_t head = strlen(forms[i][0]), tail = strlen(forms[i][1]);
-        if (!kb_string_begins(name, forms[i][0]) || name.size <= head + tail ||
+        if (!kb_string_starts_with(name, forms[i][0]) || name.size <= head + tail ||
             memcmp(name.data + name.size - tail, forms[i][1], tail) != 0)
             continue;
         kineto_string class = {name.data + head, name.size - head - tail};
@@ -241,7 +241,7 @@ static const char *end_of_qualified_name(const char *at, const char *end)
     static const char anonymous[] = "(anonymous namespace)";
     while (end - at > 2 && at[0] == ':' && at[1] == ':') {
         const char *next = end_of_identifier(at + 2, end);
-        if (kb_string_begins(text_between(at + 2, end), anonymous))
+        if (kb_string_starts_with(text_between(at + 2, end), anonymous))
             next = at + 2 + sizeof anonymous - 1;
         if (next == at + 2)
             break;
@@ -258,7 +258,7 @@ static bool append_fused_kernel(kt_scrub *s, kineto_string word)
                                         "triton_per_fused_", "triton_tem_fused_",
                                         "triton_for_fused_"};
     for (size_t i = 0; i < KB_COUNT(heads); i++) {
-        if (!kb_string_begins(word, heads[i]))
+        if (!kb_string_starts_with(word, heads[i]))
             continue;
         append_out_z(s, heads[i]);
         append_hash(s, "k_", word);
@@ -352,7 +352,7 @@ static const char *pseudonym_prefix(uint32_t kind)
 static bool append_builtin_name(kt_scrub *s, kineto_string name)
 {
     static const char start[] = "<built-in ", place[] = " at 0x";
-    if (!kb_string_begins(name, start))
+    if (!kb_string_starts_with(name, start))
         return false;
     const char *at = memmem(name.data, name.size, place, sizeof place - 1);
     append_out_z(s, start);
@@ -376,7 +376,7 @@ static void append_row_name(kt_scrub *s, uint32_t kind, kineto_string name)
     else if (!all && kind == KINETO_KIND_CPU_OP && is_cpp_like(name) &&
              append_fused_kernel(s, name))
         return;
-    else if (kb_string_begins(name, "autograd::engine::evaluate_function: "))
+    else if (kb_string_starts_with(name, "autograd::engine::evaluate_function: "))
         append_backward_name(s, kind, name);
     else if (!all && append_optimizer_name(s, name))
         return;
@@ -391,9 +391,9 @@ static void append_row_name(kt_scrub *s, uint32_t kind, kineto_string name)
 static void append_backward_name(kt_scrub *s, uint32_t kind, kineto_string name)
 {
     static const char start[] = "autograd::engine::evaluate_function: ";
-    kineto_string rest = kb_string_behind(name, sizeof start - 1);
+    kineto_string rest = kb_string_skip(name, sizeof start - 1);
     append_out_z(s, start);
-    if (kb_string_begins(rest, start))
+    if (kb_string_starts_with(rest, start))
         append_hash(s, "o_", rest); /* bounds the recursion */
     else
         append_row_name(s, kind, rest);

@@ -80,10 +80,10 @@ kineto_status kt_step_filter_make(kt_step_filter *s, const kineto_trace *t, cons
     if (!ok)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to select by steps");
     if (!s->any)
-        return kt_no_steps(pattern, err);
+        return kt_fail_no_steps(pattern, err);
     if (!s->spans.count)
         return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has no %s; its steps are %llu..%llu%s",
-                       kt_steps_text(first, last).s, (unsigned long long)s->lowest,
+                       kt_format_step_range(first, last).s, (unsigned long long)s->lowest,
                        (unsigned long long)s->highest,
                        kt_ledger_has(t, KT_SOURCE_STEPS, NULL)
                            ? "; 'ckineto info' lists steps that were open when it ended"

@@ -247,7 +247,7 @@ static void thousands_of_names_are_kept_apart(void **state)
     cp_names *n = cp_names_create();
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < NAMES; i++) {
-            cp_names_look(n);
+            cp_names_begin_buffer(n);
             snprintf(mangled[i], sizeof mangled[i], "_Z5k%04dv", i);
             snprintf(shown, sizeof shown, "k%04d()", i);
             assert_string_equal(cp_names_kernel(n, mangled[i]).data, shown);
@@ -427,8 +427,8 @@ static void a_call_that_cupti_has_no_name_for_has_its_number(void **state)
 
 static void *note_thread(void *out)
 {
-    cp_threads_note();
-    cp_threads_note();
+    cp_threads_register();
+    cp_threads_register();
     *(int32_t *)out = (int32_t)syscall(SYS_gettid);
     return NULL;
 }

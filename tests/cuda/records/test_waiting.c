@@ -34,7 +34,7 @@ static void an_operator_that_is_told_after_its_launch_is_found(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
-    cp_operators_expect();
+    cp_operators_pushed();
     write_kernel(w, "a", 5, 7);
     write_call(w, CP_KIND_RUNTIME, 211, 5);
     write_operator(w, 5, 900);
@@ -49,7 +49,7 @@ static void an_operator_may_come_a_buffer_later_than_its_kernel(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
-    cp_operators_expect();
+    cp_operators_pushed();
     write_kernel(w, "a", 5, 7);
     written_read(w, &d);
     assert_int_equal(host->count, 0);
@@ -67,7 +67,7 @@ static void work_of_a_call_outside_of_operators_waits_for_the_call_only(void **s
 {
     (void)state;
     begin(CUDA_12_4);
-    cp_operators_expect();
+    cp_operators_pushed();
     write_kernel(w, "a", 5, 7);
     written_read(w, &d);
     assert_int_equal(host->count, 0);
@@ -87,7 +87,7 @@ static void work_whose_call_never_comes_is_delivered_after_some_buffers(void **s
 {
     (void)state;
     begin(CUDA_12_4);
-    cp_operators_expect();
+    cp_operators_pushed();
     write_kernel(w, "a", 5, 7);
     for (uint32_t i = 0; i < 32; i++) {
         write_operator(w, 100 + i, 1);
@@ -103,7 +103,7 @@ static void what_waits_at_the_end_is_delivered(void **state)
 {
     (void)state;
     begin(CUDA_12_4);
-    cp_operators_expect();
+    cp_operators_pushed();
     for (uint32_t i = 1; i <= 300; i++)
         write_kernel(w, "a", i, 7);
     written_read(w, &d);
@@ -121,7 +121,7 @@ static void the_list_of_what_waits_is_bounded(void **state)
     enum { KERNELS = 40000 };
     (void)state;
     begin(CUDA_12_4);
-    cp_operators_expect();
+    cp_operators_pushed();
     for (uint32_t i = 1; i <= KERNELS; i++) {
         write_kernel(w, "a", i, 7);
         if (i % 4000 == 0) {

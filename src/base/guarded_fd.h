@@ -6,21 +6,21 @@
 #define KB_OWNED_H
 #include "base/base.h"
 
-typedef struct kb_owned {
+typedef struct kb_guarded_fd {
     int fd; /* atomic; -1: closed */
     dev_t device;
     ino_t inode;
-} kb_owned;
-#define KB_OWNED_NONE                                                                              \
+} kb_guarded_fd;
+#define KB_GUARDED_FD_NONE                                                                              \
     {                                                                                              \
         .fd = -1                                                                                   \
     }
 
 /** Take ownership of a descriptor, moved above the first three numbers.
  *  @param fd  may be -1 with errno set. False: it was closed, errno has the reason. */
-bool kb_owned_take(kb_owned *o, int fd);
+bool kb_fd_adopt(kb_guarded_fd *o, int fd);
 /** Is it still the file that was taken? threads: any; async-signal-safe. */
-bool kb_owned_is_ours(const kb_owned *o);
+bool kb_fd_still_ours(const kb_guarded_fd *o);
 /** Close it if it still is that file. */
-void kb_owned_close(kb_owned *o);
+void kb_fd_close(kb_guarded_fd *o);
 #endif

@@ -68,8 +68,8 @@ static uint64_t total_of_reason(const kt_build_state *s, uint32_t source, uint32
         count += s->bad_time[source];
     if (reason == KF_REASON_BAD_JSON && source != KF_SOURCE_API)
         count += s->bad_json[source];
-    if (reason == KF_REASON_SHED && source == KF_SOURCE_API)
-        count += s->decoded.shed;
+    if (reason == KF_REASON_THROTTLED && source == KF_SOURCE_API)
+        count += s->decoded.throttled;
     if (reason == KF_REASON_DELIVERED && source == KF_SOURCE_API)
         count = s->delivered;
     return count;
@@ -115,7 +115,7 @@ static void add_evicted_line(kt_build_state *s)
     }
     if (!all || !s->control->evicted_shift || is_evicted_before_window(s))
         return;
-    uint64_t from = s->options.asked_from ? s->options.asked_from : s->options.start_ticks;
+    uint64_t from = s->options.requested_from ? s->options.requested_from : s->options.start_ticks;
     count = KB_MIN(kf_evicted_since(s->control, from), all);
     if (count)
         kt_ledger_add(s->b, sources == 1 ? kt_build_source_name(s, only) : kb_string("all sources"),
@@ -212,9 +212,9 @@ void kt_build_ledger(kt_build_state *s)
         add_source_lines(s, source);
     add_evicted_line(s);
     add_impossible_counters_line(s);
-    if (s->options.broken_off)
+    if (s->options.incomplete_reason)
         add_detail_line(s, kb_string("recorder"), "died while recording", 1, false,
-                        s->options.broken_off);
+                        s->options.incomplete_reason);
     add_decoder_lines(s, &s->decoded);
     add_clock_lines(s);
 }

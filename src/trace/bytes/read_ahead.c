@@ -279,7 +279,7 @@ void kt_input_mark_passed(kt_input *in, size_t offset)
         release_text(in, from, bytes);
 }
 
-kineto_status kt_input_settle(kt_input *in, kineto_error *err)
+kineto_status kt_input_seal(kt_input *in, kineto_error *err)
 {
     KB_ASSERT(!in->has_producer && in->complete); /* after kt_input_finish, by one thread */
     kineto_status status = KINETO_OK;
@@ -419,7 +419,7 @@ static kineto_status start_streaming(kt_input *in, size_t file_bytes, kineto_err
     if (!base)
         return kb_fail(err, KINETO_E_MEMORY, "no address space to read into");
     in->index.by_points = kt_inflate_can_resume(in->source);
-    in->index.chunk_bytes = in->index.by_points ? KT_POINT_BYTES : KT_PACK_BYTES;
+    in->index.chunk_bytes = in->index.by_points ? KT_SEEK_POINT_BYTES : KT_PACKED_CHUNK_BYTES;
     return start_producer(in, err);
 }
 

@@ -45,7 +45,7 @@ static void report_miss(cm_miss what, uint64_t count)
 }
 
 /* The first loss is reported at once, because the process may be killed. */
-CM_COLD void cm_missed(cm_miss what)
+CM_COLD void cm_count_miss(cm_miss what)
 {
     int saved = errno;
     if (atomic_fetch_add_explicit(&missed[what], 1, memory_order_relaxed) == 0 &&
@@ -82,12 +82,12 @@ static uint64_t make_seed(const cm_thread *me)
 
 /* Initialises the state of a thread. Pending bytes are only allowed if the destructor will flush
  * them. */
-void cm_thread_begins(cm_thread *me)
+void cm_thread_init(cm_thread *me)
 {
     int saved = errno;
     me->begun = 1;
     me->random = make_seed(me);
-    me->countdown_bytes = cm_gap(&me->random, cm_interval_bytes);
+    me->countdown_bytes = cm_draw_gap(&me->random, cm_interval_bytes);
     if (key_usable && pthread_setspecific(thread_key, me) == 0)
         me->pending_limit = CM_PENDING_BYTES;
     errno = saved;
@@ -157,7 +157,7 @@ void cm_switch_on(void)
 {
     cm_mode idle = CM_IDLE;
     int saved = errno;
-    cm_follow_prepare();
+    cm_track_prepare();
     if (atomic_compare_exchange_strong(&cm_state, &idle, CM_ON))
         report_sampling();
     errno = saved;
@@ -167,7 +167,7 @@ static void read_settings(void)
 {
     const char *text = secure_getenv("CKINETO_MEMORY_SAMPLING");
     if (text)
-        cm_interval_bytes = cm_interval_of(text);
+        cm_interval_bytes = cm_parse_interval(text);
 }
 
 /* pthread_atfork of glibc is linked statically and needs symbols that musl does not have, but this
@@ -201,12 +201,12 @@ __attribute__((constructor)) static void start_memory_source(void)
     }
     register_fork_handler(reset_in_child);
     bool interposed = is_malloc_interposed();
-    cm_thread_begins(&cm_me);
+    cm_thread_init(&cm_me);
     if (atomic_load(&cm_state) == CM_UNRESOLVED)
         cm_resolve();
     bool on = kineto_enabled(KINETO_KIND_MEMORY);
     if (on) {
-        cm_follow_prepare();
+        cm_track_prepare();
         report_sampling();
         if (!interposed)
             (void)kineto_ledger_add(

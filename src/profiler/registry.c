@@ -367,7 +367,7 @@ static kineto_status enable_profiler(const kineto_profiler_config *config, uint3
     return start_and_publish_profiler(p, err);
 }
 
-void kp_window_show(kineto_profiler *p)
+void kp_window_set_reported(kineto_profiler *p)
 {
     lock_registry();
     ondemand_window = p;
@@ -433,7 +433,7 @@ void kineto_ondemand_set_ready(kineto_ondemand_ready function, void *user)
 }
 
 /* The callback runs outside the lock: it may enable or disable profilers. */
-void kp_ondemand_hand_over(const kineto_trace *trace)
+void kp_ondemand_pass_trace(const kineto_trace *trace)
 {
     lock_registry();
     kineto_ondemand_ready function = ondemand_ready;
@@ -451,7 +451,7 @@ static kineto_status stop_ondemand_profiler(kineto_profiler *p, kineto_profiler_
     kineto_profiler_result *result = NULL;
     kineto_status status = kineto_profiler_stop(p, &result, err);
     if (!status)
-        kp_ondemand_hand_over(kineto_result_trace(result));
+        kp_ondemand_pass_trace(kineto_result_trace(result));
     kineto_result_release(result);
     if (!status && out) {
         *out = kp_result_create(NULL);
@@ -592,7 +592,7 @@ kineto_active_profiler kineto_profiler_type(void)
 
 kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err)
 {
-    kineto_status status = kp_config_sized(out, err);
+    kineto_status status = kp_config_check_size(out, err);
     if (status)
         return status;
     lock_registry();
@@ -600,7 +600,7 @@ kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_err
     if (!p)
         p = ondemand_window;
     if (p)
-        kp_config_give(&p->config.values, out);
+        kp_config_write(&p->config.values, out);
     unlock_registry();
     return p ? KINETO_OK
              : kb_fail(err, KINETO_E_STATE,

@@ -2,7 +2,7 @@
  * pthread_exit lives until its last thread ends, and the library's permanent threads must not keep
  * it alive. The end of the main thread is reported by the destructor of a thread-specific key; the
  * other threads are listed in /proc/self/task and the library's are recognised by name. */
-#include "base/alone.h"
+#include "base/thread_census.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ static void create_main_key(void)
     has_main_key = pthread_key_create(&main_key, on_main_end) == 0;
 }
 
-bool kb_main_watch(void (*on_end)(void))
+bool kb_main_thread_watch(void (*on_end)(void))
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (kb_os_tid() != kb_os_pid())
@@ -39,7 +39,7 @@ bool kb_main_watch(void (*on_end)(void))
     return has_main_key && pthread_setspecific(main_key, &main_key) == 0;
 }
 
-bool kb_main_ended(void) { return kb_load_acquire(&main_ended); }
+bool kb_main_thread_ended(void) { return kb_load_acquire(&main_ended); }
 
 /* ---- the other threads --------------------------------------------------------------------------- */
 
@@ -72,7 +72,7 @@ static bool is_library_task(const char *tid)
     return strcmp(name, KB_THREAD_CONTROL) == 0 || strcmp(name, KB_THREAD_FOLLOW) == 0;
 }
 
-bool kb_threads_only_own(void)
+bool kb_only_library_threads_left(void)
 {
     DIR *tasks = opendir("/proc/self/task");
     bool only = tasks != NULL;

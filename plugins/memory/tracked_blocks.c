@@ -37,7 +37,7 @@ static uint64_t count_level_buckets(uint32_t level)
     return UINT64_C(1) << (LEVEL_0_BITS + LEVEL_STEP * level);
 }
 
-uint64_t cm_follow_capacity(void)
+uint64_t cm_track_capacity(void)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < LEVELS; i++)
@@ -80,7 +80,7 @@ static CM_COLD bool map_next_level(uint32_t level)
     return true;
 }
 
-void cm_follow_prepare(void)
+void cm_track_prepare(void)
 {
     if (!atomic_load(&level_count))
         (void)map_next_level(0);
@@ -127,7 +127,7 @@ static bool put_into_any_level(uint64_t hash, uint64_t block, uint64_t bytes)
 }
 
 /* The filter cell is counted down again if no slot is free. */
-bool cm_follow(const void *block, uint64_t bytes)
+bool cm_track_block(const void *block, uint64_t bytes)
 {
     uint64_t hash = cm_hash(block);
     _Atomic(uint16_t) *cell = get_filter_cell(hash);
@@ -155,7 +155,7 @@ static uint64_t take_from_bucket(slot_bucket *b, uint64_t block)
 }
 
 /* The newest level first, which has most blocks. */
-uint64_t cm_forget(const void *block)
+uint64_t cm_untrack_block(const void *block)
 {
     uint64_t hash = cm_hash(block), bytes = 0;
     uint32_t level = atomic_load_explicit(&level_count, memory_order_acquire);

@@ -2,7 +2,7 @@
  * the producer (seek points) or by the parsers that have passed them (compressed text), and
  * loaded by chunk_cache.c. The mutex protects the list of chunks and the idle packers;
  * compression itself runs outside it. */
-#include "trace/bytes/keep.h"
+#include "trace/bytes/seek_index.h"
 #include "trace/bytes/input.h"
 
 #include <sys/stat.h>

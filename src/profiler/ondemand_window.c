@@ -9,7 +9,7 @@
     (1u << KINETO_SCOPE_FUNCTION | 1u << KINETO_SCOPE_USER_SCOPE |                                 \
      1u << KINETO_SCOPE_BACKWARD_FUNCTION)
 
-kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_more *more,
+kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_window_request *more,
                                 kineto_profiler **out, kineto_error *err)
 {
     kineto_profiler_config c = *config;
@@ -23,27 +23,27 @@ kineto_status kp_window_start(kineto_profiler *p, kineto_error *err)
     ks_session_extras(p->session)->armed = true;
     kineto_status status = kineto_profiler_start(p, err);
     if (!status)
-        kp_window_show(p);
+        kp_window_set_reported(p);
     return status;
 }
 
-void kp_window_keep(kineto_profiler *p, int64_t start_ns, uint64_t start_ticks)
+void kp_window_keep_from(kineto_profiler *p, int64_t start_ns, uint64_t start_ticks)
 {
     ks_session_keep(p->session, start_ns, start_ticks);
 }
 
-kineto_status kp_window_end(kineto_profiler *p, const kp_window_cut *cut, kineto_error *err)
+kineto_status kp_window_end(kineto_profiler *p, const kp_window_range *cut, kineto_error *err)
 {
     ks_extras *extras = ks_session_extras(p->session);
     extras->from_ns = cut->start_ns;
     extras->until_ns = cut->end_ns;
     extras->from_ticks = cut->start_ticks;
     extras->until_ticks = cut->end_ticks;
-    kp_window_show(NULL);
+    kp_window_set_reported(NULL);
     return ks_session_end(p->session, err);
 }
 
-kineto_status kp_window_build(kineto_profiler *p, const kp_window_texts *texts, kineto_trace **out,
+kineto_status kp_window_build(kineto_profiler *p, const kp_window_annotations *texts, kineto_trace **out,
                               kineto_error *err)
 {
     ks_extras *extras = ks_session_extras(p->session);
@@ -57,18 +57,18 @@ kineto_status kp_window_build(kineto_profiler *p, const kp_window_texts *texts, 
     *out = NULL;
     kineto_status status = kineto_profiler_stop(p, &result, err);
     if (!status && result->trace) {
-        kp_ondemand_hand_over(result->trace);
+        kp_ondemand_pass_trace(result->trace);
         *out = kineto_trace_retain(result->trace);
     }
     kineto_result_release(result);
     return status;
 }
 
-void kp_window_drop(kineto_profiler *p)
+void kp_window_destroy(kineto_profiler *p)
 {
     if (!p)
         return;
-    kp_window_show(NULL);
+    kp_window_set_reported(NULL);
     kineto_profiler_destroy(p);
 }
 
@@ -79,7 +79,7 @@ static kp_preempt_hook *preempt_hook;
 /* Running profilers of the program, and the process in which they were counted. */
 static uint32_t own_running, own_pid;
 
-void kp_preempt_listen(kp_preempt_hook *hook)
+void kp_preempt_set_hook(kp_preempt_hook *hook)
 {
     bool taken = kb_lock_take(&preempt_lock, kb_os_self());
     preempt_hook = hook;
@@ -104,7 +104,7 @@ static void count_own_profiler(bool begins, uint32_t pid)
 
 /* A profiler that began before a fork does not end in the child: its process is remembered. The
  * lock may be held by this thread already, if the hook itself starts a profiler. */
-void kp_preempt(kineto_profiler *p, bool begins)
+void kp_preempt_windows(kineto_profiler *p, bool begins)
 {
     uint32_t pid = kb_os_pid();
     if (!p->records || p->config.values.state == KINETO_STATE_KINETO_ONDEMAND ||

@@ -2,7 +2,7 @@
  * build has, zstd, ISA-L or zlib. seek_index.c stores texts with it that cannot be
  * decompressed again from their file, and inflate.c the states of its decoder. A packer is
  * used by one thread at a time. */
-#include "trace/bytes/keep.h"
+#include "trace/bytes/seek_index.h"
 
 #if defined(KB_WITH_ZSTD)
 #include <zstd.h>
@@ -111,7 +111,7 @@ static bool decompress_chunk(const kt_packed *packed, void *out)
 
 kt_packer *kt_packer_create(void)
 {
-    size_t room = max_compressed_bytes(KT_POINT_BYTES);
+    size_t room = max_compressed_bytes(KT_SEEK_POINT_BYTES);
     kt_packer *p = malloc(sizeof *p + room);
     if (!p)
         return NULL;

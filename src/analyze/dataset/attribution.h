@@ -7,8 +7,8 @@
  * theirs from the trace, with other operators than the dataset has slices; hence rows here refer to
  * rows of the trace. ka_op copies start and end of its row, which searches by time compare; work does
  * not, its times are read through ka_row_span. */
-#ifndef KA_VIEW_H
-#define KA_VIEW_H
+#ifndef KA_ATTRIBUTION_H
+#define KA_ATTRIBUTION_H
 
 #include "analyze/dataset/arg_lookup.h"
 #include "analyze/dataset/dataset.h"
@@ -78,7 +78,7 @@ typedef KB_VEC(ka_attributed_work) ka_attributed_work_list;
 typedef KB_VEC(ka_communication) ka_communication_list;
 typedef KB_VEC(ka_window) ka_window_list;
 
-typedef struct ka_view {
+typedef struct ka_attribution {
     const ka_dataset *dataset;
     ka_op_list ops;
     ka_attributed_work_list work; /* by start */
@@ -87,76 +87,76 @@ typedef struct ka_view {
     ka_window_list windows;              /* never empty, unless the trace is; by start */
     KB_VEC(ka_team) teams;               /* empty, unless several processes have steps */
     bool has_steps;
-    struct ka_inputs *inputs; /* see ka_inputs_of */
-    struct ka_view
+    struct ka_operator_calls *inputs; /* see ka_operator_calls_get */
+    struct ka_attribution
         *before; /* the one with fewer parts that it replaces; others may still read it */
-} ka_view;
+} ka_attribution;
 
 /* The parts of an attribution; windows are always there. */
-#define KA_VIEW_OPS           1u
-#define KA_VIEW_DONE          2u /* `op` with KA_VIEW_OPS */
-#define KA_VIEW_ROLES         4u
-#define KA_VIEW_COMMUNICATION 8u
-#define KA_VIEW_CALLS         16u /* of ka_inputs */
-#define KA_VIEW_FLOPS         32u
+#define KA_ATTRIBUTION_OPERATORS           1u
+#define KA_ATTRIBUTION_WORK          2u /* `op` with KA_ATTRIBUTION_OPERATORS */
+#define KA_ATTRIBUTION_ROLES         4u
+#define KA_ATTRIBUTION_COMMUNICATION 8u
+#define KA_ATTRIBUTION_CALLS         16u /* of ka_operator_calls */
+#define KA_ATTRIBUTION_FLOPS         32u
 
 /** The attribution of a dataset, which owns it. Made once for all analyses, again only if some need more
  *  parts; immutable. threads: any.
  *  @param parts        needed by the caller; it may have more.
  *  @param attribution  set to a shallow copy, to be used as long as the dataset. */
-kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *attribution,
+kineto_status ka_attribution_get(const ka_dataset *s, uint32_t parts, ka_attribution *attribution,
                           kineto_error *err);
 /** The parts that the wanted tables need. */
-uint32_t ka_view_parts(kineto_analysis *a);
-void ka_view_destroy(ka_view *attribution);
+uint32_t ka_attribution_parts(kineto_analysis *a);
+void ka_attribution_destroy(ka_attribution *attribution);
 /** Teams, or 1: windows and roles of all processes belong together. */
-static inline size_t ka_team_count(const ka_view *v) { return v->teams.count ? v->teams.count : 1; }
-static inline bool ka_in_team(const ka_view *v, size_t team, const ka_window *w)
+static inline size_t ka_team_count(const ka_attribution *v) { return v->teams.count ? v->teams.count : 1; }
+static inline bool ka_in_team(const ka_attribution *v, size_t team, const ka_window *w)
 {
     return !v->teams.count || v->teams.data[team].process == w->process;
 }
-static inline const ka_spans *ka_team_roles(const ka_view *v, size_t team)
+static inline const ka_spans *ka_team_roles(const ka_attribution *v, size_t team)
 {
     return v->teams.count ? v->teams.data[team].roles : v->roles;
 }
 /** The end of the last window. */
-int64_t ka_view_end_ns(const ka_view *v);
+int64_t ka_attribution_end_ns(const ka_attribution *v);
 /** Name of a window: the number of its step, or "all". */
-kb_text ka_window_name(const ka_view *v, const ka_window *w);
+kb_text ka_window_name(const ka_attribution *v, const ka_window *w);
 /** Add device_ns and tensor_ns of callees to their callers, and set `next`. */
 void ka_ops_add_up(ka_op_list *ops);
 
 /** attribution_fill.c: ka_definitions.fill_attribution of the exact definitions. */
-bool ka_view_fill(ka_view *v, uint32_t parts);
+bool ka_attribution_fill(ka_attribution *v, uint32_t parts);
 
 /* ---- calls of operators and their inputs (operator_calls.c) ---- */
 /** Calls with the same name, input sizes and stack share an id in `calls`. Its key, as bytes: the string id
  *  of the name, the id of the stack in `stacks`, then the text of the sizes. */
 #define KA_CALL_HEAD (2 * sizeof(uint32_t))
-typedef struct ka_inputs {
+typedef struct ka_operator_calls {
     pthread_mutex_t lock;
-    uint32_t parts;     /* KA_VIEW_CALLS, KA_VIEW_FLOPS */
+    uint32_t parts;     /* KA_ATTRIBUTION_CALLS, KA_ATTRIBUTION_FLOPS */
     kb_intern calls;    /* ids in the order of the first call of each; 0: no call */
     kb_intern stacks;   /* as the file has them; 0: none */
     uint32_t *call_of;  /* by row: the call id of an operator; 0 of other rows */
     uint64_t *flops;    /* by row, with those of its callees; 0: not known */
     uint64_t *unusable; /* bits by row: there is a formula, but its inputs do not suffice */
     bool made, no_memory;
-} ka_inputs;
+} ka_operator_calls;
 /** Made on the first call, of the parts that the wanted tables need; immutable then. With
  *  ka_definitions.calls_of_shown_operators `v` must have its operators. NULL: out of memory. threads:
  *  any. */
-const ka_inputs *ka_inputs_of(const ka_view *v);
-ka_inputs *ka_inputs_create(uint32_t parts);
-void ka_inputs_free(ka_inputs *in);
-static inline void ka_call_names(const ka_inputs *in, uint32_t call, uint32_t *name,
+const ka_operator_calls *ka_operator_calls_get(const ka_attribution *v);
+ka_operator_calls *ka_inputs_create(uint32_t parts);
+void ka_inputs_free(ka_operator_calls *in);
+static inline void ka_call_names(const ka_operator_calls *in, uint32_t call, uint32_t *name,
                                  uint32_t *stack)
 {
     const char *key = kb_intern_get(&in->calls, call).data;
     memcpy(name, key, sizeof *name);
     memcpy(stack, key + sizeof *name, sizeof *stack);
 }
-static inline kineto_string ka_call_shapes(const ka_inputs *in, uint32_t call)
+static inline kineto_string ka_call_shapes(const ka_operator_calls *in, uint32_t call)
 {
     kineto_string key = kb_intern_get(&in->calls, call);
     return (kineto_string){key.data + KA_CALL_HEAD, key.size - KA_CALL_HEAD};

@@ -496,7 +496,7 @@ static bool read_resource_entry(kt_build_state *s, const uint8_t *payload, size_
 static bool is_entry_of_this_trace(const kt_build_state *s, uint64_t from, uint64_t ticks)
 {
     const kt_build_options *o = &s->options;
-    uint64_t until = o->said_until ? o->said_until : o->end_ticks;
+    uint64_t until = o->stated_until ? o->stated_until : o->end_ticks;
     return !ticks || (ticks >= from && (!until || ticks <= until));
 }
 
@@ -582,7 +582,7 @@ static bool read_meta_entry(kt_build_state *s, const uint8_t *payload, size_t si
     if (size < sizeof e)
         return false;
     memcpy(&e, payload, sizeof e);
-    if (s->options.said_from && !is_entry_of_this_trace(s, s->options.said_from, e.ticks))
+    if (s->options.stated_from && !is_entry_of_this_trace(s, s->options.stated_from, e.ticks))
         return true;
     size_t at = sizeof e;
     kineto_string key = kf_entry_text(payload, size, &at);
@@ -669,7 +669,7 @@ static bool read_ledger_entry(kt_build_state *s, const uint8_t *payload, size_t 
         return false;
     memcpy(&e, payload, sizeof e);
     const kt_build_options *o = &s->options;
-    if (!is_entry_of_this_trace(s, o->said_from ? o->said_from : o->start_ticks, e.ticks))
+    if (!is_entry_of_this_trace(s, o->stated_from ? o->stated_from : o->start_ticks, e.ticks))
         return true;
     size_t at = sizeof e;
     kineto_string texts[3]; /* source, reason, detail */

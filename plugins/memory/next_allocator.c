@@ -37,7 +37,7 @@ void *cm_early_alloc(size_t bytes, size_t align)
     } while (!atomic_compare_exchange_weak(&early_used, &from, at + bytes));
     uint64_t size = bytes;
     memcpy(cm_early_memory + at - EARLY_HEAD, &size, sizeof size);
-    cm_missed(CM_MISS_EARLY);
+    cm_count_miss(CM_MISS_EARLY);
     return cm_early_memory + at; /* zeroed, as it was never used */
 }
 

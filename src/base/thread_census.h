@@ -11,8 +11,8 @@
 
 /** `on_end` is called when the main thread ends by pthread_exit.
  *  @return false: this is not the main thread, on_end will not be called. */
-bool kb_main_watch(void (*on_end)(void));
-bool kb_main_ended(void);
+bool kb_main_thread_watch(void (*on_end)(void));
+bool kb_main_thread_ended(void);
 /** Are all threads that still run permanent threads of the library? Reads /proc. */
-bool kb_threads_only_own(void);
+bool kb_only_library_threads_left(void);
 #endif

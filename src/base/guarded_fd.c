@@ -1,11 +1,11 @@
 /* File descriptors that the host program may close or reuse at any time: see owned.h. */
-#include "base/owned.h"
+#include "base/guarded_fd.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool kb_owned_take(kb_owned *o, int fd)
+bool kb_fd_adopt(kb_guarded_fd *o, int fd)
 {
     struct stat st;
     o->fd = -1;
@@ -24,17 +24,17 @@ bool kb_owned_take(kb_owned *o, int fd)
     return true;
 }
 
-bool kb_owned_is_ours(const kb_owned *o)
+bool kb_fd_still_ours(const kb_guarded_fd *o)
 {
     struct stat st;
     int fd = kb_load_acquire(&o->fd);
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == o->device && st.st_ino == o->inode;
 }
 
-void kb_owned_close(kb_owned *o)
+void kb_fd_close(kb_guarded_fd *o)
 {
     int fd = o->fd;
-    bool ours = kb_owned_is_ours(o);
+    bool ours = kb_fd_still_ours(o);
     kb_store_release(&o->fd, -1);
     if (ours)
         close(fd);

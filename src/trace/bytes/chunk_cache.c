@@ -1,5 +1,5 @@
 /* Cache of decompressed chunks of texts that are no longer at their addresses. Two levels:
- * chunks, shared by all threads of the process (at most KT_RECALL_BYTES, least recently
+ * chunks, shared by all threads of the process (at most KT_CHUNK_CACHE_BYTES, least recently
  * used ones go first), and for each thread copies of the parts that it read last, which
  * readers of arguments hold as strings.
  *
@@ -50,8 +50,8 @@ static chunk *load_chunk(kt_input *in, size_t index)
 
 /* ---- chunks that all threads share ----------------------------------------------------------- */
 
-enum { SLOTS = KT_RECALL_BYTES / KT_PACK_BYTES };
-_Static_assert(SLOTS >= 2 * KT_RECALL_BYTES / KT_POINT_BYTES, "slots suffice for large chunks");
+enum { SLOTS = KT_CHUNK_CACHE_BYTES / KT_PACKED_CHUNK_BYTES };
+_Static_assert(SLOTS >= 2 * KT_CHUNK_CACHE_BYTES / KT_SEEK_POINT_BYTES, "slots suffice for large chunks");
 
 /* States of a slot: free (no chunk, not loading), loading (no chunk yet; only the loading
  * thread changes it), filled (a chunk, not loading). */
@@ -123,8 +123,8 @@ static chunk *load_chunk_into_slot(kt_input *in, size_t index, slot *s)
     pthread_cond_broadcast(&shared.changed);
     if (!c)
         return NULL;
-    KB_ASSERT(c->size <= KT_RECALL_BYTES); /* else no filled slot would be left to empty */
-    while (shared.bytes + c->size > KT_RECALL_BYTES)
+    KB_ASSERT(c->size <= KT_CHUNK_CACHE_BYTES); /* else no filled slot would be left to empty */
+    while (shared.bytes + c->size > KT_CHUNK_CACHE_BYTES)
         empty_slot(find_oldest_slot(false));
     s->chunk = c;
     s->used = ++shared.clock;
@@ -170,7 +170,7 @@ typedef struct text_view {
 typedef struct thread_cache {
     chunk *last;
     uint64_t clock;
-    text_view views[KT_TEXT_VIEWS];
+    text_view views[KT_ARGS_TEXT_VIEWS];
 } thread_cache;
 
 static pthread_key_t key;
@@ -181,7 +181,7 @@ static void free_thread_cache(void *p)
 {
     thread_cache *r = p;
     release_chunk(r->last);
-    for (size_t i = 0; i < KT_TEXT_VIEWS; i++)
+    for (size_t i = 0; i < KT_ARGS_TEXT_VIEWS; i++)
         free(r->views[i].text);
     free(r);
 }
@@ -259,7 +259,7 @@ static bool copy_input_text(thread_cache *r, kt_input *in, size_t offset, char *
 static text_view *choose_view(thread_cache *r, uint64_t input, uint64_t place)
 {
     text_view *old = &r->views[0];
-    for (text_view *v = r->views; v < r->views + KT_TEXT_VIEWS; v++) {
+    for (text_view *v = r->views; v < r->views + KT_ARGS_TEXT_VIEWS; v++) {
         if (v->place == place && v->input == input)
             return v;
         old = v->used < old->used ? v : old;

@@ -13,11 +13,11 @@
 
 #include <pthread.h>
 
-#ifndef KT_POINT_BYTES /* fuzzing sets smaller ones, so that short texts have several */
-#define KT_POINT_BYTES ((size_t)2 << 20) /* of text between two seek points */
+#ifndef KT_SEEK_POINT_BYTES /* fuzzing sets smaller ones, so that short texts have several */
+#define KT_SEEK_POINT_BYTES ((size_t)2 << 20) /* of text between two seek points */
 #endif
-#ifndef KT_PACK_BYTES
-#define KT_PACK_BYTES ((size_t)512 << 10) /* of text in a packed chunk */
+#ifndef KT_PACKED_CHUNK_BYTES
+#define KT_PACKED_CHUNK_BYTES ((size_t)512 << 10) /* of text in a packed chunk */
 #endif
 #define KT_IDLE_PACKERS 8u
 
@@ -33,7 +33,7 @@ typedef struct kt_packer kt_packer;
 /** NULL: out of memory. */
 kt_packer *kt_packer_create(void);
 void kt_packer_free(kt_packer *p);
-/** Compresses at most KT_POINT_BYTES into out, whose data the caller frees; false: out of
+/** Compresses at most KT_SEEK_POINT_BYTES into out, whose data the caller frees; false: out of
  *  memory. */
 bool kt_pack(kt_packer *p, const void *bytes, size_t size, kt_packed *out);
 /** Decompresses into `out`, which has packed->size bytes; false: out of memory, or damaged data. */

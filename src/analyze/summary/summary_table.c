@@ -1,5 +1,5 @@
 /* kineto_averages_save and kineto_averages_text: options of a summary table, the order of its rows,
- * and the sink that it is written to. table_text.c writes PyTorch's table, table_rows.c CSV and
+ * and the sink that it is written to. summary_table_text.c writes PyTorch's table, summary_table_rows.c CSV and
  * JSON. */
 #include "analyze/summary/summary.h"
 
