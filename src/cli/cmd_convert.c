@@ -74,6 +74,7 @@ static kineto_status check_convert_output(char *const *inputs, int count)
     return kc_check_outputs("convert", inputs, count, &output, 1, true);
 }
 
+/* Everything that can be checked before the trace is read. */
 static kineto_status check_convert_options(int operands, char **argv, kineto_export_options *o)
 {
     if (operands == 0)

@@ -185,6 +185,7 @@ static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
     return status;
 }
 
+/* Open, compare, evaluate the gates, and write the outputs. */
 static kineto_status run_diff(diff_work *w, char *const *paths, kineto_error *err)
 {
     kineto_status status = open_both_traces(w, paths, err);

@@ -126,6 +126,7 @@ static void print_daemon_clients(const kc_traceable *r)
     }
 }
 
+/* The table, then remarks about daemons, and advice if no process was found. */
 static void print_process_table(const kc_traceable *r)
 {
     if (r->processes.count)

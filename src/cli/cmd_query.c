@@ -51,6 +51,7 @@ static kineto_status read_query_stream(FILE *in, const char *name, query_text *o
                                   : KINETO_OK;
 }
 
+/* "-" is the standard input. */
 static kineto_status read_query_file(const char *path, query_text *out, kineto_error *err)
 {
     if (strcmp(path, "-") == 0)
@@ -191,6 +192,7 @@ static kineto_status choose_query_format(kc_query_format *format)
                        : KINETO_OK;
 }
 
+/* Without SQLite the schema is empty, and the error of opening explains why. */
 static int print_query_schema(void)
 {
     kineto_error err = {0};

@@ -96,6 +96,7 @@ static kineto_status read_salt_file(char *salt, size_t *size, kineto_error *err)
     return KINETO_OK;
 }
 
+/* From the file, or random. */
 static kineto_status choose_salt(char *salt, size_t *size, kineto_error *err)
 {
     if (salt_file)

@@ -177,6 +177,7 @@ static kineto_status check_table_options(void)
     return KINETO_OK;
 }
 
+/* The unit, and combinations of options. */
 static kineto_status check_table_arguments(uint32_t *unit)
 {
     if (!kineto_time_unit_parse(time_unit, unit))

@@ -96,6 +96,7 @@ static void print_trace_verdict(const char *path, const kineto_verify_report *re
     putchar('\n');
 }
 
+/* The verdict, then each finding. */
 static void print_verify_report(const char *path, const kineto_trace *trace,
                                 const kineto_verify_report *report)
 {
@@ -244,6 +245,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     return result;
 }
 
+/* @return the result of one trace, opened here. */
 static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
 {
     kineto_error err = {0};
@@ -260,6 +262,7 @@ typedef struct verify_visitor {
     int worst;
 } verify_visitor;
 
+/* Called for each file of a survey. @return true: continue. */
 static bool visit_file(const kineto_visit *visit, void *user)
 {
     verify_visitor *v = user;
@@ -316,6 +319,7 @@ static int raise_result(int result, int severity)
     return severity > KINETO_SEVERITY_NOTE ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
 }
 
+/* Each trace, then findings about the set. */
 static int verify_as_text(int count, char **paths, const kineto_verify_options *how)
 {
     kineto_survey *survey = NULL;

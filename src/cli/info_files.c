@@ -164,6 +164,8 @@ static bool show_surveyed_file(const kineto_visit *visit, void *user)
     return true;
 }
 
+/* Files are opened one after the other by the survey. An unreadable file makes the exit status
+ * KC_EXIT_USAGE. */
 int kc_info_files(char *const *paths, int count, bool as_json)
 {
     kineto_error err = {0};

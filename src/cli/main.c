@@ -214,6 +214,7 @@ static int check_read_files(int status)
     return status ? status : KC_EXIT_FAILURE;
 }
 
+/* Options of the command itself have no verb; everything else is a verb. */
 int main(int argc, char **argv)
 {
     reserve_closed_streams();

@@ -9,6 +9,7 @@ void (*kc_help_hook)(const kc_options *options);
 
 enum { HELP_COLUMN = 28 };
 
+/* stdout is flushed first, so that both streams stay in order on a terminal. */
 static void print_error(const char *verb, const char *fmt, va_list args)
 {
     char *text = NULL;
@@ -72,6 +73,7 @@ static void print_option_help(const kc_option *o, FILE *out)
     fputc('\n', out);
 }
 
+/* The same layout for every verb; --help itself is the last option. */
 static void print_help(const kc_options *options, FILE *out)
 {
     fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
@@ -82,6 +84,7 @@ static void print_help(const kc_options *options, FILE *out)
     print_option_help(&help, out);
 }
 
+/* NULL: unknown. The name need not be NUL-terminated. */
 static const kc_option *find_long_option(const kc_options *options, const char *name, size_t size)
 {
     for (size_t i = 0; i < options->count; i++)
@@ -254,6 +257,8 @@ static bool is_help_option(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* Operands are moved to the front in order. After "--", or after the first operand with
+ * stop_at_operand, everything is an operand. */
 kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands)
 {
     int count = 0;

@@ -21,6 +21,7 @@ kb_text kc_bytes(uint64_t bytes)
     return t;
 }
 
+/* Without the end of the file the number is unknown. */
 kb_text kc_lost_words(uint64_t lost, bool is_cut)
 {
     if (lost && !is_cut)
@@ -45,6 +46,7 @@ kb_text kc_count(uint64_t n)
     return t;
 }
 
+/* Without fractions of a second. */
 kb_text kc_format_utc(int64_t ns)
 {
     kb_text t = {""};
@@ -83,6 +85,7 @@ static bool is_format_character(uint32_t code)
     return false;
 }
 
+/* Control and format characters are not printable, nor is malformed UTF-8. */
 size_t kc_printable(kineto_string s, size_t at)
 {
     KB_ASSERT(at < s.size);
@@ -112,6 +115,7 @@ size_t kc_character_columns(const char *character, size_t size)
     return 1;
 }
 
+/* A cut name ends in "…". Bytes that are not printable take four columns. */
 void kc_put_name(FILE *out, kineto_string name, size_t columns)
 {
     size_t used = 0;
@@ -134,6 +138,7 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
         fputc(' ', out);
 }
 
+/* Lines and tabs are structure; everything between them is a name. */
 void kc_put_text(FILE *out, const char *text)
 {
     for (const char *end; *text; text = end) {
@@ -161,6 +166,7 @@ size_t kc_terminal_columns(FILE *out)
     return ioctl(fileno(out), TIOCGWINSZ, &terminal) == 0 ? terminal.ws_col : 0;
 }
 
+/* Cut at the left, at the beginning of a character. */
 void kc_put_path(FILE *out, const char *path, size_t used)
 {
     enum { DEFAULT_COLUMNS = 80, MIN_ROOM = 8 };
@@ -196,6 +202,7 @@ size_t kc_edit_distance(const char *a, const char *b)
     return row[m];
 }
 
+/* Compressed if the ending of the path says so. */
 kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *what,
                            kineto_error *err)
 {
@@ -220,6 +227,7 @@ int kc_exit_of(kineto_status status, bool is_read)
     return !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
 }
 
+/* ferror covers earlier failed writes, fflush the last one. */
 int kc_finish_stdout(const char *verb, int status)
 {
     errno = 0;

@@ -205,7 +205,7 @@ class Table(CommandTest):
                                 (["--stacks", "self_cpu_time_total", "--csv"], b"--csv"),
                                 (["--group-by-stack", "x"], b"whole number"),
                                 (["--memory", "--stacks", "self_cpu_time_total", "-o", "m.html"], b"--memory"),
-                                (["--stacks", "self_cpu_time_total", "--sort-by", "count"], b"--sort-by means nothing"),
+                                (["--stacks", "self_cpu_time_total", "--sort-by", "count"], b"--sort-by cannot be used"),
                                 (["--stacks", "self_cpu_time_total", "--row-limit", "100"], b"--row-limit"),
                                 (["--csv", "--name-width", "55"], b"--name-width cannot be used with --csv"),
                                 (["--json", "--header", "x"], b"--header"), (["--json", "--time-unit", "auto"], b"--time"),

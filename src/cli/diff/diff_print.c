@@ -40,6 +40,7 @@ uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table)
     return kineto_analysis_table(a, table, &info) ? info.row_count : 0;
 }
 
+/* "-" if the number is not finite, or too large for a duration. */
 kb_text kc_us(double us, bool sign)
 {
     kb_text text = {"-"};
@@ -50,6 +51,7 @@ kb_text kc_us(double us, bool sign)
     return text;
 }
 
+/* Column "sure" says how the difference was decided: by an interval, or by a rank test. */
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 {
     double low = kc_fact_number(a, table, row, "ci_low_pct"),
@@ -276,6 +278,7 @@ static void print_gates(const kc_diff_output *d, FILE *out)
     }
 }
 
+/* The HTA definitions have only plain tables. */
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out)
 {
     bool exact = kineto_analysis_find(d->facts, "diff_steps") != UINT32_MAX;

@@ -23,6 +23,7 @@ const char *kc_plugin_origin_name(kc_plugin_origin origin)
     return origin_names[(size_t)origin % KB_COUNT(origin_names)];
 }
 
+/* A file that is not a plug-in is a failure only if the user named it. */
 bool kc_plugin_failed(const kc_plugin_file *p)
 {
     switch (p->state) {
@@ -74,6 +75,7 @@ static char *make_absolute_path(const char *path, size_t size)
     return text;
 }
 
+/* By device and inode. NULL: no earlier entry is this file. */
 static kc_plugin_file *find_same_file(const kc_plugins *p, const struct stat *st)
 {
     for (size_t i = 0; i < p->list.count; i++) {
@@ -137,6 +139,7 @@ static char *find_installed_by_name(const char *name, size_t size)
     return !does_path_exist(file) && kc_find_plugin(file, path, sizeof path) ? strdup(path) : NULL;
 }
 
+/* In this order: an existing file, a file with a revision, a plug-in of the installation. */
 kineto_status kc_plugins_add_file(kc_plugins *p, const char *given, kc_plugin_origin origin,
                                   kineto_error *err)
 {
@@ -199,6 +202,7 @@ static kineto_status append_directory(kc_plugins *p, char *directory, const char
     return status;
 }
 
+/* Empty parts of the list are skipped. */
 kineto_status kc_plugins_add_directories(kc_plugins *p, const char *list, kc_plugin_origin origin,
                                          kineto_error *err)
 {
@@ -214,6 +218,7 @@ kineto_status kc_plugins_add_directories(kc_plugins *p, const char *list, kc_plu
     return status;
 }
 
+/* The order in which the library loads them. */
 kineto_status kc_plugins_add_default(kc_plugins *p, kineto_error *err)
 {
     char installed[PATH_MAX];
@@ -226,6 +231,7 @@ kineto_status kc_plugins_add_default(kc_plugins *p, kineto_error *err)
     return status;
 }
 
+/* Only those that were built. */
 kineto_status kc_plugins_add_interfaces(kc_plugins *p, kineto_error *err)
 {
     char path[PATH_MAX];

@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+/* The text is cut to the size of the result. */
 void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *fmt, ...)
 {
     va_list args;
@@ -137,6 +138,7 @@ static void probe_plugins(kc_probe_result *f)
                         kb_setting("KINETO_PLUGIN_LIB_DIR_PATH") ? "" : " (not set)", installed);
 }
 
+/* Needed for --preload and for plug-ins. */
 static void probe_preload(kc_probe_result *f)
 {
     char path[PATH_MAX];
@@ -147,6 +149,7 @@ static void probe_preload(kc_probe_result *f)
                         "libckineto-rt.so was not found: --preload and plug-ins will not work");
 }
 
+/* Needed for --memory. */
 static void probe_memory_hook(kc_probe_result *f)
 {
     char path[PATH_MAX];

@@ -19,6 +19,7 @@ static void clear_progress_line(void)
     progress_line.shown = false;
 }
 
+/* The progress line is erased first. Texts may contain names of strangers. */
 void kc_show_message(const char *fmt, ...)
 {
     va_list args;
@@ -120,6 +121,7 @@ static void draw_progress(const kc_trigger_run *run, uint64_t now_ns)
     progress_line.drawn_ns = now_ns;
 }
 
+/* With --json progress is shown on a terminal only. */
 void kc_show_progress(const kc_trigger_run *run)
 {
     uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
@@ -194,6 +196,7 @@ static void put_run(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
+/* Every target that is not DONE makes the exit status a failure. */
 int kc_show_end(const kc_trigger_run *run, bool interrupted)
 {
     int status = run->targets.count ? 0 : KC_EXIT_FAILURE;

@@ -26,6 +26,7 @@ typedef struct result_table {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* Out of memory sets `failed`, which is checked once per line. */
 static void append_bytes_of(result_table *t, const char *text, size_t size)
 {
     if (!kb_vec_reserve(&t->text, t->text.count + size)) {
@@ -36,6 +37,7 @@ static void append_bytes_of(result_table *t, const char *text, size_t size)
     t->text.count += size;
 }
 
+/* \n, \t, or \xNN. */
 static void append_escaped_byte(result_table *t, unsigned char c)
 {
     char escape[8];
@@ -76,6 +78,7 @@ static uint32_t append_visible_text(result_table *t, kineto_string s, size_t lim
     return (uint32_t)KB_MIN(used, (size_t)UINT32_MAX);
 }
 
+/* Integers exactly, others with ten digits. Returns the columns. */
 static uint32_t append_number_cell(result_table *t, const ke_sql_cell *cell)
 {
     char text[64];
@@ -221,6 +224,7 @@ static kineto_status write_all_lines(result_table *t, ke_sql_query *query, kinet
     return status;
 }
 
+/* A statement without columns (not a query) prints nothing. */
 kineto_status kc_query_write_table(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
     result_table t = {.out = out, .width = ke_sql_width(query)};

@@ -167,6 +167,7 @@ static void answer_request(const kc_server *server, connection *c)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+/* Also closes the file. Safe to repeat. */
 static void close_connection(connection *c)
 {
     if (c->socket >= 0)
@@ -301,6 +302,7 @@ static void serve_until(const kc_server *server, connection *all, int stop)
     }
 }
 
+/* Signals are read from a descriptor that the loop polls. */
 kineto_status kc_server_run(kc_server *server, kineto_error *err)
 {
     sigset_t signals;
@@ -327,6 +329,7 @@ kineto_status kc_server_run(kc_server *server, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Only on the loopback address. SO_REUSEADDR allows a restart while old connections time out. */
 kineto_status kc_server_open(kc_server *server, uint16_t port, kineto_error *err)
 {
     struct sockaddr_in address = {
@@ -360,6 +363,7 @@ void kc_server_close(kc_server *server)
     server->listener = -1;
 }
 
+/* 128 random bits: the token is the only protection against other users of this machine. */
 kineto_status kc_server_make_token(char token[33], kineto_error *err)
 {
     uint8_t random[16];

@@ -95,6 +95,7 @@ static int compare_counters(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
+/* Sorted by process at the end, in order of appearance within one. */
 kineto_status kc_counters_make(const kineto_trace *trace, kc_counters *out, kineto_error *err)
 {
     uint32_t tracks = kineto_trace_track_count(trace);
@@ -139,6 +140,7 @@ static void print_counter_head(const kineto_trace *trace, uint32_t process, FILE
             "samples", "min", "mean", "max", "last");
 }
 
+/* At most MAX_LINES rows, with a head for each process. */
 void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *out)
 {
     size_t count = KB_MIN(all->list.count, (size_t)MAX_LINES);
@@ -164,6 +166,7 @@ void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *
         fprintf(out, "  … and %s more\n", kc_count(all->list.count - count).s);
 }
 
+/* All series, without a limit. */
 void kc_counters_json(const kc_counters *all, const kineto_trace *trace, kb_json *j)
 {
     kb_json_key_z(j, "counters");
