@@ -1,5 +1,6 @@
-/* ckineto completion: completion scripts, generated from the option tables of all verbs. The build
- * installs them; other installations use: source <(ckineto completion bash). */
+/* ckineto completion: completion scripts, generated from the option tables of all verbs, so that
+ * they cannot differ from the help. The build installs them; other installations use: source
+ * <(ckineto completion bash). */
 #include "cli/completion.h"
 #include "export/export.h"
 

@@ -1,4 +1,6 @@
-/* ckineto convert: write a trace in another format. */
+/* ckineto convert: write a trace in another format. The writers are in src/export; convert.c writes
+ * the file and accounts for every activity. All options are checked before the trace is read, which
+ * may take long. */
 #include "cli/convert.h"
 #include "export/export.h"
 

@@ -1,4 +1,5 @@
-/* ckineto ps: the processes that can be traced, in which way, and their states. */
+/* ckineto ps: the processes that can be traced, in which way, and their states. The list is made by
+ * ondemand/traceable.c from control sockets of this machine and from the list of a daemon. */
 #include "cli/cli.h"
 #include "cli/ondemand/traceable.h"
 

@@ -1,4 +1,6 @@
-/* ckineto query: query a trace in SQL. The tables read the trace directly; nothing is copied. */
+/* ckineto query: query a trace in SQL. The tables read the trace directly (src/export/sql*.c);
+ * nothing is copied. Results are written by src/cli/query. Statements run one after the other, and
+ * the first error ends the command. */
 #include "cli/query/query.h"
 #include "cli/several.h"
 
@@ -205,7 +207,7 @@ static int print_query_schema(void)
     return kc_finish_stdout("query", err.code ? KC_EXIT_FAILURE : 0);
 }
 
-/* All operands but the query are traces. A query without quotes looks like several traces. */
+/* All operands but the query are traces. A query without quotes appears as several traces. */
 static kineto_status check_query_operands(int operands, char **argv)
 {
     int traces = query_file ? operands : operands - 1;

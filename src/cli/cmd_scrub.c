@@ -1,4 +1,6 @@
-/* ckineto scrub: replace names in a trace by pseudonyms, so that it can be shared. */
+/* ckineto scrub: replace names in a trace by pseudonyms, so that it can be shared. The replacement
+ * is kineto_trace_scrub; this file chooses the classes and the salt. A random salt is not stored,
+ * so that its pseudonyms cannot be tested by guessing. */
 #include "cli/several.h"
 #include "export/export.h"
 

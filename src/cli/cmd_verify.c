@@ -1,4 +1,5 @@
-/* ckineto verify: check whether traces are sound. */
+/* ckineto verify: check whether traces are sound. The rules are in src/analyze/verify. A trace that
+ * cannot be read does not prevent the check of the others; the worst result is the exit status. */
 #include "cli/several.h"
 #include <ckineto/analyze.h>
 
@@ -49,7 +50,7 @@ static void print_finding_place(const kineto_verify_place *place, int64_t origin
     putchar('\n');
 }
 
-/* Places of notes, which are no defects, are shown only with --max. */
+/* Places of notes, which are not defects, are shown only with --max. */
 static void print_finding_places(const kineto_verify_report *report, uint32_t index,
                                  const kineto_verify_finding *f, int64_t origin_ns)
 {

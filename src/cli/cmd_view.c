@@ -38,9 +38,11 @@ static const kc_options options = {
 
 /* The documents, in a directory that is removed at the end. */
 typedef struct view_work {
-    sigset_t signals; /* that end the command */
+    /* that end the command */
+    sigset_t signals;
     pthread_t watcher;
-    bool is_read; /* the trace could be read */
+    /* the trace could be read */
+    bool is_read;
     /* protects `directory` while the signal thread runs */
     pthread_mutex_t lock;
     bool is_watched;

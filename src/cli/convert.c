@@ -151,7 +151,7 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
     options->user = NULL;
     if (status == KINETO_OK)
         return report_account(verb, trace, path, &result, quiet);
-    if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* a closed pipe is no error */
+    if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* a closed pipe is not an error */
         kc_complain("%s: %s", verb, err.message);
     return KC_EXIT_FAILURE;
 }

@@ -1,4 +1,6 @@
-/* ckineto info of several files: a table of them, and findings about the set. */
+/* ckineto info of several files: a table of them, and findings about the set. Files are opened one
+ * after the other by kineto_files_survey, so that only one is in memory. Unreadable files are rows
+ * with an error. */
 #include "cli/several.h"
 
 #include "trace/files/identity.h"

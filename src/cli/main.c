@@ -1,5 +1,6 @@
 /* ckineto: the table of verbs, `help`, and the process around a verb: closed standard streams, a
- * small stack, and files that change while they are read. */
+ * small stack, and files that change while they are read. Verbs get their own arguments and return
+ * the exit status. */
 #include "cli/cli.h"
 #include "trace/bytes/input.h"
 

@@ -1,5 +1,6 @@
 /* Parsing options from tables: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, and "--"; printing
- * the help; error lines. */
+ * the help; error lines. Which options were given is kept in a list of their values, so that a verb
+ * can distinguish a default from the same value on the command line. */
 #include "cli/options.h"
 #include "cli/print.h"
 
@@ -211,6 +212,7 @@ bool kc_given(const void *value)
 
 static void mark_given(const kc_option *o)
 {
+    KB_ASSERT(o->value);
     if (!kc_given(o->value) && given_count < KB_COUNT(given_values))
         given_values[given_count++] = o->value;
 }

@@ -1,4 +1,6 @@
-/* Printing for people: numbers, names without control characters, JSON on stdout. */
+/* Printing for people: numbers, names without control characters, JSON on stdout. Names come from
+ * traces of strangers: everything that could drive a terminal, or make one name look like another,
+ * is escaped here and nowhere else. */
 #include "cli/print.h"
 
 #include "cli/options.h"

@@ -49,7 +49,8 @@ static const kv_builder *recent_handles[2];
 
 /* The last event of this thread, to which setLast… and addLast… refer. */
 static _Thread_local struct {
-    uint32_t serial; /* of the builder; 0: none */
+    /* of the builder; 0: none */
+    uint32_t serial;
     /* NULL: the store was full, or the event was rejected */
     kv_event *event;
     kv_keys keys;

@@ -20,7 +20,8 @@ typedef struct scenario_task {
 
 static void run_scenario(void *context, int to)
 {
-    static kv_check check; /* too large for the stack */
+    /* too large for the stack */
+    static kv_check check;
     const scenario_task *t = context;
     if (!kv_check_init(&check, t->path, to, t->site))
         _exit(KV_NO_MEMORY);

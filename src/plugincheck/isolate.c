@@ -19,7 +19,7 @@
 #define POLL_MS            5  /* between two checks of a child that writes nothing */
 #define MAX_READS          64 /* of a pipe in one turn: a child may write faster than we read */
 
-/* DONE tells a function that returned from one that called exit(0). */
+/* DONE distinguishes a function that returned from one that called exit(0). */
 enum { DATA, TEXT, DONE, PIPES };
 
 /* The parent's end of a pipe, and what was read from it so far. */

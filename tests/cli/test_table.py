@@ -211,7 +211,7 @@ class Table(CommandTest):
                                 (["--json", "--header", "x"], b"--header"), (["--json", "--time-unit", "auto"], b"--time"),
                                 (["--memory", "--top-level", "-o", "m.html"], b"--top-level"),
                                 (["--execution-trace", "--as-torch", "-o", "e.json"], b"--as-torch"),
-                                (["--merge", "--csv"], b"--merge"), (["--by-category"], b"about --memory"),
+                                (["--merge", "--csv"], b"--merge"), (["--by-category"], b"needs --memory"),
                                 (["-o", self.path("trace.json")], b"overwrite")]:
             done = self.run_command("table", self.trace(), *arguments)
             self.assertEqual(done.returncode, 2, arguments)

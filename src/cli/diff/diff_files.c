@@ -1,4 +1,6 @@
-/* A diff for other programs: all facts as JSON; gates as JUnit XML and SARIF 2.1.0. */
+/* A diff for other programs: all facts as JSON; gates as JUnit XML and SARIF 2.1.0. The keys of the
+ * JSON object are an interface ("ckineto.diff/1"). Gates that could not be evaluated are errors in
+ * JUnit, and open results in SARIF. */
 #include "cli/diff/diff.h"
 
 #include "export/export.h"

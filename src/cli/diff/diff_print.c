@@ -56,7 +56,7 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 {
     double low = kc_fact_number(a, table, row, "ci_low_pct"),
            high = kc_fact_number(a, table, row, "ci_high_pct");
-    kb_text text = {"too few steps to tell it from noise"};
+    kb_text text = {"too few steps to distinguish it from noise"};
     if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("ranks")))
         (void)snprintf(text.s, sizeof text.s, "more than noise by a rank test (Mann-Whitney)");
     else if (isfinite(low))

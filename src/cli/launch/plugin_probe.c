@@ -9,7 +9,8 @@
 
 /* The data of the child: a load_answer, then a profiler_description for each profiler. */
 typedef struct load_answer {
-    int32_t status; /* of kineto_plugin_load */
+    /* of kineto_plugin_load */
+    int32_t status;
     char message[sizeof(((kineto_error *)0)->message)];
     kf_own_kind own[KINETO_KIND_OWN_COUNT];
 } load_answer;

@@ -1,5 +1,6 @@
 /* Plug-ins of a program that is about to be recorded: only those that a probe has loaded get into
- * the program. The others are reported and noted in the ledger. */
+ * the program. The others are reported and noted in the ledger. A plug-in that the user named must
+ * work, or the program is not started. */
 #include "cli/launch/plugins.h"
 #include "record/record.h"
 

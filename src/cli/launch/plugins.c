@@ -1,4 +1,6 @@
-/* Finding plug-ins in the same directories, and in the same order, as the library does. */
+/* Finding plug-ins in the same directories, and in the same order, as the library does
+ * (src/record). Entries are never removed: a file that is missing, repeated or not a library stays
+ * in the list with its reason. */
 #include "cli/launch/plugins.h"
 #include "cli/install_paths.h"
 
@@ -51,6 +53,7 @@ void kc_plugins_free(kc_plugins *p)
 /* The length of the path in "path,rev=…". *revision points to the revision, or to "". */
 static size_t split_revision(const char *given, size_t size, const char **revision)
 {
+    KB_ASSERT(size <= strlen(given));
     static const char *const known[] = {"early", "a", "b"};
     for (size_t i = 0; i < KB_COUNT(known); i++) {
         char tail[16];

@@ -293,14 +293,14 @@ static void probe_cuda(kc_probe_result *f)
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *address = library ? dlsym(library, "ckineto_cuda_look") : NULL;
-    int (*look)(char *, size_t);
-    memcpy(&look, &address, sizeof look);
+    int (*inspect)(char *, size_t);
+    memcpy(&inspect, &address, sizeof inspect);
     if (!address) {
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.390s", dlerror());
         return;
     }
     static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN};
-    int state = look(text, sizeof text);
+    int state = inspect(text, sizeof text);
     kc_probe_answer(f, state >= 0 && state < 3 ? states[state] : KC_PROBE_BROKEN, "%s", text);
 }
 

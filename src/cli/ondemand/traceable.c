@@ -95,6 +95,7 @@ static bool receive_status(kc_traceable *r, ko_control_peer *peer)
 /* Wait for replies and store them. False: no peer is left. */
 static bool receive_from_group(kc_traceable *r, peer_group *c, int wait_ms)
 {
+    KB_ASSERT(c->count <= MAX_PEERS);
     struct pollfd polled[MAX_PEERS];
     bool any = false;
     for (uint32_t i = 0; i < c->count; i++) {

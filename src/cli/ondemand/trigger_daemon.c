@@ -229,6 +229,7 @@ static kineto_status send_group_request(kc_trigger_run *run, const kc_target *fi
 /* Targets of one job with the same text share one request. */
 static void request_group(kc_trigger_run *run, const kc_target *first)
 {
+    KB_ASSERT(first->via == KC_VIA_DAEMON && first->state == KC_FOUND);
     kc_pids group = {0};
     ko_rpc_result result = {0};
     kineto_error err;

@@ -1,5 +1,5 @@
 /* The report of a trigger on many hosts: problems on stderr, files on stdout, or all of it as JSON.
- */
+ * Problems of hosts are reported once, those of processes one line each. */
 #include "cli/ondemand/trigger_fleet.h"
 
 #define CLOCK_LIMIT_NS INT64_C(50000000)

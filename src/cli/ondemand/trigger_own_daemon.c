@@ -65,6 +65,7 @@ static char *make_request_for(kc_trigger_run *run, kc_target *t)
  * not, it is busy with ours. */
 static void store_poll_result(kc_target *t, int32_t wants)
 {
+    KB_ASSERT(t->via == KC_VIA_OWN && t->state > KC_FOUND);
     bool idle = wants & KO_DYNO_WANTS_ACTIVITIES;
     if (idle)
         t->idle_ns = kc_now_ns();

@@ -14,7 +14,8 @@ typedef struct request_writer {
     kb_sink *sink;
     bool plain;
     kineto_error *err;
-    kineto_status status; /* the first mistake */
+    /* the first mistake */
+    kineto_status status;
 } request_writer;
 
 /* As it is, without quotes. */

@@ -1,4 +1,6 @@
-/* The output of a trigger: progress on stderr, files on stdout, or all of it as JSON. */
+/* The output of a trigger: progress on stderr, files on stdout, or all of it as JSON. On a terminal
+ * the progress is one line that is overwritten; otherwise each change of a state is a line, which
+ * scripts can read. */
 #include "cli/ondemand/trigger.h"
 
 #include <time.h>
@@ -151,6 +153,7 @@ static void print_target_file(const kc_trigger_run *run, const kc_target *t)
 
 static const char *get_via_name(kc_via via)
 {
+    KB_ASSERT(via <= KC_VIA_OWN);
     static const char *const words[] = {"", "control socket", "daemon", "dynolog socket"};
     return words[via];
 }

@@ -1,5 +1,6 @@
 /* Results of queries for programs: CSV, JSON and JSON lines. CSV follows RFC 4180; NULL is an empty
- * field, and an empty text is "". */
+ * field, and an empty text is "". Rows are written as they come, so that a result may be larger
+ * than memory. */
 #include "cli/query/query.h"
 #include "export/export.h"
 

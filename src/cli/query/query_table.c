@@ -15,10 +15,12 @@ typedef struct cell_text {
 
 typedef struct result_table {
     kc_query_output *out;
-    size_t width; /* number of columns */
+    /* number of columns */
+    size_t width;
     KB_VEC(cell_text) cells;
     KB_VEC(char) text;
-    uint32_t *columns; /* by column: the widest */
+    /* by column: the widest */
+    uint32_t *columns;
     /* by column: it contains texts, not only numbers */
     bool *left;
     bool failed; /* out of memory */
@@ -130,6 +132,7 @@ static void write_padding(kb_sink *sink, size_t count, char with)
 /* With its separator and padding; the last column has no trailing blanks. */
 static void write_cell(result_table *t, const cell_text *c, size_t column)
 {
+    KB_ASSERT(column < t->width);
     bool last = column + 1 == t->width, right = !t->left[column];
     bool markdown = t->out->format == KC_QUERY_MARKDOWN;
     size_t room = t->columns[column] > c->columns ? t->columns[column] - c->columns : 0;

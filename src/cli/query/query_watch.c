@@ -12,7 +12,8 @@ static volatile sig_atomic_t interrupted;
 /* A line on stderr that is overwritten, and erased before a result is written. */
 static struct {
     const kc_query_output *out;
-    bool allowed; /* stderr is a terminal */
+    /* stderr is a terminal */
+    bool allowed;
     /* results go to a terminal, too: they end the line */
     bool shares;
     bool shown;

@@ -17,7 +17,8 @@
 typedef struct report_work {
     const kc_report_page *page;
     kineto_analyze_options analyze;
-    kineto_analysis *facts; /* of all ranks so far */
+    /* of all ranks so far */
+    kineto_analysis *facts;
     kineto_findings *found;
     kineto_trace *first;
     kc_health health;

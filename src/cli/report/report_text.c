@@ -70,8 +70,9 @@ static void print_chart_title(const screen *s, const char *title)
 /* A table as bars: which rows, their labels, and their lengths. */
 typedef struct chart {
     const char *table, *title;
-    const char *name;  /* column */
-    const char *value; /* column, nanoseconds */
+    const char *name; /* column */
+    /* column, nanoseconds */
+    const char *value;
     /* show only rows with this number in this column; NULL: all */
     const char *only, *only_is;
     uint64_t rows;

@@ -34,7 +34,8 @@ typedef struct connection {
     uint64_t last_ns;
     off_t at, end; /* of the file */
     size_t got, head_at, head_size;
-    bool is_head; /* the request was HEAD */
+    /* the request was HEAD */
+    bool is_head;
     char request[REQUEST_BYTES + 1];
     char head[1024];
 } connection;
@@ -141,7 +142,7 @@ static void send_document(connection *c, const kc_document *d)
 }
 
 /* Checks in this order: syntax, method, Host, path. */
-static void answer_request(const kc_server *server, connection *c)
+static void answer_http_request(const kc_server *server, connection *c)
 {
     kineto_string method, path;
     if (!parse_request_line(c->request, &method, &path)) {
@@ -186,7 +187,7 @@ static bool read_request(const kc_server *server, connection *c)
     c->got += (size_t)n;
     c->request[c->got] = '\0';
     if (strstr(c->request, "\r\n\r\n"))
-        answer_request(server, c);
+        answer_http_request(server, c);
     else if (c->got == REQUEST_BYTES || strlen(c->request) < c->got)
         answer_error(c, "431 Request Header Fields Too Large");
     return true;

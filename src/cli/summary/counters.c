@@ -9,7 +9,7 @@
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static bool is_counter(const kc_counter *c, uint32_t process, uint32_t name, kineto_string key)
+static bool is_same_counter(const kc_counter *c, uint32_t process, uint32_t name, kineto_string key)
 {
     return c->process == process && c->name_id == name && kb_string_equal(c->key, key);
 }
@@ -22,7 +22,7 @@ static kc_counter *find_or_add_counter(kc_counters *all, uint32_t process, uint3
     for (uint64_t hash = kb_hash(identity, sizeof identity);; hash++) {
         bool created = false;
         uint64_t *at = kb_map_insert(&all->by_key, hash, all->list.count, &created);
-        if (at && !created && !is_counter(&all->list.data[*at], process, name, key))
+        if (at && !created && !is_same_counter(&all->list.data[*at], process, name, key))
             continue;
         if (at && !created)
             return &all->list.data[*at];
@@ -41,6 +41,7 @@ static kc_counter *find_or_add_counter(kc_counters *all, uint32_t process, uint3
 /* The mean is updated incrementally, so that no sum can overflow a double. */
 static void add_counter_sample(kc_counter *c, double value)
 {
+    KB_ASSERT(c->finite <= c->samples);
     c->samples++;
     c->last = value;
     if (!isfinite(value))
