@@ -311,7 +311,7 @@ bool cs_lane_attend(cs_lane *lane, PyObject *frame, bool begins)
     return true;
 }
 
-/* From now on events may go the fast way, unless something is left to look at. */
+/* From here on events may take the fast path, unless something is left to check. */
 static void settle_lane(cs_lane *lane)
 {
     bool settled = !lane->check_next && !lane->beyond;

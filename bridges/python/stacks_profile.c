@@ -1,9 +1,9 @@
 /* The hook of Python 3.9 to 3.11: a profile function in C for each thread.
  *
- * A thread has one profile function. Threads that have another one already are left alone. Where a
- * thread keeps its function is found out by experiment on a thread state made for it: no header of
- * a certain version is relied on. New threads are noticed in the list of thread states, which begins
- * with the newest; the thread that starts one looks there before the new one can run. */
+ * A thread has one profile function. Threads that already have another one keep it. The offset of the
+ * function in a thread state is found by an experiment on a thread state made for it, so that no
+ * header of a certain version is needed. New threads are found in the list of thread states, which
+ * begins with the newest; the thread that starts one reads the list before the new one can run. */
 #include "stacks.h"
 
 #include <string.h>

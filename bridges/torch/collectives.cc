@@ -1,5 +1,5 @@
-/* What torch.distributed says of a collective beside its inputs: it is in a slot of the thread while the
- * operator "record_param_comms" runs. Names of the arguments are those of PyTorch's traces
+/* Facts of torch.distributed about a collective, in addition to its inputs: they are in a thread-local
+ * slot while the operator "record_param_comms" runs. Names of the arguments are those of PyTorch's traces
  * (torch/csrc/profiler/util.h). */
 #include "recorder.h"
 

@@ -32,7 +32,7 @@ inline kineto_string to_kineto(const char *s) { return kineto_string{s, std::str
 /** The text as a string of JSON, with quotes. Bytes from 0x80 on stay as they are. */
 std::string quote_json(const std::string &text);
 
-/** What libkineto's writer does not escape in names and values, replaced by what looks like it: ' for ",
+/** Replace characters that libkineto's writer does not escape in names and values by similar ones: ' for ",
  *  / for \, a space for control characters. */
 void make_plain(std::string &text);
 /** make_plain for a name, with ? for what is not ASCII: libkineto writes "unknown" for names with it. */

@@ -1,5 +1,5 @@
-/* What differs between minor versions of PyTorch, as their headers have it; nothing else of the
- * bridge looks at the version. CKINETO_TORCH_MINOR is set by the build (python/ckineto_attach/build.py):
+/* Differences between minor versions of PyTorch, as their headers have them; no other file of the
+ * bridge depends on the version. CKINETO_TORCH_MINOR is set by the build (python/ckineto_attach/build.py):
  * 200 + N for 2.N, 113 for 1.13. A bridge is loaded into the minor it was built for only. */
 #ifndef CKINETO_TORCH_FACTS_H
 #define CKINETO_TORCH_FACTS_H

@@ -32,7 +32,7 @@ def attach_recorder() -> bool:
                 from ckineto_attach import torch_bridge, torch_hooks
 
                 bridge = torch_bridge.attach_recorder()
-                bridge.ckineto_torch_want_memory(1)  # the program's own sessions say what they want
+                bridge.ckineto_torch_want_memory(1)  # sessions of the program select themselves what they record
                 torch_hooks.prepare()
                 _state["attached"] = True
             except Exception as error:

@@ -1,7 +1,7 @@
 """The entry point of the installed package in the group "torch.backends": `import torch` calls `attach`.
 
 `ckineto record` puts ckineto_attach on PYTHONPATH, which has an entry point of its own. This one serves
-programs that were started without it and ask for ckineto by a variable of the environment. It must cost
+programs that were started without it and request ckineto by an environment variable. It must cost
 nothing in all others, never raise and never print: `import torch` fails with an entry point that does.
 """
 import os
@@ -37,7 +37,7 @@ def _import_attach():
 
 
 def attach() -> None:
-    """Attach ckineto to this process if its environment asks for it."""
+    """Attach ckineto to this process if its environment requests it."""
     try:
         if any(os.environ.get(name) for name in _VARIABLES):
             _import_attach().attach()

@@ -127,7 +127,7 @@ class Evidence(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that is slow, what it costs, and what to do about it."""
+    """A bottleneck, its estimated savings, and advice."""
 
     id: str
     title: str
@@ -219,7 +219,7 @@ def find(trace: Any, rules: Any = None, evidence: int = 0, want_facts: bool = Fa
 
 
 class Verdict(NamedTuple):
-    """What a gate says of a difference."""
+    """The verdict of a gate on a difference."""
 
     passed: bool  # False also if it could not be checked: see outcome
     outcome: str  # "passed", "failed", or that it could not be checked

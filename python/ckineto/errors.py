@@ -47,13 +47,13 @@ class FormatError(Error, ValueError):
 
 
 class StateError(Error, RuntimeError):
-    """Calls came out of order: what is stopped does not run, or the like."""
+    """Calls came out of order: for example, stop without start."""
 
     status, code = "E_STATE", -5
 
 
 class BusyError(Error, RuntimeError):
-    """Something else uses what was asked for."""
+    """The requested thing is in use."""
 
     status, code = "E_BUSY", -6
 

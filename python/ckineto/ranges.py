@@ -1,6 +1,6 @@
 """Ranges, instants and counters of a Python program.
 
-While nothing records, a range costs one look at the word that kineto_gate points to. While something
+While nothing records, a range costs one load of the word that kineto_gate points to. While something
 records, it is two calls into libckineto-rt. What a range is called and which arguments it has is
 described once, as a site, and found again by name and types: see `_Sites`.
 """
@@ -46,7 +46,7 @@ _MAX_SITES = 4096
 
 
 def _describe(value: Any) -> str:
-    """What stands for an object in a trace. Never looks into tensors: that may wait for a device."""
+    """The text of an object in a trace. Never reads the contents of tensors: that may wait for a device."""
     try:
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if shape is not None and dtype is not None:
@@ -172,7 +172,7 @@ class _Sites:
         if plan is not None:
             return plan, None
         if key[1:] not in self.shared and len(self.shared) >= _MAX_SITES:
-            arguments = {}  # too many names of arguments, too: they are left out
+            arguments = {}  # also if there are too many names of arguments: they are dropped
         plan = self.shared.get(key[1:]) if arguments else self.shared.get(())
         if plan is None:
             plan = self.shared.setdefault(key[1:] if arguments else (),

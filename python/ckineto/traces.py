@@ -160,7 +160,7 @@ class Activity:
 
     @property
     def args(self) -> Dict[str, Any]:
-        """Arguments by name, read when they are asked for."""
+        """Arguments by name, read on first use."""
         return self._trace._args(self._view.row)
 
     @property
@@ -416,7 +416,7 @@ class Trace(Handle):
         return analyze(self, names, **options)
 
     def findings(self, rules: Any = None, evidence: int = 0, **options: Any) -> Findings:
-        """What is slow, what it costs, and what to do about it. Options as in `analyze`."""
+        """Findings: bottlenecks, estimated savings and advice. Options as in `analyze`."""
         return find(self, rules, evidence, **options)[0]
 
     def diff(self, other: "Trace", **options: Any) -> Diff:

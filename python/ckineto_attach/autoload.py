@@ -1,7 +1,7 @@
 """The entry point of the group "torch.backends": PyTorch (2.5 and newer) calls `attach` at the end of
 `import torch`. For older versions `sitecustomize` does (see there).
 
-It attaches what the environment asks for and nothing else:
+It attaches only what the environment requests:
 
     CKINETO_SESSION, CKINETO_CONTROL, CKINETO_RING   the recorder of operators
     CKINETO_TORCH=1                                  torch.profiler runs on ckineto

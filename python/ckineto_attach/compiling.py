@@ -12,7 +12,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class BuildError(Exception):
-    """A library cannot be built; the text says why."""
+    """A library cannot be built; the text is the reason."""
 
 
 def find_sources(installed: str, in_tree: str, file: str) -> Optional[str]:
@@ -94,7 +94,7 @@ def replace_whole(output: str) -> Iterator[str]:
 
 
 def report_failure(build) -> int:
-    """Exit status of a command that builds; what fails is said on stderr."""
+    """The exit status of a command that builds; a failure is reported on stderr."""
     try:
         build()
     except (BuildError, ValueError, OSError) as error:

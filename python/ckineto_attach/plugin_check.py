@@ -13,7 +13,7 @@ import sys
 import tempfile
 from typing import Any, Dict, List, Tuple
 
-COUNT = 96  # pieces of work that KinetoPlugin_exercise is asked for
+COUNT = 96  # pieces of work requested from KinetoPlugin_exercise
 OPERATOR = "PluginExercise"
 RULES = (
     ("torch.load", "It can be loaded into a process with PyTorch.",
@@ -21,19 +21,19 @@ RULES = (
     ("torch.exercise", "Its device works inside an operator of PyTorch while torch.profiler records.",
      "KinetoPlugin_exercise must return 0 on any thread and during a session"),
     ("torch.events", "Its activities are in the result of torch.profiler.",
-     "run 'ckineto plugin check' without --torch; look at the ledger of the exported trace"),
+     "run 'ckineto plugin check' without --torch; see the ledger of the exported trace"),
     ("torch.operator", "Its activities belong to the operator that launched them.",
      "keep the id of profilerPushCorrelationId for each thread and give it as externalId"),
     ("torch.export", "The exported trace is JSON and has the activities.",
      "report this to ckineto with the trace"),
     ("torch.again", "A second profile in the process has the activities, too.",
-     "look at what profilerStop and profilerDestroy leave for the next session"),
+     "check the state that profilerStop and profilerDestroy leave for the next session"),
 )
 WORDS = {"ok": "ok", "failed": "FAILED", "untested": "not tested"}
 
 
 class CannotCheck(Exception):
-    """There is nothing that could be checked; the text says why."""
+    """Nothing could be checked; the text is the reason."""
 
 
 class ErrorText(ctypes.Structure):

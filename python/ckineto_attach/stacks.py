@@ -34,7 +34,7 @@ _configured: Any = None
 
 
 class StacksError(Exception):
-    """Python functions cannot be recorded; the text says why."""
+    """Python functions cannot be recorded; the text is the reason."""
 
 
 # ---- the library ----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ _failure: Optional[str] = None
 
 
 class AttachError(Exception):
-    """The bridge cannot be attached; the text says why and what to do."""
+    """The bridge cannot be attached; the text is the reason and what to do."""
 
 
 def _folders() -> List[str]:

@@ -251,7 +251,7 @@ def _name_worker(function: Any, rt: ctypes.CDLL) -> Any:
 
 
 def announce_rank() -> None:
-    """The place of this process in its job, as launchers (torchrun, for example) say it."""
+    """The rank of this process in its job, from variables that launchers such as torchrun set."""
     try:
         rank, size = int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1"))
     except (KeyError, ValueError):

@@ -1,5 +1,6 @@
-/* ckineto completion: completion scripts, generated from the option tables of all verbs. The build
- * installs them; other installations use: source <(ckineto completion bash). */
+/* ckineto completion: completion scripts, generated from the option tables of all verbs, so that
+ * they cannot differ from the help. The build installs them; other installations use: source
+ * <(ckineto completion bash). */
 #include "cli/completion.h"
 #include "export/export.h"
 
@@ -44,6 +45,8 @@ static bool has_prefix(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* The type follows from the name of the argument in the help: DIR, FILE, a|b and so on. A table
+ * therefore needs no separate data for completion. */
 kc_value_type kc_value_of(const kc_options *options, const kc_option *o, char *words)
 {
     words[0] = 0;
@@ -101,6 +104,7 @@ static void print_completion_usage(FILE *out)
           out);
 }
 
+/* The verbs run with --help one after the other, while kc_help_hook is set. */
 int kc_completion(int argc, char **argv, const kc_verb *verbs, size_t count)
 {
     for (size_t i = 0; argc == 2 && i < KB_COUNT(shells); i++)

@@ -1,4 +1,6 @@
-/* ckineto convert: write a trace in another format. */
+/* ckineto convert: write a trace in another format. The writers are in src/export; convert.c writes
+ * the file and accounts for every activity. All options are checked before the trace is read, which
+ * may take long. */
 #include "cli/convert.h"
 #include "export/export.h"
 
@@ -74,6 +76,7 @@ static kineto_status check_convert_output(char *const *inputs, int count)
     return kc_check_outputs("convert", inputs, count, &output, 1, true);
 }
 
+/* Everything that can be checked before the trace is read. */
 static kineto_status check_convert_options(int operands, char **argv, kineto_export_options *o)
 {
     if (operands == 0)

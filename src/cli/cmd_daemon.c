@@ -109,6 +109,7 @@ static kineto_status open_end_signals(int *fd, kineto_error *err)
     return *fd >= 0 ? KINETO_OK : kb_fail_os(err, errno, "cannot receive signals");
 }
 
+/* The daemon returns whenever the descriptor of the signals is readable. */
 static kineto_status serve_until_signal(ko_dyno_daemon *d, int signals, kineto_error *err)
 {
     struct signalfd_siginfo info;

@@ -1,4 +1,7 @@
-/* ckineto diff: compare two traces with confidence intervals, and evaluate regression gates. */
+/* ckineto diff: compare two traces with confidence intervals, and evaluate regression gates. The
+ * comparison is kineto_diff (ckineto/diff.h); the outputs are in src/cli/diff. The exit status 1 is
+ * reserved for a failed gate: everything else that goes wrong is 2, so that a build server can tell
+ * both apart. */
 #include "cli/several.h"
 
 #include "cli/diff/diff.h"
@@ -185,6 +188,7 @@ static kineto_status write_outputs(const kc_diff_output *d, kineto_error *err)
     return status;
 }
 
+/* Open, compare, evaluate the gates, and write the outputs. */
 static kineto_status run_diff(diff_work *w, char *const *paths, kineto_error *err)
 {
     kineto_status status = open_both_traces(w, paths, err);

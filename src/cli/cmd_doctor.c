@@ -148,6 +148,7 @@ static void print_doctor_conclusion(bool works)
              "(docs/how-to/install.md).");
 }
 
+/* A line for each probe, then the conclusion. */
 static void print_probe_results(const kc_probe_result *findings, bool works)
 {
     for (size_t i = 0; i < kc_probe_count; i++) {
@@ -159,6 +160,7 @@ static void print_probe_results(const kc_probe_result *findings, bool works)
     print_doctor_conclusion(works);
 }
 
+/* Probes run in the order of the table. Recording works unless a needed probe is broken. */
 int kc_doctor(int argc, char **argv)
 {
     int operands;

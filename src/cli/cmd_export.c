@@ -1,4 +1,6 @@
-/* ckineto export: write a trace in several formats at once, with an option for each format. */
+/* ckineto export: write a trace in several formats at once. The option table is made at run time
+ * from the list of formats in src/export, so that a new format needs no change here. The trace is
+ * read once, and written once for each output. */
 #include "cli/convert.h"
 #include "export/export.h"
 

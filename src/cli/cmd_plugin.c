@@ -141,6 +141,7 @@ static void put_plugin_text(kb_json *j, const char *key, const char *text)
     kb_json_put_string(j, key, kb_string(text));
 }
 
+/* null for a number without a kind. */
 static void put_kind_or_null(kb_json *j, const char *key, uint32_t kind)
 {
     kb_json_key_z(j, key);
@@ -239,6 +240,7 @@ static int list_plugins(char **files, int count)
     return kc_finish_stdout("plugin list", status || failed ? KC_EXIT_FAILURE : 0);
 }
 
+/* `plugin list`. */
 static int run_plugin_list(int argc, char **argv)
 {
     enum { MAX_S = 3600 };
@@ -263,6 +265,7 @@ static int print_plugin_usage(FILE *out, int status)
     return kc_finish_stdout("plugin", status);
 }
 
+/* A verb with two parts; each part has its own options. */
 int kc_plugin(int argc, char **argv)
 {
     if (argc < 2) {

@@ -62,7 +62,7 @@ static kineto_status check_options(int operands)
 }
 
 /* The set of rules that the options select. */
-static kineto_status parse_rules(uint64_t *rules)
+static kineto_status parse_wanted_rules(uint64_t *rules)
 {
     *rules = wanted.count ? 0 : KV_RULES_ALL;
     for (size_t i = 0; i < wanted.count; i++) {
@@ -207,7 +207,7 @@ int kc_plugin_check(int argc, char **argv)
         return KC_EXIT_USAGE;
     if (list_rules)
         return print_rules();
-    if (parse_rules(&rules) || !find_library(argv[1], path))
+    if (parse_wanted_rules(&rules) || !find_library(argv[1], path))
         return KC_EXIT_USAGE;
     return torch_python.given ? check_with_torch(path) : check_plugin(path, rules);
 }

@@ -1,4 +1,5 @@
-/* ckineto ps: the processes that can be traced, in which way, and their states. */
+/* ckineto ps: the processes that can be traced, in which way, and their states. The list is made by
+ * ondemand/traceable.c from control sockets of this machine and from the list of a daemon. */
 #include "cli/cli.h"
 #include "cli/ondemand/traceable.h"
 
@@ -126,6 +127,7 @@ static void print_daemon_clients(const kc_traceable *r)
     }
 }
 
+/* The table, then remarks about daemons, and advice if no process was found. */
 static void print_process_table(const kc_traceable *r)
 {
     if (r->processes.count)

@@ -1,4 +1,6 @@
-/* ckineto query: query a trace in SQL. The tables read the trace directly; nothing is copied. */
+/* ckineto query: query a trace in SQL. The tables read the trace directly (src/export/sql*.c);
+ * nothing is copied. Results are written by src/cli/query. Statements run one after the other, and
+ * the first error ends the command. */
 #include "cli/query/query.h"
 #include "cli/several.h"
 
@@ -51,6 +53,7 @@ static kineto_status read_query_stream(FILE *in, const char *name, query_text *o
                                   : KINETO_OK;
 }
 
+/* "-" is the standard input. */
 static kineto_status read_query_file(const char *path, query_text *out, kineto_error *err)
 {
     if (strcmp(path, "-") == 0)
@@ -191,6 +194,7 @@ static kineto_status choose_query_format(kc_query_format *format)
                        : KINETO_OK;
 }
 
+/* Without SQLite the schema is empty, and the error of opening explains why. */
 static int print_query_schema(void)
 {
     kineto_error err = {0};
@@ -203,7 +207,7 @@ static int print_query_schema(void)
     return kc_finish_stdout("query", err.code ? KC_EXIT_FAILURE : 0);
 }
 
-/* All operands but the query are traces. A query without quotes looks like several traces. */
+/* All operands but the query are traces. A query without quotes appears as several traces. */
 static kineto_status check_query_operands(int operands, char **argv)
 {
     int traces = query_file ? operands : operands - 1;

@@ -626,6 +626,8 @@ done:
     return result;
 }
 
+/* All mistakes end with KC_EXIT_OWN_FAILURE, because the statuses 1 and 2 belong to the program.
+ * --pid of other tools is answered with a hint. */
 int kc_record(int argc, char **argv)
 {
     int operands;

@@ -1,5 +1,6 @@
 /* ckineto recover: make a trace from the raw recording of a recorder that was killed, or of a
- * program that crashed. */
+ * program that crashed. The work is ks_recover (src/session). A recording may come from any user,
+ * so its contents never choose a path outside the current directory. */
 #include "cli/cli.h"
 #include "cli/summary/summary.h"
 #include "session/session.h"

@@ -1,4 +1,5 @@
-/* ckineto repair: repair a broken trace file, and list every change. */
+/* ckineto repair: repair a broken trace file, and list every change. The repair works on the text
+ * of the file (src/trace/repair), not on a parsed trace, so that sound parts stay byte for byte. */
 #include "cli/cli.h"
 #include "cli/several.h"
 #include "trace/bytes/input.h"

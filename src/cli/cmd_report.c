@@ -1,4 +1,5 @@
-/* ckineto report: findings, tables and the timeline of a trace as one HTML page, or as text. */
+/* ckineto report: findings, tables and the timeline of a trace as one HTML page, or as text. The
+ * report itself is made by src/cli/report, which `view` uses as well. */
 #include "cli/report/report.h"
 #include "cli/several.h"
 

@@ -1,4 +1,6 @@
-/* ckineto scrub: replace names in a trace by pseudonyms, so that it can be shared. */
+/* ckineto scrub: replace names in a trace by pseudonyms, so that it can be shared. The replacement
+ * is kineto_trace_scrub; this file chooses the classes and the salt. A random salt is not stored,
+ * so that its pseudonyms cannot be tested by guessing. */
 #include "cli/several.h"
 #include "export/export.h"
 
@@ -96,6 +98,7 @@ static kineto_status read_salt_file(char *salt, size_t *size, kineto_error *err)
     return KINETO_OK;
 }
 
+/* From the file, or random. */
 static kineto_status choose_salt(char *salt, size_t *size, kineto_error *err)
 {
     if (salt_file)

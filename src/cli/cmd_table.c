@@ -1,4 +1,6 @@
-/* ckineto table: the cost of each function, as the table of PyTorch's key_averages().table(). */
+/* ckineto table: the cost of each function, as the table of PyTorch's key_averages().table(). The
+ * tables are those of ckineto/summary.h. One output form is selected by an option, and options that
+ * the form does not have are refused. */
 #include "cli/several.h"
 #include "cli/summary/summary.h"
 
@@ -177,6 +179,7 @@ static kineto_status check_table_options(void)
     return KINETO_OK;
 }
 
+/* The unit, and combinations of options. */
 static kineto_status check_table_arguments(uint32_t *unit)
 {
     if (!kineto_time_unit_parse(time_unit, unit))

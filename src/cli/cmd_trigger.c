@@ -106,6 +106,7 @@ static kineto_status parse_pid_list(kc_request *request, const char *list)
     return KINETO_OK;
 }
 
+/* From --pid and from operands. */
 static kineto_status parse_pids(kc_request *request, char **operands, int count)
 {
     kineto_status status = KINETO_OK;

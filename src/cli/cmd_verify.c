@@ -1,4 +1,5 @@
-/* ckineto verify: check whether traces are sound. */
+/* ckineto verify: check whether traces are sound. The rules are in src/analyze/verify. A trace that
+ * cannot be read does not prevent the check of the others; the worst result is the exit status. */
 #include "cli/several.h"
 #include <ckineto/analyze.h>
 
@@ -49,7 +50,7 @@ static void print_finding_place(const kineto_verify_place *place, int64_t origin
     putchar('\n');
 }
 
-/* Places of notes, which are no defects, are shown only with --max. */
+/* Places of notes, which are not defects, are shown only with --max. */
 static void print_finding_places(const kineto_verify_report *report, uint32_t index,
                                  const kineto_verify_finding *f, int64_t origin_ns)
 {
@@ -96,6 +97,7 @@ static void print_trace_verdict(const char *path, const kineto_verify_report *re
     putchar('\n');
 }
 
+/* The verdict, then each finding. */
 static void print_verify_report(const char *path, const kineto_trace *trace,
                                 const kineto_verify_report *report)
 {
@@ -244,6 +246,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     return result;
 }
 
+/* @return the result of one trace, opened here. */
 static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
 {
     kineto_error err = {0};
@@ -260,6 +263,7 @@ typedef struct verify_visitor {
     int worst;
 } verify_visitor;
 
+/* Called for each file of a survey. @return true: continue. */
 static bool visit_file(const kineto_visit *visit, void *user)
 {
     verify_visitor *v = user;
@@ -316,6 +320,7 @@ static int raise_result(int result, int severity)
     return severity > KINETO_SEVERITY_NOTE ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
 }
 
+/* Each trace, then findings about the set. */
 static int verify_as_text(int count, char **paths, const kineto_verify_options *how)
 {
     kineto_survey *survey = NULL;

@@ -38,9 +38,11 @@ static const kc_options options = {
 
 /* The documents, in a directory that is removed at the end. */
 typedef struct view_work {
-    sigset_t signals; /* that end the command */
+    /* that end the command */
+    sigset_t signals;
     pthread_t watcher;
-    bool is_read; /* the trace could be read */
+    /* the trace could be read */
+    bool is_read;
     /* protects `directory` while the signal thread runs */
     pthread_mutex_t lock;
     bool is_watched;
@@ -69,6 +71,7 @@ static kineto_status make_view_directory(view_work *v, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Only files are created there. */
 static void unlink_directory_entries(const char *path)
 {
     DIR *directory = opendir(path);
@@ -146,6 +149,8 @@ static kineto_status save_view_trace(view_work *v, char *const *paths, int count
     return status;
 }
 
+/* The report at "/TOKEN/", and the trace below it. Only the Perfetto UI may read the trace across
+ * origins. */
 static void fill_documents(view_work *v, const char *token)
 {
     snprintf(v->paths[0], sizeof v->paths[0], "/%s/", token);

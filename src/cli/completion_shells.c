@@ -1,4 +1,6 @@
-/* Completion scripts for bash, zsh and fish. */
+/* Completion scripts for bash, zsh and fish. Each shell has a head, a part for each option table,
+ * and a tail; all texts are quoted for that shell. tests/cli/test_completion.py runs the scripts in
+ * the shells. */
 #include "cli/completion.h"
 
 /* The first line of a text, for use between single quotes. @param more characters to escape with a

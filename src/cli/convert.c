@@ -37,6 +37,7 @@ static void clear_write_progress(const write_progress *p)
         fputs("\r\033[K", stderr);
 }
 
+/* The name is shown at once, because the first part of reading shows no progress. */
 kineto_status kc_convert_open(const char *verb, char *const *paths, int count, int32_t rank,
                               kineto_trace **out, kineto_error *err)
 {
@@ -132,6 +133,8 @@ static int report_account(const char *verb, const kineto_trace *trace, const cha
     return missing ? KC_EXIT_FAILURE : 0;
 }
 
+/* Progress is shown only on a terminal. A closed pipe is not reported: its reader has seen enough.
+ */
 int kc_convert_write(const char *verb, const kineto_trace *trace, const char *path,
                      kineto_export_options *options, bool quiet)
 {
@@ -148,7 +151,7 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
     options->user = NULL;
     if (status == KINETO_OK)
         return report_account(verb, trace, path, &result, quiet);
-    if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* a closed pipe is no error */
+    if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* a closed pipe is not an error */
         kc_complain("%s: %s", verb, err.message);
     return KC_EXIT_FAILURE;
 }

@@ -1,5 +1,6 @@
 /* `analyze --what-if`: predicted durations when kernels, copies, operators, classes or launches are
- * scaled by a factor. */
+ * scaled by a factor. The model is kineto_what_if (ckineto/analyze.h), which recomputes the
+ * critical path with changed durations. */
 #include "cli/critical.h"
 
 #include <math.h>
@@ -72,6 +73,7 @@ static kineto_status print_all_what_ifs(const kineto_critical_path *path, const 
                : print_what_if(path, scales, texts->count, "all of that", out, err);
 }
 
+/* The path is computed once for all scales. The texts are copied, because parsing cuts them up. */
 kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options *options,
                          const kc_texts *texts, FILE *out, kineto_error *err)
 {

@@ -1,4 +1,6 @@
-/* ckineto info of several files: a table of them, and findings about the set. */
+/* ckineto info of several files: a table of them, and findings about the set. Files are opened one
+ * after the other by kineto_files_survey, so that only one is in memory. Unreadable files are rows
+ * with an error. */
 #include "cli/several.h"
 
 #include "trace/files/identity.h"
@@ -164,6 +166,8 @@ static bool show_surveyed_file(const kineto_visit *visit, void *user)
     return true;
 }
 
+/* Files are opened one after the other by the survey. An unreadable file makes the exit status
+ * KC_EXIT_USAGE. */
 int kc_info_files(char *const *paths, int count, bool as_json)
 {
     kineto_error err = {0};

@@ -77,6 +77,7 @@ bool kc_find_rt(char *buf, size_t size)
            find_installed_file(CKINETO_LIBDIR, "", RT_FILE_WITH_VERSION, buf, size);
 }
 
+/* Relative to libckineto-rt.so, as the library itself computes it. */
 bool kc_plugins_directory(char *buf, size_t size)
 {
     char rt[PATH_MAX] = CKINETO_LIBDIR "/";

@@ -1,5 +1,6 @@
 /* ckineto: the table of verbs, `help`, and the process around a verb: closed standard streams, a
- * small stack, and files that change while they are read. */
+ * small stack, and files that change while they are read. Verbs get their own arguments and return
+ * the exit status. */
 #include "cli/cli.h"
 #include "trace/bytes/input.h"
 
@@ -214,6 +215,7 @@ static int check_read_files(int status)
     return status ? status : KC_EXIT_FAILURE;
 }
 
+/* Options of the command itself have no verb; everything else is a verb. */
 int main(int argc, char **argv)
 {
     reserve_closed_streams();

@@ -1,5 +1,6 @@
 /* Parsing options from tables: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, and "--"; printing
- * the help; error lines. */
+ * the help; error lines. Which options were given is kept in a list of their values, so that a verb
+ * can distinguish a default from the same value on the command line. */
 #include "cli/options.h"
 #include "cli/print.h"
 
@@ -9,6 +10,7 @@ void (*kc_help_hook)(const kc_options *options);
 
 enum { HELP_COLUMN = 28 };
 
+/* stdout is flushed first, so that both streams stay in order on a terminal. */
 static void print_error(const char *verb, const char *fmt, va_list args)
 {
     char *text = NULL;
@@ -72,6 +74,7 @@ static void print_option_help(const kc_option *o, FILE *out)
     fputc('\n', out);
 }
 
+/* The same layout for every verb; --help itself is the last option. */
 static void print_help(const kc_options *options, FILE *out)
 {
     fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
@@ -82,6 +85,7 @@ static void print_help(const kc_options *options, FILE *out)
     print_option_help(&help, out);
 }
 
+/* NULL: unknown. The name need not be NUL-terminated. */
 static const kc_option *find_long_option(const kc_options *options, const char *name, size_t size)
 {
     for (size_t i = 0; i < options->count; i++)
@@ -208,7 +212,8 @@ bool kc_option_given(const void *value)
 
 static void mark_given(const kc_option *o)
 {
-    if (!kc_option_given(o->value) && given_count < KB_COUNT(given_values))
+    KB_ASSERT(o->value);
+    if (!kc_given(o->value) && given_count < KB_COUNT(given_values))
         given_values[given_count++] = o->value;
 }
 
@@ -254,7 +259,9 @@ static bool is_help_option(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-kineto_status kc_parse_options(const kc_options *options, int argc, char **argv, int *operands)
+/* Operands are moved to the front in order. After "--", or after the first operand with
+ * stop_at_operand, everything is an operand. */
+kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands)
 {
     int count = 0;
     bool only_operands = false;

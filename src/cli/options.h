@@ -44,17 +44,20 @@ typedef struct kc_optional_size {
 
 typedef struct kc_optional_text {
     bool given;
-    const char *text; /* NULL: without a value */
+    /* NULL: without a value */
+    const char *text;
 } kc_optional_text;
 
 /* One option and its line of the help. The parser stores into *value: bool, const char *, kc_texts
  * or kc_optional_…; uint64_t for numbers, and for sizes in bytes (with the suffix K, M or G). */
 typedef struct kc_option {
-    const char *name; /* without the dashes */
-    char letter;      /* 0: none */
+    /* without the dashes */
+    const char *name;
+    char letter; /* 0: none */
     kc_option_type type;
     void *value;
-    const char *argument; /* its name in the help */
+    /* its name in the help */
+    const char *argument;
     const char *help;
 } kc_option;
 

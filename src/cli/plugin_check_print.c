@@ -1,5 +1,6 @@
 /* The report of `ckineto plugin check`, as text and as JSON. Texts in a report come from the
- * plug-in: names are printed without control characters. */
+ * plug-in: names are printed without control characters. The keys of the JSON object are an
+ * interface, see docs/conformance.md. */
 #include "cli/plugin_check_print.h"
 #include "cli/print.h"
 
@@ -46,6 +47,7 @@ static const char *conclude_report(const kv_check_report *r)
     return r->blocked ? "a precondition does not hold" : "it conforms";
 }
 
+/* Path, profilers, the table of rules, and the conclusion. */
 void kc_check_report_print(const kv_check_report *r)
 {
     kc_put_name(stdout, kb_string(r->path), 0);
@@ -62,6 +64,7 @@ void kc_check_report_print(const kv_check_report *r)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
+/* The note of the profiler as separate members. */
 static void put_checked_profiler(kb_json *j, const char *text)
 {
     const char *vendor = strchr(text, '\t');
@@ -94,6 +97,7 @@ static void put_rule_result(kb_json *j, kv_rule rule, const kv_result *result)
     kb_json_object_end(j);
 }
 
+/* Only the shown rules. */
 static void put_check_report(kb_json *j, const void *what)
 {
     const kv_check_report *r = what;

@@ -1,4 +1,6 @@
-/* Printing for people: numbers, names without control characters, JSON on stdout. */
+/* Printing for people: numbers, names without control characters, JSON on stdout. Names come from
+ * traces of strangers: everything that could drive a terminal, or make one name look like another,
+ * is escaped here and nowhere else. */
 #include "cli/print.h"
 
 #include "cli/options.h"
@@ -21,7 +23,8 @@ kb_text kc_bytes(uint64_t bytes)
     return t;
 }
 
-kb_text kc_lost_text(uint64_t lost, bool is_cut)
+/* Without the end of the file the number is unknown. */
+kb_text kc_lost_words(uint64_t lost, bool is_cut)
 {
     if (lost && !is_cut)
         return kc_count(lost);
@@ -45,6 +48,7 @@ kb_text kc_count(uint64_t n)
     return t;
 }
 
+/* Without fractions of a second. */
 kb_text kc_format_utc(int64_t ns)
 {
     kb_text t = {""};
@@ -83,7 +87,8 @@ static bool is_format_character(uint32_t code)
     return false;
 }
 
-size_t kc_printable_bytes(kineto_string s, size_t at)
+/* Control and format characters are not printable, nor is malformed UTF-8. */
+size_t kc_printable(kineto_string s, size_t at)
 {
     KB_ASSERT(at < s.size);
     unsigned char c = (unsigned char)s.data[at];
@@ -112,6 +117,7 @@ size_t kc_character_columns(const char *character, size_t size)
     return 1;
 }
 
+/* A cut name ends in "…". Bytes that are not printable take four columns. */
 void kc_put_name(FILE *out, kineto_string name, size_t columns)
 {
     size_t used = 0;
@@ -134,6 +140,7 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
         fputc(' ', out);
 }
 
+/* Lines and tabs are structure; everything between them is a name. */
 void kc_put_text(FILE *out, const char *text)
 {
     for (const char *end; *text; text = end) {
@@ -161,6 +168,7 @@ size_t kc_terminal_columns(FILE *out)
     return ioctl(fileno(out), TIOCGWINSZ, &terminal) == 0 ? terminal.ws_col : 0;
 }
 
+/* Cut at the left, at the beginning of a character. */
 void kc_put_path(FILE *out, const char *path, size_t used)
 {
     enum { DEFAULT_COLUMNS = 80, MIN_ROOM = 8 };
@@ -196,6 +204,7 @@ size_t kc_edit_distance(const char *a, const char *b)
     return row[m];
 }
 
+/* Compressed if the ending of the path says so. */
 kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *what,
                            kineto_error *err)
 {
@@ -220,6 +229,7 @@ int kc_exit_of(kineto_status status, bool is_read)
     return !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
 }
 
+/* ferror covers earlier failed writes, fflush the last one. */
 int kc_finish_stdout(const char *verb, int status)
 {
     errno = 0;

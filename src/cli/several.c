@@ -13,6 +13,7 @@
 kineto_open_options kc_reading = {.size = sizeof kc_reading};
 const char *kc_step_pattern;
 
+/* From 0 to INT32_MAX. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank)
 {
     int64_t number;
@@ -38,6 +39,7 @@ bool kc_is_one_file(char *const *paths, int count)
 
 /* ---- progress, on terminals only ------------------------------------------------------------- */
 
+/* Quiet for the first half second, then at most ten times per second. */
 void kc_show_reading(uint32_t index, uint32_t count, const char *path)
 {
     enum { QUIET_NS = 500000000, BETWEEN_NS = 100000000 };
@@ -111,6 +113,7 @@ static uint32_t find_last_merge(const kineto_trace *trace)
     return at;
 }
 
+/* A single file without --rank is opened directly, without a merge. */
 kineto_status kc_open_traces(char *const *paths, int count, int32_t rank, kineto_trace **out,
                              kineto_error *err)
 {
@@ -198,6 +201,7 @@ static kineto_status check_distinct_outputs(const char *verb, const char *const 
     return KINETO_OK;
 }
 
+/* Checked before anything is read or written. */
 kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
                                const char *const *outputs, size_t output_count, bool are_traces)
 {
@@ -236,6 +240,7 @@ int kc_print_findings(const kineto_survey *survey, FILE *out)
     return kc_worst_finding(survey);
 }
 
+/* With the names of the files that each finding concerns. */
 int kc_put_findings(const kineto_survey *survey, kb_json *j)
 {
     kineto_files_finding f;

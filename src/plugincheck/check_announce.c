@@ -355,6 +355,7 @@ void kv_announce_fill(KinetoPlugin_TraceBuilder *table)
     table->addResourceInfo = builder_add_resource;
 }
 
+/* Old hosts have no such members: their structs end before. */
 void kv_announce_fill_today(KinetoPlugin_TraceBuilder *table)
 {
     table->addDeviceProperties = builder_add_properties;

@@ -49,7 +49,8 @@ static const kv_builder *recent_handles[2];
 
 /* The last event of this thread, to which setLast… and addLast… refer. */
 static _Thread_local struct {
-    uint32_t serial; /* of the builder; 0: none */
+    /* of the builder; 0: none */
+    uint32_t serial;
     /* NULL: the store was full, or the event was rejected */
     kv_event *event;
     kv_keys keys;
@@ -80,6 +81,7 @@ kv_builder *kv_builder_enter_always(handle *b, kv_call which)
     return b;
 }
 
+/* Locked on success only. A call after the end of the builder is a fault of builder.after-end. */
 kv_builder *kv_builder_enter(handle *b, kv_call which)
 {
     if (!is_own_handle(b, which))
@@ -105,6 +107,7 @@ int kv_builder_leave(int result)
 /* For measuring costs: events are counted, not checked. */
 static bool is_quick(const kv_builder *b) { return b->check->session->quick; }
 
+/* The size is the first member of every struct of the interface, and is read first. */
 bool kv_copy_struct(kv_builder *b, void *to, const void *from, size_t min, const char *type)
 {
     size_t size = 0;
@@ -129,6 +132,7 @@ bool kv_type_enabled(const kv_session *s, int32_t type)
     return false;
 }
 
+/* Stored events never move, so that last_event can point to one. */
 kv_event *kv_event_store(kv_seen *seen, const kv_event *e)
 {
     if (seen->stored_count == KV_MAX_EVENTS)
@@ -233,6 +237,7 @@ static bool check_event_name(kv_builder *b, const char *name, size_t bytes)
     return false;
 }
 
+/* buf receives a copy, which may be cut. */
 bool kv_label_valid(const char *text, char *buf, size_t size)
 {
     size_t n = kv_text_size(text, KV_MAX_KEY);
@@ -242,6 +247,7 @@ bool kv_label_valid(const char *text, char *buf, size_t size)
     return true;
 }
 
+/* Keys are compared by hash. After KV_MAX_KEYS keys duplicates are no longer detected. */
 bool kv_key_valid(kv_builder *b, kv_keys *keys, const char *key)
 {
     char text[64];
@@ -265,6 +271,7 @@ bool kv_key_valid(kv_builder *b, kv_keys *keys, const char *key)
     return true;
 }
 
+/* The text is parsed completely. */
 bool kv_json_valid(kv_builder *b, const char *key, const char *value, size_t bytes)
 {
     char name[48], text[64];
@@ -308,6 +315,7 @@ static bool is_typed_value_readable(const KinetoPlugin_Metadata *m)
     }
 }
 
+/* Checks at most MAX_METADATA values, but counts all. */
 bool kv_metadata_valid(kv_builder *b, kv_keys *keys, const KinetoPlugin_Metadata *list,
                        size_t count)
 {
@@ -348,6 +356,7 @@ static int builder_set_name(handle *h, const char *name)
     return kv_builder_leave(!check_event_name(b, name, kv_text_size(name, KV_MAX_TEXT)));
 }
 
+/* The type is a known one, and the start flag 0 or 1. */
 static bool check_flow(kv_builder *b, int32_t type, uint32_t start)
 {
     if (type > KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_INVALID &&
@@ -357,6 +366,7 @@ static bool check_flow(kv_builder *b, int32_t type, uint32_t start)
     return false;
 }
 
+/* Also counts flows of events that were not stored. */
 static void store_flow(kv_builder *b, int32_t type, uint32_t id, bool start)
 {
     kv_builder_seen(b)->flow_count++;
@@ -408,6 +418,7 @@ static int builder_add_values(handle *h, const KinetoPlugin_Metadata *list, size
     return kv_builder_leave(!is_quick(b) && !kv_metadata_valid(b, &last_event.keys, list, count));
 }
 
+/* Ids are checked when the session is over. */
 static int builder_set_ids(handle *h, uint64_t correlation_id, uint64_t external_id)
 {
     kv_builder *b = enter_for_last_event(h, KV_CALL_setLastEventIds);

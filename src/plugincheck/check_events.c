@@ -26,6 +26,8 @@ static int compare_clock_samples(const void *left, const void *right)
     return (a->before > b->before) - (a->before < b->before);
 }
 
+/* Samples are sorted by host ticks: device times must not decrease between samples that do not
+ * overlap. */
 static void check_sample_order(kv_session *s, const kv_clock_sample *samples, size_t count)
 {
     KB_ASSERT(count > 0 && samples->clock >= 0 && samples->clock < KV_MAX_CLOCKS);
@@ -304,6 +306,7 @@ static void check_counts(kv_session *s)
              (unsigned long long)seen->dropped);
 }
 
+/* Flows are checked only if all kinds were enabled: an end may be of a disabled kind. */
 void kv_check_events(kv_session *s)
 {
     if (s->quick)
@@ -334,6 +337,7 @@ static int compare_event_order(const void *left, const void *right)
     return (order > 0) - (order < 0);
 }
 
+/* Sorts the events, and compares neighbours. */
 uint64_t kv_count_duplicates(kv_check *k)
 {
     kv_seen *seen = k->seen;
@@ -372,6 +376,7 @@ static bool has_external_id(const kv_check *k, const kv_event *e)
     return e->external_id != 0;
 }
 
+/* Faults that were reported before have precedence over these verdicts. */
 void kv_report_event_rules(kv_check *k)
 {
     static const kv_rule of_events[] = {KV_RULE_TIME_ORDER,        KV_RULE_TIME_WINDOW,

@@ -1,6 +1,6 @@
 /* Guarded memory: blocks that a plug-in receives end at a page without access, so that reading too
  * far raises SIGSEGV, which is recorded in the crash site; and copies from memory of the plug-in
- * that survive bad pointers. The fault handler tells both apart by the thread-local flag `probing`.
+ * that survive bad pointers. The fault handler distinguishes both by the thread-local flag `probing`.
  */
 #include "plugincheck/check_guard.h"
 
@@ -59,6 +59,7 @@ static void handle_fault(int number, siginfo_t *info, void *context)
         raise(number);
 }
 
+/* SA_NODEFER: a probe may fault again right after a fault. */
 bool kv_guard_init(kv_crash_site *site)
 {
     struct sigaction action = {.sa_sigaction = handle_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
@@ -73,6 +74,8 @@ bool kv_guard_init(kv_crash_site *site)
     return sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGBUS, &action, NULL) == 0;
 }
 
+/* The previous block of the slot becomes accessible again, so a pointer that was kept for too long
+ * may be missed. */
 void *kv_guard_new(size_t bytes, const char *what, bool keep)
 {
     unsigned slot = keep ? PASSING_SLOTS + guard.kept : guard.passing++ % PASSING_SLOTS;
@@ -123,6 +126,7 @@ static KV_UNCHECKED size_t find_nul_unchecked(const volatile char *text, size_t 
     return n <= max ? n : SIZE_MAX;
 }
 
+/* Thread-safe: each thread has its own return point. */
 bool kv_copy_in(void *to, const void *from, size_t bytes)
 {
     if (!from && bytes)
@@ -137,6 +141,7 @@ bool kv_copy_in(void *to, const void *from, size_t bytes)
     return true;
 }
 
+/* By copying it in pieces. */
 bool kv_readable(const void *from, size_t bytes)
 {
     char buf[4096];
@@ -159,6 +164,7 @@ size_t kv_text_size(const char *text, size_t max)
     return n;
 }
 
+/* "(unreadable)" instead of a text that cannot be read. */
 const char *kv_quote(const char *text, char *buf, size_t size)
 {
     size_t n = kv_text_size(text, 4096), used = 0;

@@ -118,6 +118,7 @@ static int add_profiler(KinetoPlugin_RegistryHandle *handle,
     return 0;
 }
 
+/* 1 to 39 of a-z, 0-9 and _. */
 static bool is_own_name_valid(const char *name)
 {
     size_t n = kv_text_size(name, 39);
@@ -226,6 +227,7 @@ static bool load_library(kv_check *k, bool strict)
     return true;
 }
 
+/* The registry is created for the version, and passed to the register function of the plug-in. */
 bool kv_load(kv_check *k, kv_host_version version, bool strict)
 {
     KinetoPlugin_registerFn function;
@@ -250,6 +252,7 @@ bool kv_load(kv_check *k, kv_host_version version, bool strict)
     return result == 0 && k->profiler_count > 0;
 }
 
+/* Buffers are guarded, and one byte shorter than the arrays, for the NUL. */
 int kv_query(kv_check *k, kv_profiler *p)
 {
     size_t base = SIZE(ProfilerQuery_Params, supportedActivityTypesMaxLen);
@@ -295,6 +298,7 @@ static bool report_refusal(kv_check *k, kv_rule rule, const char *call)
     return false;
 }
 
+/* Every profiler must answer the query. */
 bool kv_load_and_query(kv_check *k, kv_host_version version, kv_rule rule)
 {
     k->version = version;
@@ -307,6 +311,7 @@ bool kv_load_and_query(kv_check *k, kv_host_version version, kv_rule rule)
     return true;
 }
 
+/* A failure is remembered, to explain why there are no events. */
 bool kv_exercise(kv_check *k, uint32_t count)
 {
     if (!k->exercise)
@@ -328,6 +333,7 @@ const char *kv_why_no_events(const kv_check *k)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
+/* Also clears the counts of the previous session, but not the arrays. */
 void kv_session_init(kv_session *s, kv_check *k, kv_profiler *p, kv_host_version version)
 {
     KB_ASSERT(p->kind_count <= KV_MAX_KINDS);
@@ -355,6 +361,7 @@ static int end_call(kv_session *s, void *params, int result)
     return result;
 }
 
+/* Revision 0 has no list of kinds, and only today's version has a configuration. */
 int kv_create(kv_session *s)
 {
     KinetoPlugin_ProfilerCreate_Params *p = alloc_struct(
@@ -381,6 +388,7 @@ int kv_create(kv_session *s)
     return end_call(s, p, result);
 }
 
+/* Only today's version offers a live builder. */
 int kv_start(kv_session *s)
 {
     size_t base = SIZE(ProfilerStart_Params, pProfilerHandle);
@@ -399,6 +407,7 @@ int kv_start(kv_session *s)
     return end_call(s, p, s->p->functions->profilerStart(p));
 }
 
+/* Afterwards the live builder must not be used any more. */
 int kv_stop(kv_session *s)
 {
     size_t base = SIZE(ProfilerStop_Params, pProfilerHandle);
@@ -413,6 +422,7 @@ int kv_stop(kv_session *s)
     return end_call(s, p, result);
 }
 
+/* With a builder of its own, which ends with the call. */
 int kv_process(kv_session *s)
 {
     size_t base = SIZE(ProfilerProcessEvents_Params, pTraceBuilder);
@@ -475,6 +485,7 @@ int kv_pop(kv_session *s, bool user)
     return f->profilerPopCorrelationId ? f->profilerPopCorrelationId(&p) : 0;
 }
 
+/* Asks the plug-in for the text of the error, if it has one. */
 const char *kv_failure(kv_session *s, const char *call, int result, char *buf, size_t size)
 {
     const KinetoPlugin_ProfilerInterface *f = s->p->functions;
@@ -501,6 +512,7 @@ static bool check_call(kv_session *s, kv_rule rule, const char *call, int result
     return result == 0;
 }
 
+/* The session is destroyed even if a call in it failed. */
 bool kv_run_session(kv_session *s, kv_rule rule, uint32_t exercise, uint64_t *events)
 {
     if (!check_call(s, rule, "profilerCreate", kv_create(s)))

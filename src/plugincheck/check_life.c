@@ -100,6 +100,7 @@ static void query_with_small_buffers(kv_check *k, const kv_profiler *p, size_t n
                  "the name is not terminated where profilerNameMaxLen is %zu", name_bytes);
 }
 
+/* Small names with all kinds, then small lists of kinds. */
 static void check_query_buffers(kv_check *k, const kv_profiler *p)
 {
     static const size_t names[] = {0, 1, 2, 7}, kinds[] = {0, 1, 2};
@@ -296,6 +297,7 @@ static void report_session(kv_check *k)
     kv_ok(k, KV_RULE_SIZE_TODAY, "%s", "");
 }
 
+/* All profilers, then the state of the process. */
 void kv_scene_session(kv_check *k)
 {
     process_state before, now;
@@ -343,6 +345,7 @@ void kv_expect_success(kv_session *s, kv_rule rule, const char *call, int result
         kv_fault(s->k, rule, "%s", kv_failure(s, call, result, text, sizeof text));
 }
 
+/* The name of the profiler is in the crash site while it runs. */
 void kv_for_each_profiler(kv_check *k, kv_rule rule, void (*run)(kv_check *k, kv_profiler *p))
 {
     if (!kv_load_and_query(k, KV_HOST_TODAY, rule))
@@ -353,6 +356,7 @@ void kv_for_each_profiler(kv_check *k, kv_rule rule, void (*run)(kv_check *k, kv
     }
 }
 
+/* A profiler that accepts the list must be destroyable. */
 static void create_with_kinds(kv_check *k, kv_profiler *p, const int32_t *kinds, size_t count)
 {
     kv_session s;

@@ -24,6 +24,8 @@ static void write_note(kv_check *k, kv_note_type type, kv_rule rule, double ns, 
     (void)kv_isolated_write(k->to, &note, sizeof note);
 }
 
+/* Counted with a relaxed atomic: threads may race for the last one, which only sends one note more.
+ */
 void kv_fault(kv_check *k, kv_rule rule, const char *fmt, ...)
 {
     va_list args;
@@ -60,6 +62,7 @@ static void write_measurement(kv_check *k, kv_rule rule, double ns, const char *
     va_end(args);
 }
 
+/* In the unit that fits. */
 void kv_measured(kv_check *k, kv_rule rule, double ns, const char *what)
 {
     if (ns >= 1e5)

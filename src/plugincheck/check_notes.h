@@ -28,7 +28,8 @@ typedef struct kv_note {
 typedef struct kv_crash_site {
     /* the rule that a crash breaks */
     uint32_t rule;
-    char profiler[32]; /* "": the library itself */
+    /* "": the library itself */
+    char profiler[32];
     /* function of the plug-in that runs; "": none */
     char call[64];
     /* function of ours that the plug-in has called: kv_builder_call */

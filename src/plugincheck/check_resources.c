@@ -1,5 +1,6 @@
 /* Scenarios of resources: growth of memory, files and threads over many sessions, unloading the
- * library, and costs of calls. */
+ * library, and costs of calls. Warm-up sessions come first, so that caches of libraries are not
+ * mistaken for leaks. */
 #include "plugincheck/check_scenarios.h"
 
 #include <dirent.h>

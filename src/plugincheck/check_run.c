@@ -20,7 +20,8 @@ typedef struct scenario_task {
 
 static void run_scenario(void *context, int to)
 {
-    static kv_check check; /* too large for the stack */
+    /* too large for the stack */
+    static kv_check check;
     const scenario_task *t = context;
     if (!kv_check_init(&check, t->path, to, t->site))
         _exit(KV_NO_MEMORY);
@@ -54,6 +55,7 @@ static void fail_rule(kv_result *result, const char *seen)
     result->reported = true;
 }
 
+/* Unknown types and rules are ignored or wrapped, since a plug-in can corrupt the child. */
 static void apply_note(kv_check_report *r, const kv_note *note)
 {
     kv_result *result = &r->results[note->rule % KV_RULE_COUNT];
@@ -154,6 +156,7 @@ static void settle_blocked_rules(kv_check_report *r, uint64_t rules, const char 
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* Rules of one group are consecutive. */
 static bool any_rule_failed(const kv_check_report *r, kv_rule first, kv_rule last)
 {
     KB_ASSERT(first <= last && last < KV_RULE_COUNT);
@@ -274,6 +277,7 @@ static void count_verdicts(kv_check_report *r)
     KB_ASSERT(r->ok + r->failed + r->untested <= KV_RULE_COUNT);
 }
 
+/* The crash site is shared memory, so that it survives the child. */
 kineto_status kv_check_run(const char *path, uint64_t rules, uint32_t limit_ms,
                            kv_check_report *out, kineto_error *err)
 {

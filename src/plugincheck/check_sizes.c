@@ -1,5 +1,6 @@
 /* Scenarios of versions: hosts of a later and of earlier versions, parameters that are too short,
- * and the text of an error. */
+ * and the text of an error. Every struct of the interface begins with its size, which a plug-in
+ * must check before it reads an appended member. */
 #include "plugincheck/check_scenarios.h"
 
 #define SIZE(type, last) KINETO_PLUGIN_SIZE(KinetoPlugin_##type, last)
@@ -74,6 +75,7 @@ void kv_scene_revision_0(kv_check *k)
 /* The call must not return 0. */
 static void expect_refusal(kv_check *k, const char *call, size_t bytes, int result)
 {
+    KB_ASSERT(bytes < sizeof(KinetoPlugin_ProfilerStart_Params));
     kv_set_call(k, "");
     if (result == 0)
         kv_fault(k, KV_RULE_SIZE_SHORT, "%s accepts parameters of %zu bytes", call, bytes);

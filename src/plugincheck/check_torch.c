@@ -44,6 +44,7 @@ static void describe_crash(kv_torch_result *r, kv_outcome *o, const kv_isolation
              *line ? "; it printed: " : "", line);
 }
 
+/* A status of 0 or 1 with output is a report; 2 a refusal; anything else a crash. */
 kineto_status kv_torch_run(const kv_torch_options *options, kv_torch_result *out, kineto_error *err)
 {
     kv_isolation how = {.limit_ms = options->limit_ms, .max_text_bytes = MAX_TEXT_BYTES};

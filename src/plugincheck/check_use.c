@@ -1,5 +1,6 @@
 /* Scenarios of use: each kind alone, pauses, ids and calls on several threads, sessions without
- * work, and long sessions. */
+ * work, and long sessions. Events come only from plug-ins that export KinetoPlugin_exercise;
+ * without it the rules about events are untested. */
 #include "plugincheck/check_scenarios.h"
 
 #include <pthread.h>

@@ -19,7 +19,7 @@
 #define POLL_MS            5  /* between two checks of a child that writes nothing */
 #define MAX_READS          64 /* of a pipe in one turn: a child may write faster than we read */
 
-/* DONE tells a function that returned from one that called exit(0). */
+/* DONE distinguishes a function that returned from one that called exit(0). */
 enum { DATA, TEXT, DONE, PIPES };
 
 /* The parent's end of a pipe, and what was read from it so far. */
@@ -32,6 +32,7 @@ typedef struct pipe_reader {
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
+/* All signals have their default action, and none is blocked. */
 static void reset_signals(void)
 {
     sigset_t none;
@@ -74,6 +75,7 @@ static _Noreturn void run_child(int ends[PIPES][2], bool keep_text, pid_t parent
     _exit(0);
 }
 
+/* Without SIGPIPE, which has its default action in the child. */
 bool kv_isolated_write(int to, const void *data, size_t bytes)
 {
     const char *at = data;
@@ -229,6 +231,8 @@ static kineto_status open_pipes(const kv_isolation *how, int ends[PIPES][2], pip
     return KINETO_OK;
 }
 
+/* Both ends of all pipes are closed on every path. The buffers of DATA and TEXT go to the outcome.
+ */
 kineto_status kv_isolate(const kv_isolation *how, kv_isolated *function, void *context,
                          kv_outcome *out, kineto_error *err)
 {

@@ -57,7 +57,8 @@ typedef struct kv_check_report {
     /* "name\tvendor\tkinds" of each profiler that registered. */
     char profilers[KV_MAX_PROFILERS][KV_NOTE_BYTES];
     size_t profiler_count;
-    uint32_t ok, failed, untested; /* of the shown rules */
+    /* of the shown rules */
+    uint32_t ok, failed, untested;
 } kv_check_report;
 
 /** Check the rules of `rules` and those that they need.

@@ -200,7 +200,7 @@ def test_limits():
         if recorded:
             expect(f"{what}: events", events_of(trace), (1000, 0))
         else:
-            expect(f"{what}: message", "runs without being recorded" in err, True)
+            expect(f"{what}: message", "the program runs unrecorded" in err, True)
             expect(f"{what}: trace", os.path.exists(trace), False)
 
 

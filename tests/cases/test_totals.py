@@ -118,7 +118,7 @@ def check_ranks():
            ["busy for 50.000 us, 50.0 % of 100.000 us", "busy for 50.000 us, 25.0 % of 200.000 us"])
     for rank, part in enumerate(parts):
         expect(f"rank {rank}: window", ("window of %d.000 us" % (100 + 100 * rank)) in run("info", "--rank", rank, merged), True)
-        expect(f"rank {rank}: diff", "not the same" in run("diff", "--rank", rank, part, merged), False)
+        expect(f"rank {rank}: diff", "different conditions" in run("diff", "--rank", rank, part, merged), False)
         run("slice", merged, "--rank", rank, "-o", path_of("one.json"))
         header = {r["key"]: json.loads(r["value"]) for r in query(path_of("one.json"), "select * from metadata")}
         expect(f"rank {rank}: header", (header["distributedInfo"], header["environment"]),

@@ -205,13 +205,13 @@ class Table(CommandTest):
                                 (["--stacks", "self_cpu_time_total", "--csv"], b"--csv"),
                                 (["--group-by-stack", "x"], b"whole number"),
                                 (["--memory", "--stacks", "self_cpu_time_total", "-o", "m.html"], b"--memory"),
-                                (["--stacks", "self_cpu_time_total", "--sort-by", "count"], b"--sort-by means nothing"),
+                                (["--stacks", "self_cpu_time_total", "--sort-by", "count"], b"--sort-by cannot be used"),
                                 (["--stacks", "self_cpu_time_total", "--row-limit", "100"], b"--row-limit"),
                                 (["--csv", "--name-width", "55"], b"--name-width cannot be used with --csv"),
                                 (["--json", "--header", "x"], b"--header"), (["--json", "--time-unit", "auto"], b"--time"),
                                 (["--memory", "--top-level", "-o", "m.html"], b"--top-level"),
                                 (["--execution-trace", "--as-torch", "-o", "e.json"], b"--as-torch"),
-                                (["--merge", "--csv"], b"--merge"), (["--by-category"], b"about --memory"),
+                                (["--merge", "--csv"], b"--merge"), (["--by-category"], b"needs --memory"),
                                 (["-o", self.path("trace.json")], b"overwrite")]:
             done = self.run_command("table", self.trace(), *arguments)
             self.assertEqual(done.returncode, 2, arguments)

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(c.request, data, c.got);
     if (!strstr(c.request, "\r\n\r\n"))
         return 0; /* more is waited for, or it is refused */
-    answer_request(&server, &c);
+    answer_http_request(&server, &c);
     check_head(&c);
     bool given = !strncmp(c.head + 9, "200", 3);
     fuzz_check(given || c.file < 0 || !strncmp(c.head + 9, "404", 3), "a file for who is refused");

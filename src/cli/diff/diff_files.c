@@ -1,4 +1,6 @@
-/* A diff for other programs: all facts as JSON; gates as JUnit XML and SARIF 2.1.0. */
+/* A diff for other programs: all facts as JSON; gates as JUnit XML and SARIF 2.1.0. The keys of the
+ * JSON object are an interface ("ckineto.diff/1"). Gates that could not be evaluated are errors in
+ * JUnit, and open results in SARIF. */
 #include "cli/diff/diff.h"
 
 #include "export/export.h"
@@ -7,6 +9,7 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* The text is collected in memory, so that the sink can write a complete file. */
 kineto_status kc_save_text(const kc_diff_output *d, void (*put)(const kc_diff_output *d, FILE *out),
                            const char *path, kineto_error *err)
 {
@@ -191,6 +194,7 @@ static void put_sarif_location(kb_json *j, const kc_diff_output *d)
     kb_json_array_end(j);
 }
 
+/* "kind" and "level" as SARIF 2.1.0 defines them. */
 static void put_sarif_result(kb_json *j, const kc_diff_output *d, kineto_string rule,
                              const char *kind, const char *level, kineto_string message)
 {

@@ -40,6 +40,7 @@ uint64_t kc_fact_rows(const kineto_analysis *a, uint32_t table)
     return kineto_analysis_table(a, table, &info) ? info.row_count : 0;
 }
 
+/* "-" if the number is not finite, or too large for a duration. */
 kb_text kc_us(double us, bool sign)
 {
     kb_text text = {"-"};
@@ -50,11 +51,12 @@ kb_text kc_us(double us, bool sign)
     return text;
 }
 
+/* Column "sure" says how the difference was decided: by an interval, or by a rank test. */
 kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
 {
     double low = kc_fact_number(a, table, row, "ci_low_pct"),
            high = kc_fact_number(a, table, row, "ci_high_pct");
-    kb_text text = {"too few steps to tell it from noise"};
+    kb_text text = {"too few steps to distinguish it from noise"};
     if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("ranks")))
         (void)snprintf(text.s, sizeof text.s, "more than noise by a rank test (Mann-Whitney)");
     else if (isfinite(low))
@@ -276,6 +278,7 @@ static void print_gates(const kc_diff_output *d, FILE *out)
     }
 }
 
+/* The HTA definitions have only plain tables. */
 void kc_diff_print(const kc_diff_output *d, uint64_t row_limit, bool all, FILE *out)
 {
     bool exact = kineto_analysis_find(d->facts, "diff_steps") != UINT32_MAX;

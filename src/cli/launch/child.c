@@ -21,6 +21,8 @@ static const int waited_signals[] = {SIGCHLD, SIGTERM, SIGHUP};
 static struct sigaction saved_actions[KB_COUNT(ignored_signals)], saved_child_action;
 static sigset_t saved_mask, waited_mask;
 
+/* The original actions and mask are saved for the program. SIGCHLD, SIGTERM and SIGHUP are blocked,
+ * and read by waiting. */
 void kc_prepare_signals(void)
 {
     struct sigaction ignore, usual;
@@ -69,6 +71,8 @@ static int read_exec_error(int fd)
     return n == (ssize_t)sizeof os_error ? os_error : 0;
 }
 
+/* fork and exec with a pipe for the error of exec, which is closed by a successful exec. With
+ * with_children this process becomes the subreaper of all descendants. */
 kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
 {
     int report[2];
@@ -138,6 +142,7 @@ static void reap_children(kc_child *child)
     child->done = child->ended && (!child->with_children || (pid < 0 && errno == ECHILD));
 }
 
+/* Returns early when a signal arrives. */
 void kc_child_wait(kc_child *child, uint64_t ns)
 {
     siginfo_t info;
@@ -164,6 +169,7 @@ void kc_child_reap(kc_child *child, int signals)
     reap_children(child);
 }
 
+/* For messages and for the header of a trace. */
 void kc_child_describe_end(const kc_child *child, char text[KC_CHILD_END_BYTES])
 {
     int sig = WIFSIGNALED(child->status) ? WTERMSIG(child->status) : 0;

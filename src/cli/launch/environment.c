@@ -90,6 +90,7 @@ static kineto_status append_preload(const char *path, bool prepend, kineto_error
     return extend_variable("LD_PRELOAD", path, ':', prepend, err);
 }
 
+/* Appended: libraries that the user preloads come first. */
 static kineto_status preload_recorder(kineto_error *err)
 {
     char path[PATH_MAX];
@@ -192,6 +193,8 @@ static kineto_status set_log_variables(const kc_entry_options *o, kineto_error *
     return set_environment_variable("KINETO_LOG_FILE", path, err);
 }
 
+/* The pool comes first: the other variables have no effect without it. A recording around this one
+ * is noted, since the program cannot be in both. */
 kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, void *context,
                        kineto_error *err)
 {

@@ -21,13 +21,15 @@ extern const size_t kc_interface_count;
 
 typedef struct kc_entry_options {
     const char *pool_path, *log_file;
-    int log_level; /* < 0: leave it as it is */
+    /* < 0: leave it as it is */
+    int log_level;
     bool preload;
     /* import our Python package: PyTorch's operators, modules */
     bool python;
     /* record Python functions, too */
     bool python_functions;
-    bool memory; /* the allocator hook */
+    /* the allocator hook */
+    bool memory;
     /* mean bytes between its samples */
     uint64_t memory_bytes;
     /* Plug-ins that the program loads: lines "path" or "path,rev=…"; "": none. */

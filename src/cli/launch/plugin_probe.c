@@ -9,7 +9,8 @@
 
 /* The data of the child: a load_answer, then a profiler_description for each profiler. */
 typedef struct load_answer {
-    int32_t status; /* of kineto_plugin_load */
+    /* of kineto_plugin_load */
+    int32_t status;
     char message[sizeof(((kineto_error *)0)->message)];
     kf_own_kind own[KINETO_KIND_OWN_COUNT];
 } load_answer;
@@ -92,6 +93,7 @@ static const kf_own_kind *find_own_kind_named(const kc_plugin_file *plugin, cons
     return NULL;
 }
 
+/* Only valid entries of the table of the child. */
 static void store_own_kinds(kc_plugin_file *plugin, const kf_own_kind *table)
 {
     for (uint32_t i = 0; i < KINETO_KIND_OWN_COUNT; i++) {
@@ -115,6 +117,7 @@ static void store_type(const kc_plugin_file *plugin, const profiler_description 
     type->kind = kind < 0 ? KINETO_KIND_COUNT : (uint8_t)kind;
 }
 
+/* Texts are copied with a bound: they may lack a NUL. False: out of memory. */
 static bool store_profiler(kc_plugin_file *plugin, const profiler_description *p)
 {
     kc_plugin_profiler profiler = {.type_count =
@@ -189,6 +192,7 @@ static kineto_status probe_plugin(kc_plugin_file *plugin, const kv_isolation *ho
     return status;
 }
 
+/* One after the other: each probe is a process with a time limit. */
 kineto_status kc_plugins_probe(kc_plugins *p, uint32_t limit_ms, kineto_error *err)
 {
     const kv_isolation how = {.limit_ms = limit_ms};

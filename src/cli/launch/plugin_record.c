@@ -1,8 +1,10 @@
 /* Plug-ins of a program that is about to be recorded: only those that a probe has loaded get into
- * the program. The others are reported and noted in the ledger. */
+ * the program. The others are reported and noted in the ledger. A plug-in that the user named must
+ * work, or the program is not started. */
 #include "cli/launch/plugins.h"
 #include "record/record.h"
 
+/* Given plug-ins first: they have precedence over the same file in a directory. */
 kineto_status kc_plugins_for_record(kc_plugins *p, const kc_texts *given, bool only_given,
                                     kineto_error *err)
 {
@@ -22,6 +24,7 @@ kineto_status kc_plugins_for_record(kc_plugins *p, const kc_texts *given, bool o
     return status;
 }
 
+/* The table of own kinds is limited; what exceeds it is reported. */
 void kc_plugins_announce(const kc_plugins *p)
 {
     for (size_t i = 0; i < p->list.count; i++) {
@@ -35,6 +38,7 @@ void kc_plugins_announce(const kc_plugins *p)
     }
 }
 
+/* The union over all profilers of loaded plug-ins. */
 uint64_t kc_plugins_kinds(const kc_plugins *p)
 {
     uint64_t kinds = 0;
@@ -48,6 +52,7 @@ uint64_t kc_plugins_kinds(const kc_plugins *p)
     return kinds;
 }
 
+/* For the message about an unknown kind. */
 void kc_plugins_own_names(const kc_plugins *p, char *buf, size_t size)
 {
     size_t used = 0;
@@ -58,6 +63,7 @@ void kc_plugins_own_names(const kc_plugins *p, char *buf, size_t size)
                                      p->list.data[i].own[k].name);
 }
 
+/* One line for each loaded plug-in; a path cannot contain a line break. */
 char *kc_plugins_environment(const kc_plugins *p)
 {
     size_t size = 1, used = 0;
@@ -75,6 +81,8 @@ char *kc_plugins_environment(const kc_plugins *p)
     return text;
 }
 
+/* Skipped files are logged at a lower level, because a directory of plug-ins may contain other
+ * libraries. */
 void kc_plugins_report(const kc_plugins *p, kc_entry_note *note, void *context)
 {
     char detail[1024];

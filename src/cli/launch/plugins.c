@@ -1,4 +1,6 @@
-/* Finding plug-ins in the same directories, and in the same order, as the library does. */
+/* Finding plug-ins in the same directories, and in the same order, as the library does
+ * (src/record). Entries are never removed: a file that is missing, repeated or not a library stays
+ * in the list with its reason. */
 #include "cli/launch/plugins.h"
 #include "cli/install_paths.h"
 
@@ -23,6 +25,7 @@ const char *kc_plugin_origin_name(kc_plugin_origin origin)
     return origin_names[(size_t)origin % KB_COUNT(origin_names)];
 }
 
+/* A file that is not a plug-in is a failure only if the user named it. */
 bool kc_plugin_failed(const kc_plugin_file *p)
 {
     switch (p->state) {
@@ -50,6 +53,7 @@ void kc_plugins_free(kc_plugins *p)
 /* The length of the path in "path,rev=…". *revision points to the revision, or to "". */
 static size_t split_revision(const char *given, size_t size, const char **revision)
 {
+    KB_ASSERT(size <= strlen(given));
     static const char *const known[] = {"early", "a", "b"};
     for (size_t i = 0; i < KB_COUNT(known); i++) {
         char tail[16];
@@ -74,6 +78,7 @@ static char *make_absolute_path(const char *path, size_t size)
     return text;
 }
 
+/* By device and inode. NULL: no earlier entry is this file. */
 static kc_plugin_file *find_same_file(const kc_plugins *p, const struct stat *st)
 {
     for (size_t i = 0; i < p->list.count; i++) {
@@ -137,6 +142,7 @@ static char *find_installed_by_name(const char *name, size_t size)
     return !does_path_exist(file) && kc_find_plugin(file, path, sizeof path) ? strdup(path) : NULL;
 }
 
+/* In this order: an existing file, a file with a revision, a plug-in of the installation. */
 kineto_status kc_plugins_add_file(kc_plugins *p, const char *given, kc_plugin_origin origin,
                                   kineto_error *err)
 {
@@ -199,6 +205,7 @@ static kineto_status append_directory(kc_plugins *p, char *directory, const char
     return status;
 }
 
+/* Empty parts of the list are skipped. */
 kineto_status kc_plugins_add_directories(kc_plugins *p, const char *list, kc_plugin_origin origin,
                                          kineto_error *err)
 {
@@ -214,6 +221,7 @@ kineto_status kc_plugins_add_directories(kc_plugins *p, const char *list, kc_plu
     return status;
 }
 
+/* The order in which the library loads them. */
 kineto_status kc_plugins_add_default(kc_plugins *p, kineto_error *err)
 {
     char installed[PATH_MAX];
@@ -226,6 +234,7 @@ kineto_status kc_plugins_add_default(kc_plugins *p, kineto_error *err)
     return status;
 }
 
+/* Only those that were built. */
 kineto_status kc_plugins_add_interfaces(kc_plugins *p, kineto_error *err)
 {
     char path[PATH_MAX];

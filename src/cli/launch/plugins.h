@@ -45,18 +45,21 @@ typedef struct kc_plugin_profiler {
 } kc_plugin_profiler;
 
 typedef struct kc_plugin_file {
-    char *path;       /* absolute */
-    char revision[8]; /* requested; "": none */
+    char *path; /* absolute */
+    /* requested; "": none */
+    char revision[8];
     kc_plugin_origin origin;
     kc_plugin_state state;
     dev_t device;
     ino_t inode;
     /* INTERFACE: its environment variable */
     const char *interface;
-    char reason[512]; /* why it was not loaded */
+    /* why it was not loaded */
+    char reason[512];
     KB_VEC(kc_plugin_profiler) profilers;
     uint32_t own_count;
-    kf_own_kind own[KINETO_KIND_OWN_COUNT]; /* kinds that it announced */
+    /* kinds that it announced */
+    kf_own_kind own[KINETO_KIND_OWN_COUNT];
 } kc_plugin_file;
 
 typedef struct kc_plugins {

@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+/* The text is cut to the size of the result. */
 void kc_probe_answer(kc_probe_result *f, kc_probe_verdict verdict, const char *fmt, ...)
 {
     va_list args;
@@ -137,6 +138,7 @@ static void probe_plugins(kc_probe_result *f)
                         kb_setting("KINETO_PLUGIN_LIB_DIR_PATH") ? "" : " (not set)", installed);
 }
 
+/* Needed for --preload and for plug-ins. */
 static void probe_preload(kc_probe_result *f)
 {
     char path[PATH_MAX];
@@ -147,6 +149,7 @@ static void probe_preload(kc_probe_result *f)
                         "libckineto-rt.so was not found: --preload and plug-ins will not work");
 }
 
+/* Needed for --memory. */
 static void probe_memory_hook(kc_probe_result *f)
 {
     char path[PATH_MAX];
@@ -290,14 +293,14 @@ static void probe_cuda(kc_probe_result *f)
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *address = library ? dlsym(library, "ckineto_cuda_look") : NULL;
-    int (*look)(char *, size_t);
-    memcpy(&look, &address, sizeof look);
+    int (*inspect)(char *, size_t);
+    memcpy(&inspect, &address, sizeof inspect);
     if (!address) {
         kc_probe_answer(f, KC_PROBE_BROKEN, "%.390s", dlerror());
         return;
     }
     static const kc_probe_verdict states[] = {KC_PROBE_OK, KC_PROBE_ABSENT, KC_PROBE_BROKEN};
-    int state = look(text, sizeof text);
+    int state = inspect(text, sizeof text);
     kc_probe_answer(f, state >= 0 && state < 3 ? states[state] : KC_PROBE_BROKEN, "%s", text);
 }
 

@@ -116,6 +116,7 @@ static const char *choose_spool_path(void)
     return path;
 }
 
+/* The ring replaces the buffer: its size becomes that of the buffer. */
 kineto_status kc_on_demand_parse(const kc_on_demand_options *o, ks_collector_options *c)
 {
     uint64_t hang_ns;
@@ -147,6 +148,8 @@ static void hold_signal(int sig, bool held)
         (void)pthread_sigmask(held ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
+/* Sources come from --on-demand or, without a list, from the environment, with the control socket
+ * in addition. The signal is held from here until its listener exists. */
 kineto_status kc_on_demand_prepare(const kc_on_demand_options *o, kineto_error *err)
 {
     char directory[KO_REQUEST_PATH_BYTES];
@@ -291,6 +294,7 @@ static void *watch_windows(void *context)
     return NULL;
 }
 
+/* Wake the thread, which then sees `over`, and wait for it. */
 static void stop_watching_windows(on_demand_host *h)
 {
     kb_store_release(&h->over, true);
@@ -413,6 +417,7 @@ static void wait_without_requests(on_demand_host *h)
         kc_child_wait(h->child, KB_MIN(ks_collector_poll(h->collector), SECOND_NS));
 }
 
+/* If the host cannot be started, the program still runs to its end. */
 bool kc_on_demand_run(const kc_on_demand_options *o, ks_collector *c, kc_child *child)
 {
     kineto_error err = {0};

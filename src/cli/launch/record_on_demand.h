@@ -7,7 +7,8 @@
 #include "session/session.h"
 
 typedef struct kc_on_demand_options {
-    kc_optional_text on_demand; /* --on-demand[=SOURCES] */
+    /* --on-demand[=SOURCES] */
+    kc_optional_text on_demand;
     /* as given: seconds, a factor, seconds; NULL */
     const char *ring, *slow_step, *hang;
     uint64_t ring_mb;

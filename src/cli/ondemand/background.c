@@ -27,6 +27,8 @@ static _Noreturn void exit_like_child(pid_t child, int ready_fd)
     _exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1);
 }
 
+/* A socket pair instead of a pipe, so that writing to a parent that was killed fails without
+ * SIGPIPE. */
 kineto_status kc_background_begin(int *waits, kineto_error *err)
 {
     int ends[2];
@@ -48,6 +50,7 @@ kineto_status kc_background_begin(int *waits, kineto_error *err)
     return kb_fail_os(err, why, "cannot move to the background");
 }
 
+/* The standard streams go to /dev/null first, so that the shell does not wait for them. */
 kineto_status kc_background_ready(int waits, kineto_error *err)
 {
     KB_ASSERT(waits >= 0);

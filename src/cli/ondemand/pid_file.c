@@ -48,6 +48,8 @@ static kineto_status try_open_pid_file(const char *path, int *fd, kineto_error *
     return status;
 }
 
+/* Each failed attempt means that another process replaced the file; the number of attempts is
+ * bounded. */
 kineto_status kc_pid_file_open(const char *path, int *fd, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -67,6 +69,7 @@ kineto_status kc_pid_file_open(const char *path, int *fd, kineto_error *err)
     return status;
 }
 
+/* At offset 0 of a file that was emptied when it was locked. */
 kineto_status kc_pid_file_write(int fd, const char *path, kineto_error *err)
 {
     char text[32];

@@ -95,6 +95,7 @@ static bool receive_status(kc_traceable *r, ko_control_peer *peer)
 /* Wait for replies and store them. False: no peer is left. */
 static bool receive_from_group(kc_traceable *r, peer_group *c, int wait_ms)
 {
+    KB_ASSERT(c->count <= MAX_PEERS);
     struct pollfd polled[MAX_PEERS];
     bool any = false;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -125,6 +126,7 @@ static void await_group(kc_traceable *r, peer_group *c)
     c->count = 0;
 }
 
+/* In groups of MAX_PEERS, because of the limit of descriptors. */
 kineto_status kc_traceable_add_sockets(kc_traceable *r, kineto_error *err)
 {
     uint32_t *pids = NULL;
@@ -187,6 +189,7 @@ static bool merge_listed_process(kc_traceable *r, const ko_rpc_list *list,
     return true;
 }
 
+/* Dynolog gives no list: KINETO_E_UNSUPPORTED stays in daemon_error. */
 kineto_status kc_traceable_add_daemon(kc_traceable *r, const ko_rpc_daemon *daemon, bool is_here,
                                       kineto_error *err)
 {

@@ -31,7 +31,8 @@ typedef struct kc_traceable {
     char daemon[KO_RPC_HOST_BYTES + 16]; /* HOST:PORT */
     /* of the daemon; "": it did not answer */
     char version[64];
-    kineto_error daemon_error; /* why it gave no list */
+    /* why it gave no list */
+    kineto_error daemon_error;
 } kc_traceable;
 
 /** Query the control sockets of this user (of root: root's). A process that does not answer is not a

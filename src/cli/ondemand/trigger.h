@@ -47,7 +47,8 @@ typedef struct kc_request {
     uint64_t snapshot_ms;
     /* since 1970; 0: not given */
     int64_t start_ns;
-    const char *activities; /* NULL: the default */
+    /* NULL: the default */
+    const char *activities;
     bool shapes, memory, stack, flops, modules;
     kc_texts set;   /* KEY=VALUE */
     uint64_t limit; /* of processes */
@@ -61,12 +62,14 @@ typedef struct kc_request {
     bool has_discover;
     char out[KO_REQUEST_PATH_BYTES]; /* absolute */
     bool has_out;
-    const char *socket_directory; /* NULL: abstract sockets */
+    /* NULL: abstract sockets */
+    const char *socket_directory;
     /* of the daemon; NULL: this machine */
     const char *host;
     /* of daemons that are named without one; 0: the default */
     uint16_t port;
-    const char *hosts, *slurm; /* many daemons; NULL */
+    /* many daemons; NULL */
+    const char *hosts, *slurm;
     /* use only daemons, which may be on other hosts */
     bool remote;
     const char *token_file;
@@ -102,7 +105,8 @@ static inline const char *kc_default_name(const kc_request *request)
 
 /* How the request is written for one process. */
 typedef struct kc_request_format {
-    const char *path; /* ACTIVITIES_LOG_FILE */
+    /* ACTIVITIES_LOG_FILE */
+    const char *path;
     /* since 1970; 0: as soon as possible */
     int64_t start_ns;
     /* for libkineto: no quotes, and its default warm-up */
@@ -167,9 +171,11 @@ typedef struct kc_target {
     char path[KO_REQUEST_PATH_BYTES];
     /* where the file is moved; "": it stays */
     char wanted[KO_REQUEST_PATH_BYTES];
-    char why[1024]; /* FAILED: the reason */
+    /* FAILED: the reason */
+    char why[1024];
     uint64_t bytes;
-    ko_control_peer *peer; /* SOCKET: the connection */
+    /* SOCKET: the connection */
+    ko_control_peer *peer;
     /* SOCKET: pids that requests to it may name, its own first: a recorder serves its programs. */
     uint32_t served[64], served_count;
     uint64_t asked_ns; /* CLOCK_MONOTONIC */

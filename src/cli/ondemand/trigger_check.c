@@ -67,6 +67,7 @@ static void fail_empty_trace(const kc_trigger_run *run, kc_target *t, bool unrec
     kc_target_fail(t, "its trace '%s' has no activities: %s", t->path, why);
 }
 
+/* A snapshot of memory, or a format that cannot be read, is not checked. */
 void kc_trace_check(const kc_trigger_run *run, kc_target *t)
 {
     kineto_trace *trace = NULL;

@@ -116,6 +116,7 @@ static kineto_status choose_daemon_address(kc_trigger_run *run, kineto_error *er
     return KINETO_OK;
 }
 
+/* Without --host a missing daemon is normal and not reported; a refused permission is. */
 void kc_daemon_find(kc_trigger_run *run)
 {
     kineto_error err = {0};
@@ -228,6 +229,7 @@ static kineto_status send_group_request(kc_trigger_run *run, const kc_target *fi
 /* Targets of one job with the same text share one request. */
 static void request_group(kc_trigger_run *run, const kc_target *first)
 {
+    KB_ASSERT(first->via == KC_VIA_DAEMON && first->state == KC_FOUND);
     kc_pids group = {0};
     ko_rpc_result result = {0};
     kineto_error err;
@@ -244,6 +246,7 @@ static void request_group(kc_trigger_run *run, const kc_target *first)
     kb_vec_free(&group);
 }
 
+/* Paths are chosen first, since targets with equal paths share a request. */
 void kc_daemon_ask(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {
@@ -270,6 +273,7 @@ static bool has_targets_to_follow(const kc_trigger_run *run)
     return any;
 }
 
+/* Only while discovery runs or a target has to be followed. */
 void kc_daemon_poll(kc_trigger_run *run)
 {
     bool discovers = kc_now_ns() < run->discover_until_ns;

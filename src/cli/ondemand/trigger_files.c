@@ -108,6 +108,8 @@ static bool check_directory_exists(kc_target *t)
     return false;
 }
 
+/* In this order: --out directly, a hidden path that is moved later (--wait), the default path of
+ * the process. */
 bool kc_files_choose(const kc_trigger_run *run, kc_target *t, bool wire)
 {
     KB_ASSERT(t->state == KC_FOUND);
@@ -193,6 +195,8 @@ static kineto_status move_trace_file(const char *from, const char *to, kineto_er
     return status;
 }
 
+/* DONE first: moving or checking the file may then turn it into FAILED, or into FOUND for a retry.
+ */
 void kc_files_done(const kc_trigger_run *run, kc_target *t)
 {
     struct stat st;
@@ -290,6 +294,7 @@ static void check_target_file(const kc_trigger_run *run, kc_target *t)
                        t->path);
 }
 
+/* Targets with a control socket report completion themselves. */
 void kc_files_poll(kc_trigger_run *run)
 {
     if (!run->request->has_wait || kc_now_ns() < run->files_again_ns)

@@ -328,6 +328,7 @@ static void fail_missed_starts(kc_fleet *fleet)
     }
 }
 
+/* Processes whose request was not fetched yet, on hosts whose daemon lists them. */
 static size_t count_awaited(const kc_fleet *fleet)
 {
     size_t n = 0;
@@ -465,6 +466,7 @@ static void run_fleet(kc_fleet *fleet)
         await_files(fleet);
 }
 
+/* The names of hosts belong to the caller. */
 static void free_fleet(kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++) {
@@ -496,6 +498,7 @@ static int report_fleet_error(const kineto_error *err)
     return KC_EXIT_FAILURE;
 }
 
+/* An interruption ends the following, not the requests. */
 int kc_trigger_fleet(kc_request *request)
 {
     kc_fleet fleet = {.request = request};

@@ -23,7 +23,8 @@ typedef struct kc_host {
     bool reached;
     /* the daemon is ckineto's, and lists processes */
     bool lists;
-    kineto_error error; /* why it was not reached */
+    /* why it was not reached */
+    kineto_error error;
     KB_VEC(kc_remote) processes;
     /* more than --limit match: the others get no request */
     bool over_limit;
@@ -34,7 +35,8 @@ typedef struct kc_host {
     bool clock_known;
     /* how far its clock is ahead of ours */
     int64_t clock_ns;
-    int64_t clock_doubt_ns; /* half of the round trip */
+    /* half of the round trip */
+    int64_t clock_doubt_ns;
 } kc_host;
 
 typedef struct kc_fleet {

@@ -1,5 +1,5 @@
 /* The report of a trigger on many hosts: problems on stderr, files on stdout, or all of it as JSON.
- */
+ * Problems of hosts are reported once, those of processes one line each. */
 #include "cli/ondemand/trigger_fleet.h"
 
 #define CLOCK_LIMIT_NS INT64_C(50000000)
@@ -21,6 +21,8 @@ void kc_fleet_show_limits(const kc_fleet *fleet)
                 fleet->hosts.data[i].name, (unsigned long long)fleet->request->limit);
 }
 
+/* The uncertainty of the measurement is subtracted, so that only certain differences are reported.
+ */
 void kc_fleet_show_clocks(const kc_fleet *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++) {
@@ -60,6 +62,7 @@ static void print_remote_process(const kc_fleet *fleet, const kc_host *h, const 
                  fleet->request->has_wait ? kc_bytes(p->bytes).s : "");
 }
 
+/* Why a host has no processes, or each of its processes. */
 static void print_host_report(const kc_fleet *fleet, const kc_host *h)
 {
     if (!h->reached)
@@ -70,6 +73,7 @@ static void print_host_report(const kc_fleet *fleet, const kc_host *h)
         print_remote_process(fleet, h, &h->processes.data[i]);
 }
 
+/* Paths are those of the request; the files need not be visible here. */
 static void put_host(kb_json *j, const kc_fleet *fleet, const kc_host *h)
 {
     char path[KO_REQUEST_PATH_BYTES] = "";
@@ -127,6 +131,7 @@ static bool is_fleet_done(const kc_fleet *fleet)
     return fleet->hosts.count > 0;
 }
 
+/* @return 0 only if every host and every process is done. */
 int kc_fleet_show(const kc_fleet *fleet, bool interrupted)
 {
     kineto_error err;

@@ -82,6 +82,7 @@ static kineto_status read_host_file(const char *path, kc_names *out, kineto_erro
     return status;
 }
 
+/* A list without names is an error. */
 kineto_status kc_hosts_parse(const char *text, kc_names *out, kineto_error *err)
 {
     kineto_status status =
@@ -215,6 +216,7 @@ static kineto_status expand_node_list(char *nodes, kc_names *out, kineto_error *
     return status;
 }
 
+/* squeue gives the number and the compressed node list of a running job, scontrol expands it. */
 kineto_status kc_slurm_hosts(const char *job, kc_names *out, int64_t *number, kineto_error *err)
 {
     char name[64];

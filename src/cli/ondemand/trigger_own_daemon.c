@@ -65,6 +65,7 @@ static char *make_request_for(kc_trigger_run *run, kc_target *t)
  * not, it is busy with ours. */
 static void store_poll_result(kc_target *t, int32_t wants)
 {
+    KB_ASSERT(t->via == KC_VIA_OWN && t->state > KC_FOUND);
     bool idle = wants & KO_DYNO_WANTS_ACTIVITIES;
     if (idle)
         t->idle_ns = kc_now_ns();
@@ -105,6 +106,7 @@ static char *offer_request(void *context, const ko_dyno_process *p, int32_t want
 
 /* ---- serving --------------------------------------------------------------------------------- */
 
+/* A name in use (KINETO_E_BUSY) may become free; other errors are final. */
 void kc_own_daemon_start(kc_trigger_run *run)
 {
     ko_dyno_daemon_options o = {.directory = run->request->socket_directory, .no_rpc = true};
@@ -119,6 +121,7 @@ void kc_own_daemon_start(kc_trigger_run *run)
     }
 }
 
+/* Without a daemon this is only the wait of the loop. */
 void kc_own_daemon_serve(kc_trigger_run *run, int64_t wait_ms)
 {
     kineto_error err;
@@ -129,6 +132,8 @@ void kc_own_daemon_serve(kc_trigger_run *run, int64_t wait_ms)
         kc_show_message("%s", err.message);
 }
 
+/* Without --wait: a process that polls again has certainly read its request. Waiting for it is
+ * bounded by NEXT_POLL_NS. */
 bool kc_own_daemon_settled(const kc_trigger_run *run)
 {
     for (size_t i = 0; run->own_daemon && i < run->targets.count; i++) {

@@ -14,6 +14,7 @@
 
 /* ---- /proc ----------------------------------------------------------------------------------- */
 
+/* Reads /proc/PID/environ, the environment at the start of the process. */
 bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size)
 {
     enum { MAX_BYTES = 1 << 18 }; /* larger environments are cut */
@@ -31,6 +32,7 @@ bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size)
     return found;
 }
 
+/* The owner of /proc/PID. */
 bool kc_process_user(uint32_t pid, uint32_t *user)
 {
     char path[32];
@@ -42,6 +44,7 @@ bool kc_process_user(uint32_t pid, uint32_t *user)
     return true;
 }
 
+/* A file may be left from a process that was killed. */
 bool kc_has_socket(uint32_t pid)
 {
     char directory[KO_REQUEST_PATH_BYTES];
@@ -64,6 +67,7 @@ int64_t kc_process_job(uint32_t pid)
     return kc_process_setting(pid, "SLURM_JOB_ID", text, sizeof text) ? strtoll(text, NULL, 10) : 0;
 }
 
+/* Selected by --all, by job, or by any of its pids. */
 bool kc_matches(const kc_request *request, const int32_t *pids, uint32_t count, int64_t job)
 {
     if (request->all)
@@ -77,6 +81,7 @@ bool kc_matches(const kc_request *request, const int32_t *pids, uint32_t count, 
     return false;
 }
 
+/* This command itself never matches. */
 bool kc_process_matches(const kc_request *request, uint32_t pid)
 {
     int32_t pids[KO_DYNO_MAX_PIDS];
@@ -107,6 +112,8 @@ static bool is_polling_configured(const kc_trigger_run *run, uint32_t pid)
            (strstr(words, "daemon") || (kc_retry_ns(run->request) && strstr(words, "socket")));
 }
 
+/* Reads the environments of the process and its descendants, which is slow: the caller limits the
+ * rate. */
 bool kc_may_still_poll(const kc_trigger_run *run, uint32_t pid)
 {
     kc_request it = {.pids = {.data = &(int32_t){(int32_t)pid}, .count = 1}};
@@ -157,6 +164,7 @@ static kc_target *create_target(uint32_t pid, int64_t job, kc_via via)
     return t;
 }
 
+/* --limit is reported once. */
 kc_target *kc_target_add(kc_trigger_run *run, uint32_t pid, int64_t job, kc_via via)
 {
     if (run->targets.count >= run->request->limit) {
@@ -174,6 +182,7 @@ kc_target *kc_target_add(kc_trigger_run *run, uint32_t pid, int64_t job, kc_via 
     return t;
 }
 
+/* The first reason is final: a failed target is not followed any more. */
 void kc_target_fail(kc_target *t, const char *fmt, ...)
 {
     KB_ASSERT(t->state != KC_FAILED); /* DONE may fail: its trace could not be moved, or is empty */
@@ -264,6 +273,7 @@ static bool does_endpoint_match(const kc_trigger_run *run, const kc_endpoint *e)
     return e->pid ? kc_process_matches(run->request, e->pid) : run->request->all && geteuid() == 0;
 }
 
+/* The list is rebuilt each time, because processes come and go. */
 void kc_find_endpoints(kc_trigger_run *run)
 {
     size_t kept = 0;
@@ -298,6 +308,7 @@ static bool is_process_listed(const kc_traceable *r, uint32_t pid)
     return false;
 }
 
+/* One line each, with the way to reach it. */
 static void print_known_processes(const kc_traceable *r, FILE *out)
 {
     for (size_t i = 0; i < r->processes.count; i++) {
@@ -331,6 +342,7 @@ static size_t print_unknown_endpoints(const kc_request *request, const kc_tracea
     return count;
 }
 
+/* Control sockets, the daemon, and processes that poll Dynolog's socket. */
 void kc_print_traceable(const kc_request *request, FILE *out)
 {
     const ko_rpc_daemon daemon = {.limit_ms = 1000};

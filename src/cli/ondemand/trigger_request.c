@@ -14,7 +14,8 @@ typedef struct request_writer {
     kb_sink *sink;
     bool plain;
     kineto_error *err;
-    kineto_status status; /* the first mistake */
+    /* the first mistake */
+    kineto_status status;
 } request_writer;
 
 /* As it is, without quotes. */
@@ -86,6 +87,7 @@ static void write_flag_pair(request_writer *w, const char *key, bool value)
 
 static uint64_t round_up_to_seconds(uint64_t ms) { return ms / 1000 + (ms % 1000 != 0); }
 
+/* Without an option control sockets need no warm-up; libkineto keeps its default. */
 static void write_warmup(request_writer *w, const kc_request *request)
 {
     if (request->warmup_ms != KC_NOT_GIVEN)
@@ -160,6 +162,7 @@ static void write_request(request_writer *w, const kc_request *request,
     write_set_options(w, request);
 }
 
+/* The first mistake in a value is kept while the text is completed. */
 kineto_status kc_request_text(const kc_request *request, const kc_request_format *how, char **out,
                               kineto_error *err)
 {
@@ -175,6 +178,7 @@ kineto_status kc_request_text(const kc_request *request, const kc_request_format
     return status;
 }
 
+/* Unknown keys are reported and sent, because the process may know them. */
 kineto_status kc_request_check(const kc_request *request, kineto_error *err)
 {
     ko_request parsed;
@@ -198,6 +202,7 @@ kineto_status kc_request_check(const kc_request *request, kineto_error *err)
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
+/* Over the wire: warm-up, one poll, one tick and the slack that libkineto demands. */
 int64_t kc_request_lead_ns(const kc_request *request, bool wire)
 {
     enum { SOCKET_NS = 250000000 }; /* to send it to all, and 100 ms to prepare */
@@ -207,6 +212,7 @@ int64_t kc_request_lead_ns(const kc_request *request, bool wire)
     return (int64_t)(warmup_ns + (wire ? KC_POLL_NS + KC_TICK_NS + KC_SLACK_NS : SOCKET_NS));
 }
 
+/* The number of iterations says nothing about time: ten minutes. */
 uint64_t kc_request_length_ns(const kc_request *request)
 {
     enum { USUAL_MS = 500, SNAPSHOT_MS = 1000 };
@@ -243,6 +249,7 @@ bool kc_path_with_pid(const char *path, uint32_t pid, char out[KO_REQUEST_PATH_B
     return kc_path_with_suffix(path, text, out);
 }
 
+/* Textually; a path with "/../" is never below. */
 bool kc_is_below(const char *path, const char *directory)
 {
     size_t size = strlen(directory);

@@ -23,6 +23,7 @@ static volatile sig_atomic_t interrupted;
 
 static void store_signal(int number) { interrupted = number; }
 
+/* SA_RESETHAND: the second signal has its default action. */
 void kc_catch_signals(void (*handler)(int number))
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -393,6 +394,7 @@ static void choose_common_start(kc_trigger_run *run)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+/* Control sockets first; a daemon only if processes are missing. */
 static void discover_targets(kc_trigger_run *run)
 {
     kc_socket_find(run);
@@ -469,6 +471,7 @@ static void run_trigger(kc_trigger_run *run)
     finish_targets(run);
 }
 
+/* Targets own their connections. */
 static void free_run(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {
@@ -483,6 +486,7 @@ static void free_run(kc_trigger_run *run)
         close(run->peers);
 }
 
+/* An interruption is reported with the states of all targets. */
 int kc_trigger_local(const kc_request *request)
 {
     kc_trigger_run run = {.request = request, .begun_ns = kc_now_ns()};

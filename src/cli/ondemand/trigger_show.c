@@ -1,4 +1,6 @@
-/* The output of a trigger: progress on stderr, files on stdout, or all of it as JSON. */
+/* The output of a trigger: progress on stderr, files on stdout, or all of it as JSON. On a terminal
+ * the progress is one line that is overwritten; otherwise each change of a state is a line, which
+ * scripts can read. */
 #include "cli/ondemand/trigger.h"
 
 #include <time.h>
@@ -19,6 +21,7 @@ static void clear_progress_line(void)
     progress_line.shown = false;
 }
 
+/* The progress line is erased first. Texts may contain names of strangers. */
 void kc_show_message(const char *fmt, ...)
 {
     va_list args;
@@ -120,6 +123,7 @@ static void draw_progress(const kc_trigger_run *run, uint64_t now_ns)
     progress_line.drawn_ns = now_ns;
 }
 
+/* With --json progress is shown on a terminal only. */
 void kc_show_progress(const kc_trigger_run *run)
 {
     uint64_t now_ns = kb_clock_ns(CLOCK_MONOTONIC);
@@ -149,6 +153,7 @@ static void print_target_file(const kc_trigger_run *run, const kc_target *t)
 
 static const char *get_via_name(kc_via via)
 {
+    KB_ASSERT(via <= KC_VIA_OWN);
     static const char *const words[] = {"", "control socket", "daemon", "dynolog socket"};
     return words[via];
 }
@@ -194,6 +199,7 @@ static void put_run(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
+/* Every target that is not DONE makes the exit status a failure. */
 int kc_show_end(const kc_trigger_run *run, bool interrupted)
 {
     int status = run->targets.count ? 0 : KC_EXIT_FAILURE;

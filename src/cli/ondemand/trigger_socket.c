@@ -102,6 +102,7 @@ static void poll_peers(const peer_list *peers, uint64_t until_ns)
     free(polled);
 }
 
+/* All new sockets are queried together; one that does not reply in time is reported and closed. */
 void kc_socket_find(kc_trigger_run *run)
 {
     peer_list peers = {0};
@@ -231,6 +232,7 @@ static void receive_answers(const kc_trigger_run *run, kc_target *t)
     }
 }
 
+/* Finished connections are closed; targets that became FOUND again get their next request. */
 void kc_socket_poll(kc_trigger_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {

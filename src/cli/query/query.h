@@ -23,8 +23,10 @@ typedef struct kc_query_output {
     kc_query_format format;
     /* max columns of a text in a table; 0: unlimited */
     size_t width;
-    uint64_t results;  /* written before this one */
-    uint64_t replaced; /* invalid UTF-8 in JSON */
+    /* written before this one */
+    uint64_t results;
+    /* invalid UTF-8 in JSON */
+    uint64_t replaced;
 } kc_query_output;
 
 /* ---- query_output.c -------------------------------------------------------------------------- */

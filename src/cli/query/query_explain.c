@@ -18,6 +18,7 @@ static void print_table_schema(const ke_sql_table *table, FILE *out)
     fputc('\n', out);
 }
 
+/* Tables, then functions. */
 void kc_query_print_schema(FILE *out)
 {
     size_t tables, functions;
@@ -97,6 +98,7 @@ static void print_table_names(void)
     fputc('\n', stderr);
 }
 
+/* Columns of the tables that the statement names. */
 static void print_mentioned_tables(kineto_string statement)
 {
     size_t count;
@@ -116,6 +118,7 @@ static void print_function_names(void)
     fputc('\n', stderr);
 }
 
+/* The names that exist are printed for the kind of name that is unknown. */
 void kc_query_explain(kineto_string text, kineto_string statement, const kineto_error *err)
 {
     kc_complain_of("query", err);

@@ -1,5 +1,6 @@
 /* Results of queries for programs: CSV, JSON and JSON lines. CSV follows RFC 4180; NULL is an empty
- * field, and an empty text is "". */
+ * field, and an empty text is "". Rows are written as they come, so that a result may be larger
+ * than memory. */
 #include "cli/query/query.h"
 #include "export/export.h"
 
@@ -17,6 +18,7 @@ static void write_csv_text(kb_sink *sink, kineto_string s)
         kb_sink_write(sink, "\"\"", 2);
 }
 
+/* Two digits per byte. */
 static void write_hex_bytes(kb_sink *sink, kineto_string bytes)
 {
     static const char digits[] = "0123456789abcdef";
@@ -41,6 +43,7 @@ static bool write_number_cell(kb_sink *sink, const ke_sql_cell *cell)
     return true;
 }
 
+/* Numbers as they are, blobs in hexadecimal, texts quoted if needed. */
 static void write_csv_cell(kb_sink *sink, const ke_sql_cell *cell)
 {
     if (write_number_cell(sink, cell) || cell->type == KE_SQL_NULL)
@@ -188,6 +191,7 @@ static kineto_status write_json_result(ke_sql_query *query, kc_query_output *out
 
 /* ---- any format ------------------------------------------------------------------------------ */
 
+/* An empty line separates the results of several statements, except in JSON. */
 kineto_status kc_query_write(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
     bool json = out->format == KC_QUERY_JSON || out->format == KC_QUERY_JSONL;

@@ -15,10 +15,12 @@ typedef struct cell_text {
 
 typedef struct result_table {
     kc_query_output *out;
-    size_t width; /* number of columns */
+    /* number of columns */
+    size_t width;
     KB_VEC(cell_text) cells;
     KB_VEC(char) text;
-    uint32_t *columns; /* by column: the widest */
+    /* by column: the widest */
+    uint32_t *columns;
     /* by column: it contains texts, not only numbers */
     bool *left;
     bool failed; /* out of memory */
@@ -26,6 +28,7 @@ typedef struct result_table {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* Out of memory sets `failed`, which is checked once per line. */
 static void append_bytes_of(result_table *t, const char *text, size_t size)
 {
     if (!kb_vec_reserve(&t->text, t->text.count + size)) {
@@ -36,6 +39,7 @@ static void append_bytes_of(result_table *t, const char *text, size_t size)
     t->text.count += size;
 }
 
+/* \n, \t, or \xNN. */
 static void append_escaped_byte(result_table *t, unsigned char c)
 {
     char escape[8];
@@ -76,6 +80,7 @@ static uint32_t append_visible_text(result_table *t, kineto_string s, size_t lim
     return (uint32_t)KB_MIN(used, (size_t)UINT32_MAX);
 }
 
+/* Integers exactly, others with ten digits. Returns the columns. */
 static uint32_t append_number_cell(result_table *t, const ke_sql_cell *cell)
 {
     char text[64];
@@ -127,6 +132,7 @@ static void write_padding(kb_sink *sink, size_t count, char with)
 /* With its separator and padding; the last column has no trailing blanks. */
 static void write_cell(result_table *t, const cell_text *c, size_t column)
 {
+    KB_ASSERT(column < t->width);
     bool last = column + 1 == t->width, right = !t->left[column];
     bool markdown = t->out->format == KC_QUERY_MARKDOWN;
     size_t room = t->columns[column] > c->columns ? t->columns[column] - c->columns : 0;
@@ -221,6 +227,7 @@ static kineto_status write_all_lines(result_table *t, ke_sql_query *query, kinet
     return status;
 }
 
+/* A statement without columns (not a query) prints nothing. */
 kineto_status kc_query_write_table(ke_sql_query *query, kc_query_output *out, kineto_error *err)
 {
     result_table t = {.out = out, .width = ke_sql_width(query)};

@@ -12,7 +12,8 @@ static volatile sig_atomic_t interrupted;
 /* A line on stderr that is overwritten, and erased before a result is written. */
 static struct {
     const kc_query_output *out;
-    bool allowed; /* stderr is a terminal */
+    /* stderr is a terminal */
+    bool allowed;
     /* results go to a terminal, too: they end the line */
     bool shares;
     bool shown;
@@ -68,6 +69,7 @@ static bool watch_query(void *context)
     return !interrupted;
 }
 
+/* An ignored SIGINT stays ignored. */
 void kc_query_watch_begin(ke_sql *sql, const kc_query_output *out, bool to_stdout)
 {
     struct sigaction action = {.sa_handler = interrupt_query, .sa_flags = (int)SA_RESETHAND};
@@ -81,6 +83,7 @@ void kc_query_watch_begin(ke_sql *sql, const kc_query_output *out, bool to_stdou
     ke_sql_watch(sql, watch_query, NULL);
 }
 
+/* The line is erased before results are written. */
 void kc_query_watch_statement(bool begins)
 {
     clear_query_line();

@@ -17,7 +17,8 @@
 typedef struct report_work {
     const kc_report_page *page;
     kineto_analyze_options analyze;
-    kineto_analysis *facts; /* of all ranks so far */
+    /* of all ranks so far */
+    kineto_analysis *facts;
     kineto_findings *found;
     kineto_trace *first;
     kc_health health;
@@ -207,6 +208,7 @@ kineto_status kc_report_save_page(const kc_report_page *page, const char *output
     return status;
 }
 
+/* Also needs the health of the traces. */
 kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, FILE *out,
                                    kineto_error *err)
 {
@@ -219,6 +221,7 @@ kineto_status kc_report_print_text(const kc_report_page *page, uint64_t width, F
     return status;
 }
 
+/* From all files as one trace. */
 kineto_status kc_report_save_flame(const kc_report_page *page, const char *output,
                                    kineto_error *err)
 {

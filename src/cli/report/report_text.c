@@ -71,8 +71,9 @@ static void print_chart_title(const screen *s, const char *title)
 /* A table as bars: which rows, their labels, and their lengths. */
 typedef struct chart {
     const char *table, *title;
-    const char *name;  /* column */
-    const char *value; /* column, nanoseconds */
+    const char *name; /* column */
+    /* column, nanoseconds */
+    const char *value;
     /* show only rows with this number in this column; NULL: all */
     const char *only, *only_is;
     uint64_t rows;
@@ -108,6 +109,7 @@ static void print_rank_label(const screen *s, uint32_t table, uint64_t row)
             get_fact_number(s, table, row, find_fact_column(s, table, "rank")));
 }
 
+/* Name, duration, share of the sum, and a bar relative to the largest row. */
 static void print_chart_row(const screen *s, size_t label, kineto_string name, double ns,
                             double sum, double max)
 {
@@ -265,6 +267,7 @@ static size_t choose_width(uint64_t asked, FILE *out)
 
 static bool is_colour_allowed(FILE *out) { return isatty(fileno(out)) && !kb_setting("NO_COLOR"); }
 
+/* Health, findings, steps, then one chart for each table. */
 void kc_report_print(const kc_health *health, const kineto_analysis *facts,
                      const kineto_findings *found, uint64_t width, FILE *out)
 {

@@ -34,7 +34,8 @@ typedef struct connection {
     uint64_t last_ns;
     off_t at, end; /* of the file */
     size_t got, head_at, head_size;
-    bool is_head; /* the request was HEAD */
+    /* the request was HEAD */
+    bool is_head;
     char request[REQUEST_BYTES + 1];
     char head[1024];
 } connection;
@@ -141,7 +142,7 @@ static void send_document(connection *c, const kc_document *d)
 }
 
 /* Checks in this order: syntax, method, Host, path. */
-static void answer_request(const kc_server *server, connection *c)
+static void answer_http_request(const kc_server *server, connection *c)
 {
     kineto_string method, path;
     if (!parse_request_line(c->request, &method, &path)) {
@@ -167,6 +168,7 @@ static void answer_request(const kc_server *server, connection *c)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+/* Also closes the file. Safe to repeat. */
 static void close_connection(connection *c)
 {
     if (c->socket >= 0)
@@ -185,7 +187,7 @@ static bool read_request(const kc_server *server, connection *c)
     c->got += (size_t)n;
     c->request[c->got] = '\0';
     if (strstr(c->request, "\r\n\r\n"))
-        answer_request(server, c);
+        answer_http_request(server, c);
     else if (c->got == REQUEST_BYTES || strlen(c->request) < c->got)
         answer_error(c, "431 Request Header Fields Too Large");
     return true;
@@ -301,6 +303,7 @@ static void serve_until(const kc_server *server, connection *all, int stop)
     }
 }
 
+/* Signals are read from a descriptor that the loop polls. */
 kineto_status kc_server_run(kc_server *server, kineto_error *err)
 {
     sigset_t signals;
@@ -327,6 +330,7 @@ kineto_status kc_server_run(kc_server *server, kineto_error *err)
     return KINETO_OK;
 }
 
+/* Only on the loopback address. SO_REUSEADDR allows a restart while old connections time out. */
 kineto_status kc_server_open(kc_server *server, uint16_t port, kineto_error *err)
 {
     struct sockaddr_in address = {
@@ -360,6 +364,7 @@ void kc_server_close(kc_server *server)
     server->listener = -1;
 }
 
+/* 128 random bits: the token is the only protection against other users of this machine. */
 kineto_status kc_server_make_token(char token[33], kineto_error *err)
 {
     uint8_t random[16];

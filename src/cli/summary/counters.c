@@ -9,7 +9,7 @@
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static bool is_counter(const kc_counter *c, uint32_t process, uint32_t name, kineto_string key)
+static bool is_same_counter(const kc_counter *c, uint32_t process, uint32_t name, kineto_string key)
 {
     return c->process == process && c->name_id == name && kb_string_equal(c->key, key);
 }
@@ -22,7 +22,7 @@ static kc_counter *find_or_add_counter(kc_counters *all, uint32_t process, uint3
     for (uint64_t hash = kb_hash(identity, sizeof identity);; hash++) {
         bool created = false;
         uint64_t *at = kb_map_insert(&all->by_key, hash, all->list.count, &created);
-        if (at && !created && !is_counter(&all->list.data[*at], process, name, key))
+        if (at && !created && !is_same_counter(&all->list.data[*at], process, name, key))
             continue;
         if (at && !created)
             return &all->list.data[*at];
@@ -41,6 +41,7 @@ static kc_counter *find_or_add_counter(kc_counters *all, uint32_t process, uint3
 /* The mean is updated incrementally, so that no sum can overflow a double. */
 static void add_counter_sample(kc_counter *c, double value)
 {
+    KB_ASSERT(c->finite <= c->samples);
     c->samples++;
     c->last = value;
     if (!isfinite(value))
@@ -95,6 +96,7 @@ static int compare_counters(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
+/* Sorted by process at the end, in order of appearance within one. */
 kineto_status kc_counters_make(const kineto_trace *trace, kc_counters *out, kineto_error *err)
 {
     uint32_t tracks = kineto_trace_track_count(trace);
@@ -139,6 +141,7 @@ static void print_counter_head(const kineto_trace *trace, uint32_t process, FILE
             "samples", "min", "mean", "max", "last");
 }
 
+/* At most MAX_LINES rows, with a head for each process. */
 void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *out)
 {
     size_t count = KB_MIN(all->list.count, (size_t)MAX_LINES);
@@ -164,6 +167,7 @@ void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *
         fprintf(out, "  … and %s more\n", kc_count(all->list.count - count).s);
 }
 
+/* All series, without a limit. */
 void kc_counters_json(const kc_counters *all, const kineto_trace *trace, kb_json *j)
 {
     kb_json_key_z(j, "counters");

@@ -51,6 +51,7 @@ static void add_memory_event(const kc_memory *m, kc_memory_device *p, const ka_m
     p->peak_bytes = KB_MAX(p->peak_bytes, e->total_bytes);
 }
 
+/* In order of time, so that the last total is the latest. */
 kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_error *err)
 {
     uint64_t count = kineto_trace_count(trace);
@@ -143,6 +144,7 @@ static void print_memory_device(const kc_memory *m, const kc_memory_device *p,
 
 #define MAX_DEVICES 32u
 
+/* Estimates if the events are a sample; nothing without memory events. */
 void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out)
 {
     bool sampled = m->sampling_bytes > 1;
@@ -158,6 +160,7 @@ void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out)
         fprintf(out, "  … and %s more\n", kc_count(m->devices.count - count).s);
 }
 
+/* Both the recorded sums and the estimates. */
 void kc_memory_json(const kc_memory *m, const kineto_trace *trace, kb_json *j)
 {
     kb_json_put_uint(j, "memory_sampling_bytes", m->sampling_bytes);

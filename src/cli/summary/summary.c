@@ -45,6 +45,7 @@ static summary_table choose_table(const kineto_activity *a, bool on_device)
     return a->kind == KINETO_KIND_PYTHON_FUNCTION ? TABLE_PYTHON : TABLE_HOST;
 }
 
+/* Not for TABLE_NONE. */
 static kc_stat_list *get_table_list(kc_summary *s, summary_table t)
 {
     kc_stat_list *const lists[TABLE_COUNT] = {[TABLE_HOST] = &s->host,
@@ -182,6 +183,7 @@ static void count_flows(kc_summary *s, const kineto_trace *trace)
     }
 }
 
+/* One pass over all activities in order of time; on failure *out is freed. */
 kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto_error *err)
 {
     memset(out, 0, sizeof *out);
@@ -322,6 +324,7 @@ static bool has_unrecorded_processes(const kineto_trace *trace)
            ks_children_has_unrecorded(trace);
 }
 
+/* A headline, then the lines. Lines with a count of 0 are shown only with `all`. */
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
@@ -354,6 +357,7 @@ void kc_losses_print(const kineto_trace *trace, FILE *out)
         kc_ledger_print(trace, false, out);
 }
 
+/* Empty tables are omitted. */
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     print_stat_table("host calls", s->host.data, s->host.count, trace, out);

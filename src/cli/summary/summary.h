@@ -25,7 +25,8 @@ typedef KB_VEC(kc_stat) kc_stat_list;
  * analyses count as work. */
 typedef struct kc_device {
     uint32_t process;
-    uint64_t count; /* activities of such work */
+    /* activities of such work */
+    uint64_t count;
     int64_t busy_ns, busy_until_ns;
     /* The interval that busy_ns is a share of: the window of its trace and all of its work. */
     int64_t from_ns, to_ns;
@@ -42,8 +43,10 @@ typedef struct kc_summary {
     /* The window and all activities: some reach beyond the window. */
     int64_t first_ns, last_ns;
     uint64_t activities, steps, kinds[KINETO_KIND_COUNT + 1], flows[8], dangling_flows;
-    kc_stat_list host, kernels, other_device; /* longest total first */
-    kc_stat_list python;                      /* the same, by self time */
+    /* longest total first */
+    kc_stat_list host, kernels, other_device;
+    /* the same, by self time */
+    kc_stat_list python;
     KB_VEC(kc_device) devices;
     KB_VEC(kc_category) categories;
 } kc_summary;
@@ -75,7 +78,8 @@ double kc_busy_percent(const kc_device *device);
 /* One series of one counter of one process or device. */
 typedef struct kc_counter {
     uint32_t process, name_id;
-    size_t number; /* order of appearance */
+    /* order of appearance */
+    size_t number;
     /* key "power [W]": series "power", unit "W" */
     kineto_string key, series, unit;
     uint64_t samples; /* numeric ones */
@@ -110,7 +114,8 @@ typedef struct kc_memory_device {
 typedef struct kc_memory {
     KB_VEC(kc_memory_device) devices; /* in the order of appearance */
     kb_map by_key;
-    uint64_t sampling_bytes; /* 0 or 1: not sampled */
+    /* 0 or 1: not sampled */
+    uint64_t sampling_bytes;
 } kc_memory;
 kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_error *err);
 void kc_memory_free(kc_memory *m);
