@@ -1,7 +1,7 @@
 /* ckineto analyze: where the time went, of one rank or of many. */
-#include "cli/several.h"
+#include "cli/open_many.h"
 
-#include "cli/critical.h"
+#include "cli/what_if.h"
 #include "cli/facts.h"
 #include "cli/findings.h"
 #include "analyze/facts/analyses.h"

@@ -2,7 +2,7 @@
  * comparison is kineto_diff (ckineto/diff.h); the outputs are in src/cli/diff. The exit status 1 is
  * reserved for a failed gate: everything else that goes wrong is 2, so that a build server can tell
  * both apart. */
-#include "cli/several.h"
+#include "cli/open_many.h"
 
 #include "cli/diff/diff.h"
 #include "trace/trace.h"

@@ -1,6 +1,6 @@
 /* ckineto info: a summary of a trace: window, processes, kinds, longest activities, losses. The
  * numbers come from src/cli/summary. Several files are a table instead (info_files.c). */
-#include "cli/several.h"
+#include "cli/open_many.h"
 #include "cli/summary/summary.h"
 
 #include "export/export.h"

@@ -2,7 +2,7 @@
  * nothing is copied. Results are written by src/cli/query. Statements run one after the other, and
  * the first error ends the command. */
 #include "cli/query/query.h"
-#include "cli/several.h"
+#include "cli/open_many.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* ckineto repair: repair a broken trace file, and list every change. The repair works on the text
  * of the file (src/trace/repair), not on a parsed trace, so that sound parts stay byte for byte. */
 #include "cli/cli.h"
-#include "cli/several.h"
+#include "cli/open_many.h"
 #include "trace/bytes/input.h"
 #include "trace/repair/repair.h"
 

@@ -1,7 +1,7 @@
 /* ckineto report: findings, tables and the timeline of a trace as one HTML page, or as text. The
  * report itself is made by src/cli/report, which `view` uses as well. */
 #include "cli/report/report.h"
-#include "cli/several.h"
+#include "cli/open_many.h"
 
 static const char *output, *title, *streams, *rules, *before, *flame;
 static uint64_t row_limit, activity_limit, threads, width;

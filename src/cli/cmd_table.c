@@ -1,7 +1,7 @@
 /* ckineto table: the cost of each function, as the table of PyTorch's key_averages().table(). The
  * tables are those of ckineto/summary.h. One output form is selected by an option, and options that
  * the form does not have are refused. */
-#include "cli/several.h"
+#include "cli/open_many.h"
 #include "cli/summary/summary.h"
 
 #include <ckineto/summary.h>

@@ -1,6 +1,6 @@
 /* ckineto verify: check whether traces are sound. The rules are in src/analyze/verify. A trace that
  * cannot be read does not prevent the check of the others; the worst result is the exit status. */
-#include "cli/several.h"
+#include "cli/open_many.h"
 #include <ckineto/analyze.h>
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef KC_CONVERT_H
 #define KC_CONVERT_H
 
-#include "cli/several.h"
+#include "cli/open_many.h"
 
 #include <ckineto/export.h>
 

@@ -1,7 +1,7 @@
 /* ckineto info of several files: a table of them, and findings about the set. Files are opened one
  * after the other by kineto_files_survey, so that only one is in memory. Unreadable files are rows
  * with an error. */
-#include "cli/several.h"
+#include "cli/open_many.h"
 
 #include "trace/files/identity.h"
 

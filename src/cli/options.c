@@ -213,7 +213,7 @@ bool kc_option_given(const void *value)
 static void mark_given(const kc_option *o)
 {
     KB_ASSERT(o->value);
-    if (!kc_given(o->value) && given_count < KB_COUNT(given_values))
+    if (!kc_option_given(o->value) && given_count < KB_COUNT(given_values))
         given_values[given_count++] = o->value;
 }
 
@@ -261,7 +261,7 @@ static bool is_help_option(const char *word)
 
 /* Operands are moved to the front in order. After "--", or after the first operand with
  * stop_at_operand, everything is an operand. */
-kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands)
+kineto_status kc_parse_options(const kc_options *options, int argc, char **argv, int *operands)
 {
     int count = 0;
     bool only_operands = false;

@@ -1,6 +1,6 @@
 /* The report of `ckineto plugin check`, as text and as JSON. Texts in a report come from the
  * plug-in: names are printed without control characters. The keys of the JSON object are an
- * interface, see docs/conformance.md. */
+ * interface, see docs/reference/plugins.md. */
 #include "cli/plugin_check_print.h"
 #include "cli/print.h"
 

@@ -24,7 +24,7 @@ kb_text kc_bytes(uint64_t bytes)
 }
 
 /* Without the end of the file the number is unknown. */
-kb_text kc_lost_words(uint64_t lost, bool is_cut)
+kb_text kc_lost_text(uint64_t lost, bool is_cut)
 {
     if (lost && !is_cut)
         return kc_count(lost);
@@ -88,7 +88,7 @@ static bool is_format_character(uint32_t code)
 }
 
 /* Control and format characters are not printable, nor is malformed UTF-8. */
-size_t kc_printable(kineto_string s, size_t at)
+size_t kc_printable_bytes(kineto_string s, size_t at)
 {
     KB_ASSERT(at < s.size);
     unsigned char c = (unsigned char)s.data[at];

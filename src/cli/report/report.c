@@ -4,7 +4,7 @@
 #include "cli/report/report.h"
 #include "analyze/facts/analyses.h"
 #include "analyze/findings/finding.h"
-#include "cli/several.h"
+#include "cli/open_many.h"
 
 #include <ckineto/diff.h>
 #include <ckineto/export.h>

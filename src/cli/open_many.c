@@ -1,6 +1,6 @@
 /* Opening one trace from several files and directories, progress on a terminal, checks of output
  * files, and findings about sets of files. */
-#include "cli/several.h"
+#include "cli/open_many.h"
 
 #include "trace/bytes/json_text.h"
 
